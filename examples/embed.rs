@@ -1,4 +1,5 @@
-//! Toolpost inside a program: a query, a stream, a declared error, and an operation that calls others.
+//! Embeds Toolpost in a program: a query, a stream, a declared error, and an operation that calls
+//! other operations.
 //!
 //! Run it with `cargo run -p toolpost --example embed`.
 
@@ -24,7 +25,7 @@ struct Receipt {
     total: u32,
 }
 
-/// Prices are known for two things; anything else is an error that the operation declares.
+/// Returns the price of one of two items; any other item is an error declared by the operation.
 async fn price(item: String) -> Result<u32, HandlerError> {
     match item.as_str() {
         "tea" => Ok(3),
@@ -33,7 +34,8 @@ async fn price(item: String) -> Result<u32, HandlerError> {
     }
 }
 
-/// Calls another operation. The nested call has its own id, this call's deadline, and ends with it.
+/// Calls another operation. The nested call has its own id, inherits the deadline of this call, and
+/// ends with it.
 async fn buy(context: CallContext, order: Order) -> Result<Receipt, HandlerError> {
     let env = build_env(&context, ["shop"]);
     let price = env.call_trusted_as::<u32>("shop.price", &order.item).await?.data;

@@ -1,4 +1,4 @@
-//! An HTTP service as operations: its document is read, and its operations are called like any other.
+//! Exposes an HTTP service as operations: loads its OpenAPI document and calls its operations.
 //!
 //! Run it with `cargo run -p toolpost --features openapi --example openapi`.
 
@@ -34,7 +34,7 @@ paths:
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let mut settings = OpenApiSettings::new(DocumentLocation::from_path_or_url("pets.yaml"));
-    // The document names no server.
+    // The document has no `servers` entry.
     settings.server.url = Some(format!("http://{}", listener.local_addr()?).parse()?);
     tokio::spawn(serve(listener));
 
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A service with one pet, as small as one can be.
+/// A minimal HTTP service with one pet.
 async fn serve(listener: TcpListener) -> std::io::Result<()> {
     loop {
         let (mut stream, _) = listener.accept().await?;

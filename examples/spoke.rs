@@ -1,7 +1,8 @@
-//! A spoke: a process that offers operations to a hub, and comes back whenever it loses it.
+//! A spoke: a process that offers operations to a hub and reconnects when the connection is lost.
 //!
-//! Start a gateway with `cargo run -- serve`, then `cargo run --example spoke` beside it. The hub is
-//! the first argument or `TOOLPOST_URL`, a token is taken from `TOOLPOST_TOKEN`; Ctrl-C ends it.
+//! Start a gateway with `cargo run -- serve`, then run `cargo run --example spoke`. The hub URL is
+//! the first argument or `TOOLPOST_URL`; the token is read from `TOOLPOST_TOKEN`. Ctrl-C stops the
+//! process.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it got")]
 
@@ -27,7 +28,7 @@ async fn add(Add { a, b }: Add) -> Result<i64, HandlerError> {
     a.checked_add(b).ok_or_else(|| CallError::execution("the sum is too large").into())
 }
 
-/// Reports how far it is, and stops when its caller does not want it any more.
+/// Reports progress every second and stops when the call is canceled.
 async fn nap(context: CallContext, seconds: u32) -> Result<String, HandlerError> {
     for second in 1..=seconds {
         tokio::select! {
@@ -39,7 +40,7 @@ async fn nap(context: CallContext, seconds: u32) -> Result<String, HandlerError>
     Ok(format!("slept for {seconds} s"))
 }
 
-/// A mutation: it runs to its end, even if its caller goes away.
+/// A mutation: it runs to completion even if the caller disconnects.
 async fn increment(by: u64) -> Result<u64, HandlerError> {
     static TOTAL: AtomicU64 = AtomicU64::new(0);
     Ok(TOTAL.fetch_add(by, Ordering::Relaxed).wrapping_add(by))

@@ -1,4 +1,4 @@
-//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+//! Invariants that hold for any input; shared by the fuzz target and the corpus replay.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ static ENVELOPE: LazyLock<Schema> =
 const PLAIN_ENVELOPE: &str =
     r#"{"data":1,"meta":{"source":"local","operationId":"a.b","timestamp":1}}"#;
 
-/// Takes `bytes` for a frame, and for a series of events and moments.
+/// Parses `bytes` as a frame, and runs them as a sequence of request events and time steps.
 pub(crate) fn check(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         check_frame(text);
@@ -28,7 +28,7 @@ pub(crate) fn check(bytes: &[u8]) {
     PendingModel::default().run(bytes);
 }
 
-/// What was read is written, fits its schema, and is read again as the same.
+/// A parsed frame can be written, matches its schema, and round-trips.
 fn check_frame(text: &str) {
     let event = match CallEvent::from_json(text) {
         Ok(event) => event,
@@ -38,7 +38,7 @@ fn check_frame(text: &str) {
     let again = CallEvent::from_json(&written).expect("what was written can be read");
     assert_eq!(again.to_json(), written);
     assert_eq!((again.id(), again.type_name()), (event.id(), event.type_name()));
-    // Payloads may be nested deeper, or hold larger numbers, than a tree can.
+    // Payloads can nest deeper or contain larger numbers than a `Value` supports.
     if let Ok(mut value) = serde_json::from_str::<Value>(&written) {
         replace_nonconforming_envelope(&mut value["payload"]);
         let issues = SCHEMA.validate(&value).expect("the schema compiles");
@@ -46,8 +46,8 @@ fn check_frame(text: &str) {
     }
 }
 
-/// Envelopes are read more kindly than their own schema says; what that schema has to say about one
-/// is not the protocol's business.
+/// Replaces an envelope that does not match its own schema. The parser is more lenient than that
+/// schema, which is not part of the call protocol.
 fn replace_nonconforming_envelope(payload: &mut Value) {
     if let Some(output) = payload.get_mut("output")
         && !ENVELOPE.is_valid(output).expect("the schema compiles")
@@ -56,11 +56,11 @@ fn replace_nonconforming_envelope(payload: &mut Value) {
     }
 }
 
-/// What should be pending: by its number, what is known of its end.
+/// Model of the pending requests; the expected state of each open request by id.
 struct PendingModel {
     pending: PendingRequests<u32>,
     open: HashMap<u8, OpenRequest>,
-    /// Who has been opened so far, and whether they have ended.
+    /// Whether each request opened so far has ended, by waiter.
     ended: Vec<bool>,
     now: Instant,
 }
@@ -86,7 +86,7 @@ impl Default for PendingModel {
 }
 
 impl PendingModel {
-    /// Two bytes are a step: what happens, and to which of eight requests or for how long.
+    /// Runs two bytes per step: the action, and one of eight requests or a duration.
     fn run(&mut self, bytes: &[u8]) {
         for step in bytes.chunks_exact(2) {
             let (what, which) = (step[0], step[1] % 8);
@@ -134,7 +134,7 @@ impl PendingModel {
         removed.into_iter().for_each(|waiter| self.end(waiter));
     }
 
-    /// Time passes, and exactly those whose time is over are given up.
+    /// Advances the clock and checks that exactly the overdue requests expire.
     fn advance(&mut self, amount: u8) {
         self.now += Duration::from_millis(amount.into());
         for expired in self.pending.expire(self.now, |_| false) {
@@ -177,7 +177,7 @@ impl PendingModel {
         }
     }
 
-    /// Every request ends at most once.
+    /// Marks a request as ended, and asserts that it had not ended before.
     fn end(&mut self, waiter: u32) {
         let ended = &mut self.ended[waiter as usize];
         assert!(!*ended, "{waiter} ended twice");
@@ -185,7 +185,7 @@ impl PendingModel {
     }
 }
 
-/// An answer, or news, as the wire has it.
+/// Creates an event for a request: a response, its end, or progress.
 fn event(which: u8, kind: u8) -> CallEvent {
     let id: std::sync::Arc<str> = which.to_string().into();
     match kind {

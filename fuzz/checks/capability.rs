@@ -1,12 +1,12 @@
-//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+//! Invariants that hold for any input; shared by the fuzz target and the corpus replay.
 
 use serde_json::value::RawValue;
 use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest, Decision};
 
-/// The longest explanation of a refusal, with every character escaped.
+/// Maximum length of a denial reason with every character escaped.
 const MAX_REASON_LEN: usize = 8_000;
 
-/// Takes the lines of `bytes` for a capability, another one, a kind and a payload.
+/// Parses the lines of `bytes` as two capabilities, a message kind and a payload.
 pub(crate) fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.splitn(4, '\n');
@@ -19,12 +19,12 @@ pub(crate) fn check(bytes: &[u8]) {
     check_decision(&own, &subject);
     if let Ok(other) = Capability::parse(other) {
         check_decision(&other, &subject);
-        // Neither way may fail, whatever the answer is.
+        // Neither direction panics, whatever the result.
         let _: (bool, bool) = (own.covers(&other), other.covers(&own));
     }
 }
 
-/// Written down and read again, it is the same.
+/// A capability round-trips.
 fn check_round_trip(own: &Capability) {
     let again = Capability::parse(&own.to_string()).expect("what was read can be read again");
     assert_eq!(own, &again);

@@ -1,9 +1,9 @@
-//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+//! Invariants that hold for any input; shared by the fuzz target and the corpus replay.
 
 use serde_json::Value;
 use toolpost::{ContentBlock, Envelope, Payload};
 
-/// Takes `bytes` for an envelope and for a block, as text and as a tree.
+/// Parses `bytes` as an envelope and as a content block, from raw text and from a `Value`.
 pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(payload) = Payload::from_json(text.to_owned()) else { return };
@@ -14,7 +14,7 @@ pub(crate) fn check(bytes: &[u8]) {
         Ok(envelope) => {
             assert!(Envelope::is_envelope(&value));
             check_envelope(&envelope);
-            // A tree forgets repeated names, text does not; otherwise the two agree.
+            // Duplicate names are lost in a `Value` but not in text; otherwise both agree.
             if let Ok(as_text) = as_text {
                 assert_eq!(as_text.into_value().ok().as_ref(), Some(&envelope));
             }
@@ -26,7 +26,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// What was read is written, and read again as the same.
+/// A parsed envelope round-trips.
 fn check_envelope(envelope: &Envelope) {
     let wire = serde_json::to_value(envelope).expect("an envelope is JSON");
     assert_eq!(Envelope::detect(wire).as_ref(), Ok(envelope));
@@ -34,7 +34,7 @@ fn check_envelope(envelope: &Envelope) {
     let _ = envelope.clone().into_result();
 }
 
-/// A block comes out equal, or as the text of its JSON.
+/// A block round-trips unchanged, or becomes a text block with its JSON.
 fn check_block(value: &Value) {
     let block = ContentBlock::from_value(value.clone());
     let written = block.clone().into_value();

@@ -1,10 +1,10 @@
-//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+//! Invariants that hold for any input; shared by the fuzz target and the corpus replay.
 
 use serde_json::Value;
 use toolpost::ContentBlock;
 use toolpost::mcp::parsers;
 
-/// Takes `bytes` for a message of a server, for a tool and for the result of one.
+/// Parses `bytes` as a server message, as a tool and as a tool result.
 pub(crate) fn check(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     for response in parsers::dispatch_message(text).unwrap_or_default() {
@@ -21,7 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// Nothing of a result is lost: every block and every member is in the envelope.
+/// No data is lost: every block and member of the result is in the envelope.
 fn check_result(result: &Value, envelope: &Value) {
     let meta = &envelope["meta"];
     assert_eq!(meta["source"], "mcp");
@@ -35,9 +35,10 @@ fn check_result(result: &Value, envelope: &Value) {
             "structuredContent" => {
                 assert_eq!((&meta[name], &envelope["data"]), (value, value));
             }
-            // The protocol's own.
+            // A protocol member, not part of the result data.
             "resultType" => {}
-            // In an envelope it says which world the result came from.
+            // In an envelope, `source` is the type of the source, so the server's own member is
+            // renamed.
             "source" => assert_eq!(&meta["toolpost/source"], value),
             "toolpost/source" => {}
             "_meta" if value.is_null() => {}

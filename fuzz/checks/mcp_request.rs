@@ -1,4 +1,4 @@
-//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+//! Invariants that hold for any input; shared by the fuzz target and the corpus replay.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use toolpost_gateway::{Gateway, McpView, builtin};
 
 type MessageMembers = HashMap<String, Box<RawValue>>;
 
-/// The longest explanation of what is wrong with a message.
+/// Maximum length of an error message.
 const MAX_MESSAGE_LEN: usize = 1_100;
 
-/// Takes `bytes` for everything that a client says to the MCP endpoint, from its first line to its end.
+/// Serves `bytes` as the complete input of a client to the MCP endpoint, and checks the responses.
 pub(crate) fn check(bytes: &[u8]) {
-    // Time is not waited for, so that a call may take as long as it likes.
+    // The clock is paused, so that calls do not wait in real time.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime without I/O");
     let output = runtime.block_on(serve(bytes));
     let (mut responses, lines) = (0, bytes.split(|byte| *byte == b'\n').count());
     for line in output.lines() {
-        // An id is given back as it came, and may be a number that no type holds.
+        // Ids are echoed verbatim and can be numbers that no type holds, so members stay raw.
         let message: MessageMembers = serde_json::from_str(line).expect("a message is an object");
         responses += count_responses(&message);
     }
@@ -41,7 +41,7 @@ async fn serve(bytes: &[u8]) -> String {
     output
 }
 
-/// How many answers a message is: one, or none if it is a notification.
+/// Number of responses in a message: one, or zero for a notification.
 fn count_responses(message: &MessageMembers) -> usize {
     assert_eq!(message["jsonrpc"].get(), r#""2.0""#);
     let has = |member: &str| message.contains_key(member);

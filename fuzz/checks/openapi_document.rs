@@ -1,9 +1,10 @@
-//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+//! Invariants that hold for any input; shared by the fuzz target and the corpus replay.
 
 use serde_json::Value;
 use toolpost::openapi::parsers::{ParsedDocument, parse_yaml_with_both_readers};
 
-/// Takes `bytes` for a document.
+/// Parses and imports `bytes` as an OpenAPI document. JSON must parse to the same value as with
+/// `serde_json`.
 pub(crate) fn check(bytes: &[u8]) {
     let ours = ParsedDocument::parse(bytes).map(|document| document.to_value());
     import(bytes);
@@ -17,12 +18,12 @@ pub(crate) fn check(bytes: &[u8]) {
         Ok(ours) => assert_eq!(*ours, value),
         Err(error) => assert!(error.contains("deep"), "{error}"),
     }
-    // JSON is YAML, unless a reader says that it is not.
+    // JSON is valid YAML: the reader returns the same value or rejects the document.
     let [first, _] = readings;
     assert!(first.is_none_or(|first| first == value), "YAML says something else");
 }
 
-/// Whatever becomes an operation has schemas that mean something.
+/// Asserts that all schemas of imported operations compile.
 fn import(bytes: &[u8]) {
     let Ok(Ok(report)) = ParsedDocument::parse(bytes).map(ParsedDocument::import) else { return };
     for spec in &report.operations {

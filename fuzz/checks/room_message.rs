@@ -1,14 +1,15 @@
-//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+//! Invariants that hold for any input; shared by the fuzz target and the corpus replay.
 
 use toolpost_gateway::room::message::{
     Draft, MessageKind, Protocol, RoomMessage, parse_join, parse_stream_frame,
     parse_stream_frame_bytes, upgrade_kind,
 };
 
-/// The longest explanation of what is wrong with a message.
+/// Maximum length of an error message.
 const MAX_ERROR_LEN: usize = 600;
 
-/// Takes `bytes` for everything that a participant can send, and for what a room has stored.
+/// Parses `bytes` as each kind of frame and message a participant can send, and as a stored
+/// message.
 pub(crate) fn check(bytes: &[u8]) {
     if let Some(Ok((id, data))) = parse_stream_frame_bytes(bytes) {
         assert_eq!(bytes.len(), id.len() + data.len() + 2);
@@ -28,7 +29,7 @@ pub(crate) fn check(bytes: &[u8]) {
     check_message(text);
 }
 
-/// A kind is read again as the same.
+/// A message kind round-trips.
 fn check_kind(text: &str) {
     let Ok(kind) = MessageKind::parse(text) else { return };
     let again = MessageKind::parse(kind.full()).expect("what was written can be read");
@@ -43,7 +44,7 @@ fn check_stored(text: &str) {
     assert_eq!(again.to_stored(), stored);
 }
 
-/// A message says the same in every family, and a refusal is explained in few words.
+/// A message round-trips in every protocol, and error messages are short.
 fn check_message(text: &str) {
     let draft = match Draft::parse(text) {
         Ok(draft) => draft,
@@ -69,15 +70,15 @@ fn check_protocol(message: &RoomMessage, protocol: Protocol) {
         let kind = upgrade_kind(again.kind.clone(), again.payload.as_deref());
         again.kind = kind.expect("a full kind agrees with its payload");
     }
-    // Without a payload a short kind has lost what the full one was about.
+    // Without a payload, the full kind cannot be restored from the short one.
     assert_eq!(again.kind.short(), message.kind.short());
     if message.kind.short() != "mcp/response" && message.payload.is_some() {
         assert_eq!(again.kind, message.kind);
     }
 }
 
-/// A payload is handed on as it came: an absent one as an empty object, and a request perhaps with what
-/// the one family needs in front of it.
+/// A payload is relayed unchanged. An absent one becomes an empty object, and an `mcp/request`
+/// payload can get additional leading members in protocols other than MEW.
 fn check_payload(again: &RoomMessage, message: &RoomMessage) {
     let payload = |message: &RoomMessage| {
         message.payload.as_ref().map_or_else(|| "{}".to_owned(), |raw| raw.get().to_owned())

@@ -1,8 +1,8 @@
-//! What holds for any bytes at all; shared by the fuzz target and the tests.
+//! Invariants that hold for any input; shared by the fuzz target and the tests.
 
 use toolpost::sse::{DEFAULT_LIMIT, SseDecoder, SseError};
 
-/// What came out of a stream.
+/// The result of decoding a stream.
 #[derive(Debug, Default, PartialEq)]
 struct DecodedStream {
     events: Vec<DecodedEvent>,
@@ -19,7 +19,8 @@ struct DecodedEvent {
     retry: Option<u64>,
 }
 
-/// Takes the first two bytes for a limit and a seed, and the rest for a stream.
+/// Decodes a stream in different chunks. The first two bytes are the limit and the chunk seed; the
+/// rest is the stream.
 pub(crate) fn check(bytes: &[u8]) {
     let [limit, seed, stream @ ..] = bytes else { return };
     let expected = decode(DEFAULT_LIMIT, [stream]);
@@ -30,7 +31,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let limited = decode(usize::from(*limit), [stream]);
     assert_eq!(decode(usize::from(*limit), stream.chunks(1)), limited);
     assert_eq!(decode(usize::from(*limit), split_chunks(stream, *seed)), limited);
-    // A limit ends a stream earlier; it changes nothing before that.
+    // A limit can end the stream earlier, but does not change the events before that.
     assert!(expected.events.starts_with(&limited.events));
     assert!(limited.is_too_large || limited == expected);
 }
@@ -63,7 +64,7 @@ fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decod
     decoded
 }
 
-/// Chunks of nought to about ten bytes.
+/// Splits a stream into chunks of 0 to 10 bytes.
 fn split_chunks(mut stream: &[u8], seed: u8) -> Vec<&[u8]> {
     let mut state = u32::from(seed);
     let mut chunks = Vec::new();
@@ -76,11 +77,11 @@ fn split_chunks(mut stream: &[u8], seed: u8) -> Vec<&[u8]> {
     chunks
 }
 
-/// The algorithm of the standard, step by step, without a thought for speed.
+/// Reference implementation of the algorithm in the standard, not optimized.
 fn reference_decode(stream: &[u8]) -> DecodedStream {
     let text = String::from_utf8_lossy(stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream));
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    // What follows the last end of line is no line.
+    // An incomplete last line is discarded.
     let mut lines: Vec<&str> = text.split('\n').collect();
     lines.pop();
 

@@ -1,11 +1,11 @@
-//! What holds for any bytes at all; shared by the fuzz target and the replay of its corpus.
+//! Invariants that hold for any input; shared by the fuzz target and the corpus replay.
 
 use serde_json::Value;
 use toolpost::tool_envelope::{
     EnvelopeReader, ErrorPayload, PREFIX, ToolEnvelope, WorkflowPayload, decode, encode,
 };
 
-/// Reads `bytes` in every way in which they could be an envelope.
+/// Parses `bytes` in every form that an envelope can have.
 pub(crate) fn check(bytes: &[u8]) {
     let reader = EnvelopeReader::with_max_bytes(1 << 20);
     let text = String::from_utf8_lossy(bytes);
@@ -23,7 +23,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-/// What was read can be written, and from then on nothing changes any more.
+/// A parsed envelope can be written, and it round-trips unchanged from then on.
 fn check_envelope(reader: &EnvelopeReader, envelope: &ToolEnvelope) {
     let written = envelope.to_block().expect("what was read can be written");
     let again = reader.read_block(&written).expect("what was written can be read");
@@ -38,7 +38,7 @@ fn check_envelope(reader: &EnvelopeReader, envelope: &ToolEnvelope) {
     }
 }
 
-/// Readable JSON and tool result are two forms of the same thing.
+/// Decoding to readable JSON and encoding to a tool result round-trip.
 fn check_conversion(reader: &EnvelopeReader, input: &str) {
     match decode(reader, input) {
         Ok(readable) => {

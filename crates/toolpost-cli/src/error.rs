@@ -1,4 +1,4 @@
-//! How a command fails: what is printed where, and the exit code.
+//! Command errors: what is printed where, and the exit code.
 
 use std::process::ExitCode;
 
@@ -8,34 +8,36 @@ use toolpost_gateway::config::{ConfigError, EditError};
 
 use crate::output;
 
-/// Exit codes: 1 the call failed, 2 usage, which a configuration is part of, 3 not reachable.
+/// Why a command failed. Exit codes: 1 for a failed call, 2 for a usage or configuration error, 3
+/// for an unreachable gateway or source.
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    /// The command line does not make sense.
+    /// The command line is invalid.
     Usage(String),
-    /// The configuration does not make sense.
+    /// The configuration is invalid.
     Config(ConfigError),
-    /// The call ended with an error; `hint` is what to try instead.
+    /// The call failed. `hint` suggests what to do.
     Call {
         error: CallError,
         hint: Option<String>,
-        /// Whether programs are reading standard output.
+        /// Whether the error is also printed as JSON to standard output.
         json: bool,
     },
-    /// The gateway or the source is not there, or not any more.
+    /// The gateway or the source is unreachable, or the connection was lost.
     Unreachable(String),
-    /// Programs have read of it already; people have not.
+    /// The JSON output already contains the error; it is only printed as text.
     JsonAlreadyPrinted(Box<CommandError>),
-    /// What there is to say has been printed.
+    /// The failure was already printed.
     Reported,
-    /// Anything else that stops a command.
+    /// Any other error.
     Other(anyhow::Error),
-    /// Whoever was reading has heard enough.
+    /// The reader of standard output closed the pipe.
     BrokenPipe,
 }
 
 impl CommandError {
-    /// Says what went wrong on standard error, and to programs that read standard output there too.
+    /// Prints the error to standard error and, as JSON, to standard output if requested. Returns
+    /// the exit code.
     pub(crate) fn report(self, error_format: ErrorFormat) -> ExitCode {
         match self {
             Self::Usage(message) => {
@@ -65,7 +67,7 @@ impl CommandError {
     }
 }
 
-/// Who reads standard output.
+/// Whether errors are also printed as JSON to standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorFormat {
     Text,
@@ -77,7 +79,7 @@ fn report_message(message: &str, error_format: ErrorFormat) {
     print_error(&json!({"message": message}), error_format);
 }
 
-/// Everything that is wrong with a configuration, each with its place.
+/// Prints every problem of a configuration with its position.
 fn report_problems(error: &ConfigError, error_format: ErrorFormat) {
     for problem in error.problems() {
         output::error(&problem.to_string());
@@ -94,7 +96,7 @@ fn report_problems(error: &ConfigError, error_format: ErrorFormat) {
 
 fn print_error(error: &Value, error_format: ErrorFormat) {
     if error_format == ErrorFormat::Json {
-        // A reader that has gone does not change what went wrong.
+        // A closed standard output does not change the result.
         let _ = output::print_json_line(&json!({"error": error}));
     }
 }
@@ -109,12 +111,12 @@ fn report_call(error: &CallError, hint: Option<&str>, json: bool) {
     }
     if json {
         let wire = json!({"error": error});
-        // A reader that has gone does not change why the call failed.
+        // A closed standard output does not change the result.
         let _ = output::print_json_line(&wire);
     }
 }
 
-/// The places of a validation error one by one; any other details as they are.
+/// Formats the issues of a validation error one per line, and any other details as JSON.
 fn detail_lines(error: &CallError) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let lines = match error.details() {
@@ -129,7 +131,7 @@ fn detail_lines(error: &CallError) -> Vec<String> {
         None => Vec::new(),
     };
     match &lines[..] {
-        // What only repeats the message is not said twice.
+        // Skip a detail that only repeats the message.
         [only] if error.message().ends_with(only.as_str()) => Vec::new(),
         _ => lines,
     }

@@ -1,11 +1,11 @@
-//! From words on a command line to the input of an operation.
+//! Converts command-line arguments into the input of an operation.
 
 use std::io::Read;
 
 use serde_json::{Map, Value};
 use toolpost::OperationSpec;
 
-/// The input: a JSON document, and `--key value` pairs on top of it.
+/// Builds the input from an optional JSON document and `--key value` pairs, which take precedence.
 pub(crate) fn build(spec: Option<&OperationSpec>, arguments: &[String]) -> Result<Value, String> {
     let (document, pairs) = match arguments.split_first() {
         Some((first, rest)) if !first.starts_with("--") => (parse_document(first)?, rest),
@@ -27,7 +27,8 @@ pub(crate) fn build(spec: Option<&OperationSpec>, arguments: &[String]) -> Resul
     Ok(Value::Object(members))
 }
 
-/// Keys that the operation does not name: allowed by most schemas, and mostly typing mistakes.
+/// Returns the keys that the input schema does not define. Most schemas allow them, but they are
+/// usually typing mistakes.
 pub(crate) fn unknown_keys<'a>(spec: &OperationSpec, input: &'a Value) -> Vec<&'a str> {
     let schema = spec.input_schema.json();
     let is_open = ["additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"]
@@ -59,7 +60,7 @@ fn parse_document(argument: &str) -> Result<Value, String> {
     })
 }
 
-/// `--key value`, `--key=value`, or `--key` alone for `true`.
+/// Parses `--key value`, `--key=value`, or `--key` alone for `true`.
 fn parse_pairs(arguments: &[String]) -> Result<Vec<(&str, Option<&str>)>, String> {
     let mut pairs = Vec::new();
     let mut arguments = arguments.iter().map(String::as_str).peekable();
@@ -76,7 +77,7 @@ fn parse_pairs(arguments: &[String]) -> Result<Vec<(&str, Option<&str>)>, String
     Ok(pairs)
 }
 
-/// The property that is meant: as it is written, or `everyMs` for `every-ms`.
+/// Returns the property for a key: the key itself, or `everyMs` for `every-ms`.
 fn property_name(schema: Option<&Value>, key: &str) -> String {
     let camel = camel_case(key);
     let is_known = |name: &str| property(schema, name).is_some();
@@ -98,8 +99,8 @@ fn property<'a>(schema: Option<&'a Value>, name: &str) -> Option<&'a Value> {
     schema?.get("properties")?.get(name)
 }
 
-/// Text where the schema wants text; JSON where it is JSON; else text again, for the schema to
-/// judge.
+/// Parses an argument: as a string if the schema accepts only strings, else as JSON, else as a
+/// string that the schema validates.
 fn parse_value(schema: Option<&Value>, text: Option<&str>) -> Value {
     let Some(text) = text else { return Value::Bool(true) };
     if accepts_only_strings(schema) {
@@ -116,7 +117,7 @@ fn accepts_only_strings(schema: Option<&Value>) -> bool {
     }
 }
 
-/// A key that is given twice is a list; one that was only in the document is replaced.
+/// Adds a value. A repeated key becomes a list; a key of the document is replaced.
 fn add_value(members: &mut Map<String, Value>, given: &mut Vec<String>, key: String, value: Value) {
     if !given.contains(&key) {
         given.push(key.clone());

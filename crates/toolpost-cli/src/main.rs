@@ -1,4 +1,4 @@
-//! The `toolpost` command: arguments in, output and an exit code out.
+//! The `toolpost` command-line program.
 
 mod arguments;
 mod command;
@@ -14,7 +14,8 @@ use clap::Parser;
 use arguments::{AddCommand, Arguments, Command, LogFormat, RoomCommand};
 use error::{CommandError, ErrorFormat};
 
-/// JSON is many small allocations; this allocator makes them about twice as fast as the system's.
+/// JSON needs many small allocations, which mimalloc makes about twice as fast as the system
+/// allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -82,7 +83,7 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Room { command: RoomCommand::Join(options) } => {
             let runtime = runtime()?;
             let joined = runtime.block_on(command::join(&options));
-            // A read of standard input that is still waiting must not keep the process.
+            // A pending read of standard input must not keep the process running.
             runtime.shutdown_background();
             joined
         }
@@ -92,14 +93,14 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Serve(options) => {
             let runtime = runtime()?;
             let served = runtime.block_on(command::serve(&options));
-            // Everybody was answered or told; what a thread still works at is for nobody.
+            // The gateway has drained. Work left in background threads is discarded.
             runtime.shutdown_background();
             served
         }
         Command::Mcp(options) => {
             let runtime = runtime()?;
             let served = runtime.block_on(command::mcp(&options));
-            // A read of standard input that is still waiting must not keep the process.
+            // A pending read of standard input must not keep the process running.
             runtime.shutdown_background();
             served
         }
@@ -110,8 +111,8 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
-/// Logs go to standard error. A single command reports its outcome itself, so that only warnings
-/// of its own are left for the log; `TOOLPOST_LOG` overrides both.
+/// Starts logging to standard error. Commands other than `serve` and `mcp` report their own result
+/// and log only errors and gateway warnings. `TOOLPOST_LOG` overrides the filter.
 fn start_logging(command: &Command) {
     let format = match command {
         Command::Serve(options) => Some(options.log_format),
@@ -124,7 +125,7 @@ fn start_logging(command: &Command) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // A log that cannot be written must not take a call with it.
+        // A log that cannot be written must not fail a call.
         .log_internal_errors(false)
         .with_ansi(output::supports_color(&std::io::stderr()));
     match format {

@@ -1,4 +1,4 @@
-//! What is printed: colors and tables for people, plain JSON for programs.
+//! Output: colors and tables for people, plain JSON for programs.
 
 use std::io::{IsTerminal, Write};
 
@@ -7,17 +7,17 @@ use serde::Serialize;
 use serde_json::Value;
 use toolpost_gateway::config::Access;
 
-/// Whether standard output should be plain JSON: asked for, or not a terminal.
+/// Whether standard output is plain JSON: requested, or not a terminal.
 pub(crate) fn wants_json(is_requested: bool) -> bool {
     is_requested || !std::io::stdout().is_terminal()
 }
 
-/// Whether colors are wanted there: it is a terminal, and nothing in the environment forbids them.
+/// Whether to use colors: the stream is a terminal and the environment does not disable them.
 pub(crate) fn supports_color(stream: &impl anstream::stream::RawStream) -> bool {
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }
 
-/// One JSON document on one line.
+/// Prints a JSON document on one line.
 pub(crate) fn print_json_line(value: &impl Serialize) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
@@ -26,7 +26,8 @@ pub(crate) fn print_json_line(value: &impl Serialize) -> std::io::Result<()> {
     out.flush()
 }
 
-/// One JSON document on one line, written as it is made: it may be larger than what it is made of.
+/// Prints one JSON document on one line. Serializes directly to the output, because the text may be
+/// larger than the value.
 pub(crate) fn stream_json_line(value: &impl Serialize) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
     serde_json::to_writer(&mut out, value)?;
@@ -34,7 +35,7 @@ pub(crate) fn stream_json_line(value: &impl Serialize) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Indented and colored on a terminal, one line elsewhere.
+/// Prints JSON: indented and colored on a terminal, on one line otherwise.
 pub(crate) fn print_json(value: &impl Serialize, is_json: bool) -> std::io::Result<()> {
     if wants_json(is_json) {
         return print_json_line(value);
@@ -44,12 +45,12 @@ pub(crate) fn print_json(value: &impl Serialize, is_json: bool) -> std::io::Resu
     print_line(&text)
 }
 
-/// A line for people; colors are dropped where they cannot be shown.
+/// Prints a line of text. Colors are dropped if the output does not support them.
 pub(crate) fn print_line(text: &str) -> std::io::Result<()> {
     writeln!(anstream::stdout().lock(), "{text}")
 }
 
-/// Said whenever the sources of a configuration change.
+/// Notice printed after the sources of a configuration change.
 pub(crate) const RELOAD_NOTICE: &str = "A running gateway reloads the configuration automatically.";
 
 pub(crate) fn error(message: &str) {
@@ -60,14 +61,14 @@ pub(crate) fn warning(message: &str) {
     to_stderr("warning", AnsiColor::Yellow, message);
 }
 
-/// A sentence for people beside an output for programs.
+/// Prints an unlabeled message to standard error.
 pub(crate) fn notice(message: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", sanitize(message));
 }
 
-/// Indented below an error.
+/// Prints an indented line below an error.
 pub(crate) fn detail(message: &str) {
-    // Nothing can be done about a standard error that is closed.
+    // A closed standard error is ignored.
     let _ = writeln!(anstream::stderr().lock(), "  {}", sanitize(message));
 }
 
@@ -77,8 +78,8 @@ fn to_stderr(label: &str, color: AnsiColor, message: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {message}");
 }
 
-/// Other people's words without what a terminal would obey: escape sequences can set titles, write to
-/// the clipboard and hide text.
+/// Replaces control characters in text from others. Escape sequences can set titles, write to the
+/// clipboard and hide text.
 pub(crate) fn sanitize(text: &str) -> std::borrow::Cow<'_, str> {
     let is_harmful = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if text.contains(is_harmful) {
@@ -88,7 +89,7 @@ pub(crate) fn sanitize(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// The first line, as far as there is room for it.
+/// Returns the first line, truncated to `max_chars` characters.
 pub(crate) fn truncate_line(text: &str, max_chars: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     if line.chars().count() <= max_chars {
@@ -98,7 +99,7 @@ pub(crate) fn truncate_line(text: &str, max_chars: usize) -> String {
     format!("{}…", prefix.trim_end())
 }
 
-/// Who may call a source, for people.
+/// Describes the access to a source, as text.
 pub(crate) fn describe_access(access: &Access, has_identities: bool) -> String {
     match access {
         Access::Scopes(scopes) => {
@@ -116,7 +117,7 @@ pub(crate) fn describe_access(access: &Access, has_identities: bool) -> String {
     }
 }
 
-/// Who may call a source, for programs.
+/// Describes the access to a source, as JSON.
 pub(crate) fn access_json(access: &Access) -> Value {
     match access {
         Access::Scopes(scopes) => serde_json::json!({"scopes": scopes}),

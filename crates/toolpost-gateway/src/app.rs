@@ -1,4 +1,4 @@
-//! The composition on one screen: registry → pipeline → endpoints → connections.
+//! Assembles a gateway: registry → pipeline → endpoints → connections.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -31,80 +31,83 @@ use crate::server::{self, DrainReport};
 use crate::source::{SourceState, SourceStatuses};
 use crate::telemetry::{Exposition, GatewayGauges, SourceHealth, Telemetry};
 
-/// A gateway in front of a registry. Cloning it shares everything.
+/// A gateway that serves the operations of a registry. Clones share all state.
 #[derive(Debug, Clone)]
 pub struct Gateway(pub(crate) Arc<GatewayState>);
 
 #[derive(Debug, Clone)]
 pub(crate) struct GatewayState {
     pub(crate) pipeline: Pipeline,
-    /// The peers that talk the call protocol, and what they offer.
+    /// The hub: peers connected over the call protocol and the operations they register.
     pub(crate) hub: Hub,
-    /// Who callers are; every endpoint asks it first.
+    /// Authenticates callers.
     pub(crate) authenticator: Authenticator,
     pub(crate) settings: GatewaySettings,
-    /// What the endpoint for MCP clients keeps between requests.
+    /// State of the MCP endpoint that outlives a request.
     pub(crate) mcp: Arc<McpEndpoint>,
-    /// The subscriptions over HTTP, and those whose clients may return.
+    /// HTTP subscriptions, both active and detached (resumable).
     pub(crate) sse_streams: Arc<StreamRegistry>,
-    /// The HTTP API in writing.
+    /// Cached OpenAPI documents of the HTTP API.
     pub(crate) openapi_documents: Arc<OpenApiDocuments>,
-    /// What bounds callers and sources, where something does.
+    /// Limits on callers and sources, if configured.
     pub(crate) limiter: Option<Arc<Limiter>>,
-    /// Who watches the calls.
+    /// Metrics and traces of calls.
     pub(crate) telemetry: Telemetry,
-    /// The sources of the configuration, for those who ask how they are.
+    /// Status of the configured sources.
     pub(crate) source_statuses: Arc<SourceStatuses>,
-    /// Whether new calls are wanted.
+    /// Readiness state reported by `/ready`.
     pub(crate) readiness: Arc<Readiness>,
-    /// How many connections are open.
+    /// Number of open connections.
     pub(crate) open_connections: Arc<AtomicUsize>,
-    /// Where calls are written down, for those who ask how it is.
+    /// The audit journal, if one is configured.
     pub(crate) journal: Option<Journal>,
-    /// How many were refused of whom nobody knows who they are.
+    /// Number of rejected anonymous requests in the current second.
     pub(crate) anonymous_rejections: Arc<AnonymousRejections>,
     /// The rooms.
     pub(crate) rooms: Rooms,
-    /// Set when the gateway begins to stop; streams end by it, calls do not.
+    /// Canceled when the gateway starts to stop. Ends streams, but not calls.
     pub(crate) stopping: CancellationToken,
-    /// Owns the peers whose name is not known yet; they end when the gateway begins to stop.
+    /// Tasks of peers that have not authenticated yet. They end when shutdown begins.
     pub(crate) pending_handshakes: TaskTracker,
 }
 
-/// The numbers that bound a gateway.
+/// Limits and settings of a gateway.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct GatewaySettings {
-    /// The largest request body in bytes; larger ones are refused with 413.
+    /// Maximum request body size in bytes. Larger bodies are rejected with 413.
     pub max_body_bytes: usize,
-    /// How many connections may be open. When all are taken, a newcomer gets the place of the client
-    /// that has owed a request for the longest time. Where every client is being served it waits for a
-    /// moment, and is then told to come again (503).
-    /// WebSockets are counted apart, and there may be as many of them.
+    /// Maximum number of open connections. At the limit, a new connection evicts the connection
+    /// that has waited longest for a request. If every connection is being served, the new
+    /// connection waits briefly and is then rejected with 503.
+    ///
+    /// WebSockets are counted separately, with the same limit.
     pub max_connections: usize,
-    /// How long a client may take to send the head of a request.
+    /// Maximum time for receiving a request head.
     pub header_timeout: Duration,
-    /// How long a client may take to send the body of a request.
+    /// Maximum time for receiving a request body.
     pub body_timeout: Duration,
-    /// How long a client may take nothing of an answer or a stream that is there for it.
+    /// Maximum time that a client may read nothing of a pending response or stream.
     pub write_timeout: Duration,
-    /// How many bytes the system keeps of what a client does not read. Left to itself it would keep
-    /// megabytes, and would take a client that reads slowly for one that does not read: it reports
-    /// room only when a third of its buffer is free.
+    /// Size of the socket send buffer in bytes, which bounds the unread data that the kernel holds
+    /// per client. The system default can grow to megabytes. A large buffer also makes a slow
+    /// reader look stalled, because the socket becomes writable only when a third of the buffer is
+    /// free.
     pub send_buffer_bytes: usize,
-    /// How often a silent stream sends a comment, so that nobody in between hangs up.
+    /// Interval between keep-alive comments on an idle stream. They prevent intermediaries from
+    /// closing it.
     pub heartbeat_interval: Duration,
-    /// How long calls in flight may go on after the gateway was asked to stop.
+    /// Maximum time for calls in flight to finish after shutdown begins.
     pub drain_timeout: Duration,
-    /// How long a peer may take to say who it is.
+    /// Maximum time for a peer to authenticate.
     pub auth_timeout: Duration,
-    /// What bounds the hub and its connections.
+    /// Limits of the hub and its connections.
     pub hub: HubSettings,
-    /// What bounds a WebSocket.
+    /// Limits of a WebSocket connection.
     pub websocket: WsSettings,
-    /// What holds for the HTTP API.
+    /// Settings of the HTTP API.
     pub http: HttpEndpointSettings,
-    /// What holds for MCP clients.
+    /// Settings of the MCP endpoint.
     pub mcp: McpEndpointSettings,
 }
 
@@ -128,15 +131,15 @@ impl Default for GatewaySettings {
     }
 }
 
-/// Whether new calls are wanted.
+/// Readiness of the gateway for new calls.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness {
-    /// How many want the start to be awaited.
+    /// Number of live [`StartupGuard`]s.
     startup_guards: AtomicUsize,
     stopping: AtomicBool,
 }
 
-/// Whoever holds it waits for the gateway to have started.
+/// Keeps the gateway in the `starting` state until dropped.
 #[derive(Debug)]
 #[must_use = "startup ends when the guard is dropped"]
 pub struct StartupGuard(Arc<Readiness>);
@@ -147,36 +150,38 @@ impl Drop for StartupGuard {
     }
 }
 
-/// Why a gateway does not listen somewhere.
+/// Error of a gateway that cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Nobody is asked who they are, so only this machine may call.
+    /// The address is not loopback and there is no authentication.
     #[error(
         "refusing to listen on {0}: there is no authentication, so only a loopback address such \
          as 127.0.0.1 is allowed; `toolpost token new` creates a token and enables authentication"
     )]
     NotLoopback(SocketAddr),
-    /// The listener does not say where it listens.
+    /// The listener does not report its local address.
     #[error("the listener has no address: {0}")]
     NoAddress(#[source] std::io::Error),
-    /// The address cannot be had.
+    /// Binding the address failed.
     #[error("cannot listen on {address}: {source}")]
     Bind {
-        /// Which address.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
 }
 
 impl Gateway {
-    /// A gateway with the default settings, open to this machine.
+    /// Creates a gateway with default settings and without authentication, which serves only
+    /// loopback addresses.
     pub fn new(registry: Registry) -> Self {
         Self::from_pipeline(Pipeline::new(registry), GatewaySettings::default())
     }
 
-    /// A gateway in front of a pipeline that somebody else has set up, open to this machine.
+    /// Creates a gateway for an existing pipeline. Without an authenticator, it serves only
+    /// loopback.
     pub fn from_pipeline(pipeline: Pipeline, settings: GatewaySettings) -> Self {
         let stopping = CancellationToken::new();
         let rooms = Rooms::new(RoomsSettings::default(), None, None, stopping.clone());
@@ -201,14 +206,14 @@ impl Gateway {
         }))
     }
 
-    /// The same gateway, with somebody who knows its callers.
+    /// Sets the authenticator.
     #[must_use]
     pub fn with_authenticator(self, authenticator: Authenticator) -> Self {
         Self(Arc::new(GatewayState { authenticator, ..Arc::unwrap_or_clone(self.0) }))
     }
 
-    /// The same gateway, whose pipeline asks this limiter and tells this watcher; it shows what they
-    /// know.
+    /// Sets the telemetry and the limiter that the gateway reports. They must be the ones that the
+    /// pipeline uses.
     #[must_use]
     pub fn with_telemetry(self, new_telemetry: Telemetry, limiter: Arc<Limiter>) -> Self {
         let limiter = Some(limiter);
@@ -219,26 +224,26 @@ impl Gateway {
         }))
     }
 
-    /// Says at `/ready` that the gateway starts, until what is given back is dropped. It answers
-    /// meanwhile.
+    /// Reports `starting` at `/ready` until the returned guard is dropped. The gateway serves
+    /// requests meanwhile.
     pub fn begin_startup(&self) -> StartupGuard {
         self.0.readiness.startup_guards.fetch_add(1, Ordering::Relaxed);
         StartupGuard(Arc::clone(&self.0.readiness))
     }
 
-    /// Says at `/ready` that the gateway stops soon, so that nobody sends new calls. It answers
-    /// until it is stopped.
+    /// Reports `stopping` at `/ready`, so that load balancers stop sending new calls. The gateway
+    /// serves requests until it is stopped.
     pub fn set_not_ready(&self) {
         self.0.readiness.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// The same gateway, which tells how its journal is.
+    /// Sets the journal whose health the gateway reports.
     #[must_use]
     pub fn with_journal(self, journal: Option<Journal>) -> Self {
         Self(Arc::new(GatewayState { journal, ..Arc::unwrap_or_clone(self.0) }))
     }
 
-    /// The same gateway, with rooms that are kept in this store and written down in its journal.
+    /// Enables rooms that persist in `store` and are recorded in the gateway's journal.
     #[must_use]
     pub(crate) fn with_rooms(self, settings: RoomsSettings, store: Option<RoomStore>) -> Self {
         let (journal, stopping) = (self.0.journal.clone(), self.0.stopping.clone());
@@ -246,23 +251,23 @@ impl Gateway {
         Self(Arc::new(GatewayState { rooms, ..Arc::unwrap_or_clone(self.0) }))
     }
 
-    /// The pipeline behind the endpoints.
+    /// Returns the pipeline that handles the calls of all endpoints.
     pub fn pipeline(&self) -> &Pipeline {
         &self.0.pipeline
     }
 
-    /// The hub behind the endpoint of the call protocol.
+    /// Returns the hub, which serves the call protocol.
     pub fn hub(&self) -> &Hub {
         &self.0.hub
     }
 
-    /// Who callers are.
+    /// Returns the authenticator.
     pub fn authenticator(&self) -> &Authenticator {
         &self.0.authenticator
     }
 
-    /// Ends what is open in the name of those who are not who they were any more, by their ids: peers of
-    /// the hub, sessions and streams. Says how many these were. What they have called runs to its end.
+    /// Closes the hub connections, MCP sessions, streams and room connections of revoked
+    /// identities, and returns their number. Calls in flight run to completion.
     pub fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let GatewayState { hub, mcp, sse_streams: streams, rooms, .. } = &*self.0;
         hub.disconnect_identities(is_revoked)
@@ -271,28 +276,32 @@ impl Gateway {
             + rooms.disconnect_identities(is_revoked)
     }
 
-    /// The endpoints, to be mounted in another server. Whoever mounts them binds, and stops. Without
-    /// authentication they answer only to loopback names in `Host` and `Origin`.
+    /// Returns a router with all endpoints, to be mounted in another server. That server is
+    /// responsible for binding and shutdown. Without authentication, `Host` and `Origin` must be
+    /// loopback names.
     pub fn router(&self) -> Router {
         endpoint::router(self.clone())
     }
 
-    /// Binds an address, if it is one that may be served: any with authentication, else loopback.
+    /// Binds an address. Without authentication, only loopback addresses are allowed.
     ///
     /// # Errors
     ///
-    /// [`ListenError::NotLoopback`], or the system's refusal.
+    /// Returns [`ListenError::NotLoopback`] for a disallowed address and [`ListenError::Bind`] if
+    /// binding fails.
     pub async fn bind(&self, address: SocketAddr) -> Result<TcpListener, ListenError> {
         self.check_address(address)?;
         TcpListener::bind(address).await.map_err(|source| ListenError::Bind { address, source })
     }
 
-    /// Serves until `shutdown` resolves, then drains: no new connections, streams end, calls in
-    /// flight have [`GatewaySettings::drain_timeout`] to finish, and what is left is aborted.
+    /// Serves until `shutdown` resolves, then drains: it accepts no new connections, ends streams,
+    /// gives calls in flight [`GatewaySettings::drain_timeout`] to finish, and aborts the rest.
     ///
     /// # Errors
     ///
-    /// [`ListenError::NotLoopback`] without authentication, whoever bound the listener.
+    /// Returns [`ListenError::NotLoopback`] if there is no authentication and the listener is not
+    /// bound to loopback, and [`ListenError::NoAddress`] if the listener does not report its
+    /// address.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -302,8 +311,9 @@ impl Gateway {
         Ok(server::serve(&self.0, Endpoints::new(self.clone()), listener, shutdown.boxed()).await)
     }
 
-    /// Serves one MCP client on a pair of streams, such as standard input and output, until it leaves
-    /// or `shutdown` resolves. What it had asked for may end within [`GatewaySettings::drain_timeout`].
+    /// Serves one MCP client on a pair of streams, such as standard input and output, until it
+    /// disconnects or `shutdown` resolves. Requests in flight have
+    /// [`GatewaySettings::drain_timeout`] to finish.
     pub async fn serve_mcp(
         &self,
         reader: impl AsyncRead + Unpin + Send,
@@ -325,7 +335,8 @@ impl Gateway {
         server::drain(&self.0, JoinSet::new(), remaining).await
     }
 
-    /// Boxed, as connections are, and for the same reason.
+    /// Serves one MCP client. The future is boxed so that it is compiled in this crate, as in
+    /// `server::serve`.
     fn serve_mcp_boxed<'a>(
         &'a self,
         reader: Box<dyn AsyncRead + Unpin + Send + 'a>,
@@ -341,11 +352,11 @@ impl Gateway {
     }
 }
 
-/// Whether an address may be served: only this machine can call there, or callers are asked who they are.
+/// Checks that an address may be served: it is loopback, or authentication is enabled.
 ///
 /// # Errors
 ///
-/// [`ListenError::NotLoopback`].
+/// Returns [`ListenError::NotLoopback`] otherwise.
 pub fn check_address(
     address: SocketAddr,
     authenticator: &Authenticator,
@@ -357,7 +368,7 @@ pub fn check_address(
 }
 
 impl GatewayState {
-    /// What `/ready` says; only `ready` is good news.
+    /// Returns the readiness state: `ready`, `starting` or `stopping`.
     pub(crate) fn readiness(&self) -> &'static str {
         let Readiness { startup_guards: starting, stopping } = &*self.readiness;
         if stopping.load(Ordering::Relaxed) || self.stopping.is_cancelled() {
@@ -369,8 +380,8 @@ impl GatewayState {
         }
     }
 
-    /// Every source that is known, and how it is. Those of the configuration say it themselves; of
-    /// others, which come as they like, the catalog knows whether anything of them can be called.
+    /// Returns the health of every source. Configured sources report their own status. Any other
+    /// source is up if at least one of its operations in the catalog is online.
     pub(crate) fn source_statuses(&self) -> BTreeMap<String, SourceHealth> {
         let configured = self.source_statuses.all().into_iter();
         let mut sources: BTreeMap<_, _> = configured
@@ -386,7 +397,7 @@ impl GatewayState {
         sources
     }
 
-    /// The sources that no configuration names.
+    /// Returns the health of sources that are not in the configuration.
     fn unconfigured_sources(
         &self,
         configured: &BTreeMap<String, SourceHealth>,
@@ -413,7 +424,7 @@ impl GatewayState {
         sources
     }
 
-    /// What Prometheus is told.
+    /// Renders the Prometheus metrics.
     pub(crate) fn render_metrics(&self) -> String {
         let mut page = Exposition::default();
         self.telemetry.write(&mut page);

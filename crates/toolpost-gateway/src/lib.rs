@@ -6,7 +6,7 @@
 //! | [`admin`] | the operator identity and its scopes |
 //! | `app` | the composition: registry → pipeline → endpoints |
 //! | [`approval`] | calls pending approval |
-//! | [`auth`] | tokens, and the identities that they stand for |
+//! | [`auth`] | tokens and their identities |
 //! | `builtin` | the operations of the embedded default |
 //! | [`config`] | `toolpost.toml`: parsing, validation and edits |
 //! | `data` | the data folder of a gateway |
@@ -15,7 +15,7 @@
 //! | `limits` | limits per caller and per source |
 //! | [`room`] | rooms: messages, capabilities, participants |
 //! | `runtime` | a configured gateway with its sources, reloadable |
-//! | `server` | connections: accepted, bounded, owned, drained |
+//! | `server` | accepts, limits and drains connections |
 //! | `source` | the configured sources |
 //! | `telemetry` | metrics and traces |
 //!
@@ -25,7 +25,7 @@
 //!
 //! let gateway = Gateway::new(builtin::registry());
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-//! let stop = async { /* a signal, in real life */ };
+//! let stop = async { /* for example, a signal */ };
 //! let drained = gateway.serve(listener, stop).await?;
 //! assert!(drained.in_time);
 //! # Ok(()) }

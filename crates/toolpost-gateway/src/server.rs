@@ -1,4 +1,5 @@
-//! Connections: accepted up to a bound, each owned here, all of them drained in the end.
+//! The HTTP server: accepts connections up to a limit, owns their tasks and drains them on
+//! shutdown.
 
 mod body_tracking;
 mod connection_pool;
@@ -33,15 +34,15 @@ pub(crate) use self::timeout_stream::TimeoutStream;
 use crate::app::{GatewaySettings, GatewayState};
 use crate::endpoint::Endpoints;
 
-/// The most that is kept of what a client sends before it is understood, and so the largest head of
-/// a request: 1,024 clients who send half a head hold 64 MiB together.
+/// Maximum size of the read buffer and therefore of a request head. 1,024 clients with an
+/// incomplete head hold 64 MiB in total.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// How soon to look for a seat again while all of them are in use.
+/// Interval between attempts to admit a pending connection while the pool is full.
 const POOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Boxed, and so compiled here: what is generic is compiled where it is used, and the program that
-/// serves may have been asked to be small rather than fast.
+/// Accepts and serves connections. It is boxed so that it is compiled in this crate: generic code
+/// is compiled in the crate that uses it, which may be optimized for size.
 pub(crate) fn serve<'a>(
     gateway: &'a GatewayState,
     endpoints: Endpoints,
@@ -57,7 +58,7 @@ async fn accept_all(
     listener: TcpListener,
     mut shutdown: BoxFuture<'_, ()>,
 ) -> DrainReport {
-    // Connections inherit it from their listener.
+    // Accepted connections inherit the buffer size of the listener.
     if let Err(error) =
         SockRef::from(&listener).set_send_buffer_size(gateway.settings.send_buffer_bytes)
     {
@@ -65,8 +66,8 @@ async fn accept_all(
     }
     let (mut pool, mut rejector) =
         (ConnectionPool::new(gateway.settings.max_connections), ConnectionRejector::default());
-    // Who was accepted and has no seat yet. Looking out for more would only fill the table of
-    // descriptors, so the others wait in the system's queue.
+    // An accepted connection that is not admitted yet. Accepting more would only use up file
+    // descriptors, so further connections stay in the kernel's queue.
     let mut pending_stream = None;
     loop {
         tokio::select! {
@@ -99,7 +100,8 @@ async fn accept_all(
     drain(gateway, pool.into_tasks(), gateway.settings.drain_timeout).await
 }
 
-/// A failed accept is about one connection, or about descriptors that will come back.
+/// Accepts a connection. An error concerns one connection or a temporary lack of file descriptors,
+/// so it is retried.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
@@ -119,7 +121,7 @@ fn serve_connection(
     settings: &GatewaySettings,
     stopping: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static {
-    // Without it the small frames of a stream wait for an acknowledgement that is itself delayed.
+    // Without `TCP_NODELAY`, small frames of a stream wait for delayed acknowledgments.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY not set");
     }
@@ -141,7 +143,7 @@ fn serve_connection(
             biased;
             ended = &mut connection => ended,
             () = stopping.cancelled() => {
-                // Nobody waits for the rest of a head.
+                // An incomplete request head is not awaited.
                 if state.try_close() {
                     return;
                 }
@@ -155,7 +157,8 @@ fn serve_connection(
     }
 }
 
-/// One request: from its head to the last byte of its answer, the seat knows whose turn it is.
+/// Handles one request and tracks the connection state from its head to the last byte of the
+/// response.
 fn handle_request(
     endpoints: &Endpoints,
     state: &ConnectionState,

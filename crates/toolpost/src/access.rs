@@ -1,4 +1,4 @@
-//! Who calls, what an operation asks of callers, and the type that cannot be forged.
+//! Caller identities, the access control of operations, and the authority of a call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,26 +8,27 @@ use serde_json::Value;
 
 use crate::error::CallError;
 
-/// Somebody whom a endpoint has authenticated.
+/// A caller authenticated by an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Identity {
-    /// Who it is.
+    /// Unique id of the identity.
     pub id: String,
-    /// What the identity may do in general.
+    /// Scopes that the identity holds.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// Actions on single resources: `type:id` → actions. `type:*` is every resource of the type.
+    /// Actions that the identity may perform on resources, keyed by `type:id`. The key `type:*`
+    /// covers every resource of the type.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: BTreeMap<String, Vec<String>>,
-    /// Which messages the identity may send in a workspace.
+    /// Room messages that the identity may send.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
 }
 
 impl Identity {
-    /// An identity that holds nothing.
+    /// Creates an identity without scopes, resources or capabilities.
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), ..Self::default() }
     }
@@ -39,7 +40,7 @@ impl Identity {
         self
     }
 
-    /// Adds actions on one resource, named `type:id`, or `type:*` for all of a type.
+    /// Adds actions on the resource `type:id`, or on all resources of a type with `type:*`.
     #[must_use]
     pub fn with_resource<S: Into<String>>(
         mut self,
@@ -51,7 +52,7 @@ impl Identity {
         self
     }
 
-    /// Adds capabilities.
+    /// Adds room capabilities.
     #[must_use]
     pub fn with_capabilities<S: Into<String>>(
         mut self,
@@ -65,8 +66,8 @@ impl Identity {
         self.scopes.iter().any(|held| held == scope)
     }
 
-    /// Whether the identity may do `action` on `wanted`, or on any resource of the type if none
-    /// is wanted in particular.
+    /// Whether the identity may perform `action` on `resource_id`, or on any resource of the type
+    /// if `resource_id` is `None`.
     fn has_permission(&self, action: &str, resource_type: &str, resource_id: Option<&str>) -> bool {
         self.resources.iter().any(|(resource, actions)| {
             let Some((held_type, held_id)) = resource.split_once(':') else { return false };
@@ -77,37 +78,38 @@ impl Identity {
     }
 }
 
-/// What an operation asks of a caller from outside; all of it must hold.
+/// Requirements that an untrusted caller must meet to call an operation; all of them apply.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AccessControl {
-    /// Every one of these scopes.
+    /// Scopes that the caller must hold, all of them.
     #[serde(default)]
     pub required_scopes: Vec<String>,
-    /// At least one of these, if there are any.
+    /// At least one of these scopes, unless the list is empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_scopes_any: Vec<String>,
-    /// Together with the action: a resource of this type.
+    /// Type of the resource on which the caller must hold `resource_action`. Has no effect without
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_type: Option<String>,
-    /// Together with the type: this action on it.
+    /// Action that the caller must hold on a resource of `resource_type`. Has no effect without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_action: Option<String>,
-    /// JSON Pointer to the input field that names *the* resource.
+    /// JSON Pointer to the input field that contains the resource id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_field: Option<String>,
 }
 
 impl AccessControl {
-    /// Whether anybody may call.
+    /// Whether any caller may call, authenticated or not.
     pub fn is_open(&self) -> bool {
         self.required_scopes.is_empty()
             && self.required_scopes_any.is_empty()
             && self.resource().is_none()
     }
 
-    /// Whether the decision needs a look into the input.
+    /// Whether the access check depends on the input.
     pub(crate) fn reads_input(&self) -> bool {
         self.resource().is_some() && self.resource_field.is_some()
     }
@@ -116,12 +118,12 @@ impl AccessControl {
         self.resource_type.as_deref().zip(self.resource_action.as_deref())
     }
 
-    /// Whether `identity` may call with this input; `input` matters only where
-    /// `resource_field` names one.
+    /// Checks whether `identity` may call with this input. `input` is used only if `resource_field`
+    /// is set.
     ///
     /// # Errors
     ///
-    /// `ACCESS_DENIED` says which requirement is not met, so that it can be granted.
+    /// `ACCESS_DENIED` with the requirement that is not met.
     pub fn check(
         &self,
         identity: Option<&Identity>,
@@ -137,16 +139,18 @@ impl AccessControl {
         self.check_resource(identity, input)
     }
 
-    /// Whether `identity` may call with some input: what decides whether the operation is listed.
+    /// Whether `identity` may call the operation with at least some input. Listings include only
+    /// such operations.
     pub fn is_callable_by(&self, identity: Option<&Identity>) -> bool {
         self.check_callable(identity).is_ok()
     }
 
-    /// As [`AccessControl::is_callable_by`], with the reason for those who name the operation themselves.
+    /// Like [`AccessControl::is_callable_by`], but returns the reason. Used when the caller names
+    /// the operation itself.
     ///
     /// # Errors
     ///
-    /// `ACCESS_DENIED` says which requirement is not met.
+    /// `ACCESS_DENIED` with the requirement that is not met.
     pub fn check_callable(&self, identity: Option<&Identity>) -> Result<(), CallError> {
         if self.is_open() {
             return Ok(());
@@ -161,11 +165,12 @@ impl AccessControl {
         }
     }
 
-    /// The scopes that a call needs, if `identity` lacks one of them: what it has to ask for.
+    /// Returns the scopes to request for a call, or `None` if `identity` holds the required scopes.
     pub fn missing_scopes(&self, identity: &Identity) -> Option<Vec<&str>> {
         self.check_scopes(identity).err()?;
         let all = self.required_scopes.iter();
-        // One of these is enough; which, is not for us to choose.
+        // One of these scopes is enough. A scope that the identity holds is preferred over the
+        // first one.
         let held = |scope: &&String| identity.has_scope(scope);
         let any = self.required_scopes_any.iter().find(held).or(self.required_scopes_any.first());
         Some(all.chain(any).map(String::as_str).collect())
@@ -219,24 +224,24 @@ fn denied(identity: &Identity, reason: &str) -> CallError {
     CallError::access_denied(format!("`{}` {reason}", identity.id))
 }
 
-/// On whose authority a call runs.
+/// The authority under which a call runs: trusted or untrusted, with an optional identity.
 ///
-/// Trust is this type and nothing else: it has no serialized form, and outside this crate only
-/// [`Authority::untrusted`] makes one. A trusted call exists because somebody called
-/// [`Pipeline::call_trusted`](crate::Pipeline::call_trusted) in this process, or because a handler called on.
+/// This type alone decides trust. It has no serialized form, and outside this crate only
+/// [`Authority::untrusted`] creates one. A call is trusted only if it was made in this process with
+/// [`Pipeline::call_trusted`](crate::Pipeline::call_trusted) or by a running handler.
 #[derive(Debug, Clone)]
 pub struct Authority(AuthorityKind);
 
 #[derive(Debug, Clone)]
 enum AuthorityKind {
-    /// In-process; the identity is the one on whose behalf it happens, for the record only.
+    /// In-process call. The identity is the one it runs on behalf of and is only recorded.
     Trusted(Option<Arc<Identity>>),
-    /// From a endpoint; checked.
+    /// A call from an endpoint; access is checked.
     Untrusted(Option<Arc<Identity>>),
 }
 
 impl Authority {
-    /// A caller from outside, as the endpoint authenticated it; `None` is nobody in particular.
+    /// An untrusted caller as authenticated by the endpoint; `None` means anonymous.
     pub fn untrusted(identity: Option<Arc<Identity>>) -> Self {
         Self(AuthorityKind::Untrusted(identity))
     }
@@ -245,12 +250,12 @@ impl Authority {
         Self(AuthorityKind::Trusted(on_behalf_of))
     }
 
-    /// Whether access is not checked.
+    /// Whether the access check is skipped.
     pub fn is_trusted(&self) -> bool {
         matches!(self.0, AuthorityKind::Trusted(_))
     }
 
-    /// Whether access is not checked, and who calls.
+    /// Returns whether the access check is skipped, and the identity of the caller.
     pub(crate) fn into_parts(self) -> (bool, Option<Arc<Identity>>) {
         match self.0 {
             AuthorityKind::Trusted(identity) => (true, identity),
@@ -258,7 +263,7 @@ impl Authority {
         }
     }
 
-    /// Who calls, or on whose behalf.
+    /// Identity of the caller, or the one the call runs on behalf of.
     pub fn identity(&self) -> Option<&Arc<Identity>> {
         match &self.0 {
             AuthorityKind::Trusted(identity) | AuthorityKind::Untrusted(identity) => {
@@ -278,7 +283,7 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    /// Each row: what is asked, who asks, the input, and the reason for a refusal.
+    /// Each row: the requirements, the identity, the input, and the expected denial reason.
     #[test]
     fn access_check_enforces_every_requirement() {
         let anonymous = || None;

@@ -1,4 +1,4 @@
-//! The one place where wall-clock time is read.
+//! Wall-clock time; no other module reads it.
 
 mod timestamp;
 
@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use timestamp::timestamp;
 
-/// The time since 1970.
+/// Returns the time since the Unix epoch.
 pub fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Milliseconds since 1970, as every timestamp on the wire counts.
+/// Returns the milliseconds since the Unix epoch, the unit of every timestamp on the wire.
 pub fn epoch_ms() -> i64 {
     let since = since_epoch();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX / 1_000);

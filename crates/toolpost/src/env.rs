@@ -1,4 +1,4 @@
-//! Calling other operations from a handler.
+//! Nested calls: how a handler calls other operations.
 
 use std::time::Duration;
 
@@ -14,27 +14,27 @@ use crate::handler::{CallContext, NestedAuthority, NestedCall};
 use crate::outcome::Outcome;
 use crate::payload::{Payload, PayloadError};
 
-/// A handler's way to the operations of some namespaces.
+/// Lets a handler call the operations of selected namespaces.
 ///
-/// Each call through it is trusted, has a fresh request id and this call's id as its parent, what
-/// is left of this call's deadline, and ends when this call is canceled.
+/// Each call is trusted and gets a new request id, this call's id as its parent, and the remaining
+/// time of this call's deadline. It is canceled with this call.
 ///
 /// # Cancellation
 ///
 /// Dropping a nested future cancels a query or a stream; a mutation that was already dispatched
-/// runs to its end, as everywhere.
+/// runs to completion.
 #[doc(alias = "Env")]
 #[derive(Debug, Clone)]
 pub struct OperationEnv {
     context: CallContext,
-    /// `None` means every namespace; an empty list means none.
+    /// Allowed namespaces. `None` allows all; an empty list allows none.
     namespaces: Option<Vec<String>>,
     timeout: Option<Duration>,
-    /// Whether progress goes on to whoever watches the caller.
+    /// Whether progress of nested calls is forwarded to the observer of this call.
     forwards_progress: bool,
 }
 
-/// Gives a handler a way to call the operations of `namespaces`, and of no others.
+/// Returns an environment through which a handler can call the operations of `namespaces` only.
 ///
 /// ```
 /// use toolpost::{CallContext, HandlerError, build_env};
@@ -59,19 +59,19 @@ pub fn build_env<S: Into<String>>(
 }
 
 impl OperationEnv {
-    /// A way to the operations of every namespace.
+    /// Returns an environment for the operations of all namespaces.
     pub fn all_namespaces(context: &CallContext) -> Self {
         Self { context: context.clone(), namespaces: None, timeout: None, forwards_progress: false }
     }
 
-    /// Bounds each call by this time as well; the shorter of it and the remaining deadline wins.
+    /// Sets a timeout for each call. The shorter of it and the remaining deadline applies.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Shows the progress of what is called to whoever watches this call.
+    /// Forwards the progress of nested calls to the observer of this call.
     #[must_use]
     pub fn with_progress(mut self) -> Self {
         self.forwards_progress = true;
@@ -82,7 +82,8 @@ impl OperationEnv {
     ///
     /// # Errors
     ///
-    /// `ACCESS_DENIED` outside the namespaces, and whatever the operation fails with.
+    /// `ACCESS_DENIED` for an operation outside the namespaces; otherwise the error of the
+    /// operation.
     #[doc(alias = "execute")]
     pub async fn call_trusted(
         &self,
@@ -93,11 +94,12 @@ impl OperationEnv {
         envelope.into_value().map_err(|error| output_mismatch(&error))
     }
 
-    /// As [`OperationEnv::call_trusted`], with Rust types on both sides.
+    /// Like [`OperationEnv::call_trusted`], with typed input and output.
     ///
     /// # Errors
     ///
-    /// As [`OperationEnv::call_trusted`], and when one of the types does not fit.
+    /// Same as [`OperationEnv::call_trusted`]. Also fails if the input cannot be serialized or the
+    /// output does not match `T`.
     #[doc(alias = "execute_as")]
     pub async fn call_trusted_as<T: DeserializeOwned>(
         &self,
@@ -108,7 +110,7 @@ impl OperationEnv {
         envelope.into_typed().map_err(|error| output_mismatch(&error))
     }
 
-    /// Subscribes to an operation; the request goes out when the stream is first polled.
+    /// Subscribes to an operation. The request is sent when the stream is first polled.
     pub fn subscribe(
         &self,
         operation: &str,
@@ -155,8 +157,8 @@ impl OperationEnv {
     }
 }
 
-/// Calls an operation as the one who called this handler: with that one's rights, and as untrusted
-/// as if the request had come in at a endpoint.
+/// Calls an operation with the identity and permissions of the caller of this handler, untrusted,
+/// as if the request had arrived at an endpoint.
 pub(crate) async fn call_as_caller(
     context: &CallContext,
     operation: &str,

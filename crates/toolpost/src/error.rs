@@ -1,4 +1,4 @@
-//! The one error that leaves a call, and what handlers may return instead of it.
+//! [`CallError`], the error of every call, and the errors that handlers can return.
 
 mod status_codes;
 
@@ -16,9 +16,10 @@ use crate::spec::OperationKind;
 
 pub use status_codes::ErrorCodeInfo;
 
-/// Why a call failed: a code from a closed set or declared by the operation, and words for a person.
+/// The error of a call: a code that is predefined or declared by the operation, and a message for
+/// people.
 ///
-/// The message is for the caller. What only an operator should read is the
+/// The message is sent to the caller. Details for the operator belong in the
 /// [`source`](StdError::source), which is logged and never sent.
 ///
 /// ```
@@ -37,7 +38,7 @@ pub use status_codes::ErrorCodeInfo;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CallError {
-    // Boxed, because a `Result` is as large as its larger half and most calls succeed.
+    // Boxed to keep `Result` small, since most calls succeed.
     inner: Box<CallErrorInner>,
 }
 
@@ -46,62 +47,62 @@ struct CallErrorInner {
     code: ErrorCode,
     message: Cow<'static, str>,
     details: Option<Value>,
-    /// Whether a retry can help and is safe; decided when the call is settled.
+    /// Whether a retry is safe and may succeed. Set when the call is finalized.
     retryable: bool,
-    /// Whether the same call could succeed a moment later, safe or not.
+    /// Whether the same call may succeed later, regardless of whether a retry is safe.
     transient: bool,
-    /// Whether the one who failed knows that nothing had been sent.
+    /// Whether the request is known not to have been sent.
     not_sent: bool,
-    /// Whether it came out of a nested call: what it says about that call says nothing about what
+    /// Whether the error is from a nested call. Its flags then describe the nested call, not what
     /// the caller had done before.
     nested: bool,
-    /// Whether a limit of this process refused the call, and not one of whoever was called.
+    /// Whether a limit of this process rejected the call, not a limit of the callee.
     local_limit: bool,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// The closed set of infrastructure codes, and whatever codes operations declare.
+/// The fixed set of infrastructure codes, and the codes that operations declare.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// No such operation, or one without a handler.
+    /// The operation does not exist or has no handler.
     OperationNotFound,
-    /// The caller may not call this.
+    /// The caller lacks permission to call the operation.
     AccessDenied,
-    /// The input does not fit its schema.
+    /// The input does not match its schema.
     ValidationError,
-    /// The deadline passed.
+    /// The deadline of the call passed.
     Timeout,
-    /// The caller, or the call it is part of, gave up.
+    /// The caller or the parent call canceled the call.
     Aborted,
-    /// The handler failed in a way it did not declare.
+    /// The handler failed with an error that the operation does not declare.
     ExecutionError,
-    /// Something failed that nobody could name.
+    /// Unknown failure.
     UnknownError,
-    /// The output does not fit its schema, and the policy does not forgive it.
+    /// The output does not match its schema, and the output policy rejects it.
     OutputValidationFailed,
-    /// The source of the operation is down.
+    /// The source of the operation is not available.
     Unavailable,
-    /// A limit was reached; nothing was started.
+    /// A limit was reached. The call was not started.
     Overloaded,
-    /// A code that the operation declares.
+    /// An error code that the operation declares.
     Domain(Arc<str>),
 }
 
-/// Who can do something about an error.
+/// Which side caused an error and can fix it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorOrigin {
-    /// The caller: what was asked cannot be done as asked.
+    /// The caller: the request is not valid or not allowed.
     Caller,
-    /// The operation: it ran and failed.
+    /// The operation, which ran and failed.
     Operation,
-    /// What lies between the two.
+    /// The infrastructure between the caller and the operation.
     Infrastructure,
 }
 
 impl ErrorCode {
-    /// The code as it stands on the wire.
+    /// The code as a string on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             Self::OperationNotFound => "OPERATION_NOT_FOUND",
@@ -118,7 +119,7 @@ impl ErrorCode {
         }
     }
 
-    /// Who can do something about it.
+    /// Which side caused the error and can fix it.
     pub fn origin(&self) -> ErrorOrigin {
         self.info().origin
     }
@@ -149,7 +150,7 @@ impl fmt::Display for ErrorCode {
 }
 
 impl CallError {
-    /// An error with any code; the constructors below are named after the usual ones.
+    /// Creates an error with any code. The common codes have their own constructors.
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         let transient = code.info().transient;
         Self {
@@ -167,23 +168,23 @@ impl CallError {
         }
     }
 
-    /// There is no operation of that id.
+    /// No operation has this id.
     pub fn operation_not_found(id: &str) -> Self {
         Self::new(ErrorCode::OperationNotFound, format!("Operation not found: {id}"))
     }
 
-    /// The operation is known, but nobody here can run it.
+    /// The operation is registered without a handler.
     pub fn no_handler(id: &str) -> Self {
         let message = format!("No handler registered for operation: {id}");
         Self::new(ErrorCode::OperationNotFound, message)
     }
 
-    /// The caller may not do this.
+    /// Creates an `ACCESS_DENIED` error: the caller lacks permission.
     pub fn access_denied(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::AccessDenied, message)
     }
 
-    /// The input does not fit, at these places.
+    /// Creates a `VALIDATION_ERROR` that lists the issues found in the input.
     pub fn validation(message: impl Into<Cow<'static, str>>, issues: &[Issue]) -> Self {
         let list = issues.iter().map(|issue| {
             let members = [("path", &issue.path), ("message", &issue.message)];
@@ -194,27 +195,28 @@ impl CallError {
         Self::new(ErrorCode::ValidationError, message).with_details(list.collect::<Vec<_>>())
     }
 
-    /// The deadline passed.
+    /// Creates a `TIMEOUT` error: the deadline of the call passed.
     pub fn timeout(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::Timeout, message)
     }
 
-    /// The caller, or the call it is part of, gave up.
+    /// Creates an `ABORTED` error: the caller or the parent call canceled the call.
     pub fn aborted(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::Aborted, message)
     }
 
-    /// The handler failed in a way it did not declare.
+    /// Creates an `EXECUTION_ERROR`: the handler failed with an error that the operation does not
+    /// declare.
     pub fn execution(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::ExecutionError, message)
     }
 
-    /// Something failed that nobody could name.
+    /// Unknown failure.
     pub fn unknown(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::UnknownError, message)
     }
 
-    /// The output does not fit, and the policy does not forgive it.
+    /// Creates an `OUTPUT_VALIDATION_FAILED` error that lists the issues found in the output.
     pub fn output_validation_failed(id: &str, issues: &[Issue]) -> Self {
         let mut error = Self::validation(format!("output of {id} does not fit its schema"), issues);
         error.inner.code = ErrorCode::OutputValidationFailed;
@@ -222,52 +224,52 @@ impl CallError {
         error
     }
 
-    /// The source of the operation is down.
+    /// Creates an `UNAVAILABLE` error: the source of the operation is not available.
     pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::Unavailable, message)
     }
 
-    /// A limit was reached, and nothing was started.
+    /// Creates an `OVERLOADED` error: a limit was reached and the call was not started.
     pub fn overloaded(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::Overloaded, message)
     }
 
-    /// Adds what a program needs to know beyond the code.
+    /// Adds machine-readable details.
     #[must_use]
     pub fn with_details(mut self, details: impl Into<Value>) -> Self {
         self.inner.details = Some(details.into());
         self
     }
 
-    /// Adds the reason that only the log shows.
+    /// Sets the underlying cause, which is shown only in logs.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.inner.cause = Some(cause.into().into());
         self
     }
 
-    /// Says the same in other words.
+    /// Replaces the message.
     #[must_use]
     pub(crate) fn with_message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
         self.inner.message = message.into();
         self
     }
 
-    /// Says that the same call could succeed a moment later.
+    /// Marks the error as temporary: the same call may succeed later.
     #[must_use]
     pub fn transient(mut self) -> Self {
         self.inner.transient = true;
         self
     }
 
-    /// Says that the same call fails until somebody has changed something.
+    /// Marks the error as permanent: the same call fails until the setup changes.
     #[must_use]
     pub fn permanent(mut self) -> Self {
         self.inner.transient = false;
         self
     }
 
-    /// Says which limit refused the call, by the name of its setting.
+    /// Names the limit that rejected the call, by its setting.
     #[must_use]
     pub fn with_limit(mut self, name: &'static str) -> Self {
         self.insert_detail("limit", name.into());
@@ -275,18 +277,18 @@ impl CallError {
         self
     }
 
-    /// Which limit refused the call, if one did.
+    /// Name of the limit that rejected the call, if one did.
     pub fn limit(&self) -> Option<&str> {
         self.details()?.get("limit")?.as_str()
     }
 
-    /// Which limit of this process refused this very call: not what a peer says of its own limits,
-    /// nor what became of a call inside this one.
+    /// Name of the limit of this process that rejected this call. Limits of a peer or of a nested
+    /// call are excluded.
     pub fn local_limit(&self) -> Option<&str> {
         self.limit().filter(|_| self.inner.local_limit && !self.inner.nested)
     }
 
-    /// Says when the same call may be made again.
+    /// Sets the time after which the call may be retried.
     #[must_use]
     pub fn with_retry_after(mut self, time: Duration) -> Self {
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -294,13 +296,13 @@ impl CallError {
         self
     }
 
-    /// When the same call may be made again, if that is known.
+    /// Time after which the call may be retried, if known.
     pub fn retry_after(&self) -> Option<Duration> {
         let millis = self.details()?.get("retryAfterMs")?.as_u64()?;
         Some(Duration::from_millis(millis))
     }
 
-    /// Says that nothing had been sent when this failed, so that any call may be repeated.
+    /// Marks the request as not sent, so that any call may be retried.
     #[must_use]
     pub fn not_sent(mut self) -> Self {
         self.inner.not_sent = true;
@@ -312,30 +314,30 @@ impl CallError {
         &self.inner.code
     }
 
-    /// The words for the caller.
+    /// The message for the caller.
     pub fn message(&self) -> &str {
         &self.inner.message
     }
 
-    /// What a program needs to know beyond the code.
+    /// Machine-readable details.
     pub fn details(&self) -> Option<&Value> {
         self.inner.details.as_ref()
     }
 
-    /// Whether the caller may simply call again: it is safe, and it can help.
+    /// Whether the caller can retry: a retry is safe and may succeed.
     pub fn is_retryable(&self) -> bool {
         self.inner.retryable
     }
 
-    /// Whether the operation may have had its effect although the call failed.
+    /// Whether the operation may have taken effect although the call failed.
     pub fn may_have_run(&self) -> bool {
         self.details().and_then(|details| details.get("mayHaveRun")) == Some(&Value::Bool(true))
     }
 
-    /// Decides `retryable` and `mayHaveRun`, once, when it is known how far the call came.
+    /// Sets `retryable` and `mayHaveRun`, once the progress of the call is known.
     ///
-    /// The rule is the same for what the caller is told and for every automatic retry: repeating
-    /// is safe if nothing was sent, or if the operation is a query or declared idempotent.
+    /// The same rule applies to callers and to automatic retries: a retry is safe if nothing was
+    /// sent, or if the operation is a query or declared idempotent.
     #[must_use]
     pub(crate) fn finalize(mut self, progress: RetryContext) -> Self {
         let started = progress.dispatched && !self.inner.not_sent;
@@ -348,19 +350,19 @@ impl CallError {
         self
     }
 
-    /// The same error as the handler sees it whose call failed inside its own.
+    /// Marks the error as one of a nested call.
     #[must_use]
     pub(crate) fn into_nested(mut self) -> Self {
         self.inner.nested = true;
         self
     }
 
-    /// Whether it is known that nothing had been sent.
+    /// Whether the request is known not to have been sent.
     pub(crate) fn was_not_sent(&self) -> bool {
         self.inner.not_sent
     }
 
-    /// Whether it came out of a nested call, whose words it then may repeat.
+    /// Whether the error is from a nested call; its message may quote that call.
     pub fn is_nested(&self) -> bool {
         self.inner.nested
     }
@@ -376,7 +378,7 @@ impl CallError {
     }
 }
 
-/// How far a call came before it failed.
+/// The facts about a failed call that decide whether a retry is safe.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetryContext {
     pub(crate) kind: OperationKind,
@@ -431,7 +433,7 @@ impl<'de> Deserialize<'de> for CallError {
         let wire = CallErrorIn::deserialize(deserializer)?;
         let mut error = Self::new(wire.code.as_str().into(), wire.message);
         error.inner.details = wire.details;
-        // The far end knows better than we do whether repeating helps.
+        // The peer knows whether a retry can help.
         error.inner.retryable = wire.retryable;
         error.inner.transient = wire.retryable;
         Ok(error)
@@ -440,8 +442,8 @@ impl<'de> Deserialize<'de> for CallError {
 
 /// An error that an operation declares in its `errorSchemas`.
 ///
-/// A handler returns it with `?`; if the operation does not declare the code, the caller sees an
-/// `EXECUTION_ERROR` with the undeclared code in its details.
+/// A handler returns it with `?`. If the operation does not declare the code, the caller receives
+/// an `EXECUTION_ERROR` with the undeclared code in its details.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct DomainError {
@@ -451,12 +453,12 @@ pub struct DomainError {
 }
 
 impl DomainError {
-    /// A declared error without details.
+    /// Creates a declared error without details.
     pub fn new(code: impl Into<Arc<str>>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), details: None }
     }
 
-    /// Adds the value that the declared schema describes.
+    /// Sets the details, which the declared schema describes.
     #[must_use]
     pub fn with_details(mut self, details: impl Into<Value>) -> Self {
         self.details = Some(details.into());
@@ -464,10 +466,10 @@ impl DomainError {
     }
 }
 
-/// Whatever a handler returns as its error: a [`CallError`] goes out as it is, a
-/// [`DomainError`] under its declared code, and everything else as `EXECUTION_ERROR`.
+/// Error of a handler. A [`CallError`] is returned unchanged, a [`DomainError`] with its declared
+/// code, and any other error as `EXECUTION_ERROR`.
 ///
-/// Every `std::error::Error` converts into it, so `?` works on all of them.
+/// Every `std::error::Error` converts into it, so `?` works in handlers.
 #[derive(Debug)]
 pub struct HandlerError(Box<dyn StdError + Send + Sync>);
 
@@ -478,7 +480,8 @@ impl<E: StdError + Send + Sync + 'static> From<E> for HandlerError {
 }
 
 impl HandlerError {
-    /// Turns the handler's error into the call's, given the codes that the operation declares.
+    /// Converts the handler's error into a [`CallError`]. `declared` lists the codes that the
+    /// operation declares.
     pub(crate) fn into_call_error<'a>(
         self,
         mut declared: impl Iterator<Item = &'a str>,
@@ -523,7 +526,8 @@ mod tests {
         RetryContext { kind, idempotent, dispatched }
     }
 
-    /// Each row: the error, how far the call came, then `retryable` and `mayHaveRun`.
+    /// Each row: the error, the progress of the call, and the expected `retryable` and
+    /// `mayHaveRun`.
     #[test]
     fn finalize_sets_retryable_and_may_have_run() {
         use OperationKind::{Mutation, Query, Subscription};

@@ -2,8 +2,8 @@
 //! access-controlled calls that all return the same response envelope.
 //!
 //! An [`Operation`] is data plus a handler: an `async fn` over `serde` and `schemars` types, or a
-//! function over JSON. A [`Registry`] holds them; a [`Pipeline`] calls them. Whatever an operation
-//! is made of, calling it gives an [`Envelope`] or a [`CallError`].
+//! function over JSON. A [`Registry`] holds them; a [`Pipeline`] calls them. Whatever the source of
+//! an operation, a call returns an [`Envelope`] or a [`CallError`].
 //!
 //! ```
 //! use toolpost::{HandlerError, Operation, Pipeline, Registry};
@@ -29,22 +29,22 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `spec`, `operation` | what an operation says about itself, and what runs |
-//! | `handler`, `env` | handlers, what they are given, and their way to other operations |
+//! | `spec`, `operation` | operation metadata; operations and their builder |
+//! | `handler`, `env` | handlers, their call context, and calls to other operations |
 //! | `envelope` | data and meta, content blocks, detection |
 //! | `schema` | JSON Schemas, compiled once: check, normalize, cast |
-//! | `query` | how an input stands in the query of a URL |
-//! | `error`, `access` | why a call fails, and who may call |
-//! | `registry` | changes in, immutable catalogs out, search |
-//! | `pipeline` | the life of a call: one file a stage |
-//! | `trace` | where a call stands in a trace |
+//! | `query` | encoding of inputs in URL queries |
+//! | `error`, `access` | call errors and access control |
+//! | `registry` | the mutable set of operations, immutable catalogs, search |
+//! | `pipeline` | the stages of a call, one file per stage |
+//! | `trace` | trace context and spans of calls |
 //! | [`protocol`] | the call protocol without I/O: events, pending requests |
-//! | [`transport`] | what carries events: memory, WebSocket |
+//! | [`transport`] | transports of the call protocol: in-process, WebSocket |
 //! | [`connection`] | clients and call handlers over transports, clients that reconnect |
-//! | [`hub`] | many processes, one registry: hub and spokes |
+//! | [`hub`] | hub and spokes: operations of many processes in one registry |
 //! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
-//! | `openapi` | HTTP services with an OpenAPI document: reading it, calling them |
-//! | `view` | operations as MCP tools, and as the document of an HTTP API |
+//! | `openapi` | HTTP services with an OpenAPI document: parsing and calling |
+//! | `view` | operations as MCP tools, and as an OpenAPI document |
 //!
 //! | feature | adds |
 //! |---|---|
@@ -53,7 +53,7 @@
 //! | `sse` | server-sent events |
 //! | `ws` | the WebSocket transport |
 //!
-//! Without features there is no network in it.
+//! Without features the crate has no network code.
 
 mod access;
 mod clock;

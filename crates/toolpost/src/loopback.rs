@@ -1,8 +1,8 @@
-//! Connections to a server on this machine.
+//! HTTP/1.1 client for servers on the loopback interface.
 //!
-//! A client for the whole world gives every connection a task, follows redirects, looks for proxies
-//! and keeps time; a request crosses all of that twice. Here a connection is polled by the one who
-//! waits for its answer, and by nobody else. What is not plain goes the usual way.
+//! A general-purpose client spawns an async task per connection and handles redirects, proxies and
+//! timeouts, and every request pays for that. Here the future that waits for the response also
+//! polls the connection. Other servers (TLS or not loopback) use the general-purpose client.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -19,34 +19,34 @@ use reqwest::header::{HOST, HeaderValue, USER_AGENT};
 use tokio::net::TcpStream;
 use url::{Host, Url};
 
-/// How long a connection may be idle before it is not trusted any more.
+/// Maximum idle time before a connection is discarded.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many idle connections are kept.
+/// Maximum number of idle connections.
 const MAX_IDLE: usize = 128;
 
-/// The way to one server.
+/// HTTP client for a server on the loopback interface.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopbackClient(Arc<LoopbackInner>);
 
 #[derive(Debug)]
 struct LoopbackInner {
-    /// Host and port.
+    /// Host and port of the server.
     address: String,
     host: HeaderValue,
     connect_timeout: Duration,
     idle: Arc<IdlePool>,
 }
 
-/// Why there is no answer.
+/// Why a request has no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoopbackError {
-    /// The request is none that can be sent.
+    /// The request is invalid and cannot be sent.
     #[error("{0}")]
     InvalidRequest(String),
-    /// There is no connection.
+    /// The connection could not be established.
     #[error("{0}")]
     Unreachable(String),
-    /// The connection broke.
+    /// The connection was lost.
     #[error("{reason}")]
     Disconnected {
         reason: String,
@@ -58,7 +58,7 @@ pub(crate) enum LoopbackError {
 #[derive(Debug, Default)]
 struct IdlePool(Mutex<Vec<(Instant, PooledConnection)>>);
 
-/// A connection, and the end of it that takes requests.
+/// A connection and the handle that sends requests on it.
 #[derive(Debug)]
 struct PooledConnection {
     sender: SendRequest<reqwest::Body>,
@@ -67,7 +67,7 @@ struct PooledConnection {
 }
 
 impl LoopbackClient {
-    /// The way to a server, if it is on this machine and reached without TLS.
+    /// Creates a client if the server is on the loopback interface and uses plain HTTP.
     pub(crate) fn for_server(server: &Url, connect_timeout: Duration) -> Option<Self> {
         let (host, port) = (server.host_str()?, server.port_or_known_default()?);
         let is_plain = server.scheme() == "http" && is_loopback(server);
@@ -79,12 +79,12 @@ impl LoopbackClient {
         is_plain.then(|| Self(Arc::new(inner())))
     }
 
-    /// Sends a request. One that finds a connection which the server has closed is sent on another,
-    /// as long as nothing of it has left.
+    /// Sends a request. If a pooled connection turns out to be closed and the request was not sent,
+    /// it is retried on another connection.
     ///
     /// # Errors
     ///
-    /// The server cannot be reached, or the connection broke.
+    /// The server is unreachable, or the connection broke.
     pub(crate) async fn send(
         &self,
         mut request: Request<reqwest::Body>,
@@ -108,7 +108,7 @@ impl LoopbackClient {
 }
 
 impl LoopbackInner {
-    /// A server is asked for a path; the host stands in a header.
+    /// Converts the URI to origin form and sets the `Host` and `User-Agent` headers.
     fn prepare(&self, request: &mut Request<reqwest::Body>) -> Result<(), LoopbackError> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let path = path.parse::<Uri>();
@@ -150,7 +150,7 @@ impl LoopbackInner {
     }
 }
 
-/// Whether a server is on this machine.
+/// Whether the host of the server is `localhost` or a loopback address.
 pub(crate) fn is_loopback(server: &Url) -> bool {
     match server.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -161,12 +161,12 @@ pub(crate) fn is_loopback(server: &Url) -> bool {
 }
 
 impl IdlePool {
-    /// A connection that is still there, the one that was used last.
+    /// Takes the most recently used connection that is still open.
     fn acquire(&self) -> Option<PooledConnection> {
         let mut idle = self.lock();
         while let Some((since, mut connection)) = idle.pop() {
             if since.elapsed() > IDLE_TIMEOUT {
-                // The others are older still.
+                // The remaining connections have been idle even longer.
                 idle.clear();
                 return None;
             }
@@ -193,14 +193,14 @@ impl IdlePool {
 type SendFailure = TrySendError<Request<reqwest::Body>>;
 
 impl PooledConnection {
-    /// Moves what is in the connection.
+    /// Polls the connection to drive its I/O.
     fn poll_connection(&mut self, cx: &mut Context<'_>) {
         if !self.has_ended {
             self.has_ended = self.connection.as_mut().poll(cx).is_ready();
         }
     }
 
-    /// One request, up to the head of its answer.
+    /// Sends one request and waits for the response head.
     async fn send_request(
         &mut self,
         request: Request<reqwest::Body>,
@@ -217,12 +217,12 @@ impl PooledConnection {
     }
 }
 
-/// The body of an answer, with the connection that it comes from. Dropping it closes the connection,
-/// which is how a server learns that nobody waits any more.
+/// A response body together with its connection. Dropping it before the end closes the connection,
+/// which cancels the request on the server.
 #[derive(Debug)]
 pub(crate) struct StreamingBody {
     body: Incoming,
-    /// Gone when the body is complete. Nobody locks it; it makes a body that may be shared.
+    /// `None` once the body is complete. Never locked: the mutex only makes the body `Sync`.
     connection: Mutex<Option<PooledConnection>>,
     idle: Arc<IdlePool>,
 }
@@ -232,7 +232,7 @@ impl StreamingBody {
         self.connection.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the connection back once nothing more comes from it.
+    /// Returns the connection to the pool once the body is complete.
     fn release_if_complete(&mut self) {
         if !self.body.is_end_stream() {
             return;

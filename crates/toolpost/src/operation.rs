@@ -1,4 +1,4 @@
-//! An operation: what it says about itself, what runs, and how its results are treated.
+//! An operation: its spec, its handler and its result policy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::handler::{Handler, IntoOnceHandler, IntoStreamHandler};
 use crate::schema::{Extras, Schema};
 use crate::spec::{ErrorDefinition, IdError, OperationId, OperationKind, OperationSpec};
 
-/// An operation, ready to be registered.
+/// An operation: its spec, its handler and its result policy.
 ///
 /// ```
 /// use toolpost::{HandlerError, Operation};
@@ -35,82 +35,86 @@ pub struct Operation {
     spec: Arc<OperationSpec>,
     handler: Option<Handler>,
     policy: ResultPolicy,
-    /// Whether whoever runs it is away; it is listed, and its calls fail at once.
+    /// Whether the source of the operation is disconnected. The operation stays listed, and its
+    /// calls fail immediately.
     offline: bool,
-    /// The name of the spoke or hub that it is forwarded to, which then speaks for its results.
+    /// The spoke or hub that calls are forwarded to, which provides the envelopes of its results.
     via: Option<Arc<str>>,
 }
 
-/// How long an output may take, and how far the result pipeline goes to make it fit.
+/// Timeout of the handler, and how outputs that do not match their schema are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ResultPolicy {
-    /// What is done about an output that does not fit.
+    /// How an output that does not match its schema is handled.
     pub output: OutputPolicy,
-    /// What is done about properties that no schema names.
+    /// How properties that no schema declares are handled.
     pub extras: Extras,
-    /// How long the handler may take to answer; the shorter of it and the caller's deadline wins. It
-    /// does not bound subscriptions.
+    /// Maximum duration of the handler; the caller's deadline applies if it is earlier. Does not
+    /// apply to subscriptions.
     pub timeout: Option<Duration>,
 }
 
-/// What is done about an output that does not fit its schema.
+/// How an output that does not match its schema is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum OutputPolicy {
-    /// Repaired without making anything up; what still does not fit is a warning.
+    /// Repairs the output without inventing values. Remaining mismatches are warnings.
     #[default]
     Normalize,
-    /// Repaired as TypeBox does, which also makes values up.
+    /// Repairs the output like TypeBox, which also invents values.
     Cast,
-    /// As `Normalize`, but what still does not fit fails the call.
+    /// Like `Normalize`, but a remaining mismatch fails the call.
     Enforce,
-    /// Not looked at.
+    /// Neither validates nor changes the output.
     Raw,
 }
 
-/// Why an operation cannot be made or registered.
+/// Error of building or registering an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// The id is not one.
+    /// The operation id is invalid.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// A handler that answers once cannot stream, nor the other way round.
+    /// The handler does not match the kind: queries and mutations return one value, subscriptions a
+    /// stream.
     #[error("{id} is a {kind}, but its handler {handler}", kind = .kind.as_str())]
     HandlerMismatch {
-        /// Which operation.
+        /// Id of the operation.
         id: OperationId,
-        /// What it says it is.
+        /// Its declared kind.
         kind: OperationKind,
-        /// What its handler does instead.
+        /// What the handler does, for the error message.
         handler: &'static str,
     },
-    /// The id is taken.
+    /// An operation with this id is already registered.
     #[error("{0} is already registered; use `replace` or choose another id")]
     Duplicate(OperationId),
 }
 
 impl Operation {
-    /// A query from an `async fn`; the schemas come from its types.
+    /// Builds a query from an `async fn`; the schemas are derived from its types.
     pub fn query<M>(id: &str, handler: impl IntoOnceHandler<M>) -> OperationBuilder {
         Self::once(id, OperationKind::Query, handler)
     }
 
-    /// A mutation from an `async fn`; the schemas come from its types.
+    /// Builds a mutation from an `async fn`; the schemas are derived from its types.
     pub fn mutation<M>(id: &str, handler: impl IntoOnceHandler<M>) -> OperationBuilder {
         Self::once(id, OperationKind::Mutation, handler)
     }
 
-    /// A subscription from a function that gives a stream; the schemas come from its types.
+    /// Builds a subscription from a function that returns a stream; the schemas are derived from
+    /// its types.
     pub fn subscription<M>(id: &str, handler: impl IntoStreamHandler<M>) -> OperationBuilder {
         let (handler, input, output) = handler.into_handler();
         let builder = OperationBuilder::new(id, OperationKind::Subscription).schemas(input, output);
         builder.handler(Handler::Stream(handler))
     }
 
-    /// An operation whose spec is known as data; without a handler it can be listed, not called.
+    /// Builds an operation from an existing spec. Without a handler it can be listed but not
+    /// called.
     pub fn from_spec(spec: OperationSpec) -> OperationBuilder {
         OperationBuilder { id: spec.id(), spec, handler: None, policy: ResultPolicy::default() }
     }
@@ -124,50 +128,52 @@ impl Operation {
         OperationBuilder::new(id, kind).schemas(input, output).handler(Handler::Once(handler))
     }
 
-    /// `namespace.name`.
+    /// Returns the id, `namespace.name`.
     pub fn id(&self) -> &OperationId {
         &self.id
     }
 
-    /// What it says about itself.
+    /// Returns the spec: id, kind, schemas and access control.
     pub fn spec(&self) -> &OperationSpec {
         &self.spec
     }
 
-    /// What runs, unless only the spec is known here.
+    /// Returns the handler; `None` if only the spec is known.
     pub fn handler(&self) -> Option<&Handler> {
         self.handler.as_ref()
     }
 
-    /// How its results are treated.
+    /// Returns the policy for results.
     pub fn policy(&self) -> ResultPolicy {
         self.policy
     }
 
-    /// Whether whoever runs it is away, so that a call would fail.
+    /// Whether the source of the operation is disconnected, so that calls fail.
     pub fn is_offline(&self) -> bool {
         self.offline
     }
 
-    /// Whether a part of what it takes or gives is secret, so that words about a call may be, too.
+    /// Whether the input or output schema marks secrets. Error messages of such an operation may
+    /// contain secrets too.
     pub fn has_secrets(&self) -> bool {
         let OperationSpec { input_schema, output_schema, .. } = &*self.spec;
         [input_schema, output_schema].iter().any(|schema| !schema.secrets().is_empty())
     }
 
-    /// The spoke or hub that calls are forwarded to, if it does not run here.
+    /// Returns the name of the spoke or hub that calls are forwarded to; `None` if the operation
+    /// runs in this process.
     pub fn via(&self) -> Option<&str> {
         self.via.as_deref()
     }
 
-    /// The same operation, forwarded to somebody of this name.
+    /// Returns the operation with `name` as the spoke or hub that calls are forwarded to.
     #[must_use]
     pub(crate) fn with_via(mut self, name: &str) -> Self {
         self.via = Some(name.into());
         self
     }
 
-    /// The same operation, for other callers.
+    /// Replaces the access control and the approval requirement.
     #[must_use]
     pub fn with_access(mut self, access: AccessControl, approval: bool) -> Self {
         let spec = Arc::make_mut(&mut self.spec);
@@ -175,7 +181,7 @@ impl Operation {
         self
     }
 
-    /// The same operation, listed as offline or as back.
+    /// Marks the operation as offline or online.
     #[must_use]
     pub fn with_offline(mut self, offline: bool) -> Self {
         self.offline = offline;
@@ -183,7 +189,7 @@ impl Operation {
     }
 }
 
-/// Collects what an operation says about itself; [`OperationBuilder::build`] checks it.
+/// Builder of an [`Operation`]; [`OperationBuilder::build`] validates it.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct OperationBuilder {
@@ -196,96 +202,97 @@ pub struct OperationBuilder {
 impl OperationBuilder {
     fn new(id: &str, kind: OperationKind) -> Self {
         let id = id.parse::<OperationId>();
-        // A wrong id is kept until `build`, so that the builder reads as one sentence.
+        // An invalid id is reported by `build`, so that the builder methods can be chained.
         let placeholder = || OperationId::new("unnamed", "unnamed").expect("both halves are plain");
         let spec = OperationSpec::new(&id.clone().unwrap_or_else(|_| placeholder()), kind);
         Self { id, spec, handler: None, policy: ResultPolicy::default() }
     }
 
-    /// The handler of an operation whose spec is data.
+    /// Sets the handler.
     pub fn handler(mut self, handler: Handler) -> Self {
         self.handler = Some(handler);
         self
     }
 
-    /// What it takes and gives, where the types do not say it.
+    /// Sets the input and output schemas, where they are not derived from types.
     pub fn schemas(mut self, input: Schema, output: Schema) -> Self {
         self.spec.input_schema = input;
         self.spec.output_schema = output;
         self
     }
 
-    /// A name for people.
+    /// Sets the display name.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.spec.title = Some(title.into());
         self
     }
 
-    /// What it does, for people and models.
+    /// Sets the description, for people and models.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.spec.description = description.into();
         self
     }
 
-    /// Semantic version; not part of the id.
+    /// Sets the semantic version, which is not part of the id.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.spec.version = version.into();
         self
     }
 
-    /// A word to find it by.
+    /// Adds a tag, which search can match.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.spec.tags.push(tag.into());
         self
     }
 
-    /// Whatever its source says beyond all this.
+    /// Sets additional metadata from the source.
     pub fn meta(mut self, meta: Map<String, Value>) -> Self {
         self.spec.meta = Some(meta);
         self
     }
 
-    /// Declares an error that it raises on purpose.
+    /// Declares an error that the operation can return.
     pub fn raises(mut self, error: ErrorDefinition) -> Self {
         self.spec.error_schemas.push(error);
         self
     }
 
-    /// What a caller from outside must hold.
+    /// Sets the access control for calls from endpoints.
     pub fn access(mut self, access: AccessControl) -> Self {
         self.spec.access_control = access;
         self
     }
 
-    /// Has somebody agree to each call before it runs.
+    /// Requires approval before each call runs.
     pub fn needs_approval(mut self) -> Self {
         self.spec.approval = true;
         self
     }
 
-    /// Its calls run one after another.
+    /// Makes the operation exclusive: its calls run one at a time.
     pub fn exclusive(mut self) -> Self {
         self.spec.exclusive = true;
         self
     }
 
-    /// Calling it twice is the same as calling it once.
+    /// Declares that repeating a call has no further effect.
     pub fn idempotent(mut self) -> Self {
         self.spec.idempotent = true;
         self
     }
 
-    /// How its results are treated.
+    /// Sets the policy for results.
     pub fn policy(mut self, policy: ResultPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Checks that the id is one and that the handler can serve this kind of operation.
+    /// Builds the operation, after checking that the id is valid and that the handler supports the
+    /// operation's kind.
     ///
     /// # Errors
     ///
-    /// [`OperationError::Id`] or [`OperationError::HandlerMismatch`].
+    /// Returns [`OperationError::Id`] or [`OperationError::HandlerMismatch`].
     pub fn build(self) -> Result<Operation, OperationError> {
         let id = self.id?;
         if let Some(handler) = self.handler.as_ref().filter(|h| !h.supports(self.spec.kind)) {
@@ -301,12 +308,12 @@ impl OperationBuilder {
 }
 
 impl ResultPolicy {
-    /// A policy for outputs, with extras stripped.
+    /// Creates a result policy with this output policy. Undeclared properties are removed.
     pub fn new(output: OutputPolicy) -> Self {
         Self { output, extras: Extras::Strip, timeout: None }
     }
 
-    /// Leaves properties that no schema names.
+    /// Keeps properties that the schema does not declare.
     #[must_use]
     pub fn keep_extras(mut self) -> Self {
         self.extras = Extras::Keep;

@@ -1,4 +1,4 @@
-//! What a call that succeeded ends with.
+//! The outcome of a successful call.
 
 use std::collections::HashSet;
 
@@ -9,16 +9,16 @@ use crate::envelope::Envelope;
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalized, Repair};
 
-/// An envelope, and what was done to its data or is still wrong with it.
+/// An envelope with the repairs and warnings of its data.
 ///
-/// Serialized it is the envelope with `repairs` and `warnings` beside `data` and `meta`, where
-/// there are any.
+/// It serializes as the envelope, with `repairs` and `warnings` next to `data` and `meta` if there
+/// are any.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The result and where it came from.
+    /// The data and its metadata.
     pub envelope: Envelope<Payload>,
-    /// Behind a pointer, since most results need none and an outcome is moved at every step.
+    /// Boxed, because most outcomes have none and an outcome is moved at every stage.
     findings: Option<Box<Normalized>>,
 }
 
@@ -27,8 +27,8 @@ impl Outcome {
         Self { envelope, findings: None }
     }
 
-    /// Adds what was found, if anything was, to what was known before. Where two gateways look at the
-    /// same data both find the same, and it is said once.
+    /// Adds repairs and warnings to the existing ones. Duplicate warnings are dropped: two gateways
+    /// that validate the same data report the same ones.
     pub(crate) fn add_findings(&mut self, mut findings: Normalized) {
         if findings.repairs.is_empty() && findings.issues.is_empty() {
             return;
@@ -47,12 +47,12 @@ impl Outcome {
         }
     }
 
-    /// Every change that was made to the data.
+    /// Returns the changes that normalization made to the data.
     pub fn repairs(&self) -> &[Repair] {
         self.findings.as_ref().map_or(&[], |findings| &findings.repairs)
     }
 
-    /// What does not fit the declared schema.
+    /// Returns the remaining mismatches between the data and the declared schema.
     pub fn warnings(&self) -> &[Issue] {
         self.findings.as_ref().map_or(&[], |findings| &findings.issues)
     }

@@ -1,4 +1,4 @@
-//! JSON that stays bytes until somebody looks.
+//! JSON that stays unparsed until it is accessed.
 
 mod strict;
 
@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 
 use crate::error::CallError;
 
-/// A JSON document, raw or parsed; parsed at most once, and only on demand.
+/// A JSON document, raw or parsed. It is parsed at most once, on demand.
 ///
-/// Building a tree costs about ten times what skipping over the text does, so a payload that no
-/// schema, handler or policy looks into is written out as it came in.
+/// Building a tree costs about ten times as much as skipping over the text, so a payload that no
+/// schema, handler or policy inspects is written out unchanged.
 ///
 /// ```
 /// use toolpost::Payload;
@@ -32,55 +32,57 @@ enum PayloadRepr {
     Raw(Box<RawValue>),
 }
 
-/// JSON text that is well formed but cannot be held: nested too deep, or a number out of range.
+/// JSON that cannot be read: malformed, nested too deeply, with a number out of range, or not of
+/// the requested type.
 #[derive(Debug, thiserror::Error)]
 #[error("the JSON cannot be read: {0}")]
 pub struct PayloadError(#[from] serde_json::Error);
 
 impl Payload {
-    /// The payload of a call without input, `{}`.
+    /// Returns `{}`, the payload of a call without input.
     pub fn empty_object() -> Self {
         Value::Object(serde_json::Map::new()).into()
     }
 
-    /// The JSON form of a Rust value.
+    /// Converts a Rust value to JSON.
     ///
     /// # Errors
     ///
-    /// `EXECUTION_ERROR`: the value has no JSON form, such as a map whose keys are not strings.
+    /// `EXECUTION_ERROR`: the value cannot be represented as JSON, for example a map with
+    /// non-string keys.
     pub fn from_serialize(value: &impl Serialize) -> Result<Self, CallError> {
         serde_json::to_value(value).map(Self::from).map_err(|error| {
             CallError::execution(format!("the input has no JSON form: {error}")).with_cause(error)
         })
     }
 
-    /// Takes JSON text, checking that it is JSON and no more.
+    /// Creates a payload from JSON text. The text is validated but not parsed into a tree.
     ///
     /// # Errors
     ///
-    /// The text is not one JSON document.
+    /// The text is not a single valid JSON document.
     pub fn from_json(text: String) -> Result<Self, PayloadError> {
         Ok(RawValue::from_string(text)?.into())
     }
 
-    /// Takes the JSON of somebody outside and keeps its text, for operations that do not look into it:
-    /// as [`Payload::from_untrusted`], checked and no more.
+    /// Validates untrusted JSON like [`Payload::from_untrusted`] but keeps it as text, for
+    /// operations that do not inspect it.
     ///
     /// # Errors
     ///
-    /// As [`Payload::from_untrusted`].
+    /// See [`Payload::from_untrusted`].
     pub fn from_untrusted_text(text: &[u8]) -> Result<Self, PayloadError> {
         parse_strict(text, strict::StrictCheck)?;
         Ok(serde_json::from_slice::<Box<RawValue>>(text)?.into())
     }
 
-    /// Takes the JSON of somebody outside, in which every key of an object stands once: whoever
-    /// checks it and whoever acts on it read the same.
+    /// Parses untrusted JSON and rejects duplicate keys, so that validation and execution read the
+    /// same values.
     ///
     /// # Errors
     ///
-    /// The text is not one JSON document in UTF-8, has a key twice, is nested deeper than 128 levels
-    /// or holds a number beyond `f64`.
+    /// The text is not a single JSON document in UTF-8, has a duplicate key, is nested deeper than
+    /// 128 levels or contains a number outside the range of `f64`.
     ///
     /// # Examples
     ///
@@ -94,11 +96,11 @@ impl Payload {
         Ok(parse_strict(text, strict::StrictTree)?.into())
     }
 
-    /// The parsed value; text is parsed by the first call.
+    /// Returns the value. A text payload is parsed on the first call.
     ///
     /// # Errors
     ///
-    /// The text is nested deeper than 128 levels or holds a number beyond `f64`.
+    /// The text is nested deeper than 128 levels or contains a number outside the range of `f64`.
     pub fn value(&mut self) -> Result<&mut Value, PayloadError> {
         if let PayloadRepr::Raw(raw) = &self.0 {
             self.0 = PayloadRepr::Value(serde_json::from_str(raw.get())?);
@@ -109,11 +111,11 @@ impl Payload {
         }
     }
 
-    /// The value, parsed if it was text.
+    /// Converts the payload into a value, parsing it if it is text.
     ///
     /// # Errors
     ///
-    /// As [`Payload::value`].
+    /// Same as [`Payload::value`].
     pub fn into_value(self) -> Result<Value, PayloadError> {
         match self.0 {
             PayloadRepr::Value(value) => Ok(value),
@@ -121,17 +123,18 @@ impl Payload {
         }
     }
 
-    /// The payload as a Rust type, without a tree in between where it is still text.
+    /// Deserializes the payload into a Rust type. A text payload is deserialized directly, without
+    /// building a [`Value`].
     ///
     /// # Errors
     ///
-    /// The JSON does not have the shape of the type.
+    /// The JSON does not match the type.
     pub fn into_typed<T: DeserializeOwned>(self) -> Result<T, PayloadError> {
         match self.0 {
             PayloadRepr::Value(value) if !integral_floats::contains_integral_float(&value) => {
                 Ok(T::deserialize(value)?)
             }
-            // For JSON Schema `2.0` is an integer, and for Rust it is none.
+            // JSON Schema accepts `2.0` as an integer; serde does not.
             PayloadRepr::Value(mut value) => Ok(T::deserialize(&value).or_else(|_| {
                 integral_floats::convert_to_integers(&mut value);
                 T::deserialize(value)
@@ -140,7 +143,7 @@ impl Payload {
         }
     }
 
-    /// The text, where nobody has parsed it.
+    /// Returns the raw text; `None` if the payload is parsed.
     pub fn as_raw(&self) -> Option<&RawValue> {
         match &self.0 {
             PayloadRepr::Raw(raw) => Some(raw),
@@ -148,7 +151,7 @@ impl Payload {
         }
     }
 
-    /// The tree, where somebody has parsed it or it never was text.
+    /// Returns the parsed value; `None` if the payload is still raw text.
     pub fn as_value(&self) -> Option<&Value> {
         match &self.0 {
             PayloadRepr::Value(value) => Some(value),
@@ -220,7 +223,7 @@ mod tests {
             let typed = payload.into_typed::<Typed>().ok();
             assert_eq!(typed.map(|typed| typed.count), expected, "{count}");
         }
-        // What can be read as it is stays as it is.
+        // Floats are not converted if the value deserializes without conversion.
         let payload = Payload::from(json!({"count": 2, "any": [1.0]}));
         assert_eq!(payload.into_typed::<Typed>().unwrap().any.to_string(), "[1.0]");
     }

@@ -1,9 +1,9 @@
-//! How an input stands in the query of a URL.
+//! Encoding of an operation input in the query of a URL.
 //!
-//! One convention, which OpenAPI can describe to the letter. A property that is plain text, a number
-//! or a truth value is a parameter of that text; a list of them is a parameter that is repeated; any
-//! other property is a parameter that holds JSON. An input that is not a plain object is one
-//! parameter, `input`, that holds JSON.
+//! There is one convention, which OpenAPI can describe exactly. A property that is a string, a
+//! number or a boolean is one parameter with that text. A list of these is a repeated parameter.
+//! Any other property is a parameter that holds JSON. An input that is not a plain object is a
+//! single parameter, `input`, that holds JSON.
 
 mod param_type;
 
@@ -16,11 +16,10 @@ use crate::payload::Payload;
 use crate::schema::Issue;
 use param_type::{ParamType, ScalarKind};
 
-/// How many wrong places are told.
+/// Maximum number of reported issues.
 const MAX_ISSUES: usize = 100;
 
-/// How the inputs of a schema stand in a query; whoever describes a query and whoever reads it ask
-/// the same.
+/// How inputs of a schema are encoded in a query. Used both to describe queries and to parse them.
 ///
 /// ```
 /// use toolpost::QueryEncoding;
@@ -39,43 +38,44 @@ const MAX_ISSUES: usize = 100;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum QueryEncoding<'a> {
-    /// A parameter for each property, and no others.
+    /// One parameter per property; other parameters are rejected.
     Properties(Vec<QueryParameter<'a>>),
-    /// One parameter, [`QueryEncoding::INPUT_PARAMETER`], with the whole input as JSON; without it the input is `{}`.
+    /// One parameter, [`QueryEncoding::INPUT_PARAMETER`], that holds the whole input as JSON. If it
+    /// is missing, the input is `{}`.
     SingleParameter,
 }
 
-/// A property as it stands in a query.
+/// A property encoded as a query parameter.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct QueryParameter<'a> {
-    /// The name of the property, and of the parameter.
+    /// Name of the property and of its parameter.
     pub name: &'a str,
-    /// Whether an input without it is refused.
+    /// Whether the input must contain the property.
     pub required: bool,
-    /// How it is written.
+    /// How the value is encoded.
     pub style: QueryStyle,
     param_type: ParamType<'a>,
 }
 
-/// How a parameter is written.
+/// Encoding of a parameter value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueryStyle {
-    /// Once, as text: OpenAPI's `style: form`.
+    /// A single text value: `style: form` in OpenAPI.
     Text,
-    /// Once for each item: OpenAPI's `style: form` with `explode: true`. A list without items cannot
-    /// be written.
+    /// One occurrence per item: `style: form` with `explode: true` in OpenAPI. An empty list cannot
+    /// be encoded.
     Repeated,
-    /// Once, as JSON: OpenAPI's `content` with `application/json`.
+    /// A single JSON value: `content` with `application/json` in OpenAPI.
     Json,
 }
 
 impl<'a> QueryEncoding<'a> {
-    /// The parameter of an input that has no parameters of its own.
+    /// Name of the parameter that carries the whole input in [`QueryEncoding::SingleParameter`].
     pub const INPUT_PARAMETER: &'static str = "input";
 
-    /// How inputs of this schema stand in a query.
+    /// Returns the encoding for inputs of this schema.
     pub fn from_schema(schema: &'a Value) -> Self {
         let Some(properties) = param_type::plain_properties(schema) else {
             return Self::SingleParameter;
@@ -95,7 +95,7 @@ impl<'a> QueryEncoding<'a> {
         Self::Properties(parameters.collect())
     }
 
-    /// Whether a parameter of that name belongs to the input.
+    /// Whether `name` is a parameter of the input.
     pub fn has_parameter(&self, name: &str) -> bool {
         match self {
             Self::Properties(parameters) => {
@@ -105,12 +105,13 @@ impl<'a> QueryEncoding<'a> {
         }
     }
 
-    /// The input that these decoded pairs say. Whether it fits its schema is not looked at: a text
-    /// that is no number stays a text, and whoever checks the input says so.
+    /// Builds the input from decoded name-value pairs. The input is not validated against the
+    /// schema: text that is not a number stays a string, and validation reports it later.
     ///
     /// # Errors
     ///
-    /// What belongs to no property, stands there twice, or should be JSON and is not.
+    /// Returns an issue for each parameter that is unknown, is duplicated, or should be JSON and is
+    /// not.
     pub fn parse<N, T>(&self, pairs: impl IntoIterator<Item = (N, T)>) -> Result<Value, Vec<Issue>>
     where
         N: AsRef<str>,
@@ -167,8 +168,9 @@ impl<'a> QueryEncoding<'a> {
 }
 
 impl QueryParameter<'_> {
-    /// The schema of what can be written: a text or a list cannot say `null`, and a list is not empty.
-    /// Schemas of JSON are as the property has them, with references into the schema of the input.
+    /// Returns the schema of the values that the parameter can express: a string or a list cannot
+    /// be `null`, and a list is not empty. The schema of a JSON parameter is the schema of the
+    /// property, with references into the input schema.
     pub fn schema(&self) -> Cow<'_, Value> {
         self.param_type.schema()
     }
@@ -184,7 +186,7 @@ fn parse_text(scalar_kind: ScalarKind, text: &str) -> Result<Value, String> {
     }
 }
 
-/// A number or a truth value, exactly as JSON writes it.
+/// Parses a number or boolean in exact JSON notation.
 fn parse_literal(text: &str) -> Option<Value> {
     let is_graphic = text.bytes().all(|byte| byte.is_ascii_graphic());
     let value = serde_json::from_str(text).ok().filter(|_| is_graphic)?;

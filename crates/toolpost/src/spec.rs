@@ -1,4 +1,4 @@
-//! What an operation says about itself: data that can be listed, sent and documented.
+//! Operation specs: data that can be listed, sent and documented.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,15 @@ use serde_json::{Map, Value};
 use crate::access::AccessControl;
 use crate::schema::Schema;
 
-/// The longest name inside a namespace, in characters.
+/// Maximum length of an operation name, without its namespace, in characters.
 pub const MAX_NAME_LENGTH: usize = 200;
 
-/// The member of an operation's `_meta` that marks one that came from another hub or gateway. Those are
-/// not taken on, or two that list each other would never stop.
+/// Member of an operation's `_meta` that marks an operation from another hub or gateway. Such
+/// operations are not imported, because two gateways that list each other would do so endlessly.
 pub(crate) const HUB_META_KEY: &str = "toolpost/hub";
 
-/// `namespace.name`; it splits at its first dot, so names may hold dots and slashes.
+/// Operation id, `namespace.name`. It splits at the first dot, so names can contain dots and
+/// slashes.
 ///
 /// ```
 /// use toolpost::OperationId;
@@ -27,56 +28,57 @@ pub(crate) const HUB_META_KEY: &str = "toolpost/hub";
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OperationId {
     text: Arc<str>,
-    /// Where the first dot stands.
+    /// Byte offset of the first dot.
     dot: usize,
 }
 
-/// Why a text is not an operation id.
+/// Error returned for an invalid operation id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdError {
-    /// There is nothing to split at.
+    /// The text has no dot.
     #[error("`{0}` is not an operation id: expected `namespace.name`")]
     MissingDot(String),
-    /// Namespaces are the strict half, because they stand in addresses and tool names.
+    /// The namespace is invalid. Its rules are strict because it appears in addresses and tool
+    /// names.
     #[error(
         "`{0}` is not a namespace: expected lower-case letters and digits, \
          joined by single `-` or `_`"
     )]
     InvalidNamespace(String),
-    /// A name is any text, but not none, and not a book.
+    /// The name is empty or longer than [`MAX_NAME_LENGTH`].
     #[error("the name of an operation has 1 to {MAX_NAME_LENGTH} characters, found {0}")]
     InvalidNameLength(usize),
 }
 
 impl OperationId {
-    /// Joins the two halves.
+    /// Creates an id from a namespace and a name.
     ///
     /// # Errors
     ///
-    /// One of the halves is not what its rule says.
+    /// Returns an error if the namespace or the name is invalid.
     pub fn new(namespace: &str, name: &str) -> Result<Self, IdError> {
         check_namespace(namespace)?;
         check_name(name)?;
         Ok(Self { text: format!("{namespace}.{name}").into(), dot: namespace.len() })
     }
 
-    /// The whole id.
+    /// Returns the whole id.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// What stands before the first dot.
+    /// Returns the part before the first dot.
     pub fn namespace(&self) -> &str {
         &self.text[..self.dot]
     }
 
-    /// What stands behind the first dot.
+    /// Returns the part after the first dot.
     pub fn name(&self) -> &str {
         &self.text[self.dot + 1..]
     }
 
-    /// The text, shared rather than copied.
+    /// Returns the shared text of the id without copying it.
     pub(crate) fn to_shared(&self) -> Arc<str> {
         Arc::clone(&self.text)
     }
@@ -122,20 +124,20 @@ impl fmt::Debug for OperationId {
     }
 }
 
-/// What calling an operation does.
+/// Kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OperationKind {
-    /// It reads; repeating it is safe.
+    /// Reads data; safe to repeat.
     Query,
-    /// It writes; once started it runs to its end unless it is aborted.
+    /// Writes data. Once started, it runs to completion unless it is aborted.
     Mutation,
-    /// It answers many times.
+    /// It returns any number of values.
     Subscription,
 }
 
 impl OperationKind {
-    /// The name on the wire.
+    /// Returns the kind as written on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Query => "query",
@@ -145,26 +147,26 @@ impl OperationKind {
     }
 }
 
-/// An error that an operation may raise on purpose.
+/// An error that an operation declares.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ErrorDefinition {
-    /// The code that callers match on.
+    /// Error code that callers match on.
     pub code: String,
-    /// When it is raised.
+    /// Describes when the error is returned.
     #[serde(default)]
     pub description: String,
-    /// What its details look like.
+    /// Schema of the error details.
     #[serde(default = "Schema::unknown")]
     pub schema: Schema,
-    /// The status it has on HTTP.
+    /// HTTP status of the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_status: Option<u16>,
 }
 
 impl ErrorDefinition {
-    /// An error whose details can be anything.
+    /// Creates an error whose details are not restricted by a schema.
     pub fn new(code: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
             code: code.into(),
@@ -174,14 +176,14 @@ impl ErrorDefinition {
         }
     }
 
-    /// Says what the details look like.
+    /// Sets the schema of the details.
     #[must_use]
     pub fn with_schema(mut self, schema: Schema) -> Self {
         self.schema = schema;
         self
     }
 
-    /// Says which status it has on HTTP.
+    /// Sets the HTTP status.
     #[must_use]
     pub fn with_http_status(mut self, status: u16) -> Self {
         self.http_status = Some(status);
@@ -189,53 +191,53 @@ impl ErrorDefinition {
     }
 }
 
-/// An operation without its handler: what is listed, documented and sent to other processes.
+/// Description of an operation without its handler, for listing, documentation and other processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct OperationSpec {
-    /// The name inside the namespace.
+    /// Name within the namespace.
     pub name: String,
-    /// Whose operation it is.
+    /// The namespace of the operation.
     pub namespace: String,
-    /// Semantic version; not part of the id.
+    /// Semantic version. Not part of the id.
     #[serde(default = "default_version")]
     pub version: String,
-    /// Whether it reads, writes or streams.
+    /// Whether the operation is a query, a mutation or a subscription.
     #[serde(rename = "type")]
     pub kind: OperationKind,
-    /// A name for people.
+    /// Human-readable title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, for people and models.
+    /// What the operation does, for people and models.
     #[serde(default)]
     pub description: String,
-    /// Words to find it by.
+    /// Keywords for search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Whatever its source says beyond all this.
+    /// Additional metadata from the source.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<Map<String, Value>>,
-    /// What it takes.
+    /// The schema of the input.
     #[serde(default = "Schema::unknown")]
     pub input_schema: Schema,
-    /// What it gives: the schema of an envelope's `data`, never of the envelope.
+    /// The schema of the envelope's `data`, not of the envelope itself.
     #[serde(default = "Schema::unknown")]
     pub output_schema: Schema,
-    /// The errors it raises on purpose.
+    /// Errors that the operation declares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub error_schemas: Vec<ErrorDefinition>,
-    /// What a caller from outside must hold.
+    /// Access requirements for external callers.
     #[serde(default)]
     pub access_control: AccessControl,
-    /// Whether somebody has to agree to each call before it runs. A pipeline without an
-    /// [`ApprovalGate`](crate::ApprovalGate) asks nobody.
+    /// Whether each call needs approval before it runs. A pipeline without an
+    /// [`ApprovalGate`](crate::ApprovalGate) does not request approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approval: bool,
-    /// Whether its calls run one after another.
+    /// Whether calls run one at a time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
-    /// Whether calling it twice is the same as calling it once.
+    /// Whether repeating a call has the same effect as a single call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
 }
@@ -245,7 +247,7 @@ fn default_version() -> String {
 }
 
 impl OperationSpec {
-    /// The least that makes an operation; every other field has its default.
+    /// Creates a spec with the given id and kind; all other fields have their defaults.
     pub fn new(id: &OperationId, kind: OperationKind) -> Self {
         Self {
             name: id.name().to_owned(),
@@ -266,11 +268,12 @@ impl OperationSpec {
         }
     }
 
-    /// The id that the two halves make.
+    /// Returns the operation id.
     ///
     /// # Errors
     ///
-    /// The spec came from outside, and one of the halves is not what its rule says.
+    /// Returns an error if the namespace or the name is invalid, which can happen in a deserialized
+    /// spec.
     pub fn id(&self) -> Result<OperationId, IdError> {
         OperationId::new(&self.namespace, &self.name)
     }

@@ -1,21 +1,21 @@
-//! Where a call stands in a trace, as the W3C writes it: `traceparent` and `tracestate` among the
-//! metadata of a call. It travels with every call, whether or not anybody records it here.
+//! W3C trace context of a call: `traceparent` and `tracestate` in the call metadata. It is
+//! propagated with every call, whether or not this process records traces.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// The name of the trace in headers, in the `_meta` of MCP and in the metadata of a call.
+/// Name of the trace context in HTTP headers, MCP `_meta` and call metadata.
 pub const TRACE_PARENT: &str = "traceparent";
-/// What those who record the trace tell each other beside it.
+/// Name of the vendor-specific trace state that accompanies [`TRACE_PARENT`].
 pub const TRACE_STATE: &str = "tracestate";
 
-/// The longest `tracestate` that is handed on.
+/// Maximum length of a forwarded `tracestate`, in bytes.
 const MAX_STATE_LEN: usize = 512;
-/// Set in the flags of a trace that is recorded.
+/// Flag bit of a sampled trace.
 const SAMPLED: u8 = 1;
 
-/// A place in a trace: which trace, which span of it, and whether it is recorded.
+/// Trace context: the trace id, the span id and the sampled flag.
 ///
 /// ```
 /// use toolpost::TraceContext;
@@ -27,28 +27,28 @@ const SAMPLED: u8 = 1;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The same for everything that belongs together; never zero.
+    /// Trace id, shared by all spans of the trace; never zero.
     pub trace_id: u128,
-    /// Who caused what comes next; never zero.
+    /// Parent span of subsequent work; never zero.
     pub span_id: u64,
-    /// What is said about the trace in single bits.
+    /// Trace flags as a bit field; bit 0 is the sampled flag.
     pub flags: u8,
 }
 
-/// The spans of one call: its own, and that of what its source did.
+/// Spans of one call: the call itself and the dispatch to its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallSpan {
     /// The call.
     pub call: TraceContext,
-    /// Who caused it.
+    /// Span that caused the call.
     pub parent: Option<u64>,
-    /// What its source did for it, where that is somebody else.
+    /// Span of the work done by the source, if it has a span of its own.
     pub dispatch: Option<u64>,
 }
 
 impl TraceContext {
-    /// Reads `version-trace-span-flags`; a version that is not known is read as far as it is.
+    /// Parses `version-trace-span-flags`. For an unknown version, only these four fields are read.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain =
             text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b'-' | b'.'..=b'~'));
@@ -64,17 +64,17 @@ impl TraceContext {
         (is_complete && has_dashes && is_valid).then_some(Self { trace_id, span_id, flags })
     }
 
-    /// The place that the metadata of a call name.
+    /// Returns the trace context in the metadata of a call.
     pub fn from_metadata(metadata: &Map<String, Value>) -> Option<Self> {
         Self::parse(metadata.get(TRACE_PARENT)?.as_str()?)
     }
 
-    /// Whether somebody records the trace.
+    /// Whether the trace is sampled.
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// Another span of the same trace.
+    /// Returns the context of another span in the same trace.
     #[must_use]
     pub fn with_span(self, span_id: u64) -> Self {
         Self { span_id, ..self }
@@ -88,18 +88,19 @@ impl fmt::Display for TraceContext {
 }
 
 impl CallSpan {
-    /// The span of a call, below its parent.
+    /// Creates the span of a call with its parent and dispatch spans.
     pub fn new(call: TraceContext, parent: Option<u64>, dispatch: Option<u64>) -> Self {
         Self { call, parent, dispatch }
     }
 
-    /// What stands above whatever the call causes.
+    /// Returns the parent context for work that the call causes.
     pub fn child_context(&self) -> TraceContext {
         self.call.with_span(self.dispatch.unwrap_or(self.call.span_id))
     }
 }
 
-/// The metadata that a trace becomes, if `parent` names one; a state that is too long is left out.
+/// Builds call metadata from trace headers. Returns `None` if `parent` is not a valid
+/// `traceparent`; a `state` over the length limit is omitted.
 pub fn trace_metadata(parent: Option<&str>, state: Option<&str>) -> Option<Map<String, Value>> {
     let parent = parent.filter(|text| TraceContext::parse(text).is_some())?;
     let mut metadata = Map::new();
@@ -110,7 +111,8 @@ pub fn trace_metadata(parent: Option<&str>, state: Option<&str>) -> Option<Map<S
     Some(metadata)
 }
 
-/// The members of a trace among the metadata of a call, as they go out.
+/// Returns the `traceparent` and `tracestate` members of call metadata for forwarding; none if
+/// `traceparent` is invalid.
 #[cfg(any(test, feature = "mcp", feature = "openapi"))]
 pub(crate) fn trace_members(
     metadata: Option<&Map<String, Value>>,
@@ -121,7 +123,8 @@ pub(crate) fn trace_members(
     names.into_iter().filter_map(move |name| Some((name, valid_metadata?.get(name)?.as_str()?)))
 }
 
-/// Digits without a sign, which numbers may have.
+/// Returns `text` if it consists only of lowercase hex digits. `from_str_radix` would also accept a
+/// leading sign.
 fn hex_digits(text: &str) -> Option<&str> {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).then_some(text)
 }

@@ -1,4 +1,4 @@
-//! `approvals`, `approve` and `reject`: the calls of others that wait for somebody's word.
+//! `approvals`, `approve` and `reject`: list and decide calls pending approval.
 
 use std::time::Duration;
 
@@ -62,11 +62,12 @@ async fn send_decision(
     Ok(output::print_line(&output::sanitize(&line))?)
 }
 
-/// The input is whole, however long it is: nobody should agree to what he has not seen.
+/// Formats the pending calls as a table. The input is never truncated, because the approver must
+/// see all of it.
 fn table(pending: &[Value]) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    // Some terminals say that they have no width at all.
+    // Some terminals report a width of zero.
     if table.width().is_none_or(|width| width < 40) {
         table.set_width(100);
     }

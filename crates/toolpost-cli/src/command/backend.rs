@@ -1,4 +1,4 @@
-//! Where a command finds operations: in this process or in a gateway, asked in the same way.
+//! Where a command finds operations: in this process or in a running gateway, behind one interface.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,10 +17,12 @@ use crate::arguments::{BackendOptions, FormatOptions, GatewayTarget, SecretArg};
 use crate::error::CommandError;
 use crate::output;
 
-/// How long a canceled handler, or a gateway that is told goodbye, has before the command ends.
+/// Maximum time to wait for canceled handlers or for the connection to close before the command
+/// exits.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The token of those who do not want it in their list of processes.
+/// Environment variable that holds the access token, as an alternative to `--token`, which is
+/// visible in the process list.
 pub(super) const TOKEN_VARIABLE: &str = "TOOLPOST_TOKEN";
 
 pub(super) struct Backend {
@@ -29,7 +31,7 @@ pub(super) struct Backend {
     hints: AuthHints,
 }
 
-/// Whether a gateway was shown a token.
+/// Whether a token was sent to the gateway.
 #[derive(Debug, Clone, Copy, Default)]
 enum TokenStatus {
     Sent,
@@ -38,8 +40,8 @@ enum TokenStatus {
 }
 
 impl TokenStatus {
-    /// What it means that the gateway refuses. What the protocol says about its frames helps nobody who
-    /// typed a command.
+    /// Returns the message for a rejected connection. Without a token, the protocol-level reason is
+    /// replaced, because it does not help a user of the command line.
     fn rejection_message(self, reason: &str) -> String {
         match self {
             Self::Sent => format!("the gateway rejected the token: {reason}"),
@@ -48,19 +50,19 @@ impl TokenStatus {
     }
 }
 
-/// What helps whoever is not let in.
+/// Hints to print when the gateway rejects the caller.
 #[derive(Default)]
 struct AuthHints {
-    /// Whether a token was shown.
+    /// Whether a token was sent.
     token: TokenStatus,
-    /// Nobody knows the token, or there is none.
+    /// The token is missing or invalid.
     unauthenticated: String,
-    /// Its owner may not.
+    /// Hint for an identity without access.
     forbidden: Option<String>,
 }
 
 enum BackendKind {
-    /// With the servers of the configuration that it calls.
+    /// A local pipeline, and the configured sources that it calls.
     Pipeline(Pipeline, LocalSources),
     Connection(JoinHandle<CloseReason>),
 }
@@ -91,14 +93,14 @@ impl Backend {
         registry.apply(builtin_changes).expect("replacing cannot clash");
         let started = LocalSources::start(&registry, options.config.as_deref(), scope).await?;
         let pipeline = Pipeline::builder(registry).approval(started.approval_gate()).build();
-        // The person at the keyboard, who may do what the machine may.
+        // Local calls run as the `local` identity.
         let caller = Authority::untrusted(Some(Identity::new(auth::LOCAL).into()));
         let client = Client::in_process(pipeline.clone(), caller);
         let hints = AuthHints::default();
         Ok(Self { client, kind: BackendKind::Pipeline(pipeline, started), hints })
     }
 
-    /// Asks a running gateway about itself, as its operator unless another token is given.
+    /// Connects to a running gateway, as its operator unless another token is given.
     pub(super) async fn connect_as_operator(target: &GatewayTarget) -> Result<Self, CommandError> {
         let credential = GatewayCredential::for_gateway(target)?;
         Self::connect(&target.url(), credential.token(), credential.hints()).await
@@ -115,19 +117,20 @@ impl Backend {
             CommandError::Unreachable(format!("{error}; is `toolpost serve` running there?"))
         })?;
         let mut settings = ConnectionSettings::default();
-        // Whoever says nothing waits as long as the gateway lets a call take, a person's word included.
+        // Without `--timeout`, the gateway's own limits apply, including the time a call waits for
+        // approval.
         settings.call_timeout = None;
         let (client, connection) = Connection::new(channel, IncomingRequests::Reject, settings);
         let kind = BackendKind::Connection(tokio::spawn(connection.run()));
         Ok(Self { client, kind, hints })
     }
 
-    /// Calls one of the hub's own operations.
+    /// Calls one of the hub's built-in operations.
     pub(super) async fn call(&self, operation: &str, input: Value) -> Result<Value, CallError> {
         Ok(self.client.call_json(operation, input).await?.data)
     }
 
-    /// The list of operations, all pages of it.
+    /// Lists the operations, reading all pages.
     pub(super) async fn list(&self, namespace: Option<&str>) -> Result<Vec<Value>, CallError> {
         let mut all = Vec::new();
         let mut cursor = Value::Null;
@@ -147,13 +150,13 @@ impl Backend {
         }
     }
 
-    /// The operations that words fit best.
+    /// Returns the operations that match the query best.
     pub(super) async fn search(&self, query: &str, limit: u16) -> Result<Vec<Value>, CallError> {
         let mut found = self.call("hub.search", json!({"query": query, "limit": limit})).await?;
         Ok(take_operations(&mut found))
     }
 
-    /// Ends what was opened, and then says what to print about a failure.
+    /// Closes the backend and returns the error to print.
     pub(super) async fn close_with_failure(
         self,
         error: CallError,
@@ -165,7 +168,8 @@ impl Backend {
         failure
     }
 
-    /// What to print about a failure; a gateway that is gone is another one than a call that failed.
+    /// Converts a call error into the error to print. A lost connection is reported as unreachable,
+    /// not as a failed call.
     pub(super) async fn to_failure(
         &self,
         error: CallError,
@@ -217,7 +221,7 @@ impl Backend {
             .unwrap_or_else(|| "`toolpost list` shows every operation".to_owned())
     }
 
-    /// What to say about a namespace in which there is nothing.
+    /// Returns a hint for a namespace without operations.
     pub(super) async fn suggest_namespace(&self, namespace: &str) -> Option<String> {
         let listed = self.list(None).await.unwrap_or_default();
         let ids: Vec<&str> = listed.iter().filter_map(|found| found["id"].as_str()).collect();
@@ -233,7 +237,7 @@ impl Backend {
         Some(self.suggest_source(namespace, &ids).unwrap_or_else(unknown))
     }
 
-    /// The sources of the configuration, started or not.
+    /// Returns the configured sources, started or not.
     fn configured_sources(&self) -> &[String] {
         match &self.kind {
             BackendKind::Pipeline(_, started) => started.names(),
@@ -241,7 +245,8 @@ impl Backend {
         }
     }
 
-    /// The source that was probably meant, also one that was not started for this command.
+    /// Suggests a source with a similar name, including sources that were not started for this
+    /// command.
     fn suggest_source(&self, namespace: &str, ids: &[&str]) -> Option<String> {
         let of_ids = ids.iter().filter_map(|id| Some(id.split_once('.')?.0));
         let configured = self.configured_sources().iter().map(String::as_str);
@@ -253,7 +258,8 @@ impl Backend {
         Some(format!("there is no source `{namespace}`; did you mean `{nearest}`?"))
     }
 
-    /// Lets what was canceled notice it, here or at the far end, and ends the servers.
+    /// Closes the backend. Gives canceled calls time to finish, locally or in the gateway, and
+    /// stops local servers.
     pub(super) async fn close(self) {
         match self.kind {
             BackendKind::Pipeline(pipeline, started) => {
@@ -268,7 +274,7 @@ impl Backend {
     }
 }
 
-/// The operations of a source whose name was given for one of them.
+/// Lists the operations of a source, for a source name given in place of an operation id.
 fn describe_source(namespace: &str, ids: &[&str]) -> Option<String> {
     const SHOWN: usize = 8;
     let is_of = |id: &&&str| id.split_once('.').is_some_and(|(source, _)| source == namespace);
@@ -279,7 +285,8 @@ fn describe_source(namespace: &str, ids: &[&str]) -> Option<String> {
     (!found.is_empty()).then_some(description)
 }
 
-/// The operation summaries in a response of the hub; other implementations may send anything.
+/// Takes the operation summaries from a hub response. A response of another shape, which other hub
+/// implementations may send, has none.
 fn take_operations(response: &mut Value) -> Vec<Value> {
     match response.get_mut("operations").map(Value::take) {
         Some(Value::Array(operations)) => operations,
@@ -287,7 +294,7 @@ fn take_operations(response: &mut Value) -> Vec<Value> {
     }
 }
 
-/// What a running gateway answers to its operator.
+/// Calls an operation of a running gateway as its operator.
 pub(super) async fn call_as_operator(
     target: &GatewayTarget,
     format: FormatOptions,
@@ -306,22 +313,22 @@ pub(super) async fn call_as_operator(
     }
 }
 
-/// What a running gateway is shown: what was given, else the operator's token.
+/// Returns the token to send to a running gateway: the one given, or else the operator's token.
 pub(super) fn gateway_token(target: &GatewayTarget) -> Result<Option<Secret>, CommandError> {
     Ok(GatewayCredential::for_gateway(target)?.token())
 }
 
-/// The token that was given to this command, if one was.
+/// Returns the token given by option or environment variable, if any.
 pub(super) fn explicit_token(target: &GatewayTarget) -> Option<Secret> {
     GatewayCredential::from_flag_or_env(target.token.as_ref()).token()
 }
 
-/// What a gateway is shown, and where that came from.
+/// The credential sent to a gateway, by origin.
 enum GatewayCredential {
     Absent,
     Flag(Secret),
     Environment(Secret),
-    /// The operator's, with the file that it is kept in.
+    /// The operator's token and the file it was read from.
     Operator(Secret, PathBuf),
 }
 
@@ -331,7 +338,7 @@ const OPERATOR_TOKEN_HINT: &str =
     "the operator's token is in the gateway's data folder, which --data names; or use --token";
 
 impl GatewayCredential {
-    /// What the caller wants to be known by. An empty variable is how shells and services say none.
+    /// Returns the token from the flag or the environment. An empty variable counts as unset.
     fn from_flag_or_env(flag: Option<&SecretArg>) -> Self {
         let set = || std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty());
         match flag {
@@ -340,10 +347,11 @@ impl GatewayCredential {
         }
     }
 
-    /// What a gateway is shown by its operator, unless another token is given.
+    /// Returns the given token, or else the operator's token from the data folder.
     fn for_gateway(target: &GatewayTarget) -> Result<Self, CommandError> {
         match Self::from_flag_or_env(target.token.as_ref()) {
-            // The token of the gateway on this machine is nobody else's to see.
+            // The operator's token is sent only to a gateway on this machine, or if `--data` is
+            // given.
             Self::Absent if target.data.is_some() || is_loopback(&target.url()) => {
                 operator_token(target.data.as_deref())
             }
@@ -360,7 +368,7 @@ impl GatewayCredential {
         }
     }
 
-    /// What helps the operator whom the gateway does not take for one.
+    /// Returns hints for an operator command that the gateway rejects.
     fn hints(&self) -> AuthHints {
         let unset = format!(
             "the token in {TOKEN_VARIABLE} was sent; unset it to use the operator's token from the \
@@ -392,7 +400,7 @@ fn is_loopback(url: &str) -> bool {
     WsConnector::new(url, None).is_ok_and(|connector| connector.is_loopback())
 }
 
-/// The token that a gateway on this machine has left for its operator.
+/// Reads the operator's token from the data folder of a gateway on this machine.
 fn operator_token(data: Option<&Path>) -> Result<GatewayCredential, CommandError> {
     let wrong = |error: DataError| CommandError::Usage(error.to_string());
     let folder = DataDir::open_existing(data).map_err(wrong)?;

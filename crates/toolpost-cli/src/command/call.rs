@@ -1,4 +1,4 @@
-//! `call` and `subscribe`: run an operation and print what it gives.
+//! `call` and `subscribe`: run an operation and print its results.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
@@ -20,7 +20,7 @@ use crate::arguments::{CallOptions, Invocation};
 use crate::error::CommandError;
 use crate::{input, output};
 
-/// Progress that waits to be drawn; a full channel drops reports.
+/// Maximum number of progress reports waiting to be drawn. Further reports are dropped.
 const PROGRESS_QUEUE: usize = 16;
 
 pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
@@ -43,8 +43,8 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
     print_result
 }
 
-/// Makes a call that shows its progress and that an interrupt aborts at its source. `what` is shown until
-/// there is progress.
+/// Makes a call, shows its progress and aborts it on interrupt. `label` is shown until the first
+/// progress report.
 pub(super) async fn call_with_progress(
     client: &Client,
     request: CallRequest<'_>,
@@ -74,7 +74,7 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), CommandError
                 Err(error) => return Err(prepared.to_failure(error).await),
             };
             match print(&value, &prepared.options) {
-                // A tool that failed once is a failure in the end; the stream goes on.
+                // A failed tool result makes the command fail at the end; the stream continues.
                 Err(CommandError::Reported) => print_result = Err(CommandError::Reported),
                 other => other?,
             }
@@ -87,7 +87,7 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), CommandError
             Err(prepared.to_failure(CallError::aborted("the call was aborted: interrupted")).await)
         }
     };
-    // Dropping it aborts it at its source.
+    // Dropping the stream aborts the subscription at its source.
     drop(values);
     close_backend(prepared.backend, &mut stop_requests).await;
     result
@@ -148,12 +148,12 @@ fn read_input(
     Ok((spec.kind, input))
 }
 
-/// Whether a program reads errors from standard output; where only data is wanted, none does.
+/// Whether errors are printed as JSON to standard output. Never with `--data`.
 fn wants_json(options: &CallOptions) -> bool {
     !options.data && output::wants_json(options.json)
 }
 
-/// Before there is a call, an interrupt ends the command.
+/// Runs work that precedes a call. An interrupt exits the process.
 pub(super) async fn until_interrupted<T>(
     stop_requests: &mut StopRequests,
     work: impl Future<Output = T>,
@@ -164,7 +164,7 @@ pub(super) async fn until_interrupted<T>(
     }
 }
 
-/// Prints what a call gave; a tool that says it failed has failed.
+/// Prints the outcome of a call. Returns an error if the tool reported a failure.
 fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), CommandError> {
     for warning in outcome.warnings() {
         output::warning(&format!("the output does not fit its schema: {warning}"));
@@ -179,7 +179,7 @@ fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), CommandError> {
 
 enum NoReturn {}
 
-/// The first signal asks the call to stop; the second one ends the command on the spot.
+/// The first signal aborts the call, the second exits the process.
 async fn abort_on_signals(stop_requests: &mut StopRequests, abort: ClientAbortHandle) -> NoReturn {
     stop_requests.next().await;
     abort.abort("interrupted");
@@ -187,7 +187,8 @@ async fn abort_on_signals(stop_requests: &mut StopRequests, abort: ClientAbortHa
     std::process::exit(130);
 }
 
-/// Lets a canceled handler notice; whoever interrupts again does not want to wait for it.
+/// Closes the backend, which gives a canceled handler time to finish. Another interrupt exits the
+/// process.
 async fn close_backend(backend: Backend, stop_requests: &mut StopRequests) {
     tokio::select! {
         () = backend.close() => {}
@@ -195,7 +196,7 @@ async fn close_backend(backend: Backend, stop_requests: &mut StopRequests) {
     }
 }
 
-/// Shows progress on a terminal, once there is any; until then what is done, if that is said.
+/// Draws progress on a terminal. Shows `label`, if any, until the first report.
 async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<String>) -> NoReturn {
     let mut waiting = label.map(Spinner::new);
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -219,7 +220,7 @@ async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<Stri
             )]
             bar.set_position((report.progress / total * 1_000.0).clamp(0.0, 1_000.0) as u64);
         } else {
-            // Nobody knows how far it is to the end.
+            // The total is unknown.
             bar.set_style(turning.clone());
             #[expect(
                 clippy::cast_possible_truncation,
@@ -234,15 +235,15 @@ async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<Stri
     std::future::pending().await
 }
 
-/// What was said of the progress where there is no terminal to draw it on: one line for each kind of
-/// message, so that whoever reads a log learns what is waited for and is not flooded.
+/// Progress messages already logged when standard error is not a terminal. Each kind of message is
+/// logged once, so that a log shows what the call waits for without being flooded.
 #[derive(Default)]
 struct ProgressLog {
     kinds: BTreeSet<String>,
 }
 
 impl ProgressLog {
-    /// How many kinds are told of; a source may say anything.
+    /// Maximum number of kinds to log, because sources choose the messages.
     const MAX_KINDS: usize = 32;
 
     fn log(&mut self, message: Option<&str>) {
@@ -252,14 +253,15 @@ impl ProgressLog {
         }
     }
 
-    /// Messages that differ only in their numbers are of one kind.
+    /// Records the kind of a message and returns whether it is new. Messages that differ only in
+    /// digits are of the same kind.
     fn insert_kind(&mut self, message: &str) -> bool {
         let kind: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
         !message.is_empty() && self.kinds.len() < Self::MAX_KINDS && self.kinds.insert(kind)
     }
 }
 
-/// Takes the bar off the screen, also when drawing is interrupted by the answer.
+/// Clears the progress bar, including when the response interrupts drawing.
 struct ClearOnDrop<'a>(&'a ProgressBar);
 
 impl Drop for ClearOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! `list`, `search` and `schema`: what there is.
+//! `list`, `search` and `schema`: inspect the catalog.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
@@ -61,7 +61,7 @@ pub(crate) async fn schema(
     Ok(output::print_json(&spec, format.json)?)
 }
 
-/// Whoever writes a single word may have meant one of the schemas that are no operation's.
+/// Suggests `envelope`, `events` or `config` if the id resembles one of these schema names.
 fn with_schema_hint(failure: CommandError, id: &str) -> CommandError {
     let meant = toolpost::suggest_name(id, ["envelope", "events", "config"].into_iter());
     match (failure, meant) {
@@ -97,7 +97,7 @@ fn print(operations: &[Value], format: FormatOptions) -> Result<(), CommandError
     }
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    // Some terminals say that they have no width at all.
+    // Some terminals report a width of zero.
     if table.width().is_none_or(|width| width < 40) {
         table.set_width(100);
     }

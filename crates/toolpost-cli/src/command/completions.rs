@@ -1,4 +1,4 @@
-//! `completions`: a script for a shell.
+//! `completions`: prints a shell completion script.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

@@ -1,4 +1,5 @@
-//! Documents that commands read: a file or standard input, one document or one on each line.
+//! Input documents of commands: read from a file or standard input, as one document or one per
+//! line.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,7 +9,7 @@ use serde::de::IgnoredAny;
 
 use crate::error::CommandError;
 
-/// The whole text of a file, or of standard input where none is named.
+/// Reads a file, or standard input if no file or `-` is given.
 pub(super) fn read(file: Option<&Path>) -> Result<String, CommandError> {
     match file.filter(|path| *path != Path::new("-")) {
         Some(path) => std::fs::read_to_string(path).map_err(|error| read_failure(path, &error)),
@@ -20,13 +21,13 @@ pub(super) fn read(file: Option<&Path>) -> Result<String, CommandError> {
     }
 }
 
-/// A file that was named and cannot be read.
+/// Returns the usage error for a file that cannot be read.
 pub(super) fn read_failure(path: &Path, error: &std::io::Error) -> CommandError {
     CommandError::Usage(format!("cannot read `{}`: {error}", path.display()))
 }
 
-/// The documents of a text: its lines, if there are several and the first is JSON by itself; else
-/// the text as one.
+/// Splits a text into documents: its lines, if there are several and the first is valid JSON;
+/// otherwise the whole text.
 pub(super) fn split_documents(text: &str) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let is_json = |line: &&str| serde_json::from_str::<IgnoredAny>(line).is_ok();

@@ -1,4 +1,4 @@
-//! `decode` and `encode`: ToolEnvelope V1 and its readable form.
+//! `decode` and `encode`: convert between ToolEnvelope V1 and its readable form.
 
 use anyhow::{Context, anyhow};
 use toolpost::tool_envelope::{self, EnvelopeReader};
@@ -8,7 +8,8 @@ use crate::arguments::EnvelopeInput;
 use crate::error::CommandError;
 use crate::output;
 
-/// What carries no envelope is answered with the text that it does carry.
+/// Decodes the envelopes in the input. For a document without an envelope, prints the text it
+/// contains.
 pub(crate) fn decode(input: &EnvelopeInput) -> Result<(), CommandError> {
     let text = document::read(input.file.as_deref())?;
     let documents = document::split_documents(&text);
@@ -29,7 +30,7 @@ pub(crate) fn decode(input: &EnvelopeInput) -> Result<(), CommandError> {
     if without > 0 { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-/// Printed on one line each: the bytes are the point.
+/// Prints each encoded envelope on one line, without formatting, because the exact bytes matter.
 pub(crate) fn encode(input: &EnvelopeInput) -> Result<(), CommandError> {
     let text = document::read(input.file.as_deref())?;
     let documents = document::split_documents(&text);

@@ -1,4 +1,4 @@
-//! `init`: a configuration to begin with.
+//! `init`: writes an initial configuration.
 
 use serde_json::json;
 use toolpost_gateway::config::{ClientFile, relative_path, write_template};
@@ -13,7 +13,7 @@ pub(crate) fn init(options: &InitOptions) -> Result<(), CommandError> {
     let found = client_file.exists().then(|| ClientFile::FILE_NAME.into());
     let clients = options.from.as_deref().map(|from| relative_path(file, from)).or(found);
     if let Some(from) = &options.from {
-        // Whoever names a file wants its servers; one without any is a mistake.
+        // A file named with `--from` must contain servers.
         ClientFile::load_lenient(from)?;
     }
     let client_path = clients.as_ref().map(|clients| clients.display().to_string());

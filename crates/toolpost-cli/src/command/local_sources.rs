@@ -1,4 +1,4 @@
-//! The MCP servers and HTTP services of a configuration, started for one command.
+//! Configured MCP servers and HTTP services, started for a single command.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -19,13 +19,13 @@ use super::mcp_connect::{AuthorizationMode, Spinner, mcp_env, wait_until_ready};
 use crate::error::CommandError;
 use crate::output;
 
-/// How long the processes of servers have to end.
+/// Time limit for server processes to exit.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long the document of a service may take to be read.
+/// Time limit for reading the document of an HTTP service.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Which operations a command is about.
+/// The operations that a command needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum OperationSelection<'a> {
     All,
@@ -33,21 +33,21 @@ pub(super) enum OperationSelection<'a> {
     Operation(&'a str),
 }
 
-/// Servers at work, and the sources that only a gateway can have.
+/// Sources started for a command, and the configured sources that only a gateway supports.
 #[derive(Default)]
 pub(super) struct LocalSources {
     servers: Vec<McpSource>,
     services: Vec<OpenApiSource>,
     unsupported: BTreeMap<String, &'static str>,
-    /// Which calls would wait for somebody's word in a gateway.
+    /// Calls that require approval in a gateway.
     approval: ApprovalSettings,
-    /// Every source of the configuration, started or not.
+    /// Names of all configured sources, started or not.
     names: Vec<String>,
 }
 
 impl LocalSources {
-    /// Starts what the command needs and waits until it is there. A server that is not there is a
-    /// warning, unless the command is about it alone.
+    /// Starts the sources that the command needs and waits until they are ready. A source that
+    /// fails to start is a warning, or an error if the command targets only that source.
     pub(super) async fn start(
         registry: &Registry,
         file: Option<&Path>,
@@ -106,8 +106,8 @@ impl LocalSources {
         Ok(started)
     }
 
-    /// Nothing is started for what is built in, but what must not be called alone must not be here
-    /// either.
+    /// For commands on built-in operations: starts no source, but applies the demo and approval
+    /// settings.
     fn built_in_only(registry: &Registry, file: Option<&Path>) -> Result<Self, CommandError> {
         let config =
             config_path(file).map(|file| Config::load(&file)).transpose()?.unwrap_or_default();
@@ -115,12 +115,13 @@ impl LocalSources {
         Ok(Self { approval: config.approval, ..Self::default() })
     }
 
-    /// Refuses what would wait: nobody can be asked in this process.
+    /// Returns a gate that rejects calls requiring approval, because a local command has no
+    /// approver.
     pub(super) fn approval_gate(&self) -> RejectingGate {
         RejectingGate::new(self.approval.clone())
     }
 
-    /// Starts the servers beside one another, and says which failed and why.
+    /// Starts the sources concurrently and returns the names and errors of those that failed.
     async fn start_sources(
         &mut self,
         registry: &Registry,
@@ -140,7 +141,7 @@ impl LocalSources {
         let spinner = Spinner::new(format!("waiting for {}", names.join(", ")));
         let (mut servers, mut services, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for mut source in sources {
-            // Whoever can read the file and start its servers may call them.
+            // A user who can read the file and start its servers may call them.
             source.adjustments.open_access();
             match &source.kind {
                 SourceKind::Mcp(settings) => {
@@ -175,7 +176,7 @@ impl LocalSources {
         failed
     }
 
-    /// What to say about an operation that is not there, if its source is one that is not here.
+    /// Returns a hint if the operation belongs to a source that only a gateway can run.
     pub(super) fn missing_source_hint(&self, operation: &str) -> Option<String> {
         let (name, _) = operation.split_once('.')?;
         let kind = self.unsupported.get(name)?;
@@ -186,7 +187,7 @@ impl LocalSources {
         &self.names
     }
 
-    /// Ends the servers, and waits for it.
+    /// Stops the servers and waits until they have exited.
     pub(super) async fn close(self) {
         let servers = join_all(self.servers.into_iter().map(McpSource::close));
         let services = join_all(self.services.into_iter().map(OpenApiSource::close));
@@ -198,7 +199,8 @@ impl LocalSources {
 }
 
 impl<'a> OperationSelection<'a> {
-    /// The one source that it is about; calling the hub's own operations is about all of them.
+    /// Returns the single source that is needed, or `None` for all sources. The hub's built-in
+    /// operations need all of them.
     fn source(self) -> Option<&'a str> {
         match self {
             Self::All => None,
@@ -211,19 +213,19 @@ impl<'a> OperationSelection<'a> {
     }
 }
 
-/// Takes out what is built in and the configuration does not want.
+/// Removes the demo operations if the configuration disables them.
 fn remove_demo(registry: &Registry, config: &Config) {
     if config.without_demo {
         DemoOperations::new(registry.clone()).remove();
     }
 }
 
-/// The file that was named, or the one that is here.
+/// Returns the given configuration file, or the discovered one.
 fn config_path(file: Option<&Path>) -> Option<PathBuf> {
     file.map(PathBuf::from).or_else(Config::discover)
 }
 
-/// The configuration that was named, or the one that is here.
+/// Loads the given configuration, or the discovered one.
 fn load_config(file: Option<&Path>) -> Result<Option<Config>, CommandError> {
     let Some(file) = config_path(file) else { return Ok(None) };
     let config = Config::load(&file)?;

@@ -1,4 +1,4 @@
-//! `log` and `replay`: the journal of a gateway that runs, or of one that does not.
+//! `log` and `replay`: read the journal through a running gateway or directly from its files.
 
 mod show;
 
@@ -25,13 +25,13 @@ use crate::arguments::{
 use crate::error::CommandError;
 use crate::output;
 
-/// How long what was begun may take to end.
+/// Maximum time to wait for running calls on close.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How many calls are listed where nobody says.
+/// Number of calls listed without `--limit`.
 const DEFAULT_LIMIT: u16 = 50;
 
-/// How many calls an export asks for at once.
+/// Number of calls per page of an export.
 const EXPORT_PAGE_SIZE: usize = 500;
 
 pub(crate) async fn log(options: &LogOptions) -> Result<(), CommandError> {
@@ -51,8 +51,8 @@ async fn list(options: &LogOptions) -> Result<(), CommandError> {
     print_entries(&response?, is_json, LogContent::from_filter(&options.filter))
 }
 
-/// The newest calls of every journal, or messages. A gateway answers for its own, and is asked for the others of its
-/// folder after that.
+/// Returns the newest calls or messages of every journal. A gateway returns its own journal by
+/// default; the other journals in its data folder are requested separately.
 async fn list_all(
     journal_client: &JournalClient,
     input: Value,
@@ -77,12 +77,12 @@ async fn list_all(
     Ok(calls)
 }
 
-/// The journals of the data folder.
+/// Returns the ids of the gateways with a journal in the data folder.
 fn gateway_ids(response: &Value) -> impl Iterator<Item = &str> {
     response["gatewayIds"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// What is shown of a journal.
+/// What is listed from a journal.
 #[derive(Clone, Copy)]
 enum LogContent {
     Calls,
@@ -95,7 +95,7 @@ impl LogContent {
     }
 }
 
-/// What is asked for where calls are listed.
+/// Builds the input of `gateway.journal` for listing calls.
 fn list_input(options: &LogOptions) -> Value {
     let mut input = filter_input(&options.filter);
     input["limit"] = options.limit.unwrap_or(DEFAULT_LIMIT).into();
@@ -105,7 +105,7 @@ fn list_input(options: &LogOptions) -> Value {
     input
 }
 
-/// The oldest first, for people and for programs: what comes next is further down.
+/// Prints entries, oldest first, as JSON lines or as a table.
 fn print_entries(
     entries: &[Value],
     is_json: bool,
@@ -118,7 +118,7 @@ fn print_entries(
     }
 }
 
-/// The calls of a response, or its messages if a room was given.
+/// Returns the messages of a response if a room was requested, and its calls otherwise.
 fn entries(response: &Value) -> &[Value] {
     let messages = response["messages"].as_array();
     messages.or(response["calls"].as_array()).map_or(&[][..], Vec::as_slice)
@@ -140,7 +140,8 @@ async fn follow(options: &LogOptions) -> Result<(), CommandError> {
     result
 }
 
-/// Prints calls as they end, those that are there already first where they are asked for.
+/// Prints calls as they end. With `--since` or `--limit`, prints the calls already in the journal
+/// first.
 async fn print_tail(
     backend: &Backend,
     options: &LogOptions,
@@ -152,7 +153,7 @@ async fn print_tail(
     let (mut printed_seqs, mut buffered) = (HashSet::new(), Vec::new());
     if options.filter.since.is_some() || options.limit.is_some() {
         let mut listing = std::pin::pin!(backend.call("gateway.journal", list_input(options)));
-        // The stream is asked for first, so that no call ends between the two.
+        // The subscription starts before the listing, so that no call is missed between the two.
         let response = loop {
             tokio::select! {
                 biased;
@@ -193,7 +194,7 @@ async fn export(options: &ExportOptions) -> Result<(), CommandError> {
     result
 }
 
-/// Numbers count in one journal, so each is read to its end before the next.
+/// Exports one journal after the other, because sequence numbers are only unique within a journal.
 async fn export_all(
     journal_client: &JournalClient,
     options: &ExportOptions,
@@ -207,7 +208,8 @@ async fn export_all(
     Ok(())
 }
 
-/// Calls first, as ever, and then what was said in all rooms, unless one of the two is asked for.
+/// Returns one query for calls and one for the messages of all rooms. With `--room` or `--op`,
+/// returns only the one requested.
 fn export_inputs(filter: &LogFilter) -> Vec<Value> {
     let calls = filter_input(filter);
     if filter.room.is_some() || filter.op.is_some() {
@@ -218,7 +220,7 @@ fn export_inputs(filter: &LogFilter) -> Vec<Value> {
     vec![calls, messages]
 }
 
-/// The journals that are exported.
+/// Returns the ids of the gateways whose journals are exported.
 async fn exported_gateways(
     journal_client: &JournalClient,
     options: &ExportOptions,
@@ -230,7 +232,7 @@ async fn exported_gateways(
     Ok(gateway_ids(&response).map(String::from).collect())
 }
 
-/// Page after page, from the newest to the oldest.
+/// Exports all pages, from the newest to the oldest.
 async fn export_pages(
     journal_client: &JournalClient,
     mut input: Value,
@@ -241,9 +243,11 @@ async fn export_pages(
         let response = journal_client.call("gateway.journal", input.clone()).await?;
         let page = response[name].as_array().map_or(&[][..], Vec::as_slice);
         page.iter().try_for_each(output::print_json_line)?;
-        // They are sorted by time, which may go back where a clock is set.
+        // Entries are sorted by time, which can go backward when the clock is set, so the last
+        // entry need not have the smallest `seq`.
         let first = page.iter().filter_map(|entry| entry["seq"].as_u64()).min();
-        // A page of messages may be short because they are long.
+        // A page of messages can be short because of its size limit, so only an empty page is the
+        // last.
         match first.filter(|_| name == "messages" || page.len() == EXPORT_PAGE_SIZE) {
             Some(first) => input["before"] = first.into(),
             None => return Ok(()),
@@ -328,12 +332,13 @@ fn filter_input(filter: &LogFilter) -> Value {
     input
 }
 
-/// The same operations, in a gateway that runs or in this process over the files of one that does not.
+/// Client for the journal operations, in a running gateway or in this process over the journal
+/// files.
 struct JournalClient {
     backend: JournalBackend,
-    /// Whether programs read what is printed.
+    /// Whether output is JSON.
     is_json: bool,
-    /// Where the journals are, in words.
+    /// Description of where the journals are, for messages.
     location: String,
 }
 
@@ -343,12 +348,13 @@ enum JournalBackend {
 }
 
 impl JournalClient {
-    /// For programs.
+    /// Opens the journal for JSON output.
     async fn open(target: &GatewayTarget) -> Result<Self, CommandError> {
         Self::open_for(true, target).await
     }
 
-    /// An address that was typed is meant; where none was, and nobody is there, the files will do.
+    /// Connects to the gateway. If it is unreachable and no address was given, opens the journal
+    /// files instead.
     async fn open_for(is_json: bool, target: &GatewayTarget) -> Result<Self, CommandError> {
         let (backend_kind, journal_location) = match Backend::connect_as_operator(target).await {
             Ok(backend) => {
@@ -365,7 +371,7 @@ impl JournalClient {
         Ok(Self { backend: backend_kind, is_json, location: journal_location })
     }
 
-    /// Whether a gateway runs and writes nothing down.
+    /// Whether the journal of the running gateway is off.
     fn is_journal_off(&self, response: &Value) -> bool {
         matches!(self.backend, JournalBackend::Gateway(_)) && response.get("gatewayId").is_none()
     }
@@ -410,7 +416,8 @@ impl JournalClient {
 }
 
 impl JournalBackend {
-    /// Where the records are is told by the folder, and not by the configuration of whoever looks.
+    /// Opens the journal files. The data folder determines where the records are, not the local
+    /// configuration.
     fn open_files(data: &Path) -> Self {
         let config = local_config();
         let reader = JournalReader::new(data, &journal::JournalSettings::default());
@@ -419,14 +426,15 @@ impl JournalBackend {
             journal::operations(&reader, &registry).into_iter().chain(Hub::builtin_operations());
         registry.apply(all.map(Change::Replace)).expect("replacing cannot clash");
         let pipeline = Pipeline::new(registry);
-        // Whoever can read the files needs no token to.
+        // Access to the files replaces the token.
         let caller = Authority::untrusted(Some(admin::operator().into()));
         let client = Client::in_process(pipeline.clone(), caller);
         Self::Files(pipeline, client)
     }
 }
 
-/// What is configured here, which says what a replay finds and nothing about the journal.
+/// Loads the local configuration, which determines the operations a replay preview sees. It does
+/// not affect the journal.
 fn local_config() -> Config {
     let loaded = Config::discover().map(|file| Config::load(&file)).transpose();
     loaded.map(Option::unwrap_or_default).unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! `mcp`: the operations for one MCP client, on standard input and output.
+//! `mcp`: serves the operations to one MCP client over standard input and output.
 
 mod stdio;
 
@@ -20,10 +20,10 @@ use super::signal::StopRequests;
 use crate::arguments::McpOptions;
 use crate::error::CommandError;
 
-/// What servers have to end in when the client has left.
+/// Maximum time for servers to stop after the client disconnects.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How often it may have been started by itself; a chain of gateways is fine.
+/// Maximum nesting depth of `toolpost mcp` processes. Short chains of gateways are allowed.
 const MAX_DEPTH: u32 = 4;
 
 pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
@@ -44,7 +44,7 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
     let data = open_data_folder(options, &config)?;
     let registry = builtin::registry_from_config(&config);
     let setup = GatewayBuilder::new(registry, config).settings(settings).telemetry(mcp_telemetry);
-    // Nobody but the client can reach this process, and he does not approve his own calls.
+    // Only the client can reach this process, and callers cannot approve their own calls.
     let mut setup = setup.unattended();
     if let Some(data) = data {
         setup = setup.journal(data.path()).map_err(anyhow::Error::from)?;
@@ -77,8 +77,8 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
     }
 }
 
-/// Where calls are written down. Clients start their servers with few variables, so a home is asked
-/// for only where something is written.
+/// Opens the data folder for the journal. MCP clients start servers with few environment variables,
+/// so a missing home is an error only if the journal is on.
 fn open_data_folder(
     options: &McpOptions,
     config: &Config,
@@ -89,7 +89,8 @@ fn open_data_folder(
     }
 }
 
-/// A client's file may name this very command, and then it would start itself without end.
+/// Checks the nesting depth. A client's file can contain `toolpost mcp` itself, which would
+/// otherwise start itself endlessly.
 fn check_depth() -> Result<(), CommandError> {
     let depth = std::env::var(DEPTH).ok().and_then(|depth| depth.parse::<u32>().ok());
     if depth.unwrap_or(0) < MAX_DEPTH {
@@ -101,7 +102,7 @@ fn check_depth() -> Result<(), CommandError> {
     )))
 }
 
-/// Whoever asks for one source needs no other.
+/// Removes all sources except the named one.
 fn retain_source(config: &mut Config, name: &str) -> Result<(), CommandError> {
     let built_in = builtin::registry_from_config(config).catalog();
     let is_built_in = built_in.list().iter().any(|operation| operation.id().namespace() == name);
@@ -116,8 +117,8 @@ fn retain_source(config: &mut Config, name: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Who the client is: the owner of the token in the environment, or whoever started this. He can
-/// read the file and start its servers, so he may call them.
+/// Returns the identity of the client: the owner of the token in the environment, or else `local`.
+/// `local` may call every source, because it can read the file and start the servers.
 async fn client_identity(config: &mut Config) -> Result<Arc<Identity>, CommandError> {
     let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
     if let Some(token) = token {

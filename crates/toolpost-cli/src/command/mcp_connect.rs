@@ -1,4 +1,4 @@
-//! MCP servers that a command starts itself, and waits for.
+//! MCP servers that a command starts and waits for.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -14,19 +14,19 @@ use toolpost_gateway::{DataDir, McpEnv};
 
 use crate::output;
 
-/// Who can be asked to agree when a server wants authorization.
+/// Whether a user can complete an OAuth authorization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AuthorizationMode {
-    /// The person at the keyboard, in a browser.
+    /// The user authorizes in a browser.
     Interactive,
-    /// Nobody; what was agreed before still holds.
+    /// No user is present. Stored credentials are still used.
     NonInteractive,
 }
 
-/// What every server that this process starts is given.
+/// Creates the environment shared by all MCP servers that this process starts.
 pub(super) async fn mcp_env(mode: AuthorizationMode) -> McpEnv {
     let mut environment = McpEnv::default();
-    // Without a watcher a server still ends with us, unless we are killed.
+    // Without a watcher, servers still end with this process, unless it is killed.
     if let Ok(ourselves) = std::env::current_exe() {
         environment.watcher = vec![ourselves.into(), "watch-child".into()];
     }
@@ -41,12 +41,12 @@ pub(super) async fn mcp_env(mode: AuthorizationMode) -> McpEnv {
     environment
 }
 
-/// Waits until the server has listed its tools. A server that is down at first is not waited for:
-/// whoever types a command wants to know.
+/// Waits until the server has listed its tools. Returns at the first connection failure instead of
+/// waiting for a retry.
 ///
 /// # Errors
 ///
-/// Why it is not there.
+/// Returns the reason why the server is not available.
 pub(super) async fn wait_until_ready(
     server: &McpSource,
     timeout: Duration,
@@ -69,7 +69,7 @@ pub(super) async fn wait_until_ready(
     }
 }
 
-/// Something that turns on a terminal while somebody is waited for. Dropping it takes it away.
+/// A spinner on the terminal, shown while the command waits. Dropping it removes it.
 pub(super) struct Spinner(ProgressBar);
 
 impl Spinner {
@@ -89,19 +89,19 @@ impl Drop for Spinner {
     }
 }
 
-/// Where what authorization servers gave is kept, for this person on this machine.
+/// Path of the stored OAuth credentials of the current user.
 fn credentials_path() -> Option<PathBuf> {
     Some(DataDir::user_default().ok()?.join("credentials.json"))
 }
 
-/// Tells where to agree, and opens it where somebody can see it.
+/// Prints the authorization URL and opens it in a browser if standard error is a terminal.
 fn open_in_browser(address: &str) {
     output::notice(&format!("To allow this, open {address}"));
     if !std::io::stderr().is_terminal() {
         return;
     }
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    // The address has been told; a machine without a browser is no failure.
+    // The URL is already printed, so a missing browser is not an error.
     let _ = Command::new(program)
         .arg(address)
         .stdin(Stdio::null())

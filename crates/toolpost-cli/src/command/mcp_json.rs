@@ -1,4 +1,5 @@
-//! A `.mcp.json` that was read as long as there was no `toolpost.toml` beside it.
+//! Includes an existing `.mcp.json` in a new `toolpost.toml`, because it is read by default only as
+//! long as there is no `toolpost.toml` next to it.
 
 use std::path::Path;
 
@@ -8,8 +9,9 @@ use crate::output;
 
 const MCP_JSON: &str = ClientFile::FILE_NAME;
 
-/// Begins a new `toolpost.toml` with the servers of the other file, so that none disappears; says so,
-/// or why that cannot be. `names` are the sources that are about to be written.
+/// Creates a new `toolpost.toml` that includes the servers of an existing `.mcp.json`, and prints a
+/// notice. If that is not possible, the notice contains the reason. `names` are the sources about
+/// to be written.
 pub(super) fn include_in_config(config: &Path, names: &[String]) -> Result<(), EditError> {
     let other = config.with_file_name(MCP_JSON);
     if config.exists() || !config.ends_with(Config::FILE_NAME) || !other.exists() {

@@ -1,4 +1,4 @@
-//! `normalize` and `cast`: change JSON so that it fits a schema, and report every repair.
+//! `normalize` and `cast`: change JSON to fit a schema and report every repair.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::arguments::{CastOptions, FitInput, NormalizeOptions};
 use crate::error::CommandError;
 use crate::output;
 
-/// What came of one document.
+/// Result for one document.
 #[derive(Debug, Serialize)]
 struct FitResult {
     data: Value,
@@ -22,7 +22,7 @@ struct FitResult {
     errors: Vec<Issue>,
 }
 
-/// What is printed where nothing could be done.
+/// Error printed for a document that cannot be processed.
 #[derive(Debug, Serialize)]
 struct FitError {
     error: String,
@@ -31,7 +31,7 @@ struct FitError {
     message: String,
 }
 
-/// Which of the two functions is applied.
+/// Whether values are normalized or cast.
 #[derive(Debug, Clone, Copy)]
 enum FitMode {
     Normalize(Extras),
@@ -74,7 +74,7 @@ fn run(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
     }
 }
 
-/// Prints one result for each line. Only one line is in memory at a time.
+/// Prints one result per line. Holds only one line in memory at a time.
 fn fit_lines(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
     #[derive(Deserialize)]
     struct JsonlCase {
@@ -119,7 +119,8 @@ fn fit(schema: &Schema, mut data: Value, mode: FitMode) -> Result<FitResult, Fit
         }
         FitMode::Cast => {
             let repairs = schema.cast(&mut data).map_err(|error| FitError::cast(&error))?;
-            // TypeBox also casts by schemas that do not compile; their error is the only issue.
+            // As in TypeBox, a cast also works with a schema that does not compile. The compile
+            // error is then the only issue.
             let errors = schema
                 .validate(&data)
                 .unwrap_or_else(|error| vec![Issue::new("", error.to_string())]);
@@ -143,7 +144,7 @@ impl FitError {
     }
 }
 
-/// A file, or the schema itself.
+/// Parses a schema from a file or from inline JSON.
 fn read_schema(text: &str) -> Result<Schema, CommandError> {
     let json = if text.trim_start().starts_with('{') || matches!(text, "true" | "false") {
         text.to_owned()
@@ -173,7 +174,7 @@ fn print(fitted: &FitResult, json: bool) -> Result<(), CommandError> {
     Ok(output::print_json(&fitted.data, false)?)
 }
 
-/// One line of the diff: what happened where, and both values where there are two.
+/// Formats one line of the diff: the action, the path, and the old and new values.
 fn describe(repair: &Repair) -> String {
     let (color, sign, what) = match repair.action {
         RepairAction::Defaulted => (AnsiColor::Green, "+", "defaulted"),
@@ -196,7 +197,7 @@ fn colored_line(color: AnsiColor, sign: &str, text: &str) -> String {
     format!("{style}{sign} {text}{style:#}")
 }
 
-/// A value on one line of a terminal.
+/// Formats a value on one line, truncated for a terminal.
 fn truncated_json(value: &Value) -> String {
     const WIDTH: usize = 60;
     let text = value.to_string();

@@ -1,4 +1,4 @@
-//! `reload`: the configuration of a running gateway, read again.
+//! `reload`: makes a running gateway reload its configuration.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(crate) async fn reload(options: &ReloadOptions) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// What is different now, a line each.
+/// Formats the changes of a reload, one per line.
 fn report_lines(report: &Value) -> Vec<String> {
     let listed = |name: &str| {
         let items = report[name].as_array().map(Vec::as_slice).unwrap_or_default();

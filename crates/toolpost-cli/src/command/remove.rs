@@ -1,4 +1,4 @@
-//! `remove`: a source is taken out of the configuration.
+//! `remove`: removes a source from the configuration.
 
 use serde_json::json;
 use toolpost_gateway::config::remove_source;

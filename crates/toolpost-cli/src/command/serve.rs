@@ -1,4 +1,4 @@
-//! `serve`: the gateway, until it is asked to stop.
+//! `serve`: runs the gateway until it is stopped.
 
 mod banner;
 mod descriptors;
@@ -19,7 +19,7 @@ use super::signal::{ReloadRequests, StopRequests};
 use crate::arguments::ServeOptions;
 use crate::error::CommandError;
 
-/// How often the files of the configuration are looked at.
+/// Interval at which the configuration files are checked for changes.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
@@ -36,7 +36,8 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
         };
         return Ok(checked.print(options.json)?);
     }
-    // Whoever asks for a reload during the start means the configuration that has been read.
+    // Installed before startup: a reload signal during startup refers to the configuration already
+    // loaded.
     let mut reloads = ReloadRequests::new()?;
     let data = DataDir::open(options.data.as_deref()).map_err(|error| data_failure(&error))?;
     let operator = data.operator_token().map_err(|error| data_failure(&error))?.hash();
@@ -58,7 +59,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     }
     let mut requests = StopRequests::new()?;
     let (running, listener) = setup.bind(options.listen).await.map_err(listen_failure)?;
-    // A reader who has seen enough of the offer must not end the gateway.
+    // A closed standard output must not stop the gateway.
     let address = listener.local_addr()?;
     if let Err(error) = banner::print(&registry, file.as_deref(), &config, address, &data) {
         tracing::debug!(%error, "the startup banner could not be printed");
@@ -92,19 +93,20 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
 
 enum NoReturn {}
 
-/// What is probably not meant in a configuration, before any source was started.
+/// Returns the lint warnings of a configuration before any source is started.
 pub(super) fn lint_config(config: &Config) -> Vec<String> {
     let catalog = builtin::registry_from_config(config).catalog();
     let ids: Vec<&str> = catalog.list().iter().map(|known| known.id().as_str()).collect();
     config.lint(&ids)
 }
 
-/// The folder was typed, or is the one that is meant where none is.
+/// Reports a data folder error as a usage error, because the folder is the given one or the
+/// default.
 fn data_failure(error: &DataError) -> CommandError {
     CommandError::Usage(error.to_string())
 }
 
-/// An address was typed that nobody may be served at, or that cannot be had.
+/// Converts a listen error: an address that is not allowed or cannot be bound is a usage error.
 fn listen_failure(error: ListenError) -> CommandError {
     match error {
         ListenError::NotLoopback(_) => CommandError::Usage(error.to_string()),
@@ -115,14 +117,14 @@ fn listen_failure(error: ListenError) -> CommandError {
     }
 }
 
-/// Who watches the calls. What the variables of OpenTelemetry say counts where the file says nothing.
+/// Builds the telemetry. OpenTelemetry environment variables apply where the file sets nothing.
 pub(super) fn telemetry(config: &Config) -> Result<Telemetry, CommandError> {
     let settings = config.telemetry.clone().with_environment(|name| std::env::var(name).ok());
     let result = settings.and_then(|settings| Telemetry::new(&settings));
     result.map_err(|error| anyhow!("spans cannot be sent: {error}").into())
 }
 
-/// Reads the configuration again on each signal that asks for it; what came of it is in the log.
+/// Reloads the configuration on each signal. The result is logged.
 async fn reload_on_signal(requests: &mut ReloadRequests, gateway: &GatewayHandle) -> NoReturn {
     loop {
         requests.next().await;

@@ -1,7 +1,6 @@
-//! Being asked to stop: Ctrl-C, and the signal that supervisors and agents send. Being asked to read
-//! the configuration again: SIGHUP.
+//! Signals: Ctrl-C and SIGTERM stop a command, SIGHUP reloads the configuration.
 
-/// The requests to stop, from the moment in which this is made.
+/// Listener for stop signals. Receives signals from its creation on.
 pub(super) struct StopRequests {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
@@ -23,7 +22,7 @@ impl StopRequests {
         Ok(Self {})
     }
 
-    /// Resolves on the next request.
+    /// Waits for the next stop signal.
     pub(super) async fn next(&mut self) {
         #[cfg(unix)]
         tokio::select! {
@@ -32,13 +31,13 @@ impl StopRequests {
         }
         #[cfg(not(unix))]
         if tokio::signal::ctrl_c().await.is_err() {
-            // Without signals there is nothing to wait for.
+            // Signals are not available, so wait forever.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// The requests to read the configuration again, where there is a signal for that.
+/// Reload requests by SIGHUP. There are none on platforms without it.
 pub(super) struct ReloadRequests {
     #[cfg(unix)]
     hangup: tokio::signal::unix::Signal,
@@ -55,7 +54,7 @@ impl ReloadRequests {
         Ok(Self {})
     }
 
-    /// Resolves on the next request.
+    /// Waits for the next reload signal.
     pub(super) async fn next(&mut self) {
         #[cfg(unix)]
         self.hangup.recv().await;

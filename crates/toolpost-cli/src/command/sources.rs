@@ -1,4 +1,4 @@
-//! `sources`: how the sources of a running gateway are doing.
+//! `sources`: prints the status of the sources of a running gateway.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
@@ -10,7 +10,7 @@ use crate::arguments::SourcesOptions;
 use crate::error::CommandError;
 use crate::output;
 
-/// The operation that knows.
+/// Operation that returns the status of the sources.
 const OPERATION: &str = "gateway.sources";
 
 pub(crate) async fn sources(options: &SourcesOptions) -> Result<(), CommandError> {
@@ -29,7 +29,7 @@ pub(crate) async fn sources(options: &SourcesOptions) -> Result<(), CommandError
 fn table(sources: &[Value], now: i64) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    // Some terminals say that they have no width at all.
+    // Some terminals report a width of zero.
     if table.width().is_none_or(|width| width < 40) {
         table.set_width(100);
     }
@@ -44,7 +44,7 @@ fn table(sources: &[Value], now: i64) -> Table {
     table
 }
 
-/// A circuit breaker that is not closed is shown instead of `ready`: calls fail at once.
+/// Returns the state of a source. An open or half-open circuit breaker replaces `ready`.
 fn state(source: &Value) -> &str {
     match source["state"].as_str().unwrap_or_default() {
         "ready" if source["breaker"] == "open" => "circuit breaker open",
@@ -53,7 +53,7 @@ fn state(source: &Value) -> &str {
     }
 }
 
-/// What it is, and what is wrong with it.
+/// Formats the description of a source and its current problem.
 fn description(source: &Value, now: i64) -> String {
     let about = source["about"].as_str().unwrap_or_default();
     let Some(reason) = source["reason"].as_str().filter(|reason| *reason != about) else {
@@ -69,7 +69,7 @@ fn elapsed_text(ms: i64) -> String {
     format!("{} ago", duration_text(ms))
 }
 
-/// A time in its largest unit.
+/// Formats a duration in its largest unit.
 fn duration_text(ms: i64) -> String {
     let seconds = ms.max(0) / 1_000;
     match seconds {

@@ -1,4 +1,4 @@
-//! `token`: a secret for somebody, shown once, and taken back.
+//! `token`: create, list and revoke access tokens. A token is shown only once.
 
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(crate) fn token(command: TokenCommand) -> Result<(), CommandError> {
     }
 }
 
-/// Who is known, and what they may do; nothing of what they are known by.
+/// Lists the identities and their permissions, without tokens or hashes.
 fn list(options: &TokenListOptions) -> Result<(), CommandError> {
     let config = Config::load(&options.config)?;
     let known = config.identities.iter().map(|known| &known.identity);
@@ -41,7 +41,7 @@ fn to_json(identity: &Identity) -> Value {
     json!({"name": id, "scopes": scopes, "resources": resources, "capabilities": capabilities})
 }
 
-/// `ci: github:read; repo:toolpost=read,write`.
+/// Formats an identity: `ci: github:read; repo:toolpost=read,write`.
 fn describe(identity: &Identity) -> String {
     let scopes = identity.scopes.join(", ");
     let scopes = if scopes.is_empty() { "no scopes" } else { &scopes };
@@ -64,7 +64,7 @@ fn revoke(options: &TokenRevokeOptions) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The token is the only thing on standard output, so that a script can take it.
+/// Creates a token. Standard output contains only the token, for use in scripts.
 fn new(options: TokenNewOptions) -> Result<(), CommandError> {
     let mut identity = Identity::new(options.name)
         .with_scopes(options.scopes)
@@ -93,7 +93,7 @@ fn new(options: TokenNewOptions) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// What was open to this machine while nobody was known is open to every token now.
+/// Returns the note that sources with open access are open to every token once identities exist.
 fn open_access_note(sources: &[String]) -> String {
     let names = sources.join("`, `");
     let (verb, each) = match sources {

@@ -1,8 +1,8 @@
-//! `add mcp`, `remove`, and commands that run straight from the configuration.
+//! `add mcp`, `remove`, and commands that use the sources of a configuration without a gateway.
 
 use super::{TempFolder, json, stderr, stdout};
 
-/// Nobody has a program of this name.
+/// Name of a program that does not exist.
 const NO_PROGRAM: &str = "toolpost-test-no-such-program";
 
 fn add_mcp(folder: &TempFolder, arguments: &[&str]) -> (i32, String, String) {
@@ -129,7 +129,7 @@ fn token_new_lists_sources_with_open_access() {
     assert!(message.contains("`y`, `z` are open to every token"), "{message}");
 }
 
-/// Each row: what stands below `[source.x]`, and what is told about access once it is replaced.
+/// Each row: the settings under `[source.x]` and the access reported after `--replace`.
 #[test]
 fn add_mcp_replace_keeps_access_and_settings() {
     let folder = TempFolder::new("add-keep");
@@ -165,7 +165,7 @@ fn add_mcp_replace_keeps_access_and_settings() {
     assert_eq!(folder.read("toolpost.toml"), odd);
 }
 
-/// Each row: the arguments behind `add mcp`, the exit code, and what is said.
+/// Each row: the arguments after `add mcp`, the exit code and the expected message.
 #[test]
 fn add_mcp_invalid_arguments_write_nothing() {
     let folder = TempFolder::new("add-refuse");
@@ -220,7 +220,7 @@ fn add_mcp_invalid_arguments_write_nothing() {
     for (arguments, exit, text) in rows {
         let (code, out, error) = add_mcp(&folder, arguments);
         assert_eq!(code, exit, "{arguments:?}: {error}");
-        // What clap itself refuses is told to people only.
+        // Errors from clap are not printed as JSON.
         let is_json_error = out.starts_with("{\"error\":{\"message\":") && out.lines().count() == 1;
         assert!(out.is_empty() || is_json_error, "{arguments:?}: {out}");
         assert!(error.contains(text), "{arguments:?}: {error}");
@@ -285,7 +285,7 @@ fn add_mcp_from_copies_client_servers() {
     assert!(message.contains("`web` exists already"), "{message}");
 }
 
-/// Each row: what is asked for, the exit code, the sources that are written, and what is said.
+/// Each row: the requested servers, the exit code, the written sources and the expected message.
 #[test]
 fn add_mcp_from_skips_unusable_servers() {
     let folder = TempFolder::new("add-some");
@@ -333,7 +333,8 @@ fn add_mcp_from_skips_unusable_servers() {
     assert!(error.contains("`a` cannot be used: ") && error.contains("is not set"), "{error}");
 }
 
-/// Each row: a command that makes `toolpost.toml`, how the file begins, and what is said.
+/// Each row: a command that creates `toolpost.toml`, the start of the file and the expected
+/// message.
 #[test]
 fn new_config_includes_existing_mcp_json() {
     let folder = TempFolder::new("add-neighbor");
@@ -367,7 +368,7 @@ fn new_config_includes_existing_mcp_json() {
     }
 }
 
-/// A source that is not there takes nobody with it, unless it is the one that is asked for.
+/// A source that fails to start is a warning, unless the command targets it.
 #[test]
 fn commands_start_configured_sources_locally() {
     let folder = TempFolder::new("run-config");

@@ -1,4 +1,4 @@
-//! `approvals`, `approve` and `reject` against a gateway of its own process.
+//! `approvals`, `approve` and `reject` against a gateway in its own process.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{TempFolder, command, json, stderr, stdout, toolpost};
 
-/// A gateway whose notes somebody has to agree to, ended with this.
+/// A gateway that requires approval for `demo.note`; killed on drop.
 struct Gateway {
     child: Child,
     url: String,
@@ -38,13 +38,13 @@ impl Gateway {
         Self { child, url, data }
     }
 
-    /// A command of the operator's.
+    /// Runs a command as the operator.
     fn run_as_operator(&self, message: &[&str]) -> Output {
         let data = self.data.to_str().unwrap();
         toolpost(&[message, &["--url", &self.url, "--data", data]].concat())
     }
 
-    /// Begins a call that waits.
+    /// Starts a call that requires approval.
     fn call(&self, token: Option<&str>) -> Child {
         let mut call = command(&["call", "demo.note", "--text", "hello", "--url", &self.url]);
         if let Some(token) = token {
@@ -53,7 +53,7 @@ impl Gateway {
         call.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The one call that waits.
+    /// Waits for the pending call and returns it.
     fn wait_for_pending(&self) -> Value {
         loop {
             let listed = json(&self.run_as_operator(&["approvals"]));
@@ -91,7 +91,7 @@ fn call_is_pending_until_operator_decides() {
     assert_eq!(again.status.code(), Some(1));
     assert!(stderr(&again).contains("approved by `operator`"), "{}", stderr(&again));
 
-    // Who agreed is on record.
+    // The journal records the approver.
     let recorded = super::journal::fixture::poll_until_some(|| {
         let listed = gateway.run_as_operator(&["log", "--op", "demo.note"]);
         serde_json::from_str::<Value>(&stdout(&listed)).ok()?.get("approval").cloned()
@@ -118,7 +118,7 @@ fn approve_requires_token_and_other_identity() {
     let own = gateway.run_as_operator(&["approve", &id]);
     assert_eq!(own.status.code(), Some(1));
     assert!(stderr(&own).contains("callers cannot approve their own calls"), "{}", stderr(&own));
-    // Without the operator's token the caller is `local`, who may call and not decide.
+    // Without the operator's token the caller is `local`, which may call but not approve.
     let nothing = folder.path().join("nothing");
     std::fs::create_dir(&nothing).unwrap();
     let message = ["approve", &id, "--url", &gateway.url, "--data", nothing.to_str().unwrap()];
@@ -133,7 +133,7 @@ fn approve_requires_token_and_other_identity() {
     call.wait().unwrap();
 }
 
-/// Whoever waits for a person is answered at once when the gateway stops, and holds nobody up.
+/// Calls pending approval fail at once when the gateway stops, and do not delay the drain.
 #[test]
 fn pending_calls_fail_when_gateway_stops() {
     let folder = TempFolder::new("approval-stop");
@@ -166,7 +166,7 @@ fn pending_calls_fail_when_gateway_stops() {
     assert!(log.contains("drained") && !log.contains("has been cut"), "{log}");
 }
 
-/// A process that nobody else can reach asks nobody, and says where somebody could be asked.
+/// A local command has no approver: it rejects the call and names the alternative.
 #[test]
 fn local_command_rejects_calls_requiring_approval() {
     let folder = TempFolder::new("approval-alone");
@@ -187,7 +187,7 @@ fn local_command_rejects_calls_requiring_approval() {
     );
     let sum = call(&["call", "inner.demo__add", "--a", "2", "--b", "3"]);
     assert_eq!(sum.status.code(), Some(0), "{}", stderr(&sum));
-    // What is built in is no exception, whichever way it is called.
+    // Approval also applies to built-in operations, called directly or through `hub.call`.
     folder.write("toolpost.toml", "[approval]\noperations = [\"demo.n*\"]\n");
     folder.write("other.toml", "[approval]\noperations = [\"demo.a*\"]\n");
     let by_hub = r#"{"id": "demo.note", "input": {"text": "x"}}"#;

@@ -42,8 +42,8 @@ fn call_reads_input_from_stdin_or_file() {
     assert_eq!(stdout(&output), "{\"sum\":42}\n");
 }
 
-/// Each row: the arguments, the exit code, the error's code on standard output and what standard
-/// error says.
+/// Each row: the arguments, the exit code, the error code on standard output and the texts on
+/// standard error.
 #[test]
 fn call_failures_print_code_and_message() {
     let rows: [(&[&str], i32, Option<&str>, &[&str]); 8] = [

@@ -28,7 +28,7 @@ fn list_prints_all_operations_or_one_namespace() {
     assert_eq!(ids(&["search", "time", "--limit", "1"]).len(), 1);
 }
 
-/// Each row: a command, its exit code, and whether it shows a demo operation.
+/// Each row: a command and its exit code. No output contains a demo operation.
 #[test]
 fn demo_operations_can_be_disabled() {
     let folder = TempFolder::new("catalog-demo");

@@ -1,8 +1,9 @@
-//! A server behind two gateways, seen by a client that looks at every byte.
+//! An MCP server behind two gateways, with responses compared byte for byte.
 //!
-//! Each question is first put to the server itself, and then through `toolpost` → `toolpost`, at addresses
-//! that show one source under its own names and at those that show everything, to clients of both
-//! eras. The answers are equal but for what `differences` and `exceptions` list.
+//! Each request is sent to the server directly and then through `toolpost` → `toolpost`, at
+//! endpoints with one source under its own names and at endpoints with all sources, by clients of
+//! both protocol generations. The responses are equal except for the differences listed in `view`
+//! and `expected_changes`.
 
 mod client;
 mod exact_json;
@@ -21,14 +22,14 @@ use client::{Client, ProtocolGeneration};
 use requests::{EVERYTHING, FIDELITY, Request};
 use view::View;
 
-/// The servers at the end of the chain, the era they speak, and what they are asked.
+/// The servers at the end of the chain, their protocol generation and the requests they receive.
 const SOURCES: [(&str, ProtocolGeneration, &[Request]); 3] = [
     ("everything", ProtocolGeneration::Legacy, EVERYTHING),
     ("fidelity", ProtocolGeneration::Legacy, FIDELITY),
     ("modern", ProtocolGeneration::Modern, FIDELITY),
 ];
 
-/// The command line of a server.
+/// Returns the command line of a server, or `None` if it is not installed.
 fn command(name: &str) -> Option<Vec<String>> {
     if name == "everything" {
         let [node, script] = everything()?;
@@ -39,7 +40,8 @@ fn command(name: &str) -> Option<Vec<String>> {
     Some(["python3", script, generation].map(str::to_owned).to_vec())
 }
 
-/// Two gateways: the far one has the servers, the near one has the far one.
+/// Two chained gateways: the back one has the servers, and the front one has the back one as its
+/// source.
 struct Chain {
     front: Gateway,
     _back: Gateway,
@@ -47,7 +49,7 @@ struct Chain {
 }
 
 impl Chain {
-    /// Starts it with the servers of these names, which write down what they are told.
+    /// Starts the chain with the named servers, which log what they receive.
     fn start_with_servers(name: &str, sources: &[&str]) -> Option<Self> {
         let folders = folders(name);
         let log = folders[0].path().join("log");
@@ -56,7 +58,7 @@ impl Chain {
             let command = command(source)?;
             let (program, arguments) = command.split_first().unwrap();
             let env = format!("{{ LOG = {log:?} }}");
-            // As the client that speaks to it directly, which cannot be asked anything.
+            // Matches the direct client, which does not support elicitation.
             let rest = "elicitation = \"reject\"";
             let entry =
                 format!("{{ command = {program:?}, args = {arguments:?}, env = {env}, {rest} }}");
@@ -66,7 +68,8 @@ impl Chain {
         Some(Self::start(folders, &entries))
     }
 
-    /// Starts it with sources: a name, where it is, and a tool that needs nothing.
+    /// Starts the gateways. Each source has a name, an `mcp` entry, and a tool without required
+    /// arguments.
     fn start(folders: [TempFolder; 2], sources: &[(&str, String, &str)]) -> Self {
         let config = |entry: &dyn Fn(&str, &str) -> String| -> String {
             let sources = sources.iter();
@@ -88,13 +91,13 @@ impl Chain {
         Self { front, _back: far, folders }
     }
 
-    /// How often the innermost servers wrote this.
+    /// Counts how often the innermost servers logged this line.
     fn count_recorded(&self, line: &str) -> usize {
         let log = std::fs::read_to_string(self.folders[0].path().join("log")).unwrap_or_default();
         log.lines().filter(|expected_value| *expected_value == line).count()
     }
 
-    /// Clients of both eras, over HTTP and as the parents of a gateway, one after the other.
+    /// Returns clients of both protocol generations, over HTTP and over stdio.
     fn clients(&self, source: &str) -> impl Iterator<Item = (String, Client)> {
         let transports = [ProtocolGeneration::Legacy, ProtocolGeneration::Modern]
             .map(|generation| [(generation, "HTTP"), (generation, "stdio")]);
@@ -110,12 +113,12 @@ impl Chain {
     }
 }
 
-/// A folder for each end.
+/// Creates a folder for each gateway.
 fn folders(name: &str) -> [TempFolder; 2] {
     ["far", "near"].map(|end| TempFolder::new(&format!("chain-{name}-{end}")))
 }
 
-/// What a server says itself.
+/// Returns the responses of a server without a gateway.
 fn direct_responses(
     name: &str,
     generation: ProtocolGeneration,
@@ -154,7 +157,7 @@ fn responses_pass_unchanged_through_two_gateways() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// The places where two documents differ.
+/// Lists the paths at which two documents differ.
 fn describe_differences(path: &str, expected_value: &Value, actual_value: &Value) -> String {
     let mut lines = String::new();
     match (expected_value, actual_value) {
@@ -199,9 +202,9 @@ fn progress_and_cancel_pass_through_two_gateways() {
             canceled += 1;
             wait_until(&name, || chain.count_recorded("waits") == canceled);
             client.cancel(endless);
-            // It says so when it is told about this call, and at nothing else.
+            // The server logs this line only when it receives the cancellation of this call.
             wait_until(&name, || chain.count_recorded("wait canceled") == canceled);
-            // The connection is as good as before.
+            // The connection is still usable.
             let response = client.request("tools/call", r#"{"name":"empty","arguments":{}}"#);
             assert_eq!(response["result"]["content"], json!([]), "{name}: {response}");
         }

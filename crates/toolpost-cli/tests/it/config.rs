@@ -28,7 +28,7 @@ fn token_new_enables_authentication() {
     assert_eq!(folder.read("toolpost.toml").matches("token_hash").count(), 2);
     folder.write("toolpost.toml", &file);
 
-    // With identities another address than loopback may be served.
+    // With identities configured, the gateway may listen on a non-loopback address.
     let mut child = command(&["serve", "--listen", "0.0.0.0:0"])
         .current_dir(folder.path())
         .stdout(Stdio::piped())
@@ -128,7 +128,7 @@ fn token_new_keeps_comments_and_file_mode() {
     assert_eq!(names, expected, "nothing is left behind");
 }
 
-/// Each row: the arguments behind `token new`, the exit code, and what is said.
+/// Each row: the arguments after `token new`, the exit code and the expected message.
 #[test]
 fn token_new_invalid_arguments_are_rejected() {
     let folder = TempFolder::new("token-refuse");
@@ -239,7 +239,7 @@ fn init_add_check_and_remove_round_trip() {
     run(&["remove", "files"], 0);
     assert_eq!(folder.read("toolpost.toml"), begun, "every comment is where it was");
 
-    // Servers of another client stay sources.
+    // `init` keeps the servers of another client's file as sources.
     let server = r#"{"mcpServers": {"One": {"command": "x"}}}"#;
     folder.write(".mcp.json", server);
     folder.write("theirs.json", &server.replace("One", "two"));
@@ -301,7 +301,8 @@ fn token_list_and_revoke_edit_config() {
     assert!(!remaining.contains("identity.ci"), "{remaining}");
 }
 
-/// Each row: what is typed, the exit code, and what is said on both sides.
+/// Each row: the arguments, the exit code and the message expected on standard output and standard
+/// error.
 #[test]
 fn errors_are_printed_as_json_on_stdout() {
     let folder = TempFolder::new("json-errors");

@@ -1,4 +1,4 @@
-//! The journal of the real gateway: what it holds, what it survives, and what it notices.
+//! The journal of the real gateway: its contents, crash recovery and tamper detection.
 
 mod endpoints;
 pub(super) mod fixture;
@@ -16,7 +16,7 @@ use fixture::Gateway;
 
 const SYNC: &str = "[journal]\nmode = \"sync\"\n";
 
-/// How many callers there are when the process is killed.
+/// Number of concurrent callers when the process is killed.
 const CALLERS: u64 = 64;
 
 #[test]
@@ -24,7 +24,7 @@ fn acknowledged_calls_survive_sigkill() {
     let rounds =
         std::env::var("TOOLPOST_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
     let folder = TempFolder::new("journal-crash");
-    // Files of an eighth of this, so that crashes meet several; nothing is removed.
+    // Segments are an eighth of this size, so that the crashes span several; nothing is removed.
     folder.write("toolpost.toml", &format!("{SYNC}retain_size = \"{}KiB\"\n", 768 * rounds));
     let acknowledged = Mutex::new(HashSet::new());
     for round in 0..rounds {
@@ -76,7 +76,7 @@ fn acknowledged_calls_survive_sigkill() {
     eprintln!("{rounds} crashes: {} acknowledged, {} recorded", acknowledged.len(), recorded.len());
 }
 
-/// More calls than are asked for at once, in two journals whose numbers are the same.
+/// More calls than fit on one page, in two journals with the same sequence numbers.
 #[test]
 fn log_and_export_cover_every_chain_once() {
     const CALLS: u64 = 520;
@@ -115,7 +115,7 @@ fn log_and_export_cover_every_chain_once() {
     );
 }
 
-/// A check of what is not there must not pass, and what was typed is meant.
+/// Verification without a journal fails, and an explicit `--url` never falls back to the files.
 #[test]
 fn verify_without_journal_fails() {
     let folder = TempFolder::new("journal-none");
@@ -138,8 +138,7 @@ fn verify_without_journal_fails() {
     }
 }
 
-/// Whoever looks need not stand where the gateway was started, nor have a configuration that can be
-/// read.
+/// `log` finds the records without the gateway's configuration, even if the local one is invalid.
 #[test]
 fn log_finds_records_in_configured_path() {
     let folder = TempFolder::new("journal-elsewhere");
@@ -158,7 +157,7 @@ fn log_finds_records_in_configured_path() {
     }
 }
 
-/// What was under way when the process was killed has no end, and never will.
+/// A call running when the process is killed has no exit record and is reported as interrupted.
 #[test]
 fn running_calls_are_interrupted_after_crash() {
     let folder = TempFolder::new("journal-lost");
@@ -205,7 +204,7 @@ fn log_verify_locates_tampering() {
         assert_eq!(output.status.code(), Some(i32::from(!message.is_empty())), "{name}: {text}");
         assert!(text.contains(message), "{name}: {text}");
     }
-    // What was written down elsewhere tells also that all of it is gone.
+    // An anchor stored elsewhere also detects the removal of the whole journal.
     let head =
         std::fs::read_dir(folder.path().join("data/journal")).unwrap().map(|f| f.unwrap().path());
     let head = head.into_iter().find(|path| path.extension().is_some_and(|e| e == "head")).unwrap();
@@ -251,11 +250,11 @@ fn secrets_are_masked_and_masked_calls_not_replayed() {
     gateway.wait_for("site.login");
     let login = json!({"body": {"name": "ada", "password": "hunter2", "pin": 987_654}});
     assert_ne!(gateway.post("/api/site/login", &login).0, 200);
-    // Through the operation that calls others it is as secret, and so is what does not fit.
+    // Secrets are also masked in calls through `hub.call` and in invalid input.
     let nested = json!({"id": "site.login", "input": login});
     assert_ne!(gateway.post("/api/hub/call", &nested).0, 200);
     assert_ne!(gateway.post("/api/hub/call", &json!({"id": "hub.call", "input": nested})).0, 200);
-    // Where nobody knows what is secret, everything is.
+    // The input of an unknown operation is masked completely.
     assert_eq!(gateway.post("/api/gone/login", &login).0, 404);
     let unknown_call = json!({"id": "gone.login", "input": login});
     assert_ne!(gateway.post("/api/hub/call", &unknown_call).0, 200);
@@ -323,7 +322,7 @@ fn replay_previews_and_compares_results() {
         "{}",
         stderr(&unknown)
     );
-    // The replay is a call too, and what it called is part of it.
+    // The replay is recorded as a call, and the replayed call is nested in it.
     gateway.wait_for_calls("demo.note", 2);
     let calls = stdout(&gateway.log(&["--limit", "200"]));
     let calls: Vec<Value> = calls.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -335,7 +334,7 @@ fn replay_previews_and_compares_results() {
     assert!(parents.iter().any(|call| call["id"] == of("hub.call")["parent"]));
 }
 
-/// What a source says is printed, and not obeyed.
+/// A replay of a call that requires approval honors the timeout and can be interrupted.
 #[test]
 fn replay_reports_problems_and_honors_timeout() {
     let folder = TempFolder::new("journal-replay-refused");
@@ -353,7 +352,7 @@ fn replay_reports_problems_and_honors_timeout() {
     let unknown = gateway.replay(&["nobody"]);
     assert_eq!(parsed(&unknown)["error"]["code"], "VALIDATION_ERROR");
 
-    // An interrupt ends the call that waits for somebody's word.
+    // An interrupt cancels the call pending approval.
     let mut child = gateway.spawn(&["replay", &number("demo.note"), "--run"]);
     fixture::poll_until(|| stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note"));
     let pid = child.id().to_string();
@@ -394,7 +393,7 @@ fn log_filters_apply_to_list_and_follow() {
     assert_eq!(next["operation"], "demo.fail", "no call is shown twice");
 }
 
-/// Where no gateway runs, nothing is made by looking.
+/// Without a gateway, reading the journal does not create the data folder.
 #[test]
 fn log_with_missing_data_folder_fails() {
     let folder = TempFolder::new("journal-typo");
@@ -404,7 +403,7 @@ fn log_with_missing_data_folder_fails() {
     assert!(!folder.path().join("data").exists());
 }
 
-/// A limit on the size of files is the disk that is full.
+/// Simulates a full disk with a file size limit.
 #[cfg(target_os = "linux")]
 #[test]
 fn journal_write_failure_is_reported_in_every_mode() {
@@ -426,7 +425,7 @@ fn journal_write_failure_is_reported_in_every_mode() {
         let (status, message) = gateway.post("/api/demo/note", &json!({"text": "more"}));
         assert_eq!(status, after, "{mode}: {message}");
         assert_eq!(journal["lost"] != json!(0), lost, "{mode}: {journal}");
-        // What is there is still whole.
+        // The records already written still verify.
         let report = gateway.log(&["verify"]);
         if mode == "batch" {
             assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));

@@ -1,4 +1,4 @@
-//! The command as a person or a script uses it: arguments in, output and exit code out.
+//! Integration tests that run the `toolpost` binary: arguments in, output and exit code out.
 #![allow(
     clippy::panic,
     clippy::print_stderr,
@@ -57,7 +57,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// A place for what a gateway keeps, so that no two of them share it and none uses the person's own.
+/// A unique data home, so that gateways do not share data or use the user's own.
 fn data_home() -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -65,10 +65,10 @@ fn data_home() -> PathBuf {
     home.join(format!("{}-{count}", std::process::id()))
 }
 
-/// Runs a command with this on its standard input.
+/// Runs a command with the given standard input.
 ///
-/// A command that rejects its arguments exits without reading its input, so the pipe may break. The
-/// input is written by another thread, so that a command may write before it has read everything.
+/// A command that rejects its arguments exits without reading its input, so the pipe may break.
+/// Another thread writes the input, so that a command may write before it has read everything.
 fn run_with_stdin(arguments: &[&str], input: &str) -> Output {
     let mut child = command(arguments)
         .stdin(Stdio::piped())
@@ -99,7 +99,7 @@ fn json(output: &Output) -> serde_json::Value {
         .unwrap_or_else(|error| panic!("{error}: {} {}", stdout(output), stderr(output)))
 }
 
-/// A folder of this test's own, gone in the end.
+/// A temporary folder, removed on drop.
 struct TempFolder(PathBuf);
 
 impl TempFolder {
@@ -113,7 +113,7 @@ impl TempFolder {
         &self.0
     }
 
-    /// Runs a command in it.
+    /// Runs a command in this folder.
     fn toolpost(&self, arguments: &[&str]) -> Output {
         command(arguments).current_dir(&self.0).output().unwrap()
     }

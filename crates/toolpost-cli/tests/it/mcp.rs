@@ -1,4 +1,4 @@
-//! MCP servers as a person has them: added, listed, called, interrupted; and nothing of them is left.
+//! MCP servers as sources: added, listed, called and interrupted, with no process left behind.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{TempFolder, command, json, stderr, stdout};
 
-/// Long enough for a machine that does much else.
+/// Maximum wait, long enough for a busy machine.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn server(name: &str) -> PathBuf {
@@ -19,7 +19,8 @@ pub(super) fn server(name: &str) -> PathBuf {
     std::fs::canonicalize(folder.join(name)).unwrap()
 }
 
-/// A real server from npm, with the Node that it needs.
+/// Returns the paths of Node and of the `server-everything` script from npm, or `None` if they are
+/// not installed.
 pub(super) fn everything() -> Option<[String; 2]> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/npm/node_modules");
     let node = root.join(".bin/node");
@@ -76,8 +77,8 @@ fn npm_server_add_list_and_call_with_progress() {
     assert!(stderr(&after_removal).contains("OPERATION_NOT_FOUND"), "{}", stderr(&after_removal));
 }
 
-/// Each row: options and configuration of `toolpost mcp` without a home, how it ends when its client
-/// leaves, and where it wrote.
+/// Each row: options and configuration of `toolpost mcp` without a home directory, the exit code,
+/// and whether the journal is written.
 #[test]
 fn mcp_without_home_uses_configured_data_folder() {
     let off = "[journal]\nmode = \"off\"\n";
@@ -123,7 +124,7 @@ fn sigint_cancels_call_at_mcp_server() {
     assert!(message("notifications/cancelled"), "{}", std::fs::read_to_string(&log).unwrap());
 }
 
-/// A gateway with one source, which is killed in the end if it was not before.
+/// A gateway process, killed on drop.
 pub(super) struct Gateway {
     child: Child,
     address: String,
@@ -141,17 +142,17 @@ impl Gateway {
         let mut first = String::new();
         out.read_line(&mut first).unwrap();
         let address = first.trim().rsplit_once("http://").unwrap().1.to_owned();
-        // The rest of the offer must find a reader.
+        // Drains the rest of the output, so that the gateway does not block.
         std::thread::spawn(move || out.read_to_end(&mut Vec::new()));
         Self { child, address }
     }
 
-    /// The host and the port.
+    /// Returns the host and port.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    /// The status and the body of a call.
+    /// Calls an operation and returns the status and the body.
     pub(super) fn call(&self, operation: &str) -> (u16, Value) {
         let path = operation.replacen('.', "/", 1);
         self.request(&format!(
@@ -160,7 +161,7 @@ impl Gateway {
         ))
     }
 
-    /// The JSON at a path.
+    /// Returns the JSON at a path.
     pub(super) fn get(&self, path: &str) -> Value {
         self.request(&format!(
             "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
@@ -196,7 +197,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Every process by id with its parent and whether it still runs.
+/// Returns all processes by id, with the parent id and whether the process is running.
 fn processes() -> HashMap<u32, (u32, bool)> {
     let read = |entry: std::fs::DirEntry| {
         let id = entry.file_name().to_str()?.parse().ok()?;
@@ -224,7 +225,7 @@ fn descendants(of: u32) -> Vec<u32> {
 fn crashing_server_leaks_no_processes_or_descriptors() {
     const ROUNDS: usize = 200;
     let folder = TempFolder::new("crashes");
-    // Each server also has a child that would outlive it.
+    // Each server also starts a child that would outlive it.
     let config = format!(
         "[source.odd]\nmcp = {{ command = 'sh', args = ['-c', 'sleep 600 & exec python3 {} crash'], \
          max_restart = '10ms' }}\n",
@@ -235,7 +236,7 @@ fn crashing_server_leaks_no_processes_or_descriptors() {
     let mut early = None;
     for round in 1..=ROUNDS {
         wait_until("the server is there", || gateway.call("odd.echo").0 == 200);
-        // While the server is there, as it is at the end.
+        // Measures while the server is running, as at the end.
         if round == ROUNDS / 4 {
             early = Some((gateway.descriptors(), gateway.resident_kilobytes()));
         }
@@ -247,7 +248,7 @@ fn crashing_server_leaks_no_processes_or_descriptors() {
     let grown = gateway.resident_kilobytes().saturating_sub(resident);
     assert!(gateway.descriptors() <= descriptors + 4, "{} descriptors", gateway.descriptors());
     assert!(grown < 8 * 1024, "{grown} kB more than after {} crashes", ROUNDS / 4);
-    // The watcher, the server, and its child.
+    // The descendants are the watcher, the server and the server's child.
     let alive = descendants(gateway.child.id());
     assert_eq!(alive.len(), 3, "{alive:?}");
 

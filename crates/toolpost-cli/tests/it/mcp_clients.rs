@@ -1,4 +1,4 @@
-//! `toolpost mcp`: the operations for a client that starts it.
+//! `toolpost mcp`: serves the operations to an MCP client over stdio.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -33,7 +33,8 @@ impl Client {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// The next message with a member of that name: an answer has an `id`, the others have a `method`.
+    /// Returns the next message with the given member: `id` for responses, `method` for
+    /// notifications.
     fn recv_with_member(&mut self, member: &str) -> Value {
         loop {
             let line = self.output.next().expect("another message").unwrap();
@@ -44,7 +45,7 @@ impl Client {
         }
     }
 
-    /// Closes its input, and waits until it has ended.
+    /// Closes the standard input of the process and waits until it has exited.
     fn close(mut self) {
         drop(self.input.take());
         assert!(self.output.next().is_none());
@@ -83,7 +84,8 @@ fn mcp_stdio_lists_and_calls_tools() {
     assert_eq!(sum["result"]["structuredContent"], json!({"ok": true, "data": {"sum": 3}}));
     client.close();
 
-    // What is said on the command line holds; the source was waited for.
+    // Command-line options override the configuration; the source is ready when its tools are
+    // listed.
     let mut client =
         Client::start(&folder, &["--tools", "all", "--dialect", "data", "--source", "odd"]);
     let listed = names(&client.request("tools/list", &json!({})));
@@ -106,7 +108,7 @@ fn mcp_startup_errors_go_to_stderr() {
     }
 }
 
-/// A client's file that is read by `toolpost mcp` may name it again.
+/// A client's file read by `toolpost mcp` can contain `toolpost mcp` itself.
 #[test]
 fn mcp_recursion_is_limited() {
     let folder = TempFolder::new("mcp-clients-itself");
@@ -115,14 +117,14 @@ fn mcp_recursion_is_limited() {
         json!({"mcpServers": {"me": {"command": itself, "args": ["mcp", "--wait", "30s"]}}});
     folder.write(".mcp.json", &servers.to_string());
     let mut client = Client::start(&folder, &["--wait", "30s"]);
-    // Each level has the one below it as a source; the last says why it does not start.
+    // Each level has the next one as a source; the last one exits with an error.
     let listed = names(&client.request("tools/list", &json!({})));
     let deepest = listed.iter().map(|name| name.matches("me__").count()).max();
     assert!(deepest.is_some_and(|deepest| deepest <= 4), "{listed:?}");
     client.close();
 }
 
-/// A server as people have it, from npm.
+/// Uses a real MCP server from npm.
 #[test]
 fn npm_server_resource_subscription_notifies() {
     let Some([node, everything]) = super::mcp::everything() else { return };

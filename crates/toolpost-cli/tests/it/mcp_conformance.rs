@@ -1,8 +1,10 @@
-//! The official conformance suite against the gateway, for the newest version of each era.
+//! The official MCP conformance suite against the gateway, for the newest version of each protocol
+//! generation.
 //!
-//! Behind the gateway stands a server with everything that the suite looks for. It is put to the same
-//! test alone, so that whatever fails behind the gateway is the gateway's doing. What may fail is
-//! listed with its reason in `tests/conformance`; what is listed and passes is an error too.
+//! The gateway fronts a server with everything the suite tests. The suite also runs against that
+//! server directly, so that additional failures are attributable to the gateway. Expected failures
+//! are listed with their reasons in `tests/conformance`; an expected failure that passes is an
+//! error.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -30,14 +32,14 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance").join(name)
 }
 
-/// The server with what the suite looks for; gone with its owner.
+/// The server with the fixtures of the suite; killed on drop.
 pub(super) struct Fixtures {
     child: Child,
     pub(super) port: u16,
 }
 
 impl Fixtures {
-    /// Starts it with the eras that it speaks: `legacy`, `modern`, or both if none is named.
+    /// Starts the server with one protocol generation, `legacy` or `modern`, or with both.
     pub(super) fn start(generation: Option<&str>) -> Self {
         let mut child = Command::new("python3")
             .arg(file("server.py"))
@@ -59,11 +61,12 @@ impl Drop for Fixtures {
     }
 }
 
-/// Runs what a revision requires against an address, and compares what failed with a baseline.
+/// Runs the requirements of a protocol revision against an address and compares the failures with a
+/// baseline.
 ///
 /// # Errors
 ///
-/// What the suite said, if that is not what is expected.
+/// Returns the summary of the suite if the failures differ from the baseline.
 fn run(folder: &TempFolder, address: &str, revision: &str, baseline: &str) -> Result<(), String> {
     let Some((node, suite)) = suite() else { return Ok(()) };
     let output = Command::new(node)
@@ -82,8 +85,8 @@ fn run(folder: &TempFolder, address: &str, revision: &str, baseline: &str) -> Re
     is_expected.then_some(()).ok_or_else(error)
 }
 
-/// Whether nothing went wrong but in the scenario that waits for streams for half a second, or for one
-/// and a half: on a busy machine that is not long.
+/// Whether all unexpected failures are in `server-stateless` scenarios, which wait only 0.5 or 1.5
+/// seconds for streams. That can be too short on a busy machine.
 fn is_timing_failure(message: &str) -> bool {
     let Some((_, unexpected)) = message.split_once("Unexpected failures (not in baseline)") else {
         return false;
@@ -93,8 +96,8 @@ fn is_timing_failure(message: &str) -> bool {
         && names.all(|name| name.starts_with("server-stateless"))
 }
 
-/// Where the suite looks: the eras that the server speaks, the path of the gateway if there is one before
-/// it, and what may fail there.
+/// Targets of the suite: the protocol generations of the server, the gateway path, if any, and the
+/// baseline.
 const TARGETS: [(Option<&str>, Option<&str>, &str); 4] = [
     (None, None, "fixtures.yml"),
     (Some("legacy"), Some("/mcp?source=conf"), "source-legacy.yml"),
@@ -120,7 +123,7 @@ fn run_target(
     path: Option<&str>,
     baseline: &str,
 ) -> Result<(), String> {
-    // Some scenarios change the lists, so each run has a server of its own.
+    // Some scenarios change the lists, so each run has its own server.
     let fixtures = Fixtures::start(generation);
     let name = format!("conformance-{revision}-{}-{baseline}", generation.unwrap_or("both"));
     let folder = TempFolder::new(&name);

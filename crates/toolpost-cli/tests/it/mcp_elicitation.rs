@@ -1,7 +1,8 @@
-//! What servers ask while a call runs, answered by clients that others wrote.
+//! Server requests during a call (elicitation, sampling, roots), handled by third-party clients.
 //!
-//! Servers of both eras stand behind one gateway, over HTTP and as processes. Each client calls a tool
-//! of each that asks for something, and every answer must have come from the client.
+//! Servers of both protocol generations run behind one gateway, over HTTP and as processes. Each
+//! client calls tools of each server that send requests, and every response must come from the
+//! client.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ use super::TempFolder;
 use super::mcp::{Gateway, everything, server, wait_until};
 use super::mcp_conformance::Fixtures;
 
-/// Tools that ask, and what their results hold if the client answered. What a server with sessions
-/// asks reaches only clients with sessions.
+/// Tools that send requests, the text expected in their results, and whether the server uses
+/// sessions. Requests of a server with sessions reach only clients with sessions.
 const CALLS: [(&str, &str, bool); 9] = [
     ("old__test_elicitation", "blue", true),
     ("old__test_sampling", "The model says: Paris", true),
@@ -27,7 +28,7 @@ const CALLS: [(&str, &str, bool); 9] = [
     ("new-pipe__odd", "blue", false),
 ];
 
-/// The clients, the folder of packages that each is from, and the eras that it speaks.
+/// The clients, their package folders and their protocol generations.
 const CLIENTS: [(&[&str], &str, &[&str]); 4] = [
     (&["npm/node_modules/.bin/node", "sdk1.mjs"], "clients", &["legacy"]),
     (&["npm/node_modules/.bin/node", "sdk2.mjs"], "clients", &["legacy", "modern"]),
@@ -53,7 +54,7 @@ fn config(old: u16, new: u16, [node, everything]: &[String; 2]) -> String {
     )
 }
 
-/// Gives a client a job, and reads what it found.
+/// Runs a client with a job and returns its result.
 fn run(client: &[&str], packages: &str, job: &Value) -> Value {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../toolpost-gateway/tests/clients");
     let mut child = Command::new(cache().join(client[0]))
@@ -95,7 +96,8 @@ fn third_party_clients_answer_server_requests() {
         wait_until(probe, || gateway.call(probe).0 == 200);
     }
     for probe in ["old-pipe.odd", "new-pipe.odd", "everything.trigger-sampling-request"] {
-        // Nobody can be asked over HTTP, so that it fails; but it is there.
+        // The call fails, because the HTTP API has no client for server requests, but the tool
+        // exists.
         wait_until(probe, || gateway.call(probe).0 != 404);
     }
     let calls: Vec<_> = CALLS

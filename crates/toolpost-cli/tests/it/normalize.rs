@@ -1,4 +1,4 @@
-//! `normalize` and `cast`: one document, or one on each line.
+//! `normalize` and `cast`, with one document or one per line.
 
 use std::path::Path;
 
@@ -80,7 +80,7 @@ fn invalid_arguments_are_reported() {
     }
 }
 
-/// The project's own copy of the vectors, through the endpoint that people use.
+/// Runs the project's copy of the test vectors through the command line.
 #[test]
 fn jsonl_processes_all_test_vectors() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../toolpost/tests/data/cast.jsonl");

@@ -1,4 +1,4 @@
-//! `import`, `add openapi`, and calls of an HTTP service straight from the configuration.
+//! `import`, `add openapi`, and calls of a configured HTTP service without a gateway.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -21,10 +21,10 @@ fn pets() -> String {
     std::fs::read_to_string(root().join("examples/pets.yaml")).unwrap()
 }
 
-/// The service of `examples/pets.yaml`, with one pet, on a port of its own.
+/// HTTP service for `examples/pets.yaml`, with one pet, on its own port.
 struct Pets {
     port: u16,
-    /// The first line, the headers and the body of each request.
+    /// The request line, headers and body of each request.
     requests: Arc<Mutex<Vec<(String, String, String)>>>,
 }
 
@@ -100,7 +100,7 @@ fn names(report: &Value) -> Vec<&str> {
     operations.iter().map(|operation| operation["name"].as_str().unwrap()).collect()
 }
 
-/// Each row: what is typed behind the document, and the names that are left.
+/// Each row: the arguments after the document and the resulting operation names.
 #[test]
 fn import_prints_filtered_and_renamed_operations() {
     let all = ["listPets", "addPet", "readPet", "removePet", "setPhoto", "followNews"];
@@ -119,7 +119,7 @@ fn import_prints_filtered_and_renamed_operations() {
     }
 }
 
-/// Each row: a document, what is said about it, and the exit code.
+/// Each row: the file name, the document, the expected message and the exit code.
 #[test]
 fn import_invalid_document_reports_reason() {
     let folder = TempFolder::new("openapi-bad");
@@ -240,7 +240,7 @@ fn add_openapi_call_and_remove() {
     assert_eq!(folder.read("toolpost.toml").trim(), "");
 }
 
-/// Each row: what is typed behind `add openapi x`, and why nothing is written.
+/// Each row: the arguments after `add openapi x` and the expected error.
 #[test]
 fn add_openapi_invalid_arguments_write_nothing() {
     let folder = TempFolder::new("openapi-refuse");
@@ -299,7 +299,7 @@ fn credentials_are_not_sent_to_other_service() {
     assert!(!add(&["other.yaml", "--replace"]));
 }
 
-/// What is wrong with the rest of a file was wrong before.
+/// Problems elsewhere in the file are not reported.
 #[test]
 fn add_openapi_checks_only_the_changed_source() {
     let folder = TempFolder::new("openapi-twice");
@@ -320,7 +320,8 @@ fn add_openapi_checks_only_the_changed_source() {
     assert!(folder.read("toolpost.toml").starts_with(file));
 }
 
-/// Each row: the document as it is typed, the configuration, and the document as it is written there.
+/// Each row: the document as given on the command line, the configuration file, and the document as
+/// written to it.
 #[test]
 fn document_path_is_relative_to_config_file() {
     let folder = TempFolder::new("openapi-elsewhere");
@@ -371,8 +372,8 @@ fn add_openapi_replace_keeps_omitted_settings() {
     assert!(!text.contains("KEY"), "{text}");
 }
 
-/// The documents of this world, as a person looks at them. The large ones are compared with their
-/// schemas in the tests of the library.
+/// Imports real-world documents and compares the output with snapshots. The library tests cover the
+/// large documents and their schemas.
 #[test]
 fn import_real_documents_match_snapshots() {
     let folder = root().join("../shared/openapi");
@@ -397,7 +398,7 @@ fn import_real_documents_match_snapshots() {
     }
 }
 
-/// Each row: what is typed, and the warnings about what fits nothing.
+/// Each row: the arguments and the warnings about patterns without a match.
 #[test]
 fn import_warns_about_unmatched_patterns() {
     for (typed, expected) in [
@@ -418,7 +419,7 @@ fn import_warns_about_unmatched_patterns() {
     }
 }
 
-/// Each row: what is typed beside the address, the exit code, and what is written.
+/// Each row: the source name, the arguments after the URL and the exit code.
 #[test]
 fn add_openapi_private_gateway_with_token() {
     let folders = ["far", "near"].map(|end| TempFolder::new(&format!("openapi-private-{end}")));
@@ -442,7 +443,7 @@ fn add_openapi_private_gateway_with_token() {
     assert!(!written.contains("[source.a]") && !written.contains("[source.b]"), "{written}");
 }
 
-/// Two processes, of which one knows the other by its document.
+/// Two gateways, one of which imports the OpenAPI document of the other.
 #[test]
 fn peer_gateway_document_is_imported_unchanged() {
     let folders = ["far", "near"].map(|end| TempFolder::new(&format!("openapi-gateway-{end}")));
@@ -463,7 +464,7 @@ fn peer_gateway_document_is_imported_unchanged() {
     };
     let message = "it is another form of demo.add, which is called by POST";
     assert_eq!(reason("/api/demo/add"), message);
-    // Every path with every method is imported or skipped.
+    // Each method of each path is either imported or skipped.
     let document = far.get("/openapi.json");
     let items = document["paths"].as_object().unwrap().values();
     let pairs: usize = items.map(|item| item.as_object().unwrap().len()).sum();
@@ -477,7 +478,7 @@ fn peer_gateway_document_is_imported_unchanged() {
     let called = folders[1].toolpost(&["call", "far.demo.add", "--a", "2", "--b", "3"]);
     let envelope: Value = serde_json::from_str(&stdout(&called)).unwrap();
     assert_eq!(envelope["data"], json!({"sum": 5}), "{}", stderr(&called));
-    // It says where it was made, and nothing of the way.
+    // The metadata is that of the gateway that ran the operation.
     assert_eq!(envelope["meta"]["source"], "local");
     assert_eq!(envelope["meta"]["operationId"], "demo.add");
 }

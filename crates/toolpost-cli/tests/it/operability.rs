@@ -1,4 +1,4 @@
-//! A gateway as somebody runs it: overloaded, traced, stopped, and for a long time.
+//! Operation of a gateway: overload, tracing, shutdown and long runs.
 
 mod overload;
 mod shutdown;
@@ -23,14 +23,14 @@ use tokio::net::TcpStream;
 
 use super::{TempFolder, command};
 
-/// Held by those who keep the machine busy, or measure how busy it is.
+/// Held by tests that load the machine or measure latency.
 static EXCLUSIVE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
-/// The binary at work, with a configuration.
+/// A running gateway process with a configuration.
 struct GatewayProcess {
     child: Child,
     address: String,
-    /// What it logged.
+    /// Log output of the process.
     log: Arc<Mutex<String>>,
     _folder: TempFolder,
 }
@@ -67,7 +67,7 @@ impl GatewayProcess {
         HttpClient::connect(&self.address).await
     }
 
-    /// Waits until `/ready` says that it is, and its operations are there.
+    /// Waits until `/ready` returns 200.
     async fn ready(&self) {
         let waiting = async {
             while self.caller().await.get("/ready").await.status != 200 {
@@ -78,7 +78,7 @@ impl GatewayProcess {
         assert!(ready.is_ok(), "not ready: {}", self.log.lock().unwrap());
     }
 
-    /// A number of `/metrics`.
+    /// Returns the value of a metric from `/metrics`, or 0 if it is absent.
     async fn metric(&self, start: &str) -> f64 {
         let page = self.caller().await.get("/metrics").await.body;
         let line = page.lines().find(|line| line.starts_with(start));
@@ -93,7 +93,7 @@ impl Drop for GatewayProcess {
     }
 }
 
-/// One client over one connection that is kept.
+/// A client with one persistent connection.
 struct HttpClient {
     stream: tokio::io::BufStream<TcpStream>,
 }
@@ -130,7 +130,7 @@ impl HttpClient {
         self.request("POST", path, "", &body.to_string()).await.unwrap()
     }
 
-    /// One request; `headers` are whole lines.
+    /// Sends a request; `headers` are complete lines.
     async fn request(
         &mut self,
         method: &str,
@@ -180,7 +180,8 @@ impl HttpClient {
     }
 }
 
-/// An HTTP service: `slow.work` takes so long, `slow.look` says which headers came.
+/// An HTTP service: `slow.work` takes a fixed time, `slow.look` returns the trace headers it
+/// received.
 struct SlowService {
     document: String,
 }
@@ -210,7 +211,7 @@ impl SlowService {
         Self { document: document.to_string() }
     }
 
-    /// The table of the source, with its document in a file of its own.
+    /// Writes the document to a file and returns the configuration of the source.
     fn source(&self, name: &str, more: &str) -> String {
         let file =
             std::env::temp_dir().join(format!("toolpost-{name}-{}.json", std::process::id()));
@@ -234,7 +235,8 @@ async fn spawn_server(router: Router) -> SocketAddr {
     address
 }
 
-/// How long the long forms take; the short ones run with every change.
+/// Returns a test duration in seconds from an environment variable. `short` is the default, used in
+/// every test run.
 fn duration_from_env(variable: &str, short: u64) -> Duration {
     let given = std::env::var(variable).ok().and_then(|text| text.parse().ok());
     Duration::from_secs(given.unwrap_or(short))

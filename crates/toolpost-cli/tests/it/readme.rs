@@ -1,4 +1,4 @@
-//! The README's tour is taken word for word, in a terminal.
+//! Runs the commands of the README in a terminal and compares the output.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::terminal::Terminal;
 use super::{TempFolder, command};
 
-/// Set to anything, it writes what the commands print into the README instead of comparing it.
+/// If set, the test writes the command output to the README instead of comparing it.
 const WRITE_VARIABLE: &str = "TOOLPOST_WRITE_README";
 
 #[test]
@@ -47,7 +47,7 @@ fn readme_transcripts_match_output() {
     }
 }
 
-/// Each command with what the README says it prints.
+/// Splits a block into commands and their expected output.
 fn transcript(block: &str) -> Vec<(String, String)> {
     let mut steps: Vec<(String, String)> = Vec::new();
     for line in block.lines() {
@@ -63,16 +63,16 @@ fn transcript(block: &str) -> Vec<(String, String)> {
     steps
 }
 
-/// Somebody who reads the README at a terminal, with a gateway in another one.
+/// A terminal and a gateway for running the README.
 struct ReadmeSession {
     gateway: Server,
     terminal: Terminal,
-    /// Gone in the end; the last, because the others use it.
+    /// Removed on drop; last, because the other fields use it.
     folder: TempFolder,
 }
 
 impl ReadmeSession {
-    /// The folder has what a reader of the README finds beside it.
+    /// Starts a gateway and a terminal in a folder with the files that the README refers to.
     fn start() -> Self {
         let folder = TempFolder::new("tour");
         std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))
@@ -82,8 +82,8 @@ impl ReadmeSession {
         Self { gateway, terminal, folder }
     }
 
-    /// Runs a command, and again for some seconds if it reads the journal and its output differs: a
-    /// call is readable some milliseconds after its response.
+    /// Runs a command. A command that reads the journal is repeated for up to ten seconds until its
+    /// output matches, because a call is readable only some milliseconds after its response.
     fn run_until(&mut self, typed: &str, expected: &str) -> String {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -98,7 +98,7 @@ impl ReadmeSession {
         }
     }
 
-    /// The terminal output of a command.
+    /// Returns the terminal output of a command.
     fn run(&mut self, typed: &str) -> String {
         if typed == "toolpost serve" {
             let data = self.folder.path().join("data").display().to_string();
@@ -109,7 +109,8 @@ impl ReadmeSession {
                 .replace(&data, DATA_HOME);
         }
         let typed = typed.replace(DEFAULT_ADDRESS, &self.gateway.address);
-        // Where a reader has the usual address, this gateway has one of its own.
+        // The gateway of the test does not listen on the default address, so these commands need
+        // its URL.
         let message = ["log", "reload", "approv", "room join"];
         let is_about_gateway = message.map(|subcommand| format!("toolpost {subcommand}"));
         let is_about_gateway = is_about_gateway.iter().any(|message| typed.contains(message));
@@ -124,14 +125,13 @@ impl ReadmeSession {
     }
 }
 
-/// Where a reader's programs keep their data.
+/// Data directory shown in the README.
 const DATA_HOME: &str = "/home/ada/.local/share";
 
-/// Where the gateway of the README is.
+/// Gateway address shown in the README.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:7411";
 
-/// Times, numbers of records and ids are different every time; everything else is not. How wide a
-/// column is follows from them.
+/// Normalizes times, record numbers, ids and column widths, which differ in every run.
 fn normalize_transcript(text: &str) -> String {
     let is_elapsed = |line: &&str| !line.contains("elapsedMs");
     let lines = text.trim_end().lines().filter(is_elapsed);
@@ -147,7 +147,7 @@ fn normalize_line(line: &str) -> String {
         let next = message.get(position + 1).copied().unwrap_or_default();
         let is_first = position == 0 && (waits || is_record);
         let is_number = word.trim_end_matches(',').parse::<f64>().is_ok();
-        // A shell tells the number of a process that it has started beside itself.
+        // A shell prints the id of a process that it starts in the background.
         let is_counted =
             is_number && (is_record || message[0] == "[1]" || matches!(next, "µs" | "ms" | "s"));
         if is_first || is_time(word) || is_counted || is_remaining_time(word) {
@@ -162,14 +162,14 @@ fn normalize_line(line: &str) -> String {
     format!("{}{}", " ".repeat(indent), retained.join(" "))
 }
 
-/// `20:26:07.758Z` or `20:26:07`.
+/// Whether a word is a time, such as `20:26:07.758Z` or `20:26:07`.
 fn is_time(word: &str) -> bool {
     let is_long = word.len() == 13 && word.ends_with('Z');
     let is_short = word.len() == 8 && word.bytes().all(|b| b == b':' || b.is_ascii_digit());
     (is_long || is_short) && word.matches(':').count() == 2
 }
 
-/// `9m` or `58s`.
+/// Whether a word is a remaining time, such as `9m` or `58s`.
 fn is_remaining_time(word: &str) -> bool {
     let number = word.strip_suffix(['m', 's']).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -197,7 +197,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The example that the README runs beside the gateway, registered.
+/// The example spoke of the README, registered at the gateway.
 struct Spoke(Child);
 
 impl Spoke {
@@ -221,8 +221,8 @@ impl Drop for Spoke {
     }
 }
 
-/// The example as it was built. A run of the whole workspace has built it; a run of this crate alone
-/// has not.
+/// Path of the compiled example. A build of the whole workspace includes it; a build of this crate
+/// alone does not.
 fn example() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_toolpost")).parent().unwrap().to_owned();
     let example = folder.join("examples/spoke");
@@ -238,7 +238,7 @@ fn example() -> PathBuf {
 struct Server {
     child: Child,
     address: String,
-    /// What it says at its start.
+    /// Startup banner of the gateway.
     banner: String,
 }
 

@@ -1,4 +1,4 @@
-//! Another configuration while the gateway runs: what changes does, and nothing else.
+//! Configuration reload of a running gateway: only what changed in the configuration changes.
 
 mod fixture;
 mod load;
@@ -72,7 +72,7 @@ fn reload_result_is_in_metrics_and_log() {
     assert!(gateway.get("/metrics").contains("toolpost_config_last_reload_timestamp_seconds 1"));
 }
 
-/// Each row: what is added to a file with one source that stays, and what is said of the sources.
+/// Each row: the text added to a file with one unchanged source, and the reported changes.
 #[test]
 fn reload_affects_only_changed_sources() {
     let stays = labeled_server("stays", "one");
@@ -123,7 +123,8 @@ fn reload_replaces_server_without_failing_calls() {
     let before = call_who(&gateway, "moves.who");
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| gateway.call("moves.who", None, &json!({"ms": 2_000})));
-        // Until it is seen at its server nothing says that it has begun, but the gateway knows.
+        // The start of the slow call is not observable directly. This call shows that the old
+        // process is serving.
         eventually("the call is under way", || {
             let (_, message) = gateway.call("moves.other", None, &json!({}));
             message["data"]["pid"] == before["pid"]
@@ -142,7 +143,7 @@ fn reload_replaces_server_without_failing_calls() {
     });
     let old = format!("/proc/{}", before["pid"]);
     eventually("the old one is gone", || !std::path::Path::new(&old).exists());
-    // What is only adjusted is the same process.
+    // An adjusted source keeps its process.
     let now = call_who(&gateway, "moves.who");
     gateway.write_config(&format!(
         "{}exclude = [\"other\"]\ntimeout = \"1s\"\n",
@@ -155,7 +156,7 @@ fn reload_replaces_server_without_failing_calls() {
     assert_eq!(status, 504, "the new timeout holds: {message}");
 }
 
-/// The document of the service is not given a second time, so that nobody could wait for it.
+/// The document is served only once, so the new access rules cannot depend on loading it again.
 #[test]
 fn narrowed_access_applies_immediately() {
     let service = Service::start();
@@ -177,7 +178,7 @@ fn narrowed_access_applies_immediately() {
     }
 }
 
-/// Serves a text to the first who asks; the others wait.
+/// Serves a text to the first connection and leaves all others without a response.
 fn serve_once(text: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -221,7 +222,7 @@ fn invalid_config_keeps_old_configuration() {
         text["error"]["message"].as_str().unwrap().contains("toolpost.toml was removed"),
         "{text}"
     );
-    // What lies beside it is not what was meant.
+    // A `.mcp.json` does not replace the removed file.
     gateway.folder.write(".mcp.json", r#"{"mcpServers": {}}"#);
     assert_eq!(gateway.reload().0, 409);
     assert_eq!(call_who(&gateway, "stays.who"), before);
@@ -229,7 +230,8 @@ fn invalid_config_keeps_old_configuration() {
     assert_eq!(names(&gateway.reload().1, "unchanged"), ["stays"]);
 }
 
-/// A gateway that was started without a file takes the first one up, and does not let go of it.
+/// A gateway started without a configuration file loads the file once it exists, and keeps the
+/// configuration if the file is removed.
 #[test]
 fn config_file_created_later_is_loaded() {
     let folder = TempFolder::new("reload-appears");
@@ -239,7 +241,7 @@ fn config_file_created_later_is_loaded() {
     let (ada, token) = identity("ada", "");
     gateway.write_config(&ada);
     eventually("a token is asked for", || status(None) == 401);
-    // So is one that was refused, as soon as it has what it lacked.
+    // A rejected configuration is loaded as soon as the missing file exists.
     gateway.write_config(&format!("mcp_servers = [\"others.json\"]\n{ada}"));
     eventually("it is refused", || gateway.log().contains("others.json"));
     let server = json!({"command": "toolpost-test-no-such-program"});
@@ -257,7 +259,7 @@ fn file_change_and_sighup_trigger_reload() {
     let gateway = Gateway::start_watching("reload-watch", "");
     gateway.write_config(&labeled_server("one", ""));
     gateway.wait_for("one", "ready");
-    // A file that another one names, and a secret.
+    // Changes of included files and of secret files also trigger a reload.
     gateway.folder.write("secret", "hush-1\n");
     let service = Service::start();
     gateway.folder.write("pets.json", &service.document());
@@ -335,15 +337,15 @@ fn down_source_is_reported_and_does_not_block_start() {
     let listed = crate::json(&gateway.folder.toolpost(&arguments));
     let names: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
     assert_eq!(names, ["down", "far", "silent", "stays"]);
-    // The operations that are about the gateway are for those who hold their scopes.
+    // The gateway operations require their scopes.
     for operation in ["gateway.sources", "gateway.reload"] {
         let (status, text) = gateway.call(operation, Some(&spoke.1), &json!({}));
         assert_eq!(status, 403, "{operation}: {text}");
     }
 }
 
-/// Each row: who asks, and whether he hears why a source is not there: commands and variables are for
-/// those who could call it.
+/// Only callers with access to a source see why it is unavailable, because the reason contains
+/// commands and variables.
 #[test]
 fn source_error_details_require_access() {
     let dead = "[source.dead]\nmcp = { command = \"/no/such/hush-command\" }\n";
@@ -409,7 +411,7 @@ async fn revoked_token_closes_open_connections() {
     let [_, bobs] = sessions;
     let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
     assert_eq!(mcp(&gateway, &of_bob, bobs.as_deref(), &ping).0, 200, "his session goes on");
-    // A new token for somebody ends what the old one opened.
+    // A new token for an identity closes the connections opened with the old one.
     let (bob, new) = identity("bob", "");
     gateway.write_config(&bob);
     gateway.reload();
@@ -418,8 +420,8 @@ async fn revoked_token_closes_open_connections() {
     assert_eq!(gateway.call("demo.add", Some(&new), &add).0, 200);
 }
 
-/// A spoke and another hub are adjusted on the connections that they have; who else may be reached under
-/// a name is another connection.
+/// Adjustments apply to a spoke and a hub on their existing connections; another token means a new
+/// connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn reload_keeps_spoke_and_hub_connections() {
     let (guest, of_guest) = identity("guest", "");
@@ -454,7 +456,8 @@ async fn reload_keeps_spoke_and_hub_connections() {
     let [still, there] = ["box", "far"].map(|name| near.source(name)["since"].clone());
     assert_eq!([since, at], [still, there], "nobody connected again");
 
-    // Another token is another connection, and the old one serves until it is there.
+    // A new token requires a new connection. The old connection serves calls until the new one is
+    // ready.
     near.write_config(&hub(&of_other, ""));
     let (_, report) = near.reload();
     assert_eq!(names(&report, "changed"), ["far"]);
@@ -485,7 +488,8 @@ fn reload_changes_mcp_tool_list_immediately() {
     assert_eq!(tools(), all);
 }
 
-/// Each row: where it listens, and what becomes of a file with its only identity.
+/// Each row: the listen address, the new configuration (`None` removes the file), and the expected
+/// error.
 #[test]
 fn reload_cannot_remove_authentication() {
     let rows: [(&str, Option<&str>, &str); 4] = [
@@ -546,7 +550,7 @@ fn next_line(stream: &mut BufReader<TcpStream>) -> Option<String> {
     (read > 0).then_some(line)
 }
 
-/// What a stream says until its end, which is a piece without bytes.
+/// Reads a stream up to its last chunk, which is empty.
 fn read_to_end(stream: &mut BufReader<TcpStream>) -> String {
     let lines = std::iter::from_fn(|| next_line(stream));
     lines.take_while(|line| line.trim() != "0").collect()
@@ -558,7 +562,7 @@ fn initialize_request() -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
 }
 
-/// Asks the MCP endpoint something; the status, and the session if one was begun.
+/// Sends a request to the MCP endpoint and returns the status and the session id, if any.
 fn mcp(
     gateway: &Gateway,
     token: &str,

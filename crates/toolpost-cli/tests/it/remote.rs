@@ -1,4 +1,4 @@
-//! `--url` and `--token`: the same commands against a running gateway.
+//! `--url` and `--token`: commands against a running gateway.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{TempFolder, command, json as parsed, stderr, stdout, toolpost};
 
-/// A gateway of its own process, ended with this.
+/// A gateway process, killed on drop.
 struct Gateway {
     child: Child,
     url: String,
@@ -42,7 +42,8 @@ impl Drop for Gateway {
     }
 }
 
-/// Each row: the variable, what is typed, and who answers: the operations of a gateway have `hub.register`.
+/// Each row: the value of `TOOLPOST_URL`, the arguments, the exit code and whether a gateway
+/// responds, which is detected by `hub.register`.
 #[test]
 fn url_variable_selects_gateway_unless_overridden() {
     let folder = TempFolder::new("remote-variable");
@@ -63,7 +64,7 @@ fn url_variable_selects_gateway_unless_overridden() {
     }
 }
 
-/// Each row: what an operator types, with which variable, and what helps.
+/// Each row: the options, the value of `TOOLPOST_TOKEN`, the exit code, and the expected message.
 #[test]
 fn operator_auth_failure_prints_hint() {
     let folder = TempFolder::new("remote-operator");
@@ -99,7 +100,8 @@ fn operator_auth_failure_prints_hint() {
     assert!(!folder.path().join("typo").exists(), "whoever reads makes nothing");
 }
 
-/// Each row: what the variable holds, and how the call ends at a gateway that asks for no token.
+/// Each row: the value of `TOOLPOST_TOKEN` and the exit code of a call to a gateway without
+/// authentication.
 #[test]
 fn empty_token_variable_is_ignored() {
     let folder = TempFolder::new("remote-empty");

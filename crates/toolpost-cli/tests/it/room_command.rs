@@ -1,4 +1,4 @@
-//! `room allows`: one message, or one on each line; `room join` is beside it.
+//! `room allows`, with one message or one per line, and `room join`.
 
 mod join;
 
@@ -95,7 +95,7 @@ fn allows_jsonl_reports_bad_lines_and_continues() {
     assert!(stderr(&output).contains("3 lines"), "{}", stderr(&output));
 }
 
-/// The project's own copy of the vectors, through the endpoint that people use.
+/// Runs the project's copy of the test vectors through the command line.
 #[test]
 fn allows_jsonl_matches_capability_vectors() {
     for (name, min_lines) in

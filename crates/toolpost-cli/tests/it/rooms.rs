@@ -1,4 +1,4 @@
-//! Rooms of the real gateway, and what they survive.
+//! Rooms of the real gateway, including crash recovery.
 
 mod fixture;
 
@@ -11,17 +11,18 @@ use super::journal::fixture::{Gateway, offline, random_in};
 use super::{TempFolder, json as parsed, stderr, stdout};
 use fixture::{FAMILIES, ROOM, RoomMember, TestIdentity};
 
-/// How many write when the process is killed, besides the one who grants.
+/// Number of writers when the process is killed, in addition to the host that grants capabilities.
 const WRITERS: usize = 8;
 
-/// When messages are handed on: in the file, or on the disk.
+/// Journal modes of the rounds. Messages are delivered once they are written (`batch`) or synced
+/// (`sync`).
 const MODES: [&str; 3] = ["batch", "batch", "sync"];
 
-/// How many messages a room remembers.
+/// Number of messages that a room keeps.
 const HISTORY_LIMIT: usize = 1_000;
 
-/// Whatever anybody was shown, its sender included, is in the history in the order in which it was
-/// shown, and so is what was granted, however the process ends.
+/// Every message delivered to any participant, including its sender, is in the history in delivery
+/// order after the process is killed. So are the granted capabilities.
 #[test]
 fn delivered_room_messages_survive_sigkill() {
     let rounds =
@@ -31,7 +32,7 @@ fn delivered_room_messages_survive_sigkill() {
     let writers: Vec<TestIdentity> =
         (0..WRITERS).map(|n| TestIdentity::new(&format!("writer-{n}"), r#"["chat"]"#)).collect();
     let identities: String = writers.iter().chain([&host]).map(TestIdentity::to_config).collect();
-    // What each connection was shown, in its order.
+    // The messages delivered to each connection, in order.
     let delivered = Mutex::new(Vec::new());
     for round in 0..rounds {
         let journal = format!("[journal]\nmode = \"{}\"\n", MODES[round % MODES.len()]);
@@ -58,7 +59,7 @@ fn delivered_room_messages_survive_sigkill() {
     }
 }
 
-/// Everybody writes, somebody is given more, and in the middle of it the process is killed.
+/// Grants a capability to each writer, then kills the process while all of them send.
 fn write_until_killed(
     gateway: &mut Gateway,
     host: &TestIdentity,
@@ -77,7 +78,7 @@ fn write_until_killed(
     };
     let members: Vec<RoomMember> =
         writers.iter().enumerate().map(|(n, writer)| meeting.join(n, writer)).collect();
-    // Granted before the end, which is at any moment.
+    // The grants complete before the process is killed at a random moment.
     meeting.grant(host, writers);
     std::thread::scope(|scope| {
         for (member, writer) in members.into_iter().zip(writers) {
@@ -93,7 +94,7 @@ fn write_until_killed(
     });
 }
 
-/// What those who are in the room have in common.
+/// State shared by the participants.
 struct RoomLoad<'a> {
     address: &'a str,
     round: usize,
@@ -103,7 +104,7 @@ struct RoomLoad<'a> {
 }
 
 impl RoomLoad<'_> {
-    /// With everything that was granted before.
+    /// Joins the room, and checks that all earlier grants are in effect.
     fn join(&self, number: usize, writer: &TestIdentity) -> RoomMember {
         let family = FAMILIES[(self.round + number) % FAMILIES.len()];
         let member = RoomMember::join(self.address, family, writer).unwrap();
@@ -111,7 +112,7 @@ impl RoomLoad<'_> {
         member
     }
 
-    /// Writes one message after another, each when the last one has come back, until the end.
+    /// Sends messages until the process is killed, each after the previous one is echoed.
     fn write(&self, mut member: RoomMember, name: &str) {
         let mut seen = Vec::new();
         for n in 0.. {
@@ -125,7 +126,7 @@ impl RoomLoad<'_> {
         self.received.lock().unwrap().push(seen);
     }
 
-    /// Gives every writer one capability more.
+    /// Grants each writer one more capability.
     fn grant(&self, host: &TestIdentity, writers: &[TestIdentity]) {
         let mut member = RoomMember::join(self.address, FAMILIES[0], host).unwrap();
         let mut seen = Vec::new();
@@ -144,7 +145,7 @@ impl RoomLoad<'_> {
         self.received.lock().unwrap().push(seen);
     }
 
-    /// Notes what is shown up to a message; says whether that came.
+    /// Records the received messages up to the given one. Returns whether it arrived.
     fn read_up_to(&self, member: &mut RoomMember, id: &str, seen: &mut Vec<String>) -> bool {
         while let Some(message) = member.recv() {
             let kind = message["kind"].as_str().unwrap().to_owned();
@@ -162,16 +163,17 @@ impl RoomLoad<'_> {
     }
 }
 
-/// The history, in which what each connection was shown stands together, as far as it is remembered.
+/// Returns the history after checking that the messages of each connection are contiguous in it, as
+/// far as they are retained.
 fn check_history(gateway: &Gateway, host: &TestIdentity, delivered: &[Vec<String>]) -> Vec<String> {
     let history: Vec<String> = fixture::history(gateway, host).iter().map(id_of).collect();
     let is_full = history.len() == HISTORY_LIMIT;
     let place_of = |id: &String| history.iter().position(|there| there == id);
     for (connection, seen) in delivered.iter().enumerate() {
-        // A room remembers more than is said in one round.
+        // A room retains more messages than one round sends.
         let is_last_round = connection + WRITERS + 1 >= delivered.len();
         let known = seen.iter().enumerate().find_map(|(n, id)| Some((n, place_of(id)?)));
-        // What is not there is what stood before everything that is.
+        // Only messages older than the retained history may be missing.
         let (first, begin) = match known {
             Some((0, begin)) => (0, begin),
             Some((first, begin)) => {

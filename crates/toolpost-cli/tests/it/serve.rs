@@ -1,4 +1,4 @@
-//! `serve`: says what it offers and where, and stops when asked.
+//! `serve`: prints its operations and address, and stops on a signal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -67,7 +67,7 @@ fn serve_rejects_invalid_listen_address() {
     }
 }
 
-/// The start goes no further than what it offers, because nobody reads that.
+/// The full pipe blocks startup at the banner.
 #[cfg(target_os = "linux")]
 #[test]
 fn sighup_during_startup_is_ignored() {
@@ -100,8 +100,8 @@ fn sighup_during_startup_is_ignored() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// An open gateway takes everybody without a token, its operator with the one in the data folder, and
-/// nobody with another.
+/// A gateway without identities accepts calls without a token and with the operator's token, and
+/// rejects any other token.
 #[test]
 fn first_start_creates_operator_token() {
     let folder = TempFolder::new("operator");
@@ -133,8 +133,8 @@ fn first_start_creates_operator_token() {
     child.wait().unwrap();
 }
 
-/// Each row: the limits of open files to start with, soft and hard, what the process makes of them
-/// and whether it says that this is too few.
+/// Each row: the initial soft and hard open-file limits, the resulting limit and whether a warning
+/// is logged.
 #[cfg(target_os = "linux")]
 #[test]
 fn serve_raises_open_file_limit() {

@@ -1,4 +1,4 @@
-//! Ctrl-C reaches the handler.
+//! Ctrl-C (SIGINT) cancels the running handler.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ fn interrupt(child: &Child) {
 
 #[test]
 fn sigint_cancels_local_handler() {
-    // The log of the handler's start is the sign that there is something to interrupt.
+    // The start of the handler is logged, so the test knows when to interrupt.
     let mut child = command(&["call", "demo.slow", "--ms", "60000"])
         .env("TOOLPOST_LOG", "info,toolpost_gateway=debug")
         .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! What is seen at a terminal, and not in a pipe.
+//! Output on a terminal, as opposed to a pipe.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::journal::fixture::Gateway;
 use super::{TempFolder, stdout};
 
-/// Each row: a command, and whether what it writes is colored.
+/// Each row: a command and whether its output is colored.
 #[test]
 fn color_depends_on_terminal_and_no_color() {
     let folder = TempFolder::new("colors");
@@ -32,7 +32,7 @@ fn color_depends_on_terminal_and_no_color() {
     }
 }
 
-/// The call waits for somebody's word, and the one who makes it once more sees that, and its end.
+/// A replay of a call that requires approval shows that it is pending, and its timeout.
 #[test]
 fn replay_shows_pending_approval() {
     let folder = TempFolder::new("replay-waits");
@@ -53,9 +53,9 @@ fn replay_shows_pending_approval() {
     assert!(written.contains("\u{1b}[31mTIMEOUT: "), "{written:?}");
 }
 
-/// What the shell says when it waits for the next command. No program prints it.
+/// Prompt of the shell, a byte that no program prints.
 const PROMPT: u8 = 2;
-/// The same as a text that can be waited for.
+/// `PROMPT` as a string to wait for.
 pub(super) const SHELL: &str = "\u{2}";
 
 /// A shell in a pseudo-terminal.
@@ -89,18 +89,18 @@ impl Terminal {
         terminal
     }
 
-    /// What stands on the screen after a command, colors apart.
+    /// Runs a command and returns the screen contents without colors.
     pub(super) fn run(&mut self, typed: &str) -> String {
         on_screen(&self.run_raw(typed))
     }
 
-    /// Types keys, for a program that asks for them.
+    /// Sends keystrokes to the running program.
     pub(super) fn type_keys(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
         self.keyboard.flush().unwrap();
     }
 
-    /// Waits until a program has written these words, colors apart.
+    /// Waits until the screen contains this text, ignoring colors.
     pub(super) fn wait_for(&mut self, message: &str) {
         let (mut written, mut byte) = (Vec::new(), [0]);
         while !on_screen(&String::from_utf8_lossy(&written)).contains(message) {
@@ -109,7 +109,7 @@ impl Terminal {
         }
     }
 
-    /// Everything that a command writes to the terminal.
+    /// Runs a command and returns everything written to the terminal.
     fn run_raw(&mut self, typed: &str) -> String {
         writeln!(self.keyboard, "{typed}").unwrap();
         let mut written = Vec::new();
@@ -131,7 +131,7 @@ impl Drop for Terminal {
     }
 }
 
-/// What is left of the lines that a program wrote: not what it wrote over, and no colors.
+/// Returns the visible lines of the output, without overwritten text and colors.
 fn on_screen(written: &str) -> String {
     let mut screen = String::new();
     for line in written.split_terminator('\n') {
@@ -143,7 +143,7 @@ fn on_screen(written: &str) -> String {
     screen
 }
 
-/// Without the sequences that move the cursor or set colors.
+/// Removes escape sequences.
 fn without_escapes(line: &str) -> String {
     let mut parts = line.split('\u{1b}');
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! `watch-child`: whatever happens to the process that wanted a server, nothing of the server stays.
+//! `watch-child`: no process of a server remains, however its parent ends.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::{command, stderr, stdout, toolpost};
 
-/// Nothing takes so long, even on a machine with too much to do.
+/// Maximum wait, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Says who it is, then who its kin are: a child, a child of that with a session of its own, and a
-/// daemon that forked twice. Then it does what its argument says.
+/// Prints its parent's and its own process id, then those of its descendants: a child, a grandchild
+/// in a session of its own, and a daemon that forked twice. Then acts as its argument specifies.
 const SERVER: &str = r#"
 import os, signal, sys, time
 mode = sys.argv[1]
@@ -48,18 +48,18 @@ while True:
     time.sleep(1000)
 "#;
 
-/// Starts the watcher as the gateway does, and holds the other end of the server's standard input.
+/// Starts the watcher as the gateway does, and holds the write end of the server's standard input.
 const PARENT: &str = r#"
 import os, subprocess, sys
 line = [sys.argv[1], "watch-child", "--parent", str(os.getpid()), "--", *sys.argv[2:]]
 sys.exit(subprocess.Popen(line, stdin=subprocess.PIPE).wait())
 "#;
 
-/// A server below a watcher below a parent, ended in the end even if a test fails.
+/// A parent, a watcher and a server process, all killed on drop.
 struct Tree {
     parent: Child,
     stdout: BufReader<ChildStdout>,
-    /// The watcher, the server, and its three kin.
+    /// Process ids of the watcher, the server and its three descendants.
     ids: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl Tree {
         assert!(Command::new("kill").args([signal, id]).status().unwrap().success());
     }
 
-    /// Waits until none of them runs, and says how long that took.
+    /// Waits until none of the processes runs and returns how long that took.
     fn wait_until_gone(&self, ids: &[String], message: &str) -> Duration {
         let begun = Instant::now();
         while ids.iter().any(|id| is_running(id)) {
@@ -93,7 +93,7 @@ impl Tree {
         begun.elapsed()
     }
 
-    /// Every holder of standard output is gone too, and nobody else wrote to it.
+    /// Asserts that every writer of standard output is gone and that there is no further output.
     fn assert_stdout_closed(&mut self) {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -111,7 +111,7 @@ impl Drop for Tree {
     }
 }
 
-/// A process that has ended and waits for its parent to ask runs no more.
+/// Whether a process runs. A zombie does not.
 fn is_running(id: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(id).join("stat"));
     stat.is_ok_and(|stat| !stat.rsplit_once(") ").unwrap().1.starts_with(['Z', 'X']))
@@ -139,7 +139,7 @@ fn terminated_watcher_ends_process_tree() {
         let mut tree = Tree::start(mode);
         tree.signal(signal, &tree.ids[0]);
         assert_eq!(tree.parent.wait().unwrap().code(), Some(code), "{signal} {mode}");
-        // The watcher waits for everybody, so nobody else has to.
+        // The watcher exits only after all processes have ended.
         assert!(!tree.ids.iter().any(|id| is_running(id)), "{signal} {mode}");
         tree.assert_stdout_closed();
     }
@@ -186,7 +186,7 @@ fn exit_codes_are_forwarded_without_output() {
 
 #[test]
 fn missing_parent_terminates_watcher() {
-    // The id is that of a process which is not the parent.
+    // Process 1 is not the parent.
     let output = toolpost(&["watch-child", "--parent", "1", "--", "sh", "-c", "echo started"]);
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(125), ""));
 }

@@ -1,10 +1,10 @@
-//! What administration asks for.
+//! Scopes that the administration operations require.
 
-/// To see sources, journal and approvals.
+/// Permits reading sources, journal and approvals.
 pub const READ: &str = "toolpost:read";
 
-/// To approve or reject the calls of others.
+/// Permits approving and rejecting the calls of other callers.
 pub const APPROVE: &str = "toolpost:approve";
 
-/// To change what the gateway does.
+/// Permits changing the gateway.
 pub const ADMIN: &str = "toolpost:admin";

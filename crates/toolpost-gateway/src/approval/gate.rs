@@ -1,4 +1,5 @@
-//! A call that waits: it tells its caller so, and takes its proposal along when it ends.
+//! The approval stage of a pending call: it reports progress to the caller and removes the call
+//! from the queue when it ends.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use super::pending_call::{ApprovalDecision, PendingCall};
 use super::queue::{Capacity, SubmitError};
 use super::{ApprovalSettings, Approvals};
 
-/// How often a caller hears that his call still waits.
+/// Interval between progress notifications to the caller of a pending call.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The largest input that somebody can agree to.
+/// Maximum size, in bytes, of an input that can be approved.
 const MAX_INPUT_BYTES: usize = 256 * 1024;
 
 impl ApprovalGate for Approvals {
@@ -33,12 +34,12 @@ impl ApprovalGate for Approvals {
     }
 }
 
-/// The gate of a process without approvers: rejects every call that needs approval.
+/// An approval gate for processes without approvers. It rejects every call that requires approval.
 #[derive(Debug, Clone, Default)]
 pub struct RejectingGate(ApprovalSettings);
 
 impl RejectingGate {
-    /// By these settings.
+    /// Creates a gate with these settings.
     pub fn new(settings: ApprovalSettings) -> Self {
         Self(settings)
     }
@@ -62,8 +63,9 @@ fn requires_approval(settings: &ApprovalSettings, call: &CallView<'_>) -> bool {
         || settings.requires_approval(call.operation_id) && !is_list_operation(operation.spec())
 }
 
-/// Whether an operation is how the list of an MCP server is read, which happens whenever a client
-/// looks around and changes nothing; it waits only where it is named itself.
+/// Whether an operation reads a list of an MCP server. Clients call such operations frequently and
+/// they change nothing, so gateway-wide patterns and a blanket approval rule of the source do not
+/// apply to them.
 pub fn is_list_operation(spec: &OperationSpec) -> bool {
     toolpost::mcp::method_of(spec).is_some_and(|method| method.ends_with("/list"))
 }
@@ -102,7 +104,7 @@ impl ApprovalWait {
             decision: decision_receiver,
             progress: call.progress.clone(),
         };
-        // Whoever was let in before his name was taken away from him, and came here only now.
+        // The identity may have been revoked after the endpoint authenticated it.
         if approvals.is_current_identity(call.identity) {
             Ok(wait)
         } else {
@@ -110,11 +112,11 @@ impl ApprovalWait {
         }
     }
 
-    /// Waits for the end of the waiting.
+    /// Waits until the call is decided, expires or is canceled by shutdown.
     ///
     /// # Cancellation
     ///
-    /// Dropping it withdraws the proposal.
+    /// Dropping the future removes the call from the queue.
     async fn wait(mut self) -> Result<Option<Approval>, CallError> {
         let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -139,14 +141,14 @@ impl ApprovalWait {
         }
     }
 
-    /// Somebody decided in this very moment, and his word is on its way.
+    /// Waits for a decision that was made concurrently and has not arrived yet.
     async fn await_decision(&mut self) -> Result<Option<Approval>, CallError> {
         let decided = (&mut self.decision).await;
         self.resolve(decided.ok())
     }
 
-    /// What the caller sees counts up by as little as can be: what the operation reports after it
-    /// has to be more.
+    /// Reports that the call is pending. The progress value grows by one millionth per second,
+    /// because the values that the operation reports later must be greater.
     fn report_progress(&self) {
         let now = Instant::now();
         let waited = now.saturating_duration_since(self.submitted_at).as_secs_f64();
@@ -242,8 +244,8 @@ fn build_pending_call(
     })
 }
 
-/// Draws an id until one is free. It is drawn and not counted, so that nobody who decides by a list
-/// from before a restart decides about another call.
+/// Adds a call to the queue under an unused random id. Ids are random rather than sequential, so
+/// that an approver with a list from before a restart cannot decide on a different call.
 fn submit(
     approvals: &Approvals,
     settings: &ApprovalSettings,
@@ -266,7 +268,7 @@ fn submit(
         .map_err(|submit_error: SubmitError| CallError::overloaded(submit_error.to_string()))
 }
 
-/// Letters that can be read out: 40 random bits.
+/// Generates an id of 40 random bits in lowercase base32.
 fn generate_id() -> Result<String, CallError> {
     let mut bytes = [0; 5];
     getrandom::fill(&mut bytes).map_err(|error| {
@@ -275,7 +277,7 @@ fn generate_id() -> Result<String, CallError> {
     Ok(data_encoding::BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
 }
 
-/// `10m`, `90s`, `1m 30s`: as it is written in the configuration.
+/// Formats a duration in the configuration syntax, such as `10m`, `90s` or `1m 30s`.
 fn format_duration(duration: Duration) -> String {
     match (duration.as_secs(), duration.subsec_millis()) {
         (0, millis) => format!("{millis}ms"),

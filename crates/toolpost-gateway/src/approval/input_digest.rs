@@ -1,4 +1,4 @@
-//! The input of a proposal, known again by a digest.
+//! Keyed digests that identify the input of a pending call.
 
 use std::sync::OnceLock;
 
@@ -7,16 +7,16 @@ use ring::hmac;
 use serde_json::Value;
 use toolpost::CallError;
 
-/// What inputs are known by: the same for the same input, and of no use to whoever guesses.
+/// Computes digests that identify inputs. Equal inputs have equal digests.
 ///
-/// Those who look at a proposal do not see its secrets. A plain hash would let them try out short
-/// ones, so it has a key, which is drawn when it is first needed and ends with the process, as all
-/// proposals do.
+/// Approvers do not see the secrets of an input. A plain hash would let them guess short secrets,
+/// so the digest is keyed. The key is generated on first use and lasts as long as the process, as
+/// pending calls do.
 #[derive(Debug, Default)]
 pub(super) struct InputDigester(OnceLock<hmac::Key>);
 
 impl InputDigester {
-    /// HMAC-SHA-256 of a value, the same whatever the order of its keys.
+    /// Returns the HMAC-SHA-256 of a value, independent of the order of its keys.
     pub(super) fn digest(&self, value: &Value) -> Result<String, CallError> {
         let text = sort_keys(value).to_string();
         Ok(HEXLOWER.encode(hmac::sign(self.key()?, text.as_bytes()).as_ref()))

@@ -42,31 +42,32 @@ use input_digest::InputDigester;
 use pending_call::{ApprovalDecision, PendingCall};
 use queue::{ApprovalQueue, DecisionError};
 
-/// The calls that wait, and those who decide about them. Cloning it shares everything.
+/// The calls pending approval. Clones share state.
 ///
-/// It is the [`ApprovalGate`](toolpost::ApprovalGate) of a pipeline; [`operations`] are the other side
-/// of it.
+/// It is the [`ApprovalGate`](toolpost::ApprovalGate) of a pipeline. The [`operations`] list,
+/// approve and reject its calls.
 #[derive(Debug, Clone, Default)]
 pub struct Approvals(Arc<ApprovalsInner>);
 
 #[derive(Debug, Default)]
 struct ApprovalsInner {
     queue: Mutex<ApprovalQueue<oneshot::Sender<ApprovalDecision>>>,
-    /// What holds for the calls that come; those that wait keep what they began with.
+    /// Settings for new calls. Pending calls keep the settings they started with.
     settings: RwLock<Arc<ApprovalSettings>>,
-    /// The current configuration, against which callers are checked.
+    /// The current configuration, used to check that callers are still valid.
     config: RwLock<Option<Arc<Config>>>,
-    /// Set when the gateway stops: whoever waits for a person would only hold it up.
+    /// Canceled when the gateway stops, so that pending calls do not delay shutdown.
     stopping: OnceLock<CancellationToken>,
     digester: InputDigester,
-    /// The gateway whose rooms have proposals of their own.
+    /// The gateway whose room proposals are listed with the pending calls.
     gateway: OnceLock<Weak<GatewayState>>,
 }
 
-/// Calls that wait already keep what they began with, but for those whose caller is another one now.
+/// Pending calls keep the settings they started with. Calls of revoked identities are canceled.
 impl Reloadable for Approvals {
     fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
-        // First this, so that nobody asks as who he was while those who wait are looked through.
+        // Stored first, so that a revoked identity cannot submit a call while the pending calls are
+        // scanned.
         *self.0.config.write().unwrap_or_else(PoisonError::into_inner) =
             Some(Arc::new(now.clone()));
         let over = before.revoked_identities(now);
@@ -82,30 +83,30 @@ impl Reloadable for Approvals {
 }
 
 impl Approvals {
-    /// Nobody waits yet.
+    /// Creates an empty queue with the given settings.
     pub fn new(settings: ApprovalSettings) -> Self {
         let approvals = Self::default();
         approvals.configure(settings);
         approvals
     }
 
-    /// Lets other settings hold from now on.
+    /// Replaces the settings.
     pub fn configure(&self, settings: ApprovalSettings) {
         let mut current = self.0.settings.write().unwrap_or_else(PoisonError::into_inner);
         *current = Arc::new(settings);
     }
 
-    /// Ends the waiting of all calls when this is canceled; the first that is given counts.
+    /// Ends all pending calls when the token is canceled. Only the first token is used.
     pub(crate) fn cancel_on_shutdown(&self, stopping: CancellationToken) {
         let _ = self.0.stopping.set(stopping);
     }
 
-    /// Shows the proposals of the rooms of a gateway as well, and decides about them.
+    /// Includes the open proposals of the gateway's rooms in lists and decisions.
     pub(crate) fn attach_rooms(&self, gateway: &Gateway) {
         let _ = self.0.gateway.set(Arc::downgrade(&gateway.0));
     }
 
-    /// Resolves when the gateway stops, if it is one that says so.
+    /// Resolves when the gateway stops. Never resolves if no shutdown token is set.
     async fn wait_for_shutdown(&self) {
         match self.0.stopping.get() {
             Some(stopping) => stopping.cancelled().await,
@@ -121,12 +122,12 @@ impl Approvals {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls wait.
+    /// Returns the number of pending calls.
     pub fn pending_count(&self) -> usize {
         self.queue().pending(Instant::now()).count()
     }
 
-    /// Whether a caller is still who he was when the endpoint let him in.
+    /// Whether the caller's identity is still valid in the current configuration.
     fn is_current_identity(&self, caller: Option<&Identity>) -> bool {
         let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner);
         match (&*config, caller) {
@@ -135,7 +136,7 @@ impl Approvals {
         }
     }
 
-    /// Ends the waiting of all calls of some identities, and says how many these were.
+    /// Cancels the pending calls of revoked identities and returns their number.
     fn cancel_for_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let over = self.queue().cancel_for_identities(
             is_revoked,
@@ -143,14 +144,14 @@ impl Approvals {
         );
         let count = over.len();
         for waiter in over {
-            // Whoever has left needs no word.
+            // The receiver is gone if the caller has disconnected.
             let _ = waiter.send(ApprovalDecision::IdentityRevoked);
         }
         count
     }
 
-    /// Ends the waiting of a call with somebody's word. Whoever left in this very moment has taken
-    /// the proposal along.
+    /// Resolves a pending call with a decision. Fails if the caller disconnects concurrently, which
+    /// withdraws the call.
     fn decide(
         &self,
         id: &str,

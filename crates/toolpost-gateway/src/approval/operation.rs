@@ -1,4 +1,4 @@
-//! `gateway.approvals`, `gateway.approve`, `gateway.reject`: the side of those who decide.
+//! The approver's operations: `gateway.approvals`, `gateway.approve` and `gateway.reject`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,8 @@ use crate::admin::scope;
 pub(super) const NOT_PENDING: &str = "NOT_PENDING";
 pub(super) const INPUT_MISMATCH: &str = "INPUT_MISMATCH";
 
-/// The operations by which calls that wait are decided about: deciding needs `toolpost:approve`, and
-/// looking that or `toolpost:read`.
+/// Returns the operations that list and decide pending calls. Deciding requires the scope
+/// `toolpost:approve`; listing requires that scope or `toolpost:read`.
 pub fn operations(approvals: &Approvals) -> Vec<Operation> {
     let (mut read_access, mut decide_access) = (AccessControl::default(), AccessControl::default());
     read_access.required_scopes_any = [scope::READ, scope::APPROVE].map(str::to_owned).into();
@@ -62,7 +62,7 @@ struct ListApprovalsInput {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct ApprovalList {
-    /// The oldest first.
+    /// The pending calls, oldest first.
     approvals: Vec<ApprovalEntry>,
 }
 
@@ -91,9 +91,9 @@ struct RejectInput {
 #[serde(rename_all = "camelCase")]
 pub(super) struct DecisionResult {
     pub(super) id: String,
-    /// `approved` or `rejected`
+    /// `approved` or `rejected`.
     pub(super) status: String,
-    /// `namespace.name`, or the proposed method and name
+    /// `namespace.name`, or the method and name proposed in a room.
     pub(super) operation: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) caller: Option<String>,
@@ -148,8 +148,8 @@ async fn reject(
     Ok(DecisionResult::new(&input.id, "rejected", pending_call))
 }
 
-/// The approving identity. Checked again, because a call out of a handler is trusted with everything else:
-/// no operation lends its own rights to somebody who wants to approve.
+/// Returns the id of the approving identity. The scope is checked again, because calls made by a
+/// handler are otherwise trusted: no operation may lend its own rights to an approver.
 fn approver(context: &CallContext) -> Result<String, CallError> {
     let needs = "approving needs a token with the scope `toolpost:approve`";
     let identity = context.identity().ok_or_else(|| CallError::access_denied(needs))?;

@@ -1,4 +1,4 @@
-//! What is proposed: who, what, with which input, until when.
+//! A call pending approval and its listed form.
 
 use std::time::Duration;
 
@@ -7,25 +7,26 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// A call that waits. Everything in it is fixed when it begins to wait; whoever agrees agrees to this
-/// and to nothing else.
+/// A call pending approval. It does not change while it is pending: an approval covers exactly this
+/// call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PendingCall {
     pub(super) request_id: String,
     pub(super) parent_request_id: Option<String>,
     pub(super) endpoint: &'static str,
     pub(super) operation: String,
-    /// Who calls, or on whose behalf; nobody where the process itself calls.
+    /// The calling identity, or the one on whose behalf the call is made; `None` if the process
+    /// itself calls.
     pub(super) caller: Option<String>,
-    /// The input without what is hidden.
+    /// The input, with secrets masked.
     pub(super) input: Value,
-    /// What the whole input is known by, secrets included.
+    /// Digest of the full input, secrets included.
     pub(super) input_digest: String,
     pub(super) submitted_at: Instant,
     pub(super) deadline: Instant,
 }
 
-/// What somebody said.
+/// The outcome of a pending call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ApprovalDecision {
     Approved {
@@ -40,7 +41,7 @@ pub(super) enum ApprovalDecision {
 }
 
 impl ApprovalDecision {
-    /// What those are told who come too late.
+    /// Returns the error text for later decisions on the same call.
     pub(super) fn closed_reason(&self, approver: &str) -> String {
         match self {
             Self::Approved { .. } => format!("it was approved by `{approver}`"),
@@ -50,7 +51,7 @@ impl ApprovalDecision {
     }
 }
 
-/// A proposal as it is listed.
+/// A call or room proposal that is pending approval.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApprovalEntry {
@@ -61,7 +62,7 @@ pub(super) struct ApprovalEntry {
     /// The calling identity; absent for calls of the gateway itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) caller: Option<String>,
-    /// The room in which it was proposed.
+    /// The room of the proposal; absent for calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) room: Option<String>,
     /// The input as it will run, with `***` in place of what its schema marks as secret.
@@ -71,9 +72,9 @@ pub(super) struct ApprovalEntry {
     pub(super) input_digest: String,
     /// The endpoint that received the call.
     pub(super) endpoint: String,
-    /// The id of the call.
+    /// The id of the call, or of the proposal.
     pub(super) request_id: String,
-    /// The call that it is part of.
+    /// The id of the parent call, if this is a nested call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent_request_id: Option<String>,
     /// Time since submission, in milliseconds.

@@ -1,8 +1,8 @@
-//! The proposals, and what may become of them: decided purely, with time as an argument.
+//! The pending calls and their state changes, without I/O. Time is an argument.
 //!
 //! ```text
-//! submit ─► waiting ─► approved | rejected   by somebody else, before it expires, once
-//!                  └─► expired | withdrawn   by nobody
+//! submit ─► pending ─► approved | rejected   by another identity, before it expires, once
+//!                  └─► expired | withdrawn | canceled   without a decision
 //! ```
 
 use std::collections::VecDeque;
@@ -11,38 +11,38 @@ use tokio::time::Instant;
 
 use super::pending_call::PendingCall;
 
-/// How many proposals are remembered after their end, so that whoever comes too late learns why.
+/// Maximum number of closed calls to remember, so that late decisions get a reason.
 const MAX_CLOSED: usize = 256;
 
-/// Proposals that wait, each with whoever has to be told.
+/// Pending calls, each with its waiter.
 #[derive(Debug)]
 pub(super) struct ApprovalQueue<W> {
-    /// The oldest first.
+    /// Pending calls by id, oldest first.
     pending: VecDeque<(String, PendingCall, W)>,
-    /// How the last ones ended.
+    /// Ids of recently closed calls, and how each of them ended.
     closed: VecDeque<(String, String)>,
 }
 
-/// How many may wait.
+/// Maximum number of pending calls, in total and per caller.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Capacity {
     pub(super) max: usize,
     pub(super) max_per_caller: usize,
 }
 
-/// Why a call may not even wait.
+/// Error of a call that cannot be queued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SubmitError {
     #[error("{0} calls are pending approval, which is the limit")]
     LimitReached(usize),
     #[error("`{0}` has {1} calls pending approval, which is the limit")]
     CallerLimitReached(String, usize),
-    /// Another id has to be drawn.
+    /// The id is in use. The caller must generate another one.
     #[error("the id is already in use")]
     IdInUse,
 }
 
-/// Why nothing was decided.
+/// Error of a decision that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum DecisionError {
     #[error("no call with this id is pending approval; list them with `toolpost approvals`")]
@@ -62,7 +62,7 @@ impl<W> Default for ApprovalQueue<W> {
 }
 
 impl<W> ApprovalQueue<W> {
-    /// Lets a call wait.
+    /// Adds a call to the queue.
     pub(super) fn submit(
         &mut self,
         now: Instant,
@@ -87,7 +87,7 @@ impl<W> ApprovalQueue<W> {
         Ok(())
     }
 
-    /// Ends a proposal with somebody's word, and gives what was agreed to and who waits for it.
+    /// Resolves a pending call with a decision. Returns the call and its waiter.
     pub(super) fn decide(
         &mut self,
         now: Instant,
@@ -119,22 +119,22 @@ impl<W> ApprovalQueue<W> {
         Ok((pending_call, waiter))
     }
 
-    /// Ends a proposal whose time is over, and says whether it was still there.
+    /// Closes an expired call. Returns whether it was still pending.
     pub(super) fn expire(&mut self, id: &str) -> bool {
         self.close(id, EXPIRED_REASON)
     }
 
-    /// Ends a proposal whose caller has left, if it is still there.
+    /// Closes a call whose caller disconnected. Returns whether it was still pending.
     pub(super) fn withdraw(&mut self, id: &str) -> bool {
         self.close(id, "it was withdrawn by its caller")
     }
 
-    /// Ends a proposal because nobody will be there to decide, and says whether it was still there.
+    /// Closes a call because the gateway is stopping. Returns whether it was still pending.
     pub(super) fn cancel_for_shutdown(&mut self, id: &str) -> bool {
         self.close(id, "the gateway is stopping")
     }
 
-    /// Ends the proposals of some callers, and gives those who wait for them.
+    /// Closes the calls of revoked identities and returns their waiters.
     pub(super) fn cancel_for_identities(
         &mut self,
         is_revoked: &dyn Fn(&str) -> bool,
@@ -155,14 +155,14 @@ impl<W> ApprovalQueue<W> {
             .collect()
     }
 
-    /// Those about which somebody can decide, the oldest first.
+    /// Returns the pending calls that have not expired, oldest first.
     pub(super) fn pending(&self, now: Instant) -> impl Iterator<Item = (&str, &PendingCall)> {
         let undecided =
             self.pending.iter().filter(move |(_, pending_call, _)| now < pending_call.deadline);
         undecided.map(|(id, pending_call, _)| (id.as_str(), pending_call))
     }
 
-    /// Whether an id stands for a proposal, or did a while ago.
+    /// Whether an id belongs to a pending or recently closed call.
     pub(super) fn contains_id(&self, id: &str) -> bool {
         self.pending.iter().any(|(entry_id, ..)| entry_id == id)
             || self.closed.iter().any(|(entry_id, _)| entry_id == id)
@@ -211,8 +211,8 @@ mod tests {
         }
     }
 
-    /// Each row: seconds after the proposal of `ada`, who decides, what he has seen, and what comes
-    /// of it.
+    /// Each row: seconds since submission, the caller, the approver, the reviewed digest, and the
+    /// expected result.
     #[test]
     fn decide_requires_other_caller_deadline_and_input_digest() {
         let begin = Instant::now();
@@ -268,7 +268,7 @@ mod tests {
         assert!(decide_error("left").to_string().ends_with("withdrawn by its caller"));
         assert!(decide_error("late").to_string().ends_with("no decision was made in time"));
         assert_eq!(decide_error("other"), DecisionError::Unknown);
-        // An id is never used for something else while somebody may still mean the first.
+        // An id is not reused while its closed call is remembered.
         let again = queue.submit(begin, CAPACITY, "left".to_owned(), pending_call(None, begin), ());
         assert_eq!(again, Err(SubmitError::IdInUse));
     }
@@ -305,7 +305,7 @@ mod tests {
         );
         assert_eq!(submit("c", None, begin), Ok(()));
         assert_eq!(submit("d", Some("bob"), begin), Err(SubmitError::LimitReached(3)));
-        // What has expired takes no place, whether or not its caller has noticed.
+        // Expired calls do not count against the limits, even before their callers notice.
         let later = begin + Duration::from_secs(10);
         assert_eq!(submit("d", Some("ada"), later), Ok(()));
         assert_eq!(queue.pending(later).map(|(id, _)| id).collect::<Vec<_>>(), ["d"]);

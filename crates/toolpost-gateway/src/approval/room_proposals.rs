@@ -13,7 +13,7 @@ use crate::app::Gateway;
 use crate::endpoint::room_capabilities;
 use crate::room::{OpenProposal, ProposalAction, RoomError, RoomHandle};
 
-/// What somebody says about a proposal of a room.
+/// A decision on a room proposal.
 pub(super) enum RoomDecision {
     Approve,
     Reject { reason: Option<String> },
@@ -29,7 +29,7 @@ impl Approvals {
         self.0.gateway.get()?.upgrade().map(Gateway)
     }
 
-    /// What waits in rooms, the oldest first in each.
+    /// Returns the open proposals of all open rooms, oldest first within a room.
     pub(super) async fn room_entries(&self) -> Vec<ApprovalEntry> {
         let Some(gateway) = self.gateway() else { return Vec::new() };
         let mut entries = Vec::new();
@@ -60,7 +60,7 @@ impl Approvals {
         })
     }
 
-    /// Decides in the name of the caller, who must be allowed in the room what was proposed.
+    /// Decides as the caller, who needs the capability for the proposed action in the room.
     pub(super) async fn decide_in_room(
         &self,
         context: &CallContext,
@@ -126,7 +126,7 @@ fn operation_label(proposal: &OpenProposal) -> String {
     }
 }
 
-/// The arguments of a tool call, or all params of another method.
+/// Returns the arguments of a proposed tool call, or all params of another method.
 fn proposal_input(proposal: &OpenProposal) -> Value {
     let payload = proposal.payload.as_ref().map_or("{}", |payload| payload.get());
     let payload: Value = serde_json::from_str(payload).unwrap_or_default();

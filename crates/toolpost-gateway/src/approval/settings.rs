@@ -1,20 +1,21 @@
-//! What holds for calls that wait.
+//! Settings for calls that require approval.
 
 use std::time::Duration;
 
 use crate::config::Glob;
 
-/// Which calls wait beside those of operations that ask for it themselves, for how long, and how many.
+/// Which calls require approval in addition to operations that declare it, for how long they stay
+/// pending, and how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApprovalSettings {
-    /// Patterns over operation ids.
+    /// Patterns of operation ids that require approval.
     pub operations: Vec<Glob>,
-    /// How long a call waits for a decision.
+    /// Time after which a pending call expires.
     pub expires: Duration,
-    /// How many calls may wait; more are refused as `OVERLOADED`.
+    /// Maximum number of pending calls. Further calls are rejected with `OVERLOADED`.
     pub max_pending: usize,
-    /// How many calls of one caller may wait.
+    /// Maximum number of pending calls per caller.
     pub max_pending_per_caller: usize,
 }
 
@@ -29,12 +30,12 @@ impl Default for ApprovalSettings {
     }
 }
 
-/// Namespaces that no pattern is about: `hub.call` asks for what it calls, and whoever had to be
-/// allowed to allow would wait for himself.
+/// Namespaces that patterns do not apply to. `hub.call` is subject to the approval of its target,
+/// and `gateway.approve` must not itself require approval.
 const EXEMPT_NAMESPACES: [&str; 2] = ["gateway", "hub"];
 
 impl ApprovalSettings {
-    /// Whether a pattern says that calls of the operation wait.
+    /// Whether a pattern requires approval for the operation.
     pub fn requires_approval(&self, id: &str) -> bool {
         let namespace = id.split_once('.').map_or(id, |(namespace, _)| namespace);
         !EXEMPT_NAMESPACES.contains(&namespace)

@@ -1,5 +1,5 @@
-//! Who comes through a endpoint: a token is looked up by its hash, or is signed by an authorization server,
-//! and stands for an identity.
+//! Authentication of callers. A token is looked up by its hash or verified as a JWT of an
+//! authorization server, and maps to an identity.
 
 mod jwt;
 mod token;
@@ -15,15 +15,16 @@ pub(crate) use jwt::is_secure_url;
 pub use jwt::{Algorithm, JwtError, JwtSettings, ScopesClaim};
 pub use token::{Token, TokenHash, TokenHashError};
 
-/// Who calls without a token where none is asked for.
+/// Id of callers without a token, where none is required.
 pub const LOCAL: &str = "local";
 
-/// Whether it is `type:id`, as [`toolpost::AccessControl`] looks it up.
+/// Whether the text has the form `type:id`, the format of resource ids in
+/// [`toolpost::AccessControl`].
 pub(crate) fn is_resource_id(text: &str) -> bool {
     text.split_once(':').is_some_and(|(kind, id)| !kind.is_empty() && !id.is_empty())
 }
 
-/// Turns what a caller presents into an identity. Cloning it shares everything.
+/// Maps the token of a caller to an identity. Clones share the same state.
 ///
 /// ```
 /// use toolpost::Identity;
@@ -39,47 +40,48 @@ pub(crate) fn is_resource_id(text: &str) -> bool {
 #[derive(Debug, Clone)]
 pub struct Authenticator(Arc<ArcSwap<AuthState>>);
 
-/// Who is known at one moment.
+/// Snapshot of the accepted identities.
 #[derive(Debug, Clone, Default)]
 struct AuthState {
-    /// Whoever comes without a token; `None` where one is asked for.
+    /// Identity of callers without a token; `None` if a token is required.
     anonymous: Option<Arc<Identity>>,
-    /// Looked up by hash, so that the time it takes says nothing about a token.
+    /// Identities by token hash. Looking up the hash does not leak the token through timing.
     tokens: HashMap<TokenHash, Arc<Identity>>,
-    /// Who checks signed tokens, where there is an authorization server.
+    /// Verifies JWTs; `None` without an authorization server.
     verifier: Option<Arc<JwtVerifier>>,
 }
 
-/// Why a caller is nobody.
+/// Error from authenticating a caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// A token is asked for and none came.
+    /// A token is required and none was sent.
     #[error("a token is needed; `toolpost token new` makes one")]
     MissingToken,
-    /// A token came that belongs to nobody. It is refused where none is needed as well: its owner
-    /// believes to be somebody.
+    /// The token is not known. It is rejected even where no token is required, because the caller
+    /// expects to act as its owner.
     #[error("invalid token; it may have been replaced, or belong to another gateway")]
     UnknownToken,
-    /// A signed token came that does not hold.
+    /// The JWT is not valid.
     #[error(transparent)]
     Jwt(#[from] JwtError),
 }
 
 impl Authenticator {
-    /// Asks for nothing; a caller without a token is [`LOCAL`].
+    /// Creates an authenticator that requires no token; a caller without one is [`LOCAL`].
     pub fn allow_anonymous() -> Self {
         let anonymous = Some(Arc::new(Identity::new(LOCAL)));
         Self::from_state(AuthState { anonymous, ..AuthState::default() })
     }
 
-    /// Asks everybody for one of these tokens. With no tokens at all, nobody comes in.
+    /// Creates an authenticator that requires one of these tokens. Without any tokens, every caller
+    /// is rejected.
     pub fn with_tokens(identities: impl IntoIterator<Item = (TokenHash, Identity)>) -> Self {
         let known = identities.into_iter().map(|(hash, identity)| (hash, Arc::new(identity)));
         Self::from_state(AuthState { tokens: known.collect(), ..AuthState::default() })
     }
 
-    /// The same, and whoever an authorization server vouches for. Everybody needs a token then.
+    /// Also accepts JWTs of an authorization server. Every caller needs a token then.
     #[must_use]
     pub fn with_jwt(self, settings: JwtSettings) -> Self {
         let mut known = AuthState::clone(&self.0.load());
@@ -88,7 +90,7 @@ impl Authenticator {
         Self::from_state(known)
     }
 
-    /// The same, and somebody else who is known by his token. Whether others need one stays as it is.
+    /// Adds a token. Whether other callers need a token does not change.
     #[must_use]
     pub fn with_token(self, hash: TokenHash, identity: Identity) -> Self {
         let mut known = AuthState::clone(&self.0.load());
@@ -96,10 +98,11 @@ impl Authenticator {
         Self::from_state(known)
     }
 
-    /// Knows from now on whom the other one knows, in every clone of this one.
+    /// Replaces the accepted identities with those of `other`, in every clone of this
+    /// authenticator.
     pub fn replace(&self, other: &Self) {
         let mut known = AuthState::clone(&other.0.load());
-        // The same authorization server has the same keys.
+        // With unchanged settings, keep the verifier and its cached keys.
         if let (Some(before), Some(after)) = (&self.0.load().verifier, &known.verifier)
             && before.settings() == after.settings()
         {
@@ -108,22 +111,23 @@ impl Authenticator {
         self.0.store(Arc::new(known));
     }
 
-    /// Who vouches for callers, and under which address they know this gateway, if that is said.
+    /// Returns the issuer and the configured URL of this gateway, if there is an authorization
+    /// server.
     pub fn authorization_server(&self) -> Option<(String, Option<url::Url>)> {
         let known = self.0.load();
         let settings = known.verifier.as_ref()?.settings();
         Some((settings.issuer.clone(), settings.resource.clone()))
     }
 
-    /// Who this is, whichever kind of token he has.
+    /// Authenticates a caller by a token of this gateway or a JWT.
     ///
     /// # Errors
     ///
-    /// No token where one is needed, one that nobody has, or one that does not hold.
+    /// A token is required and missing, is not known, or is not valid.
     ///
     /// # Cancellation
     ///
-    /// Dropping it leaves nothing behind.
+    /// Dropping the future has no side effects.
     pub async fn identify(&self, token: Option<&str>) -> Result<Arc<Identity>, AuthError> {
         let verifier = match (self.lookup_token(token), token) {
             (Err(AuthError::UnknownToken), Some(token)) if JwtVerifier::is_jwt(token) => {
@@ -134,21 +138,21 @@ impl Authenticator {
         Ok(verifier.verify(token.unwrap_or_default()).await?)
     }
 
-    /// Whether somebody of this name has a token of this gateway.
+    /// Whether an identity with this id has a token of this gateway.
     pub fn has_identity(&self, id: &str) -> bool {
         self.0.load().tokens.values().any(|identity| identity.id == id)
     }
 
-    /// Whether callers need no token.
+    /// Whether callers without a token are accepted.
     pub fn allows_anonymous(&self) -> bool {
         self.0.load().anonymous.is_some()
     }
 
-    /// Who this is, by the tokens of this gateway alone.
+    /// Authenticates a caller by the tokens of this gateway only.
     ///
     /// # Errors
     ///
-    /// No token where one is needed, or one that nobody has.
+    /// A token is required and missing, or is not known.
     pub fn lookup_token(&self, token: Option<&str>) -> Result<Arc<Identity>, AuthError> {
         let known = self.0.load();
         match token {

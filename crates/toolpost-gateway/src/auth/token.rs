@@ -1,4 +1,4 @@
-//! Tokens: made once, shown once, kept as their SHA-256.
+//! Access tokens. A token is generated and displayed once; only its SHA-256 is stored.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest, Sha256};
 
-/// What every token made here begins with, so that people and secret scanners know one.
+/// Prefix of every generated token, recognizable to people and secret scanners.
 const PREFIX: &str = "tpt_";
 
-/// A secret that stands for somebody. It is printed only by [`Token::reveal`].
+/// A secret that authenticates an identity. Only [`Token::reveal`] returns its text.
 ///
 /// ```
 /// use toolpost_gateway::auth::Token;
@@ -23,29 +23,29 @@ const PREFIX: &str = "tpt_";
 pub struct Token(String);
 
 impl Token {
-    /// A fresh token: `tpt_` and 32 random bytes of the system's in base64url.
+    /// Generates a token: `tpt_` followed by 32 random bytes in base64url.
     ///
     /// # Errors
     ///
-    /// The system has no randomness to give.
+    /// The operating system provides no random bytes.
     pub fn generate() -> std::io::Result<Self> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
         Ok(Self(format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&bytes))))
     }
 
-    /// The secret itself, for the one place that must send or show it.
+    /// Returns the secret text, to send or display it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What is stored of it.
+    /// Returns the hash that is stored instead of the token.
     pub fn hash(&self) -> TokenHash {
         TokenHash::of(&self.0)
     }
 }
 
-/// A token of somebody else's making; any text can be one.
+/// Wraps a token that was generated elsewhere. Any text is accepted.
 impl From<String> for Token {
     fn from(text: String) -> Self {
         Self(text)
@@ -64,19 +64,19 @@ impl fmt::Debug for Token {
     }
 }
 
-/// The SHA-256 of a token: enough to know it again, useless to whoever reads the file.
+/// The SHA-256 of a token. It identifies the token without revealing it.
 ///
-/// A plain hash is enough because a token has 256 random bits; there is nothing to guess.
+/// A plain hash is sufficient because a generated token has 256 random bits and cannot be guessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenHash([u8; 32]);
 
-/// A text is not 64 hexadecimal digits.
+/// Error for a text that is not 64 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a token hash is the 64 hexadecimal digits of a SHA-256; `toolpost token new` writes it")]
 pub struct TokenHashError;
 
 impl TokenHash {
-    /// The hash of a token's text.
+    /// Returns the hash of the text of a token.
     pub fn of(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn token_hash_parses_64_hex_digits() {
-        // The digest of "abc" that the standard gives.
+        // The SHA-256 digest of "abc" as given in the standard.
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(TokenHash::of("abc").to_string(), abc);
         let (upper, short, long) = (abc.to_uppercase(), &abc[1..], format!("{abc}0"));

@@ -1,4 +1,5 @@
-//! Namespace `demo`: one of each kind, one that fails, one that is slow, one that is messy.
+//! Namespace `demo`: one operation of each kind, one that fails, one that is slow and one with a
+//! messy result.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,7 @@ use toolpost::{
     Operation, OperationKind, OperationSpec, Progress, Schema,
 };
 
-/// The notes that are kept; older ones make room.
+/// Maximum number of stored notes. The oldest note is removed when it is reached.
 const MAX_NOTES: usize = 1_000;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -60,7 +61,7 @@ struct Sum {
 
 async fn add(input: Add) -> Result<Sum, HandlerError> {
     let sum = input.a + input.b;
-    // Whole sums are written as whole numbers, which is what people expect of 2 + 3.
+    // An integral sum is serialized as an integer.
     #[expect(clippy::cast_possible_truncation, reason = "whole and below 2^53")]
     let number = if sum.fract() == 0.0 && sum.abs() < 9e15 {
         Some(serde_json::Number::from(sum as i64))
@@ -74,17 +75,17 @@ async fn add(input: Add) -> Result<Sum, HandlerError> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(example = json!({"text": "milk"}))]
 struct Note {
-    /// What to remember.
+    /// The text of the note.
     #[schemars(length(max = 10_000))]
     text: String,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct NoteOutput {
-    /// The number of this note.
+    /// The number of the note.
     id: u64,
     text: String,
-    /// How many notes are kept.
+    /// Number of stored notes.
     kept: usize,
 }
 
@@ -108,7 +109,7 @@ fn note_handler() -> impl Fn(Note) -> std::future::Ready<Result<NoteOutput, Hand
 #[schemars(example = json!({"count": 3, "everyMs": 100}))]
 #[serde(rename_all = "camelCase")]
 struct Clock {
-    /// How many ticks.
+    /// Number of ticks.
     #[serde(default = "ten")]
     count: u64,
     /// Milliseconds between two ticks.
@@ -139,7 +140,7 @@ fn clock(
     Clock { count, every_ms }: Clock,
 ) -> impl Stream<Item = Result<Tick, HandlerError>> {
     let mut interval = tokio::time::interval(Duration::from_millis(every_ms.max(1)));
-    // A consumer who was slow gets the next tick late, not a burst of missed ones.
+    // A slow consumer gets the next tick delayed, not a burst of missed ticks.
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let state = (context, interval, 0, tokio::time::Instant::now());
     futures::stream::unfold(state, move |(context, mut interval, ticks, began)| async move {
@@ -159,13 +160,13 @@ fn clock(
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 struct Fail {
-    /// What the error says.
+    /// The error message.
     message: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct FailureDetails {
-    /// What to do about it.
+    /// How to resolve the error.
     remedy: String,
 }
 

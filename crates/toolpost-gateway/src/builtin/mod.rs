@@ -7,7 +7,7 @@ use toolpost::{Change, Registry};
 use crate::config::Config;
 use crate::runtime::{ReloadReport, Reloadable};
 
-/// A registry with every built-in operation.
+/// Returns a registry with every built-in operation.
 pub fn registry() -> Registry {
     let registry = Registry::new();
     let operations = demo::operations().into_iter().map(Change::Register);
@@ -15,17 +15,17 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// A registry with the built-in operations that a configuration wants.
+/// Creates a registry with the built-in operations that the configuration enables.
 pub fn registry_from_config(config: &Config) -> Registry {
     if config.without_demo { Registry::new() } else { registry() }
 }
 
-/// Registers or removes the demo operations, as configured.
+/// Registers or removes the demo operations according to the configuration.
 #[derive(Debug)]
 pub struct DemoOperations(Registry);
 
 impl DemoOperations {
-    /// For the registry that [`registry_from_config`] has made.
+    /// Wraps the registry returned by [`registry_from_config`].
     pub fn new(registry: Registry) -> Self {
         Self(registry)
     }

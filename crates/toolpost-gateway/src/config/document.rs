@@ -1,4 +1,4 @@
-//! A TOML document that knows where everything stands, and collects what is wrong with it.
+//! A TOML document that tracks positions and collects problems.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,13 +15,13 @@ use super::node::TomlNode;
 use super::problem::{ConfigError, ConfigProblem, PositionTracker};
 use super::suggest::suggestion;
 
-/// The table whose entries can do without one another.
+/// The table whose entries are independent: a missing reference disables one entry only.
 const SOURCE_TABLE: &str = "source";
 
-/// An offset in the text, a key, and what is said about it.
+/// An offset in the text, a key and a message.
 type Diagnostic = (usize, String, String);
 
-/// Where `${VAR}` comes from.
+/// Looks up the variable of `${VAR}`.
 pub(super) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 pub(super) struct TomlDocument<'a> {
@@ -29,25 +29,25 @@ pub(super) struct TomlDocument<'a> {
     text: &'a str,
     root: Spanned<DeValue<'a>>,
     pub(super) expander: Expander<'a>,
-    /// Shared with the nodes that are being read; a place is an offset in the text.
+    /// Shared with the nodes during deserialization. Positions are offsets in the text.
     problems: RefCell<Vec<Diagnostic>>,
-    /// Keys whose values do not fit; they are read over, so that what follows them is read too.
+    /// Keys with invalid values. They are skipped so that the remaining keys are still checked.
     skipped: RefCell<BTreeSet<String>>,
-    /// The source that is being read.
+    /// Name of the source that is being read.
     current_source: RefCell<Option<String>>,
-    /// What sources refer to and is not there, by their names. Others can do without them.
+    /// References to missing variables and files, by source name. Each affects only its own source.
     missing_references: RefCell<BTreeMap<String, Vec<Diagnostic>>>,
 }
 
-/// What came of a document.
+/// Result of reading a document.
 pub(super) struct DocumentReport {
-    /// Everything that is wrong with it.
+    /// All problems of the document, except missing references of sources.
     pub(super) problems: Vec<ConfigProblem>,
-    /// What the values of sources refer to and is not there, by the names of the sources.
+    /// References of sources to missing variables and files, by source name.
     pub(super) missing_references: BTreeMap<String, Vec<ConfigProblem>>,
     /// The files that values refer to.
     pub(super) files: Vec<PathBuf>,
-    /// What is odd about these.
+    /// Warnings about these files.
     pub(super) notes: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> TomlDocument<'a> {
         text: &'a str,
         environment: &'a Environment<'a>,
     ) -> Result<Self, ConfigError> {
-        // The error's own text quotes the line, and the line may hold a secret: only its message.
+        // Use only the message: the full error text quotes the line, which may contain a secret.
         let root = DeTable::parse(text).map_err(|error| {
             let problem = ConfigProblem::not_toml(file, text, error.span(), error.message());
             ConfigError::new(vec![problem])
@@ -76,7 +76,7 @@ impl<'a> TomlDocument<'a> {
         })
     }
 
-    /// Reports the keys of the root that nobody knows.
+    /// Reports unknown keys of the root table.
     pub(super) fn check_root(&self, known: &[&str]) {
         let Some(root) = self.root.get_ref().as_table() else { return };
         for (key, _) in root {
@@ -86,8 +86,8 @@ impl<'a> TomlDocument<'a> {
         }
     }
 
-    /// The entries of a table of the root, each read by itself, so that one that is wrong does not
-    /// hide what is wrong with the next.
+    /// Reads the entries of a root table. Each entry is read on its own, so that problems in one do
+    /// not hide those in the next.
     pub(super) fn entries<T: DeserializeOwned>(&self, table: &str) -> BTreeMap<String, T> {
         let Some(value) = self.root.get_ref().get(table) else { return BTreeMap::new() };
         let Some(entries) = value.get_ref().as_table() else {
@@ -108,20 +108,20 @@ impl<'a> TomlDocument<'a> {
         read
     }
 
-    /// The names in a table of the root.
+    /// Returns the keys of a table in the document root.
     pub(super) fn names(&self, table: &str) -> Vec<String> {
         let table = self.root.get_ref().get(table).and_then(|value| value.get_ref().as_table());
         table.into_iter().flatten().map(|(name, _)| name.get_ref().to_string()).collect()
     }
 
-    /// A value of the root.
+    /// Reads the value of a key in the document root.
     pub(super) fn value<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let value = self.root.get_ref().get(key)?;
         self.entry(&TomlNode::new(self, value, key.to_owned()))
     }
 
-    /// An entry, as far as it can be read: each round skips one more key, and a table has few that
-    /// are known; a list or a table of free names is skipped whole.
+    /// Reads an entry as far as possible. Each iteration skips one more invalid key, and the number
+    /// of known keys is small. A list or a table with free names is skipped as a whole.
     fn entry<T: DeserializeOwned>(&self, node: &TomlNode<'_>) -> Option<T> {
         loop {
             let misfit = match T::deserialize(node.clone()) {
@@ -129,7 +129,7 @@ impl<'a> TomlDocument<'a> {
                 Err(misfit) => misfit,
             };
             let field = misfit.field.clone();
-            // A key that is there and does not fit is missing, too, once it is skipped.
+            // A skipped key also appears to be missing, but is already reported.
             let table = field.as_deref().unwrap_or(node.key());
             let is_reported = misfit.missing.is_some_and(|missing| {
                 self.is_skipped(&dotted_key(table, missing))
@@ -149,12 +149,12 @@ impl<'a> TomlDocument<'a> {
         }
     }
 
-    /// The folder that relative paths start from.
+    /// Returns the directory that relative paths are resolved against.
     pub(super) fn folder(&self) -> &'a Path {
         parent_folder(self.file)
     }
 
-    /// Whether a source refers to something that is not there.
+    /// Whether a source refers to a missing variable or file.
     pub(super) fn has_missing_reference(&self, source: &str) -> bool {
         self.missing_references.borrow().contains_key(source)
     }
@@ -167,13 +167,13 @@ impl<'a> TomlDocument<'a> {
         self.locate(path).1 == path.len()
     }
 
-    /// Something is wrong with what stands at this path, or would stand there.
+    /// Reports a problem at this path, whether the key is present or missing.
     pub(super) fn report(&self, path: &[&str], message: impl Into<String>) {
         let key = path.iter().fold(String::new(), |key, part| dotted_key(&key, part));
         self.report_at(self.locate(path).0.start, key, message.into());
     }
 
-    /// Something is wrong with one of the list at this path.
+    /// Reports a problem with one item of the list at this path.
     pub(super) fn report_item(&self, path: &[&str], number: usize, message: String) {
         let key = path.iter().fold(String::new(), |key, part| dotted_key(&key, part));
         let mut found = Some(&self.root);
@@ -185,7 +185,7 @@ impl<'a> TomlDocument<'a> {
         self.report_at(at.start, format!("{key}[{number}]"), message);
     }
 
-    /// What stands at this path of a source refers to something that is not there.
+    /// Reports that a value at this path of a source refers to a missing variable or file.
     pub(super) fn report_missing(&self, source: &str, path: &[&str], message: String) {
         let key = path.iter().fold(String::new(), |key, part| dotted_key(&key, part));
         self.add_missing(source, self.locate(path).0.start, key, message);
@@ -196,7 +196,7 @@ impl<'a> TomlDocument<'a> {
         self.report_at(at.start, key, message);
     }
 
-    /// Whether an unknown key of this table was taken for a misspelt `name`.
+    /// Whether an unknown key of this table was reported as a misspelling of `name`.
     pub(super) fn has_suggestion(&self, table: &[&str], name: &str) -> bool {
         self.has_suggestion_in(
             &table.iter().fold(String::new(), |key, part| dotted_key(&key, part)),
@@ -210,12 +210,12 @@ impl<'a> TomlDocument<'a> {
         self.problems.borrow().iter().any(|(_, key, reported)| *reported == message && is_of(key))
     }
 
-    /// Everything that was found, in the order of the file.
+    /// Returns all reported problems, in file order.
     pub(super) fn finish(self) -> DocumentReport {
         let Self { file, text, expander: values, problems, missing_references: absences, .. } =
             self;
         let placed = |mut found: Vec<Diagnostic>| {
-            // What was read twice was reported twice.
+            // A value that is read twice is reported twice.
             found.sort();
             found.dedup();
             let mut positions = PositionTracker::new(text);
@@ -244,7 +244,7 @@ impl<'a> TomlDocument<'a> {
         self.problems.borrow_mut().push((offset, key, message));
     }
 
-    /// The place of the deepest part of a path that is there, and how deep that is.
+    /// Returns the span of the deepest existing part of a path, and its depth.
     fn locate(&self, path: &[&str]) -> (Range<usize>, usize) {
         let mut found = &self.root;
         for (depth, part) in path.iter().enumerate() {
@@ -257,7 +257,7 @@ impl<'a> TomlDocument<'a> {
     }
 }
 
-/// A key as TOML writes it.
+/// Appends a part to a dotted key, quoted if TOML requires it.
 pub(super) fn dotted_key(key: &str, part: &str) -> String {
     let is_bare = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     let part = if !part.is_empty() && part.bytes().all(is_bare) {

@@ -1,12 +1,12 @@
-//! Durations as people type them.
+//! Parsing of human-readable durations.
 
 use std::time::Duration;
 
-/// `500ms`, `10s`, `2m`, `1h`, `30d`; a bare number is seconds.
+/// Parses `500ms`, `10s`, `2m`, `1h`, `30d`; a bare number is seconds.
 ///
 /// # Errors
 ///
-/// What is wrong with the text, in words for whoever typed it.
+/// A message that describes what is wrong with the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

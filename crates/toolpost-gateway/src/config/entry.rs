@@ -1,4 +1,5 @@
-//! An MCP server as it stands in a file, for those who write files or read those of others.
+//! MCP servers and HTTP services as they are written in a file, for code that edits or imports
+//! configuration files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,8 +14,8 @@ use super::file::{McpText, OAuthText};
 use super::problem::{ConfigError, ConfigProblem};
 use super::validate::{ReportFn, check_source_name, mcp_settings};
 
-/// An MCP server with its `${VAR}` still in it: exactly one of `command` and `url`, and what goes
-/// with it.
+/// An MCP server with unexpanded `${VAR}` references. Exactly one of `command` and `url` is set,
+/// with the fields that belong to it.
 ///
 /// ```
 /// use toolpost_gateway::config::McpEntry;
@@ -32,29 +33,29 @@ use super::validate::{ReportFn, check_source_name, mcp_settings};
 pub struct McpEntry {
     /// The program.
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of the command.
     pub args: Vec<String>,
-    /// What is added to its environment.
+    /// Environment variables added to those of the process.
     pub env: BTreeMap<String, String>,
-    /// The folder that it runs in.
+    /// Working directory of the process.
     pub cwd: Option<String>,
-    /// The endpoint.
+    /// URL of the MCP endpoint.
     pub url: Option<String>,
-    /// What is sent with every request.
+    /// Headers sent with every request.
     pub headers: BTreeMap<String, String>,
-    /// A token that is sent with every request.
+    /// Bearer token sent with every request.
     pub bearer: Option<String>,
-    /// The id of a client that was registered beforehand.
+    /// Id of an OAuth client that was registered in advance.
     pub client_id: Option<String>,
     /// Its secret.
     pub client_secret: Option<String>,
-    /// The address of a document that describes the client.
+    /// URL of the metadata document of the OAuth client.
     pub client_metadata_url: Option<String>,
-    /// What is asked for.
+    /// The OAuth scopes to request.
     pub scopes: Vec<String>,
 }
 
-/// Without values, since any of them may be a secret.
+/// Omits all values, since any of them may be a secret.
 impl fmt::Debug for McpEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpEntry").finish_non_exhaustive()
@@ -62,12 +63,12 @@ impl fmt::Debug for McpEntry {
 }
 
 impl McpEntry {
-    /// What it means here and now, as `[source.NAME]` in `file` would be read; `${VAR}` comes from
-    /// the environment of the process.
+    /// Validates the entry as `[source.NAME]` of `file` and returns its settings. `${VAR}` is
+    /// expanded from the process environment.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, and with the name.
+    /// All problems of the entry and the name.
     pub fn settings(&self, file: &Path, name: &str) -> Result<McpSettings, ConfigError> {
         let source_key = dotted_key("source", name);
         let mut problems = ProblemCollector::new(file, dotted_key(&source_key, "mcp"));
@@ -83,8 +84,8 @@ impl McpEntry {
         problems.finish(settings)
     }
 
-    /// The variables that are not in the environment of the process, and the files that cannot be read
-    /// from the folder of `file`, if that is all that is wrong with the references in it.
+    /// Returns the unset environment variables and the unreadable files, resolved relative to the
+    /// directory of `file`, that the entry refers to. Returns nothing if a reference is malformed.
     pub fn unset_variables(&self, file: &Path) -> Vec<String> {
         let environment = |name: &str| std::env::var(name).ok();
         let values = Expander::new(&environment, parent_folder(file));
@@ -119,8 +120,8 @@ impl McpEntry {
         mcp_settings(text, folder, report)
     }
 
-    /// What it refers to and is not there, by keys and with words, if nothing else is wrong with the
-    /// references in it.
+    /// Returns the missing variables and files as paths and messages. Empty if a reference is
+    /// malformed.
     pub(super) fn missing_references(&self, values: &Expander<'_>) -> Vec<(Vec<String>, String)> {
         let mut expanding = EntryExpander { expander: values, errors: Vec::new() };
         expanding.expand_entry(self);
@@ -138,48 +139,49 @@ impl McpEntry {
     }
 }
 
-/// An HTTP service as it is written into a file: `${VAR}` is still in it.
+/// An HTTP service as written to the configuration file, with unexpanded `${VAR}` references.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct OpenApiEntry {
-    /// The file or the address of its document.
+    /// Path or URL of the OpenAPI document.
     pub document: String,
-    /// Where it is, instead of where the document says.
+    /// The server URL, instead of the one in the document.
     pub server: Option<String>,
-    /// What is sent with every request.
+    /// Headers sent with every request.
     pub headers: BTreeMap<String, String>,
-    /// Whether the document is given only to those who show what the service is shown.
+    /// Whether fetching the document requires the credentials of the service.
     pub private: bool,
-    /// Hosts beside those that the document names.
+    /// Allowed hosts in addition to those in the document.
     pub hosts: Vec<String>,
     /// A token.
     pub bearer: Option<String>,
-    /// A name and a password.
+    /// User name and password.
     pub basic: Option<(String, String)>,
     /// A key.
     pub api_key: Option<String>,
-    /// Names that are let in; all, if empty.
+    /// Operation names to include; all, if empty.
     pub include: Vec<String>,
-    /// Names that are kept out.
+    /// Names to exclude.
     pub exclude: Vec<String>,
-    /// Other names for single operations.
+    /// New names of individual operations.
     pub rename: BTreeMap<String, String>,
-    /// What every name begins with.
+    /// Prefix of every operation name.
     pub prefix: Option<String>,
 }
 
 impl OpenApiEntry {
-    /// A document, and nothing else said.
+    /// Creates an entry with a document and no other settings.
     pub fn new(document: impl Into<String>) -> Self {
         Self { document: document.into(), ..Self::default() }
     }
 
-    /// The token and the headers as they are shown where a private document is, with their variables
-    /// replaced. `file` is what errors call the configuration and where relative paths start.
+    /// Returns the headers for fetching a private document: the bearer token and the configured
+    /// headers, with variables expanded. `file` names the configuration in errors, and relative
+    /// paths start at its directory.
     ///
     /// # Errors
     ///
-    /// What is not there, or cannot be sent.
+    /// A variable or file is missing, or a value is not valid in a header.
     pub fn document_headers(&self, file: &Path, name: &str) -> Result<HeaderMap, ConfigError> {
         let mut problems =
             ProblemCollector::new(file, dotted_key(&dotted_key("source", name), "auth"));
@@ -203,7 +205,7 @@ impl OpenApiEntry {
         problems.finish(Some(header_map))
     }
 
-    /// Whether something is said about what the service is shown.
+    /// Whether credentials or headers are set.
     pub fn has_credentials(&self) -> bool {
         self.bearer.is_some()
             || self.basic.is_some()
@@ -212,14 +214,14 @@ impl OpenApiEntry {
     }
 }
 
-/// Without values, since any of them may be a secret.
+/// Omits all values, since any of them may be a secret.
 impl fmt::Debug for OpenApiEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenApiEntry").finish_non_exhaustive()
     }
 }
 
-/// What is wrong with one server of a file, by keys below that of the server.
+/// Collects the problems of one server, with keys below that of the server.
 pub(super) struct ProblemCollector<'a> {
     file: &'a Path,
     key: String,
@@ -261,12 +263,12 @@ impl<'a> ProblemCollector<'a> {
     }
 }
 
-/// Where relative paths of a file start.
+/// Returns the directory that relative paths in a file are resolved against.
 pub(super) fn parent_folder(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }
 
-/// Replaces the variables of one entry, and remembers where that failed.
+/// Expands the variables of one entry and collects the errors.
 struct EntryExpander<'a> {
     expander: &'a Expander<'a>,
     errors: Vec<(Vec<String>, ExpandError)>,

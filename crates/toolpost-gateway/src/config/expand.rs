@@ -1,4 +1,4 @@
-//! `${VAR}` and `${file:PATH}` in values.
+//! Expansion of `${VAR}` and `${file:PATH}` in values.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::document::Environment;
 
-/// The largest secret that is read, in bytes.
+/// Maximum size of a secret file, in bytes.
 const MAX_SECRET_BYTES: u64 = 1024 * 1024;
 
-/// Why a text cannot be expanded. The value is never told.
+/// Error from expanding a text. It never contains a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExpandError {
     #[error("the environment variable `{0}` is not set, or is not UTF-8; set it")]
@@ -25,16 +25,16 @@ pub(super) enum ExpandError {
 }
 
 impl ExpandError {
-    /// Whether the text is well written, and only what it refers to is not there.
+    /// Whether the reference is well-formed but the variable or file is missing.
     pub(super) fn is_missing(&self) -> bool {
         !matches!(self, Self::Malformed)
     }
 }
 
-/// Where what is referred to comes from, and which files that were.
+/// Expands references and records the files that they name.
 pub(super) struct Expander<'a> {
     environment: &'a Environment<'a>,
-    /// Where relative paths start.
+    /// Directory that relative paths are resolved against.
     folder: &'a Path,
     files: RefCell<Vec<PathBuf>>,
     notes: RefCell<Vec<String>>,
@@ -45,12 +45,13 @@ impl<'a> Expander<'a> {
         Self { environment, folder, files: RefCell::default(), notes: RefCell::default() }
     }
 
-    /// Replaces `${VAR}` by what the environment has, `${VAR:-default}` by the default where it has
-    /// nothing, and `${file:PATH}` by what the file holds; `$${` writes a plain `${`.
+    /// Replaces `${VAR}` with the environment variable, `${VAR:-default}` with the default if the
+    /// variable is unset or empty, and `${file:PATH}` with the content of the file. `$${` is an
+    /// escaped `${`.
     ///
     /// # Errors
     ///
-    /// What is not there, or how a reference is written.
+    /// A variable or file is missing, or a reference is malformed.
     pub(super) fn expand<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, ExpandError> {
         if !text.contains("${") {
             return Ok(text.into());
@@ -74,7 +75,7 @@ impl<'a> Expander<'a> {
         Ok(expanded.into())
     }
 
-    /// The files that were read or should have been, and what is odd about them.
+    /// Returns the referenced files, readable or not, and the warnings about them.
     pub(super) fn into_files_and_notes(self) -> (Vec<PathBuf>, Vec<String>) {
         (self.files.into_inner(), self.notes.into_inner())
     }
@@ -90,7 +91,7 @@ impl<'a> Expander<'a> {
         let (variable, default) = split_default(reference).ok_or(ExpandError::Malformed)?;
         let value = (self.environment)(variable);
         match default {
-            // As in a shell: a variable that is empty is as good as none.
+            // As in a shell, an empty variable counts as unset.
             Some(default) => {
                 let value = value.filter(|value| !value.is_empty());
                 expanded.push_str(value.as_deref().unwrap_or(default));
@@ -102,11 +103,11 @@ impl<'a> Expander<'a> {
         Ok(())
     }
 
-    /// What a file holds, without the line break at its end that editors and `echo` leave there.
+    /// Reads a secret file and strips the line break at its end that editors and `echo` add.
     ///
     /// # Errors
     ///
-    /// It cannot be read.
+    /// The file cannot be read.
     pub(super) fn read_secret_file(&self, path: &str) -> Result<String, ExpandError> {
         let file = self.folder.join(path);
         let displayed_path = file.display().to_string();
@@ -134,7 +135,7 @@ impl<'a> Expander<'a> {
         Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
     }
 
-    /// A secret that everybody can read is none.
+    /// Adds a note if every user can read the secret file.
     #[cfg(unix)]
     fn warn_if_world_readable(&self, file: &Path) {
         use std::os::unix::fs::PermissionsExt;
@@ -151,7 +152,7 @@ impl<'a> Expander<'a> {
     fn warn_if_world_readable(&self, _file: &Path) {}
 }
 
-/// A variable, and its default if it has one.
+/// Splits a reference into the variable and its optional default.
 fn split_default(reference: &str) -> Option<(&str, Option<&str>)> {
     let (variable, default) = match reference.split_once(":-") {
         Some((variable, default)) => (variable, Some(default)),

@@ -1,20 +1,20 @@
-//! What a file looks like from outside, to see that it has become another one.
+//! File metadata for detecting changes.
 
 use std::path::Path;
 use std::time::SystemTime;
 
-/// A file at one moment. Editors replace files and mounted secrets are links that move, so it is the
-/// file at the end of all links that counts.
+/// Metadata of a file at one point in time. Symlinks are followed, since editors replace files and
+/// mounted secrets are symlinks that change their target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileFingerprint {
     modified: Option<SystemTime>,
     len: u64,
-    /// Which file of its disk it is, where that can be told.
+    /// The inode number; 0 on platforms without one.
     inode: u64,
 }
 
 impl FileFingerprint {
-    /// The file as it is now; `None` if it cannot be seen.
+    /// Reads the current metadata; `None` if it is not accessible.
     pub fn read(file: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(file).ok()?;
         #[cfg(unix)]

@@ -1,17 +1,18 @@
-//! Patterns over operation names: `*` stands for any run of characters, slashes and none included.
+//! Patterns over operation names. `*` matches any sequence of characters, including slashes and the
+//! empty sequence.
 
-/// A pattern such as `issues/*`.
+/// A pattern with `*` wildcards, such as `issues/*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob(String);
 
 impl Glob {
-    /// Every text is a pattern; one without `*` matches itself.
+    /// Creates a pattern. Every text is valid; one without `*` matches only itself.
     pub fn new(pattern: impl Into<String>) -> Self {
         Self(pattern.into())
     }
 
-    /// Whether the whole name fits. The pieces between the stars are found one behind the other, so
-    /// the time is that of reading the name, whatever the pattern.
+    /// Whether the pattern matches the whole name. The pieces between the stars are found from left
+    /// to right without backtracking, so no pattern is slow.
     pub fn matches(&self, name: &str) -> bool {
         let Some((first, rest)) = self.0.split_once('*') else { return self.0 == name };
         let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -26,7 +27,7 @@ impl Glob {
         true
     }
 
-    /// The pattern as it was written.
+    /// Returns the text of the pattern.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,5 +1,4 @@
-//! What is well written and probably not meant: a gateway runs with it, and whoever wrote it wants to
-//! know.
+//! Warnings about valid settings that are probably mistakes. The gateway runs with them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +11,8 @@ use crate::approval::ApprovalSettings;
 use crate::auth::LOCAL;
 
 impl Config {
-    /// What can be doubted before any source was started; `built_in` are the operations that are there
-    /// without them.
+    /// Returns warnings that can be found before any source is started. `built_in` contains the ids
+    /// of the operations that exist without sources.
     pub fn lint(&self, built_in: &[&str]) -> Vec<String> {
         let unseen: Vec<&str> = self.sources.iter().map(|source| source.name.as_str()).collect();
         let approval = self.unmatched_approval_patterns(built_in, &unseen);
@@ -21,7 +20,8 @@ impl Config {
         approval.into_iter().chain(sources).chain(self.unknown_room_members()).collect()
     }
 
-    /// The members of rooms that nobody here is; signed tokens may bring them.
+    /// Room members that are not configured identities. Skipped with `[auth]`, since JWTs may
+    /// provide them.
     fn unknown_room_members(&self) -> Vec<String> {
         let is_known = |member: &str| {
             [LOCAL, OPERATOR].contains(&member)
@@ -39,10 +39,10 @@ impl Config {
             .collect()
     }
 
-    /// The patterns of `[approval]` that no operation fits, among those that are there. A pattern that
-    /// may be about one of the sources that are not there yet is not doubted.
+    /// Patterns of `[approval]` that match none of the operations in `ids`. A pattern that could
+    /// match an operation of a source in `unseen` is not reported.
     pub(crate) fn unmatched_approval_patterns(&self, ids: &[&str], unseen: &[&str]) -> Vec<String> {
-        // Such a source names its namespaces itself, so that any of them may be one.
+        // Such a source brings its own namespaces, so any pattern could match one of them.
         let is_wide = |source: &&SourceConfig| unseen.contains(&&*source.name);
         if self.sources.iter().filter(is_wide).any(keeps_namespaces) {
             return Vec::new();
@@ -64,11 +64,11 @@ fn keeps_namespaces(source: &SourceConfig) -> bool {
     matches!(&source.kind, SourceKind::OpenApi(settings) if settings.namespaces == Namespaces::Keep)
 }
 
-/// Whether a pattern over ids may be about an operation of this source.
+/// Whether a pattern for operation ids could match an operation of this source.
 fn could_match(pattern: &Glob, source: &str) -> bool {
     match pattern.as_str().split_once('.') {
         Some((namespace, _)) => Glob::new(namespace).matches(source),
-        // Its star may stand for the point as well.
+        // The star may also match the dot.
         None => pattern.as_str().split('*').next().is_some_and(|start| source.starts_with(start)),
     }
 }
@@ -81,7 +81,7 @@ fn unmatched_pattern_message(pattern: &str, ids: &[&str]) -> String {
     )
 }
 
-/// What a source needs and is not on this machine.
+/// Returns a warning if a source needs a program or document that does not exist on this machine.
 fn lint_source(source: &SourceConfig) -> Option<String> {
     let name = &source.name;
     match &source.kind {
@@ -103,14 +103,14 @@ fn lint_source(source: &SourceConfig) -> Option<String> {
     }
 }
 
-/// Whether a command is found as it will be when it is started: a path as it is, a name by `PATH`.
+/// Whether the command exists. It is resolved as at startup: paths directly, names with `PATH`.
 fn program_exists(process: &StdioSettings) -> bool {
     let command = Path::new(&process.command);
     if command.components().count() > 1 {
         let folder = process.cwd.as_deref().unwrap_or(Path::new(""));
         return command.is_file() || folder.join(command).is_file();
     }
-    // A server with a PATH of its own is looked for there.
+    // The command is resolved with the server's own `PATH`, which is not checked.
     if process.env.contains_key("PATH") {
         return true;
     }

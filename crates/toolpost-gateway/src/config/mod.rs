@@ -1,8 +1,7 @@
-//! `toolpost.toml`: read into what was typed, checked into what holds, and written to by `toolpost
-//! token new`, `add` and `remove`.
+//! `toolpost.toml`: parsed, validated, and edited by `toolpost token new`, `add` and `remove`.
 //!
-//! Everything that is wrong is reported at once, each with its place, its key and a remedy, and never
-//! with a value, since any value may be a secret.
+//! All problems are reported at once, each with its position, its key and a remedy. Values are
+//! never reported, since any value may be a secret.
 
 mod client_file;
 mod document;
@@ -54,34 +53,33 @@ pub use source::{
     Access, Adjustments, ApprovalRule, OperationAdjustments, SourceChange, SourceConfig, SourceKind,
 };
 
-/// Those who are not who they were, once another configuration holds.
+/// Identities whose access ends when another configuration is applied.
 #[derive(Debug)]
 pub(crate) struct RevokedIdentities<'a> {
-    /// Those who had a name in it, and `local`.
+    /// Configured identities that were removed or changed, and `local`.
     pub(crate) ids: BTreeSet<&'a str>,
-    /// Where signed tokens are checked otherwise, everybody who came with one has ended: all but these.
+    /// Set if the JWT settings changed: every identity that is not in this set is revoked.
     jwt_exempt: Option<BTreeSet<&'a str>>,
 }
 
 impl RevokedIdentities<'_> {
-    /// Whether the one of this id has ended.
+    /// Whether the identity with this id is revoked.
     pub(crate) fn contains(&self, id: &str) -> bool {
         self.ids.contains(id) || self.is_jwt_identity(id)
     }
 
-    /// Whether signed tokens are checked otherwise.
+    /// Whether the JWT settings changed, which revokes identities authenticated with JWTs.
     pub(crate) fn includes_jwt(&self) -> bool {
         self.jwt_exempt.is_some()
     }
 
-    /// Whether he was known by a token of an authorization server alone.
+    /// Whether the identity is revoked because it was authenticated by a JWT only.
     pub(crate) fn is_jwt_identity(&self, id: &str) -> bool {
         self.jwt_exempt.as_ref().is_some_and(|known| !known.contains(id))
     }
 }
 
-/// A configuration in which everything holds. The default is the embedded one: nobody is asked who
-/// they are, and there are no sources.
+/// A valid configuration. The default is the embedded one: no authentication and no sources.
 ///
 /// ```
 /// use toolpost_gateway::config::Config;
@@ -101,61 +99,62 @@ impl RevokedIdentities<'_> {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Config {
-    /// Which calls wait until somebody agrees.
+    /// Which calls need approval.
     pub approval: ApprovalSettings,
-    /// Whose signed tokens are taken.
+    /// Which JWTs are accepted; none if absent.
     pub auth: Option<JwtSettings>,
-    /// Who may come in, by name.
+    /// The identities, by name.
     pub identities: Vec<IdentityConfig>,
-    /// Where operations come from, by name.
+    /// The sources, by name.
     pub sources: Vec<SourceConfig>,
-    /// Whether the demo operations are left out.
+    /// Whether the demo operations are disabled.
     pub without_demo: bool,
-    /// What MCP clients see.
+    /// Settings of the MCP endpoint.
     pub mcp: McpEndpointSettings,
-    /// The origins whose pages may call.
+    /// Origins that may call from a browser.
     pub cors: Vec<String>,
-    /// How much is too much.
+    /// Limits of calls, connections and endpoints.
     pub limits: LimitsConfig,
-    /// What is seen from outside.
+    /// Metrics and traces.
     pub telemetry: TelemetrySettings,
-    /// What is written down about calls.
+    /// The audit log of calls.
     pub journal: journal::JournalSettings,
-    /// What holds for rooms.
+    /// Settings of the rooms.
     pub rooms: RoomsSettings,
-    /// What was read otherwise than it is written, for people.
+    /// Messages about settings that were skipped or changed while reading.
     pub notes: Vec<String>,
-    /// The files that it was made of, and those that its sources are made of: when one of them changes,
-    /// it should be read again.
+    /// The files of the configuration and of its sources. A change to one of them requires a
+    /// reload.
     pub files: Vec<PathBuf>,
 }
 
-/// Somebody with a token.
+/// An identity with a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IdentityConfig {
-    /// Who it is and what it may do.
+    /// The id and its grants.
     pub identity: Identity,
-    /// How its token is known again.
+    /// The hash of its token.
     pub token_hash: TokenHash,
 }
 
 impl Config {
-    /// The file that is looked for where none is named.
+    /// Default name of the configuration file.
     pub const FILE_NAME: &str = "toolpost.toml";
 
-    /// The file that holds where none is named: `toolpost.toml` in this folder, else `.mcp.json`.
+    /// Returns the default configuration file: `toolpost.toml` in the current directory, else
+    /// `.mcp.json`.
     pub fn discover() -> Option<PathBuf> {
         let names = [Self::FILE_NAME, ClientFile::FILE_NAME];
         names.into_iter().map(PathBuf::from).find(|file| file.exists())
     }
 
-    /// Reads and checks a file; `${VAR}` comes from the environment of the process. A file that ends
-    /// in `.json` holds the MCP servers of another client.
+    /// Reads and validates a file. `${VAR}` is expanded from the process environment. A file with
+    /// the extension `.json` contains the MCP servers of another client.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All problems of the file.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
         let environment = |name: &str| std::env::var(name).ok();
         if file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
@@ -168,12 +167,12 @@ impl Config {
         Self::parse(file, &text, &environment)
     }
 
-    /// Checks a text; `file` is what errors call it and where relative paths start, `environment`
-    /// where `${VAR}` comes from. The files that `mcp_servers` names are read.
+    /// Parses and validates a text. `file` names it in errors, and relative paths start at its
+    /// directory; `environment` provides `${VAR}`. The files of `mcp_servers` are read.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All problems of the text.
     pub fn parse(
         file: &Path,
         text: &str,
@@ -183,8 +182,7 @@ impl Config {
         config.finish(problems)
     }
 
-    /// What holds of a text, and everything that is wrong with it beside what it refers to and is not
-    /// there.
+    /// Returns the configuration and all problems of a text except missing references.
     fn read_document(
         file: &Path,
         text: &str,
@@ -209,7 +207,7 @@ impl Config {
         Ok((config, problems))
     }
 
-    /// Adds the servers of another client's file, and says what is wrong with them.
+    /// Adds the servers of another client's file and returns their problems.
     fn add_client_file(
         &mut self,
         file: &Path,
@@ -255,10 +253,10 @@ impl Config {
         problems
     }
 
-    /// Whether all was well; then who may call what says nothing about that is settled.
+    /// Fails if there are problems; otherwise sets the default access of each source.
     fn finish(mut self, mut problems: Vec<ConfigProblem>) -> Result<Self, ConfigError> {
         if !problems.is_empty() {
-            // Whoever has to correct the file wants to hear of everything.
+            // The error lists the missing references too, so that it is complete.
             let missing = self.check_missing().err().map(ConfigError::into_problems);
             problems.extend(missing.unwrap_or_default());
             problems.sort_by_key(|problem| (problem.position.is_none(), problem.position));
@@ -280,12 +278,12 @@ impl Config {
         Ok(self)
     }
 
-    /// Whether every source has what it refers to. A gateway runs without those that have not; whoever
-    /// checks a file wants to know.
+    /// Checks that all references of the sources resolve. A gateway runs without the sources that
+    /// have missing references.
     ///
     /// # Errors
     ///
-    /// What is not there.
+    /// The missing references.
     pub fn check_missing(&self) -> Result<(), ConfigError> {
         let problems = self.sources.iter().filter_map(|source| match &source.kind {
             SourceKind::Incomplete { missing: problems, .. } => Some(problems),
@@ -295,15 +293,15 @@ impl Config {
         if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
     }
 
-    /// Whether callers are asked who they are.
+    /// Whether callers must authenticate.
     pub fn requires_auth(&self) -> bool {
         !self.identities.is_empty() || self.auth.is_some()
     }
 
-    /// Who is known here and is another one, or nobody, once `next` holds.
+    /// Returns the identities that change or end when `next` is applied.
     pub(crate) fn revoked_identities<'a>(&'a self, next: &'a Self) -> RevokedIdentities<'a> {
         let revoked = self.identities.iter().filter(|known| !next.identities.contains(known));
-        // Whoever gets a name that somebody came with on a signed token is another one, too.
+        // A new identity may have the same name as one that was authenticated by a JWT.
         let new = next.identities.iter().filter(|known| !self.identities.contains(known));
         let new = new.filter(|_| self.auth.is_some());
         let mut revoked: BTreeSet<_> =
@@ -317,7 +315,7 @@ impl Config {
         RevokedIdentities { ids: revoked, jwt_exempt: known }
     }
 
-    /// Whether signed tokens are checked otherwise in `next`, beyond the names that are taken.
+    /// Whether the JWT settings of `next` differ, apart from the reserved names.
     fn jwt_settings_differ(&self, next: &Self) -> bool {
         let jwt_settings = |config: &Self| {
             config.auth.clone().map(|auth| JwtSettings { reserved_names: Vec::new(), ..auth })
@@ -325,7 +323,7 @@ impl Config {
         jwt_settings(self) != jwt_settings(next)
     }
 
-    /// Whether this is somebody whom the configuration knows, as it knows him.
+    /// Whether the identity is valid under this configuration, with the same grants.
     pub(crate) fn has_identity(&self, identity: &Identity) -> bool {
         let configured = self.identities.iter().find(|known| known.identity.id == identity.id);
         match (configured, identity.id.as_str()) {
@@ -336,8 +334,8 @@ impl Config {
         }
     }
 
-    /// Knows the identities by their tokens, and those for whom the authorization server vouches; open
-    /// if there are neither.
+    /// Creates an authenticator with the configured tokens and the authorization server. It allows
+    /// anonymous callers if there are neither.
     pub fn authenticator(&self) -> Authenticator {
         if !self.requires_auth() {
             return Authenticator::allow_anonymous();
@@ -350,13 +348,13 @@ impl Config {
         }
     }
 
-    /// The JSON Schema of the file.
+    /// Returns the JSON Schema of the configuration file.
     pub fn json_schema() -> serde_json::Value {
         schemars::schema_for!(ConfigFile).to_value()
     }
 }
 
-/// What each source of a document would be, in one word.
+/// Returns the kind of each source in a document.
 fn source_kinds(document: &TomlDocument<'_>) -> BTreeMap<String, &'static str> {
     let names = document.names("source").into_iter();
     let kinds = names.filter_map(|name| {

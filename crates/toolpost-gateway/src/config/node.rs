@@ -1,5 +1,5 @@
-//! One value of the document, for serde: it replaces `${VAR}`, reports every unknown key of a table
-//! by name, and words what does not fit without telling a value.
+//! A serde deserializer for one value of the document. It expands `${VAR}`, reports unknown keys by
+//! name, and describes invalid values without quoting them.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl<'a> TomlNode<'a> {
         &self.key
     }
 
-    /// The key of a value in this table.
+    /// Returns the dotted key of a value in this table.
     fn child_key(&self, name: &str) -> String {
         dotted_key(&self.key, name)
     }
@@ -47,7 +47,7 @@ impl<'a> TomlNode<'a> {
         Ok(expanded.into_owned())
     }
 
-    /// Reports the keys that are not among `known`, and leaves them out.
+    /// Returns the fields of a table. Keys that are not in `known` are reported and omitted.
     fn fields(&self, known: Option<&[&str]>) -> Vec<NodeField<'a>> {
         let mut fields = Vec::new();
         for (name, value) in self.value.get_ref().as_table().into_iter().flatten() {
@@ -91,7 +91,7 @@ impl<'a> Deserializer<'a> for TomlNode<'a> {
             DeValue::String(text) => visitor.visit_string(self.text(text)?),
             DeValue::Boolean(value) => visitor.visit_bool(*value),
             DeValue::Array(_) => visitor.visit_seq(NodeItems { node: self, next: 0 }),
-            // Whoever takes other things as well knows the names in the table.
+            // A visitor that also accepts other types has a fixed set of keys.
             DeValue::Table(_) => {
                 let rest = self.fields(None).into_iter();
                 visitor.visit_map(NodeFields { rest, value: None, is_struct: true })
@@ -125,12 +125,12 @@ impl<'a> Deserializer<'a> for TomlNode<'a> {
                 let rest = self.fields(Some(fields)).into_iter();
                 visitor.visit_map(NodeFields { rest, value: None, is_struct: true })
             }
-            // A list would be read as the fields in their order, which nobody means.
+            // Serde would read a list as the fields in order, which is never intended.
             other => Err(NodeError::invalid_type(Unexpected::Other(other.type_str()), &visitor)),
         }
     }
 
-    /// A table of free names, which may be many.
+    /// Reads a table with arbitrary keys, of which there may be many.
     fn deserialize_map<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, NodeError> {
         match self.value.get_ref() {
             DeValue::Table(_) => {
@@ -166,16 +166,16 @@ impl<'a> Deserializer<'a> for TomlNode<'a> {
 
 struct NodeField<'a> {
     name: &'a str,
-    /// Where the name stands.
+    /// Offset of the key in the text.
     offset: usize,
     node: TomlNode<'a>,
 }
 
 struct NodeFields<'a> {
     rest: std::vec::IntoIter<NodeField<'a>>,
-    /// The value that belongs to the key that was just read.
+    /// The value of the key that was read last.
     value: Option<TomlNode<'a>>,
-    /// Whether the names are known beforehand, and therefore few.
+    /// Whether the keys are a fixed, small set.
     is_struct: bool,
 }
 
@@ -223,17 +223,17 @@ impl<'a> SeqAccess<'a> for NodeItems<'a> {
     }
 }
 
-/// What does not fit, and where, as soon as somebody knows.
+/// An invalid value and its location, once it is known.
 #[derive(Debug)]
 pub(super) struct NodeError {
     message: String,
     location: Option<(usize, String)>,
-    /// The innermost known key that it stands in, or is the value of: what is skipped, so that what
-    /// is beside it is read too.
+    /// The innermost known key that contains the error. It is skipped so that its siblings are
+    /// still read.
     pub(super) field: Option<String>,
-    /// Which key is missing, if that is the matter.
+    /// The missing key, if the error is a missing key.
     pub(super) missing: Option<&'static str>,
-    /// Whether all is well written, and only what a value refers to is not there.
+    /// Whether the value is well-formed, but refers to a missing variable or file.
     pub(super) is_missing_reference: bool,
 }
 
@@ -243,7 +243,7 @@ impl NodeError {
         self
     }
 
-    /// The innermost place is the right one.
+    /// Sets the location unless an inner node has set it.
     fn with_location(mut self, node: &TomlNode<'_>) -> Self {
         self.location.get_or_insert_with(|| (node.value.span().start, node.key.clone()));
         self
@@ -309,7 +309,7 @@ impl serde::de::Error for NodeError {
     }
 }
 
-/// What was found, without its value.
+/// Describes the type of a value without quoting it.
 fn unexpected_kind(found: &Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "true or false",

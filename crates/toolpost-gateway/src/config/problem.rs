@@ -1,28 +1,29 @@
-//! What is wrong with a configuration, and where.
+//! Problems of a configuration and their positions.
 
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Everything that is wrong with a configuration; at least one problem.
+/// All problems of a configuration; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<ConfigProblem>,
-    /// The files that it names, one of which may be what is missing.
+    /// The files that the configuration names. Changing one of them may fix the problem.
     files: Vec<PathBuf>,
 }
 
-/// One thing that is wrong: the file, the place, the key, what it is and what to do about it.
+/// A problem: the file, the position, the key and a message with a remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigProblem {
     /// Which file.
     pub file: PathBuf,
-    /// Line and column, both from 1; absent where the file could not be read at all.
+    /// Line and column, starting at 1; `None` if the file could not be read.
     pub position: Option<(usize, usize)>,
-    /// The key, such as `source.github.timeout`; empty where it is about the whole file.
+    /// The key, such as `source.github.timeout`; empty if the problem is about the whole file.
     pub key: String,
-    /// What is wrong and what to do. Values are never told, since any of them may be a secret.
+    /// What is wrong and how to fix it. Values are never included, since any of them may be a
+    /// secret.
     pub message: String,
 }
 
@@ -43,7 +44,7 @@ impl ConfigError {
         self.problems
     }
 
-    /// The problems in the order of the file.
+    /// Returns the problems in file order.
     pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems
     }
@@ -100,7 +101,7 @@ impl ConfigProblem {
     }
 }
 
-/// Lines and columns, counted in one walk for offsets that come in order.
+/// Computes lines and columns in one pass over ascending offsets.
 pub(super) struct PositionTracker<'a> {
     rest: &'a str,
     offset: usize,
@@ -112,7 +113,7 @@ impl<'a> PositionTracker<'a> {
         Self { rest: text, offset: 0, position: (1, 1) }
     }
 
-    /// The place of an offset that is not before the last one.
+    /// Returns the position of an offset, which must not be less than the previous one.
     pub(super) fn position_of(&mut self, offset: usize) -> (usize, usize) {
         let step = offset.saturating_sub(self.offset);
         let (passed, rest) = self.rest.split_at_checked(step).unwrap_or((self.rest, ""));

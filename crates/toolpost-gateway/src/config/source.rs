@@ -1,4 +1,4 @@
-//! Where operations come from, and what is adjusted on their way in.
+//! Configured sources and the adjustments to their operations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,29 +14,29 @@ use super::problem::ConfigProblem;
 use crate::approval;
 use crate::auth::Token;
 
-/// A source of operations.
+/// Configuration of a source of operations.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SourceConfig {
-    /// The namespace of its operations.
+    /// Name of the source, and namespace of its operations.
     pub name: String,
-    /// What it is.
+    /// The kind of the source and its settings.
     pub kind: SourceKind,
-    /// What is different here from what it says about itself.
+    /// Overrides of what the source declares about its operations.
     pub adjustments: Adjustments,
-    /// The document of an HTTP service, if it is a file, as it was when the configuration was read.
+    /// Fingerprint of the OpenAPI document, if it is a file, from when the configuration was read.
     pub document: Option<FileFingerprint>,
 }
 
-/// How much of a source is another one than before.
+/// The difference between two configurations of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SourceChange {
     /// Nothing.
     Unchanged,
-    /// What is adjusted on the way in, and nothing about how it is reached.
+    /// Only the adjustments differ; the connection is the same.
     Adjustments,
-    /// How it is reached.
+    /// The connection settings or the OpenAPI document changed.
     Connection,
 }
 
@@ -50,7 +50,7 @@ impl SourceConfig {
         Self { name, kind, adjustments: Adjustments::default(), document: None }
     }
 
-    /// What is different from a source of the same name. Secrets are compared and never told.
+    /// Compares with a source of the same name. Secrets are compared but never printed.
     pub fn change_from(&self, before: &Self) -> SourceChange {
         if self == before {
             return SourceChange::Unchanged;
@@ -62,38 +62,38 @@ impl SourceConfig {
     }
 }
 
-/// What a source is.
+/// The kind of a source, with its settings.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SourceKind {
-    /// The tools of an MCP server.
+    /// An MCP server, whose tools become operations.
     Mcp(Box<McpSettings>),
     /// An HTTP service with an OpenAPI document.
     OpenApi(Box<OpenApiSettings>),
     /// A process that connects to this gateway and registers its operations.
     Spoke {
-        /// The one identity that may use this name.
+        /// The only identity that can register under this name.
         identity: String,
     },
-    /// The operations of another hub.
+    /// Another hub, whose operations are imported.
     Hub {
         /// `ws://…`.
         url: String,
-        /// What the other hub knows this gateway by.
+        /// The token of this gateway at the other hub.
         token: Option<Token>,
     },
-    /// One that refers to a variable or a secret file that is not there. Nothing of it is started, and
-    /// others can do without it.
+    /// A source that refers to a missing variable or secret file. It is not started; other sources
+    /// are not affected.
     Incomplete {
-        /// What it would be, in one word.
+        /// The kind it would have.
         kind: String,
-        /// What it refers to and is not there.
+        /// The missing variables and files.
         missing: Vec<ConfigProblem>,
     },
 }
 
 impl SourceKind {
-    /// What it is in one word, as the key of the file that says so.
+    /// Returns the kind, as the key in the file.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Mcp(_) => "mcp",
@@ -104,8 +104,8 @@ impl SourceKind {
         }
     }
 
-    /// Whether both are the same far end, reached in the same way. How long a call may take is not
-    /// about that, although the settings of clients hold it.
+    /// Whether both have the same connection settings. The call timeout is ignored, although it is
+    /// part of the client settings.
     fn is_same_connection(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Mcp(one), Self::Mcp(other)) => {
@@ -122,7 +122,7 @@ impl SourceKind {
         }
     }
 
-    /// What it is, for people: the program or the host, and never an argument, a query or a token.
+    /// Describes the source: the program or the host, never an argument, a query or a token.
     pub fn describe(&self) -> String {
         match self {
             Self::Mcp(settings) => match &settings.transport {
@@ -146,76 +146,76 @@ impl SourceKind {
     }
 }
 
-/// Arguments and addresses may hold secrets, so there is no more in it than in its description.
+/// Prints only the description, since arguments and URLs may contain secrets.
 impl fmt::Debug for SourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SourceKind({})", self.describe())
     }
 }
 
-/// Who may call what a source offers.
+/// Access to the operations of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Access {
-    /// Everybody who came through the endpoint.
+    /// Every caller that the endpoint admits.
     Open,
-    /// Whoever holds all of these; at least one.
+    /// Callers with all of these scopes; at least one scope.
     Scopes(Vec<String>),
 }
 
-/// Which operations of a source need somebody's word.
+/// Which operations of a source need approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ApprovalRule {
-    /// All of them, or none.
+    /// All operations, or none.
     Always(bool),
-    /// Those whose name fits one of these patterns.
+    /// Operations whose name matches one of these patterns.
     Patterns(Vec<Glob>),
 }
 
-/// What is different about one operation.
+/// Overrides for one operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OperationAdjustments {
-    /// Replaces who may call it, whatever the source and its adjustments say.
+    /// Replaces the access from the source and its adjustments.
     pub access: Option<Access>,
-    /// Whether somebody has to agree to each call.
+    /// Whether each call needs approval.
     pub approval: Option<bool>,
-    /// Bounds each call, beside what bounds those of its source.
+    /// Timeout of each call, in addition to that of the source.
     pub timeout: Option<Duration>,
-    /// Whether its calls run one after another.
+    /// Whether calls of the operation run one at a time.
     pub exclusive: Option<bool>,
 }
 
-/// What the operator wants to be different from what a source says about its operations.
+/// The operator's overrides of what a source declares about its operations.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Adjustments {
-    /// Replaces the source's own access control, whole.
+    /// Replaces the source's own access control entirely.
     pub access: Option<Access>,
-    /// Stands for the source's own access control where it has none, as an MCP server.
+    /// Default access for sources without their own access control, such as MCP servers.
     pub default_access: Option<Access>,
-    /// Which operations need somebody's word, beside those of which the source says so itself.
+    /// Which operations need approval, in addition to those that the source declares.
     pub approval: Option<ApprovalRule>,
-    /// What is different about single operations, by the source's own names.
+    /// Overrides for single operations, by the source's own names.
     pub operations: BTreeMap<String, OperationAdjustments>,
-    /// Bounds each call; the shorter of it and the caller's deadline wins.
+    /// Timeout of each call. The caller's deadline applies if it is shorter.
     pub timeout: Option<Duration>,
-    /// How its results are treated.
+    /// How results are normalized and validated.
     pub policy: ResultPolicy,
-    /// Replaces what the source says about calls at the same time.
+    /// Replaces what the source declares about concurrent calls.
     pub exclusive: Option<bool>,
-    /// Names that are let in.
+    /// Patterns of the operation names to include.
     pub include: Vec<Glob>,
-    /// Names that are kept out, although they were let in.
+    /// Names to exclude from those that `include` matches.
     pub exclude: Vec<Glob>,
-    /// Other names for single operations, by their own.
+    /// New names of individual operations, by their original names.
     pub rename: BTreeMap<String, String>,
-    /// What every name begins with here.
+    /// Prefix of every operation name.
     pub prefix: String,
 }
 
-/// Everything is let in as it is.
+/// Includes every operation unchanged.
 impl Default for Adjustments {
     fn default() -> Self {
         Self {
@@ -235,7 +235,8 @@ impl Default for Adjustments {
 }
 
 impl Adjustments {
-    /// Lets everybody call everything, as whoever can read the configuration may.
+    /// Allows every caller to call every operation, for a caller that can read the configuration
+    /// anyway.
     pub fn open_access(&mut self) {
         self.access = Some(Access::Open);
         for single in self.operations.values_mut() {
@@ -243,12 +244,12 @@ impl Adjustments {
         }
     }
 
-    /// Who may call, if the source itself does not say.
+    /// Returns the configured access, or the default one.
     pub fn effective_access(&self) -> Option<&Access> {
         self.access.as_ref().or(self.default_access.as_ref())
     }
 
-    /// What is said about operations that are not there, given the names of all that are.
+    /// Returns the settings that match none of the operations in `names`.
     pub fn unmatched_settings(&self, names: &[&str]) -> Vec<String> {
         let approval_globs = match &self.approval {
             Some(ApprovalRule::Patterns(globs)) => globs.as_slice(),
@@ -285,8 +286,8 @@ impl Adjustments {
         })
     }
 
-    /// The operation as it is offered here, and how its results are treated; `None` if it is not
-    /// offered. What is let in is said by the source's own names.
+    /// Returns the adjusted operation and its result policy; `None` if the operation is excluded.
+    /// `include` and `exclude` match the source's own names.
     pub fn apply(&self, mut spec: OperationSpec) -> Option<(OperationSpec, ResultPolicy)> {
         let fits = |globs: &[Glob]| globs.iter().any(|glob| glob.matches(&spec.name));
         if !fits(&self.include) || fits(&self.exclude) {
@@ -312,14 +313,15 @@ impl Adjustments {
         Some((spec, policy))
     }
 
-    /// What the source itself calls an operation that these adjustments gave its name here.
+    /// Returns the source's own name of an operation, given its adjusted name.
     pub(crate) fn source_name<'a>(&'a self, name: &'a str) -> &'a str {
         let name = name.strip_prefix(self.prefix.as_str()).unwrap_or(name);
         let renamed = self.rename.iter().find(|(_, here)| *here == name);
         renamed.map_or(name, |(own, _)| own)
     }
 
-    /// Whether somebody has to agree: what the source says is taken back only by a plain `false`.
+    /// Whether the operation needs approval. Patterns add to what the source declares; `approval =
+    /// false` overrides it.
     fn requires_approval(&self, spec: &OperationSpec) -> bool {
         match &self.approval {
             None => spec.approval,
@@ -332,8 +334,8 @@ impl Adjustments {
 }
 
 impl Access {
-    /// Who may call the tools of an MCP server where nobody said it: whoever holds the scope of the
-    /// source; everybody, where nobody is known.
+    /// Returns the default access of a source: its scope `source:NAME` if there are identities,
+    /// else open.
     pub fn default_for(source: &str, has_identities: bool) -> Self {
         if has_identities { Self::Scopes(vec![format!("source:{source}")]) } else { Self::Open }
     }
@@ -347,7 +349,7 @@ impl Access {
     }
 }
 
-/// What it costs that a pattern fits nothing, where that is not to be seen.
+/// Returns the consequence of a pattern that matches nothing, if it is not obvious.
 fn unmatched_consequence(key: &str) -> &'static str {
     if key == "approval" { ": nothing waits because of it" } else { "" }
 }

@@ -1,9 +1,10 @@
-//! The name that was probably meant.
+//! Suggestions for misspelled names.
 
-/// Longer names are not typing mistakes, and comparing them costs their square.
+/// Maximum length of a compared name. Longer names are not typing mistakes, and the comparison
+/// takes quadratic time.
 const MAX_LEN: usize = 64;
 
-/// The name that was probably meant, as a question, or what there is to choose from.
+/// Returns a question with the closest known name, or the list of known names.
 pub(super) fn suggestion(input: &str, known: &[&str]) -> String {
     match closest_match(input, known) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -11,7 +12,7 @@ pub(super) fn suggestion(input: &str, known: &[&str]) -> String {
     }
 }
 
-/// The known name that is near enough to be meant.
+/// Returns the closest known name within the maximum edit distance.
 pub(super) fn closest_match<'a>(input: &str, known: &[&'a str]) -> Option<&'a str> {
     let letters = input.chars().count();
     if letters > MAX_LEN {
@@ -19,7 +20,7 @@ pub(super) fn closest_match<'a>(input: &str, known: &[&'a str]) -> Option<&'a st
     }
     let input = input.to_lowercase();
     let scored = known.iter().map(|name| (strsim::damerau_levenshtein(&input, name), *name));
-    // A third of the letters may be wrong; beyond that it is a guess, not a suggestion.
+    // Up to a third of the letters may differ.
     let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
     (distance <= letters.max(3) / 3).then_some(name)
 }

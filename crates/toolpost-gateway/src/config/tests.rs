@@ -1,4 +1,4 @@
-//! The file from text to what holds, and from text to what is said about it.
+//! Parsing and validation of the configuration file, and the reported problems.
 
 mod limits;
 mod mcp;
@@ -16,7 +16,7 @@ use crate::room::RoomSettings;
 
 const HASH: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
-/// One of everything.
+/// A valid configuration with an entry of every kind.
 const GOOD: &str = r#"
 # Who may come in.
 [identity.ci]
@@ -102,7 +102,7 @@ fn valid_file_parses_to_expected_config() {
     assert!(!format!("{config:?}").contains("hush"), "secrets are not printed");
 }
 
-/// Each row: what is written, and the mode with how much is kept of a body, or a word of what is wrong.
+/// Each row: a text, and the expected mode with its body limit, or a part of the error.
 #[test]
 fn journal_accepts_mode_or_table() {
     for (text, expected) in [
@@ -137,7 +137,7 @@ fn empty_config_requires_no_auth() {
     }
 }
 
-/// Each row: a source's timeout, and its seconds if it is one.
+/// Each row: the timeout of a source, and its value in seconds if it is valid.
 #[test]
 fn timeout_accepts_text_or_seconds() {
     let seconds = |text: &str| {
@@ -167,7 +167,7 @@ fn timeout_accepts_text_or_seconds() {
     }
 }
 
-/// Each row: a file, and everything that is said about it, in order.
+/// Each row: a file and all of its expected problems, in order.
 #[test]
 fn problems_report_position_key_and_remedy() {
     let identity = format!("[identity.ci]\ntoken_hash = \"{HASH}\"\n");
@@ -459,7 +459,7 @@ fn auth_section_rejects_unsafe_issuer_settings() {
     assert!(error.contains("reserved for the operator"), "{error}");
 }
 
-/// Each row: a table, its definition in the schema, what has to be said, and the keys that have a default.
+/// Each row: a table, its definition in the schema, its required keys, and the keys with a default.
 #[test]
 fn schema_defaults_match_effective_defaults() {
     let schema = Config::json_schema();
@@ -518,7 +518,7 @@ fn schema_defaults_match_effective_defaults() {
     }
 }
 
-/// What the reader takes, the schema takes, and what it describes has words.
+/// The schema accepts what the parser accepts, and every property has a description.
 #[test]
 fn schema_accepts_what_the_parser_accepts() {
     let json = Config::json_schema();
@@ -591,7 +591,7 @@ fn schema_accepts_what_the_parser_accepts() {
     }
     for (key, property) in json["properties"].as_object().unwrap() {
         let empty = match key.as_str() {
-            // What everything in it is about cannot be left out.
+            // The required keys of `[auth]` cannot be omitted.
             "auth" => "[auth]\nissuer = \"https://as.example\"\naudience = [\"a\"]".to_owned(),
             _ if property["type"] == "array" => format!("{key} = []"),
             _ if property["type"] == "boolean" => format!("{key} = {}", property["default"]),
@@ -602,7 +602,8 @@ fn schema_accepts_what_the_parser_accepts() {
     assert!(!json.to_string().contains("null"), "TOML has no null: {json}");
 }
 
-/// The guide's file is good, and its errors are what is said about the lines above them.
+/// The examples in the guide are valid, and the invalid one produces the errors that the guide
+/// lists.
 #[test]
 fn configuration_guide_examples_are_valid() {
     let guide = include_str!("../../../../docs/configuration.md");
@@ -630,7 +631,7 @@ fn configuration_guide_examples_are_valid() {
     assert_eq!(error.to_string(), block("text")[0].trim());
 }
 
-/// Texts that break parsers.
+/// Deeply nested, very long and otherwise malformed input.
 #[test]
 fn malformed_toml_returns_errors() {
     let deep_key = format!("source.{}a = 1", "a.".repeat(100_000));
@@ -662,7 +663,7 @@ fn malformed_toml_returns_errors() {
     }
 }
 
-/// Each row: a source, what is replaced in it, and how much of it is another one then.
+/// Each row: a source, a text in it, its replacement, and the expected change.
 #[test]
 fn source_change_is_detected_by_meaning() {
     let mcp = "[source.a]\nmcp = { command = 'x', args = ['y'], env = { K = 'hush' } }\n";
@@ -716,7 +717,7 @@ fn missing_reference_disables_only_its_source() {
         message.contains("2:32: source.a.mcp.args[0]: the environment variable `NONE`"),
         "{message}"
     );
-    // What nobody can do without refuses the file.
+    // A missing reference outside of a source rejects the file.
     let identity = "[identity.ci]\ntoken_hash = '${NONE}'\n";
     let message = parse(&format!("{text}{identity}")).unwrap_err().to_string();
     assert!(
@@ -725,7 +726,7 @@ fn missing_reference_disables_only_its_source() {
     );
 }
 
-/// Each row: what a secret file holds, if it is there, and whether its source lacks it.
+/// Each row: the content of a secret file, if it exists, and whether the source is incomplete.
 #[cfg(unix)]
 #[test]
 fn secret_file_notations_are_equivalent() {
@@ -777,7 +778,7 @@ proptest! {
         drop(parse(&text));
     }
 
-    /// Near misses: a good file with a piece cut out, put elsewhere or replaced.
+    /// A valid file with a piece removed, moved or replaced.
     #[test]
     fn parse_damaged_file_never_panics(from in 0..GOOD.len(), length in 0..40usize, to in 0..GOOD.len(), with in "[\\[\\]{}=.\"'${}\\n a0-]{0,6}") {
         let (mut text, end) = (GOOD.to_owned(), (from + length).min(GOOD.len()));

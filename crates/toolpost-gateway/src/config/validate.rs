@@ -1,4 +1,4 @@
-//! From what was typed to what holds: every name is one, every reference leads somewhere.
+//! Validation of the parsed file: names are well-formed and references resolve.
 
 mod approval;
 mod auth;
@@ -112,19 +112,20 @@ fn identities(
     identities
 }
 
-/// How a resource is written.
+/// Description of the resource syntax, for error messages.
 pub(super) const RESOURCE_FORMAT: &str =
     "a resource is `type:id`, or `type:*` for every one of a type";
 
-/// How a scope is written.
+/// Description of the scope syntax, for error messages.
 pub(super) const SCOPE_FORMAT: &str = "a scope is one word, without white space";
 
-/// Whether a text can be a scope: several are told apart by white space elsewhere.
+/// Whether a text is a valid scope. Whitespace is excluded because it separates scopes in lists.
 pub(super) fn is_scope(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// An identity's name stands in log lines and in messages, so it is plain.
+/// Checks the name of an identity. The characters are restricted because it appears in logs and
+/// messages.
 pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'@');
     if name == LOCAL {
@@ -167,7 +168,7 @@ fn source(document: &TomlDocument<'_>, entry: (String, SourceText)) -> Option<So
         (None, None, Some(spoke), None) => spoke_kind(document, &name, spoke.identity),
         (None, None, None, Some(hub)) => hub_kind(document, &name, hub),
         (None, None, None, None) => {
-            // One that does not fit has been reported.
+            // An invalid kind is already reported.
             if !SOURCE_KINDS.iter().any(|kind| document.contains(&["source", &name, kind])) {
                 document.report(&key_path, format!("{ONE_KIND_EXPECTED}; add one"));
             }
@@ -181,7 +182,7 @@ fn source(document: &TomlDocument<'_>, entry: (String, SourceText)) -> Option<So
     Some(SourceConfig { name, kind, adjustments, document: None })
 }
 
-/// Says what means nothing without a service that it is about.
+/// Reports keys that require `openapi` on a source without it.
 fn reject_openapi_only_keys(document: &TomlDocument<'_>, name: &str, text: &SourceText) {
     for (key, is_there) in [
         ("auth", text.auth.is_some()),
@@ -197,7 +198,7 @@ fn reject_openapi_only_keys(document: &TomlDocument<'_>, name: &str, text: &Sour
 pub(super) const SOURCE_KINDS: [&str; 4] = ["mcp", "openapi", "spoke", "hub"];
 const ONE_KIND_EXPECTED: &str = "a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`";
 
-/// A source's name is a namespace, and not one of the gateway's own.
+/// Checks that a source name is a valid namespace and not reserved by the gateway.
 pub(super) fn check_source_name(name: &str) -> Result<(), String> {
     OperationId::new(name, "any").map_err(|error| error.to_string())?;
     if RESERVED_NAMES.contains(&name) {
@@ -214,7 +215,7 @@ fn mcp_kind(
 ) -> Option<SourceKind> {
     let mut report = |path: &[&str], message: &str| {
         let key_path = ["source", name, "mcp"];
-        // What is missing is there under a name that was reported.
+        // The key is present but misspelled, which is already reported.
         if path.is_empty()
             && ["command", "url"].iter().any(|key| document.has_suggestion(&key_path, key))
         {
@@ -229,7 +230,7 @@ fn mcp_kind(
 
 fn spoke_kind(document: &TomlDocument<'_>, name: &str, identity: String) -> SourceKind {
     if !document.contains(&["identity", &identity]) {
-        // The name came from a value, and `${VAR}` may have put anything there.
+        // The name is not quoted: it is a value, and `${VAR}` may have expanded to a secret.
         document.report(
             &["source", name, "spoke", "identity"],
             "no [identity.NAME] has this name; `toolpost token new NAME` makes one",

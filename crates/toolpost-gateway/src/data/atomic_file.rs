@@ -1,12 +1,12 @@
-//! Small files that are there whole or not at all, also after the machine has died.
+//! Small files that are written atomically and survive a crash.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Puts a file into its place, or in the place of an older one, in one step: whoever looks finds
-/// nothing, the old or the new. What is there when this returns stays there. Nobody else reads it.
+/// Creates or replaces a file atomically: a reader sees no file, the old content or the new
+/// content. The content is durable when this returns. Only the owner can read the file.
 pub(crate) fn write_atomic(file: &Path, content: &[u8]) -> io::Result<()> {
     let mut new = OsString::from(file);
     new.push(".new");
@@ -21,13 +21,13 @@ pub(crate) fn write_atomic(file: &Path, content: &[u8]) -> io::Result<()> {
     sync_dir(file.parent().unwrap_or(Path::new(".")))
 }
 
-/// Names of files last no longer than the machine runs, unless their folder is synced.
+/// Syncs a directory, so that created and renamed files survive a crash of the machine.
 #[cfg(unix)]
 pub(crate) fn sync_dir(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Other systems do this on their own, and cannot open a folder.
+/// Does nothing: other systems sync directories on their own and cannot open them as files.
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "it is the same function everywhere")]
 pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! `Authorization: Bearer …`: from a header to an identity, or to a 401.
+//! Bearer authentication: maps the `Authorization` header to an identity or a 401 response.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use url::Url;
 use super::problem::ProblemDetails;
 use crate::auth::{AuthError, Authenticator, JwtError};
 
-/// Where clients find out who vouches for callers.
+/// Path of the protected resource metadata (RFC 9728).
 pub(super) const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
 
 pub(super) async fn authenticate(
@@ -24,7 +24,7 @@ pub(super) async fn authenticate(
     };
     authenticator.identify(token).await.map_err(|error| match error {
         AuthError::MissingToken => {
-            // RFC 6750 wants no error where nothing was presented.
+            // RFC 6750: no error code if the request has no credentials.
             let challenge = challenge(authenticator, path, headers, &[]);
             ProblemDetails::unauthorized(error.to_string(), challenge)
         }
@@ -45,7 +45,7 @@ pub(super) fn invalid_token(
     ProblemDetails::unauthorized(message, challenge)
 }
 
-/// The challenge for a caller with missing scopes; it lists them.
+/// Returns the `WWW-Authenticate` challenge that lists the missing scopes.
 pub(super) fn insufficient_scope(
     authenticator: &Authenticator,
     path: &str,
@@ -57,7 +57,8 @@ pub(super) fn insufficient_scope(
     challenge(authenticator, path, headers, &params)
 }
 
-/// RFC 6750 wants a parameter behind the scheme; RFC 9728 adds where to find out more.
+/// Builds a `WWW-Authenticate` challenge. RFC 6750 requires a parameter after the scheme; RFC 9728
+/// adds the metadata URL.
 fn challenge(
     authenticator: &Authenticator,
     path: &str,
@@ -77,8 +78,8 @@ fn challenge(
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("Bearer"))
 }
 
-/// Who vouches for callers, and the address under which the caller knows this gateway: what the
-/// operator says, else what the caller says himself.
+/// Returns the issuer and the base URL of this gateway. The base URL is the configured resource, or
+/// else it is built from the `Host` header.
 pub(super) fn authorization_server(
     authenticator: &Authenticator,
     headers: &HeaderMap,
@@ -94,8 +95,8 @@ pub(super) fn authorization_server(
     Some((issuer, base))
 }
 
-/// The token, if there is one. Credentials of another kind are refused rather than overlooked, for
-/// their owner believes to be somebody.
+/// Returns the bearer token, if any. Other credentials are rejected rather than ignored, because
+/// their sender expects to be authenticated.
 pub(super) fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, &'static str> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };

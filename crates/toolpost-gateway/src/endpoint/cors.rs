@@ -1,5 +1,5 @@
-//! Pages of other origins that the operator has named. With none, which is usual, nothing of this is
-//! there: no header, no preflight, and no look at a request.
+//! CORS for configured origins. Without configured origins, which is the default, the gateway sends
+//! no CORS headers and handles no preflight requests.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -8,23 +8,23 @@ use axum::response::Response;
 
 use crate::app::Gateway;
 
-/// What a page may use; what is allowed is decided by the endpoint itself.
+/// Methods that cross-origin pages may use. Each endpoint still enforces its own methods.
 const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, DELETE, OPTIONS");
-/// What a page may read beside the usual headers.
+/// Response headers that pages may read in addition to the CORS-safelisted ones.
 const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
     "x-request-id, retry-after, www-authenticate, allow, mcp-session-id, mcp-protocol-version",
 );
-/// How many seconds a browser may keep the answer to a preflight.
+/// Number of seconds that a browser may cache a preflight response.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 const REQUESTED_METHOD: HeaderName = header::ACCESS_CONTROL_REQUEST_METHOD;
 const REQUESTED_HEADERS: HeaderName = header::ACCESS_CONTROL_REQUEST_HEADERS;
 
-/// Whether any origin is named.
+/// Whether any origin is configured.
 pub(super) fn is_configured(gateway: &Gateway) -> bool {
     !gateway.0.settings.http.cors_origins.is_empty()
 }
 
-/// The origin of the page that asks, if it is one of those that are named.
+/// Returns the origin of the request if it is one of the configured origins.
 pub(super) fn allowed_origin<'r>(
     gateway: &Gateway,
     headers: &'r HeaderMap,
@@ -38,8 +38,8 @@ pub(super) fn allowed_origin<'r>(
     allowed_origins.iter().any(|allowed| origin == allowed.as_str()).then_some(origin)
 }
 
-/// Answers a request of anybody where origins are named: browsers are told whether the page that asks
-/// may read the answer. Credentials are never allowed, since tokens are not cookies.
+/// Handles a request if CORS origins are configured: it adds the CORS headers for allowed origins.
+/// Credentials are never allowed, since tokens are not cookies.
 pub(super) async fn handle<F: Future<Output = Response>>(
     gateway: Gateway,
     request: Request,
@@ -60,7 +60,7 @@ pub(super) async fn handle<F: Future<Output = Response>>(
     response
 }
 
-/// The answer to a browser that asks before its page may.
+/// Returns the response to a preflight request; `None` for any other request.
 fn preflight(request: &Request) -> Option<Response> {
     let headers = request.headers();
     if request.method() != Method::OPTIONS || !headers.contains_key(REQUESTED_METHOD) {

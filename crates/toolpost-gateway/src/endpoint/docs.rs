@@ -1,5 +1,4 @@
-//! `/docs`: the reference page. What it shows it fetches from `/openapi.json`, and what it tries goes
-//! through `/api` like any other call.
+//! `/docs`: the API reference page. It loads `/openapi.json` and sends calls through `/api`.
 
 use std::sync::LazyLock;
 
@@ -39,12 +38,12 @@ const FILES: &[PageFile] = &[
 
 static PAGE: LazyLock<StaticPage> = LazyLock::new(|| StaticPage::new("../docs", HTML, FILES));
 
-/// `/docs` and what lies below it.
+/// Serves `/docs` and the files below it.
 pub(super) async fn serve(State(gateway): State<Gateway>, request: Request) -> Response {
     PAGE.serve(&gateway, &request)
 }
 
-/// `/`, for those who came with a browser.
+/// `/`: redirects browsers to `/docs`.
 pub(super) async fn root(State(gateway): State<Gateway>, request: Request) -> Response {
     let accepts = request.headers().get_all(header::ACCEPT).iter();
     let is_browser =

@@ -1,9 +1,8 @@
-//! Whether a client has what it asks for: `If-None-Match`.
+//! Evaluation of `If-None-Match`.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
-/// Whether the client has the bytes of this tag. Whether somebody in between has made a tag weak, or
-/// ours is, makes no difference here.
+/// Whether `If-None-Match` matches this ETag, by weak comparison.
 pub(super) fn matches_etag(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let without_weak_prefix = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();
     let expected = without_weak_prefix(tag.to_str().unwrap_or_default());

@@ -1,6 +1,6 @@
 //! `/health`: liveness. `/ready`: readiness. `/metrics`: Prometheus metrics.
 //!
-//! All three answer while calls are refused: whoever asks wants to know just then.
+//! All three respond even while calls are rejected.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use crate::telemetry::{Exposition, SourceHealth};
 pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
     let status = if gateway.0.readiness() == "stopping" { "stopping" } else { "ok" };
     let mut health = json!({"status": status, "inFlight": gateway.pipeline().in_flight()});
-    // Whoever is not asked who he is sees everything that an open gateway offers, and no more.
+    // Without authentication, the number of operations that an anonymous caller can access is
+    // included.
     if gateway.authenticator().allows_anonymous() {
         let anonymous = gateway.authenticator().lookup_token(None).ok();
         let catalog = gateway.pipeline().registry().catalog();
@@ -31,7 +32,7 @@ pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
     }
     if let Some(journal) = &gateway.0.journal {
         let mut journal_health = journal.health();
-        // Anonymous callers see only the status.
+        // If authentication is enabled, only the status is public.
         if let Some(members) =
             journal_health.as_object_mut().filter(|_| !gateway.authenticator().allows_anonymous())
         {
@@ -42,8 +43,8 @@ pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
     Json(health)
 }
 
-/// 200 when ready, else 503. Sources that are down do not affect readiness; they are listed for
-/// callers with the read scope.
+/// `GET /ready`: 200 if the gateway is ready, else 503. Sources that are down do not affect
+/// readiness; they are listed for callers with the read scope.
 pub(super) async fn ready(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
     let status = gateway.0.readiness();
     let mut body = json!({"status": status});
@@ -68,7 +69,8 @@ pub(super) async fn ready(State(gateway): State<Gateway>, headers: HeaderMap) ->
     response
 }
 
-/// Public on an open gateway, which listens on loopback only; else it requires the read scope.
+/// `GET /metrics`. Requires the read scope, except on a gateway without authentication, which
+/// listens only on loopback.
 pub(super) async fn metrics(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
     let identity = match bearer::authenticate(gateway.authenticator(), "/metrics", &headers).await {
         Ok(identity) => identity,

@@ -1,8 +1,9 @@
 //! `/api/{namespace}/{name}`: operations as an HTTP API.
 //!
-//! `POST` with the input as the body; for queries and subscriptions `GET` with the input in the
-//! query. The answer is the data or the envelope, subscriptions are server-sent events, and every
-//! error is a problem. What is decided here is written down in `docs/decisions/http-endpoint.md`.
+//! `POST` takes the input as the body. Queries and subscriptions also accept `GET` with the input
+//! in the query. The response is the data or the envelope, subscriptions are server-sent events,
+//! and every error is a problem document. The design is described in
+//! `docs/decisions/http-endpoint.md`.
 
 mod accept;
 mod compression;
@@ -39,27 +40,27 @@ pub(super) use input::{check_content_type, read_bytes};
 pub(super) use options::trace_context;
 pub use settings::HttpEndpointSettings;
 
-/// The operation that calls any other.
+/// Id of the operation that calls another operation by id.
 const HUB_CALL: &str = "hub.call";
 
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// How the caller wants the answer.
+/// The form of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseForm {
-    /// The data alone.
+    /// Only the data.
     Data,
-    /// Data and meta, with repairs and warnings beside them.
+    /// The envelope (data and meta) with repairs and warnings.
     Envelope,
 }
 
-/// The two segments behind `/api/`, if there are two.
+/// Returns the two path segments after `/api/`, if there are exactly two.
 pub(super) fn path_segments(path: &str) -> Option<(&str, &str)> {
     let (namespace, name) = path.strip_prefix("/api/")?.split_once('/')?;
     (!namespace.is_empty() && !name.is_empty() && !name.contains('/')).then_some((namespace, name))
 }
 
-/// Answers a request whose path has [`path_segments`].
+/// Handles a request whose path has [`path_segments`].
 pub(super) async fn call(gateway: Gateway, request: Request) -> Response {
     let id = request_id(request.headers());
     let is_compressed =
@@ -75,7 +76,7 @@ pub(super) async fn call(gateway: Gateway, request: Request) -> Response {
     response
 }
 
-/// Answers a request below `/api` that is none for an operation.
+/// Returns the problem response for a request below `/api` that is rejected before it is a call.
 pub(super) fn reject(headers: &HeaderMap, problem: ProblemDetails) -> Response {
     let id = request_id(headers);
     let mut response = problem.with_request_id(id.to_string()).into_response();
@@ -94,11 +95,11 @@ async fn handle(
     request: Request,
     id: &RequestId,
 ) -> Result<Response, ProblemDetails> {
-    // Who calls comes first: nobody learns what is here by asking for it.
+    // Authenticate first, so that unauthenticated requests do not reveal which operations exist.
     let identity = bearer::authenticate(gateway.authenticator(), "/api", request.headers()).await;
     let (identity, operation_id) = match (identity, operation_id(request.uri().path())) {
         (Ok(identity), Ok(operation_id)) => (identity, operation_id),
-        // Boxed, so that others do not carry the room for it.
+        // Boxed to keep the future of other requests small.
         (Ok(identity), Err(problem)) => {
             let context = RequestContext { gateway, identity, operation_id: "", id };
             return Err(Box::pin(context.audit_rejection(request.headers(), problem)).await);
@@ -121,8 +122,8 @@ async fn handle(
         Some(operation) if context.can_call(&operation) => {
             context.respond(operation, request).await
         }
-        // Why there is none, or none for this caller, is for the pipeline to say, and to write down.
-        // Whoever may not call learns nothing of methods and inputs.
+        // The pipeline returns and audits the error for a missing or inaccessible operation. The
+        // error reveals nothing about methods and inputs.
         operation => {
             let www_authenticate = operation
                 .as_deref()
@@ -139,7 +140,7 @@ async fn handle(
     }
 }
 
-/// A call of which nothing is known but what it is called and whence it comes.
+/// Builds a call request with only the operation id, the request id and the trace.
 fn request_without_input<'a>(
     operation_id: &'a str,
     id: &RequestId,
@@ -149,7 +150,7 @@ fn request_without_input<'a>(
     with_trace(request.request_id(id.clone()), headers)
 }
 
-/// A call as part of the trace that the headers name.
+/// Adds the trace context of the headers to the request.
 fn with_trace<'a>(request: CallRequest<'a>, headers: &HeaderMap) -> CallRequest<'a> {
     match trace_context(headers) {
         Some(trace) => request.metadata(trace),
@@ -157,7 +158,8 @@ fn with_trace<'a>(request: CallRequest<'a>, headers: &HeaderMap) -> CallRequest<
     }
 }
 
-/// An id splits at its first dot, so a namespace with a dot would be another operation's address.
+/// Returns the operation id of a path. A namespace must not contain a dot: ids split at the first
+/// dot, so the path would address a different operation.
 fn operation_id(path: &str) -> Result<String, ProblemDetails> {
     let (namespace, name) = path_segments(path).unwrap_or_default();
     let (namespace, name) = (decode_segment(namespace)?, decode_segment(name)?);
@@ -168,7 +170,7 @@ fn operation_id(path: &str) -> Result<String, ProblemDetails> {
             "a namespace must not contain a dot; the name must be one percent-encoded segment",
         ));
     }
-    // What cannot be there is not repeated.
+    // Names over the limit are not repeated in the error.
     if is_long(&namespace) || is_long(&name) {
         let message = format!("a name has at most {MAX_NAME_LENGTH} characters");
         return Err(ProblemDetails::not_found(message));
@@ -188,7 +190,7 @@ fn decode_segment(segment: &str) -> Result<Cow<'_, str>, ProblemDetails> {
     decoded.map_err(|_| bad("the request path is not UTF-8"))
 }
 
-/// Somebody at the address of an operation.
+/// An authenticated request below `/api`.
 struct RequestContext<'a> {
     gateway: &'a Gateway,
     identity: Arc<Identity>,
@@ -201,7 +203,8 @@ impl RequestContext<'_> {
         operation.spec().access_control.is_callable_by(Some(&self.identity))
     }
 
-    /// What a caller is told who lacks scopes that an authorization server could give him.
+    /// Returns the `WWW-Authenticate` challenge for missing scopes, if an authorization server is
+    /// configured.
     fn scope_challenge(&self, operation: &Operation, headers: &HeaderMap) -> Option<HeaderValue> {
         let authenticator = self.gateway.authenticator();
         authenticator.authorization_server()?;
@@ -262,14 +265,16 @@ impl RequestContext<'_> {
         let mut response =
             self.call_operation(request, Some(&operation), Some(declaring), form).await?;
         if head.method != Method::POST {
-            // What a query says may change with the next mutation, and may be for this caller only.
+            // The result of a query may change with the next mutation and may be private to the
+            // caller.
             let no_store = HeaderValue::from_static("no-store");
             response.headers_mut().insert(header::CACHE_CONTROL, no_store);
         }
         Ok(response)
     }
 
-    /// What is no call is no input, and yet somebody has called.
+    /// Audits a request that is rejected before it is a call. Returns the problem to send, which is
+    /// replaced if the caller exceeds a limit.
     async fn audit_rejection(
         &self,
         headers: &HeaderMap,
@@ -299,8 +304,8 @@ impl RequestContext<'_> {
         with_trace(request, headers)
     }
 
-    /// Calls, and answers in this form. The status of an error is said by the operation that declares
-    /// it, which `hub.call` only passes on.
+    /// Runs the call and writes the response in the given form. The error status is taken from
+    /// `declaring`, which for `hub.call` is the target operation.
     async fn call_operation(
         &self,
         request: CallRequest<'_>,
@@ -318,25 +323,25 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The operation that is called through `hub.call`.
+    /// Returns the target operation of a `hub.call` input.
     fn relayed_operation(&self, input: &Payload) -> Option<Arc<Operation>> {
         let id = input.as_value()?.get("id")?.as_str()?;
         self.gateway.pipeline().registry().catalog().get(id).cloned()
     }
 }
 
-/// Whoever is in a hurry must not be slow himself.
+/// Reads the body within the request deadline.
 async fn read_body_within(
     limit: Duration,
     reading: impl Future<Output = Result<Payload, ProblemDetails>>,
 ) -> Result<Payload, ProblemDetails> {
-    // The deadline is the caller's, and means the same wherever it passes.
+    // The same error as for a deadline that passes during the call.
     let timed_out = "the request deadline passed while reading the body";
     let timed_out = |_| ProblemDetails::from_call_error(CallError::timeout(timed_out), None);
     tokio::time::timeout(limit, reading).await.map_err(timed_out)?
 }
 
-/// What the head says: options, the form of the answer, and the input if it is not in the body.
+/// Parses the request head: options, response form, and the input unless it is in the body.
 fn parse_head<'a>(
     head: &'a Parts,
     operation: &Operation,
@@ -369,8 +374,8 @@ fn parse_query<'a>(
     }
 }
 
-/// An answer in the requested form. What has no data form is a problem: a tool's failure, and
-/// data that is not what was declared, since nothing beside the data would say so.
+/// Writes the outcome in the requested form. In the data form, a tool failure or data that does not
+/// match the output schema is a problem, because the data alone cannot express it.
 fn write_response(
     outcome: &Outcome,
     operation: Option<&Operation>,
@@ -405,14 +410,14 @@ fn tool_failure(outcome: &Outcome) -> ProblemDetails {
     )
 }
 
-/// Why the data of an outcome is not what was declared. Warnings may be about something else; whether
-/// the data fits is what the client was promised.
+/// Returns an error if the data of an outcome does not match the output schema. The data is
+/// validated again, because warnings may be about something else.
 pub(super) fn schema_mismatch(outcome: &Outcome, operation: &Operation) -> Option<CallError> {
     if outcome.warnings().is_empty() {
         return None;
     }
     let data = outcome.envelope.data.clone().into_value().ok()?;
-    // A schema that cannot be used promises nothing.
+    // An unusable output schema is not enforced.
     if operation.spec().output_schema.is_valid(&data).unwrap_or(true) {
         return None;
     }
@@ -426,7 +431,7 @@ pub(super) fn schema_mismatch(outcome: &Outcome, operation: &Operation) -> Optio
     Some(error.with_details(details))
 }
 
-/// The methods of an operation.
+/// Returns the `Allow` header for an operation kind.
 fn allowed_methods(kind: OperationKind) -> &'static str {
     match kind {
         OperationKind::Query => "GET, HEAD, POST, OPTIONS",
@@ -435,7 +440,7 @@ fn allowed_methods(kind: OperationKind) -> &'static str {
     }
 }
 
-/// Nothing is said about other origins, so browsers keep their pages out.
+/// Responds to `OPTIONS` without CORS headers, so that browsers block pages of other origins.
 fn options_response(kind: OperationKind) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -452,7 +457,7 @@ fn method_not_allowed(kind: OperationKind) -> ProblemDetails {
     .with_header(header::ALLOW, HeaderValue::from_static(methods))
 }
 
-/// The caller's id, if it is one that can stand in a log line; else a fresh one.
+/// Returns the caller's request id if it is safe to log, or else a generated one.
 fn request_id(headers: &HeaderMap) -> RequestId {
     let given = headers.get(REQUEST_ID_HEADER).and_then(|value| value.to_str().ok());
     match given {

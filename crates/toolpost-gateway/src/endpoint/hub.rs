@@ -15,18 +15,18 @@ use crate::app::Gateway;
 use crate::auth::AuthError;
 use crate::server::TimeoutStream;
 
-/// What a peer said about itself before its first frame.
+/// Credentials in the upgrade request of a peer.
 enum PeerCredentials {
     Missing,
     Token(Secret),
-    /// Credentials that are no token; their owner believes to be somebody, and is told.
+    /// An `Authorization` header that is not a bearer token. It is rejected rather than ignored.
     Malformed,
 }
 
-/// Turns a request into a peer of the hub.
+/// Upgrades a request to a hub connection.
 ///
-/// Whoever shows a token that nobody knows is let in and sent away with 4401, because a browser is
-/// told a close code and is not told a status.
+/// A connection with an invalid token is accepted and then closed with 4401, because browsers
+/// expose close codes but not the HTTP status.
 pub(super) async fn upgrade(
     State(gateway): State<Gateway>,
     mut request: Request,
@@ -67,7 +67,8 @@ async fn finish_handshake(gateway: Gateway, upgrading: OnUpgrade, credentials: P
     authenticate_peer(&gateway, channel, credentials).await;
 }
 
-/// Our own server gives its socket back; inside another one there may be layers around it.
+/// Opens a WebSocket channel. With this crate's server it uses the TCP stream directly; with
+/// another server the upgraded connection may be wrapped.
 async fn open_transport(gateway: &Gateway, upgraded: Upgraded) -> Channel {
     let settings = gateway.0.settings.websocket;
     match upgraded.downcast::<TokioIo<TimeoutStream>>() {
@@ -110,8 +111,9 @@ fn auth_error_message(error: &AuthError) -> String {
     }
 }
 
-/// Waits for the first frame, which may hold a token; any other is put back. An open gateway waits
-/// for as long as it takes, one that asks for tokens for a moment.
+/// Reads the first frame, which may contain a token; any other frame is put back. With
+/// authentication, the frame must arrive within the auth timeout. Without it, there is no time
+/// limit.
 async fn read_auth_frame(
     gateway: &Gateway,
     mut channel: Channel,

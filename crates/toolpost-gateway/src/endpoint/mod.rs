@@ -1,5 +1,5 @@
-//! The endpoints, by address. Each turns a request into a call and an outcome into a response; errors
-//! leave by `problem` and nowhere else.
+//! The endpoints and their routes. Each endpoint turns a request into a call and its outcome into a
+//! response. HTTP errors are built in `problem`.
 
 mod bearer;
 mod cors;
@@ -42,7 +42,7 @@ pub(crate) use rejected_requests::AnonymousRejections;
 pub(crate) use rooms::room_capabilities;
 pub(crate) use sse::StreamRegistry;
 
-/// Where clients of `/mcp` look first.
+/// Path of the protected resource metadata (RFC 9728) for `/mcp`, which clients try first.
 const WELL_KNOWN_MCP: &str = "/.well-known/oauth-protected-resource/mcp";
 
 pub(crate) fn router(gateway: Gateway) -> Router {
@@ -87,7 +87,8 @@ fn endpoint_routes(gateway: Gateway) -> Router {
         .with_state(gateway)
 }
 
-/// Some room clients know the gateway by its host alone.
+/// `/`: joins a room if the request is a WebSocket upgrade, since some room clients only know the
+/// host. Other requests get the docs.
 async fn root(State(gateway): State<Gateway>, request: Request) -> Response {
     if !websocket::is_upgrade_request(request.headers()) {
         return docs::root(State(gateway), request).await;
@@ -98,8 +99,8 @@ async fn root(State(gateway): State<Gateway>, request: Request) -> Response {
     }
 }
 
-/// The endpoints behind the connections of this server. Calls are answered here, everything else by the
-/// router: to find one of its routes and to go through it takes longer than a small call.
+/// The endpoints of this server. Calls are dispatched directly and everything else through the
+/// router, because routing takes longer than a small call.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoints {
     gateway: Gateway,
@@ -112,17 +113,17 @@ impl Endpoints {
     }
 
     pub(crate) fn handle(&self, request: Request) -> impl Future<Output = Response> + Send + use<> {
-        // The router also looks after pages of other origins, where any are named.
+        // Calls bypass the router, unless CORS is configured: its layer is part of the router.
         if request.uri().path().starts_with("/api/") && !cors::is_configured(&self.gateway) {
             return Either::Left(api(State(self.gateway.clone()), request));
         }
-        // A router is always ready.
+        // `Router` is always ready, so `poll_ready` is not needed.
         let response = self.router.clone().call(request);
         Either::Right(response.map(|response| response.unwrap_or_else(|never| match never {})))
     }
 }
 
-/// A whole answer in HTTP/1.1, for clients with whom nobody talks any further.
+/// Encodes a complete HTTP/1.1 problem response for a connection that is closed afterwards.
 pub(crate) fn raw_problem_response(status: StatusCode, detail: &str) -> Vec<u8> {
     let body = ProblemDetails::new(status, detail).to_json();
     let head = format!(
@@ -133,7 +134,8 @@ pub(crate) fn raw_problem_response(status: StatusCode, detail: &str) -> Vec<u8> 
     [head.as_bytes(), &body].concat()
 }
 
-/// The head of a refusal that has no body, with one that says why; `None` if it is no such head.
+/// Adds a problem body to the head of an error response that has no body; `None` if `head` is not
+/// one.
 pub(crate) fn add_problem_body(head: &[u8]) -> Option<Vec<u8>> {
     let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
     let status: StatusCode = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
@@ -157,8 +159,8 @@ pub(crate) fn add_problem_body(head: &[u8]) -> Option<Vec<u8>> {
     )
 }
 
-/// `/api/{namespace}/{name}`. Neither a layer nor a route with parameters stands before it: both make
-/// boxes and texts for each request, and a small call is not much more than that.
+/// `/api/{namespace}/{name}`. It does not use a layer or a route with parameters, since both
+/// allocate for each request, which is significant for a small call.
 async fn api(State(gateway): State<Gateway>, request: Request) -> Response {
     if let Err(problem) = origin_guard::check_origin(&gateway, &request) {
         return http::reject(request.headers(), problem);

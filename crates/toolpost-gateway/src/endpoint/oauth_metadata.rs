@@ -1,5 +1,5 @@
-//! `/.well-known/oauth-protected-resource`: who vouches for callers, for clients that have no token
-//! yet (RFC 9728).
+//! `/.well-known/oauth-protected-resource`: names the authorization server for clients without a
+//! token (RFC 9728).
 
 use axum::Json;
 use axum::extract::State;
@@ -11,8 +11,8 @@ use super::bearer;
 use super::problem::ProblemDetails;
 use crate::app::Gateway;
 
-/// The metadata of the whole gateway, or of what is below the path behind it. Nobody has to be known
-/// for it, and it tells nothing about operations.
+/// Returns the metadata of the gateway, or of the resource whose path follows. It requires no
+/// authentication and reveals no operations.
 pub(super) async fn metadata(
     State(gateway): State<Gateway>,
     uri: Uri,

@@ -1,12 +1,11 @@
-//! Keeps web pages out.
+//! Protects the gateway from requests of foreign web pages.
 //!
-//! A page can make a browser send requests to loopback, directly or by pointing a name of its own
-//! at 127.0.0.1. Both show in the headers: `Origin` names the page, `Host` the rebound name. A
-//! gateway that asks nobody who they are accepts neither; one that asks for tokens is known by names
-//! that it cannot know itself, so there only pages of other hosts are refused. Where a page asks for a
-//! picture or follows a link there is no `Origin`, and `Sec-Fetch-Site` tells. The pages at `/docs` and
-//! `/rooms` are of the same origin, so nothing has to be opened for them; pages of origins that the
-//! operator has named may call, whatever host they are of.
+//! A page can make a browser send requests to loopback, directly or by DNS rebinding. Both show in
+//! the headers: `Origin` names the page, `Host` the rebound name. A gateway without authentication
+//! accepts only loopback names in both. A gateway with authentication may have host names that it
+//! does not know, so it only rejects pages of other hosts. Requests for images and followed links
+//! have no `Origin`; for them, `Sec-Fetch-Site` is checked. The pages at `/docs` and `/rooms` are
+//! same-origin, so they need no exception. Pages of the configured origins may call from any host.
 
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
@@ -31,7 +30,8 @@ pub(super) async fn reject_foreign_origins(
     }
 }
 
-/// The same for a endpoint that looks itself: a layer makes several boxes for each request.
+/// Checks the origin of a request. Some endpoints call this directly instead of using the
+/// middleware layer, which allocates several times per request.
 pub(super) fn check_origin(gateway: &Gateway, request: &Request) -> Result<(), ProblemDetails> {
     check_page_origin(gateway, request)?;
     if cors::allowed_origin(gateway, request.headers()).is_some() {
@@ -41,8 +41,8 @@ pub(super) fn check_origin(gateway: &Gateway, request: &Request) -> Result<(), P
         .map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
 }
 
-/// What holds for the pages of this gateway, to which anybody may link: they call nothing by
-/// themselves.
+/// Checks a request for a page of this gateway. Other sites may link to the pages, since the pages
+/// make no calls by themselves.
 pub(super) fn check_page_origin(
     gateway: &Gateway,
     request: &Request,
@@ -59,8 +59,8 @@ pub(super) fn check_page_origin(
     passed.map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
 }
 
-/// The one `Host`, which every request of HTTP/1.1 has; an older one, and one over HTTP/2, may do
-/// without.
+/// Returns the `Host` header, which must be unique. It is required in HTTP/1.1 and optional in
+/// HTTP/1.0 and HTTP/2.
 fn host_header(request: &Request) -> Result<Option<&HeaderValue>, ProblemDetails> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let wrong = |message| Err(ProblemDetails::new(StatusCode::BAD_REQUEST, message));
@@ -76,7 +76,7 @@ fn check_loopback<'r>(
     host: Option<&HeaderValue>,
     mut origins: impl Iterator<Item = &'r HeaderValue>,
 ) -> Result<(), &'static str> {
-    // A target with a host of its own overrules the header.
+    // The authority of an absolute-form target takes precedence over the header.
     if target.authority().is_some_and(|authority| !is_loopback(authority.as_str())) {
         return Err("the request target is not a loopback address");
     }
@@ -90,7 +90,7 @@ fn check_loopback<'r>(
     Ok(())
 }
 
-/// Browsers say where a request comes from, and no page can say it for them.
+/// Rejects cross-site requests by `Sec-Fetch-Site`, which browsers set and pages cannot change.
 fn check_fetch_site(headers: &HeaderMap) -> Result<(), &'static str> {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
     if sites.all(|site| site != "cross-site") {
@@ -99,7 +99,8 @@ fn check_fetch_site(headers: &HeaderMap) -> Result<(), &'static str> {
     Err("cross-site requests are not allowed (Sec-Fetch-Site)")
 }
 
-/// Ports are not compared: whoever stands in front of the gateway may have another one.
+/// Checks that `Origin` names the same host as `Host`. Ports are not compared, since a reverse
+/// proxy may use another one.
 fn check_same_host<'r>(
     host: Option<&HeaderValue>,
     mut origins: impl Iterator<Item = &'r HeaderValue>,
@@ -112,21 +113,21 @@ fn check_same_host<'r>(
     Err("cross-origin requests are not allowed: the Origin header names another host")
 }
 
-/// The host of `host[:port]` or `scheme://host[:port]`, in lower case.
+/// Returns the lowercase host of `host[:port]` or `scheme://host[:port]`.
 fn host_of(value: &str) -> Option<String> {
     let authority = value.split_once("://").map_or(value, |(_, authority)| authority);
     let uri = authority.parse::<Uri>().ok()?;
     let host = uri.authority().map(Authority::host)?;
-    // What stands behind the host is a port, and not the rest of another name.
+    // Only a port may follow the host, not the rest of another name.
     let rest = authority.strip_prefix(host)?;
     let is_port = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
     let is_valid = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
     is_valid.then(|| host.to_ascii_lowercase())
 }
 
-/// Whether `host[:port]` or `scheme://host[:port]` is loopback.
+/// Whether `host[:port]` or `scheme://host[:port]` is a loopback address or `localhost`.
 fn is_loopback(value: &str) -> bool {
-    // What nearly everybody says needs no parser.
+    // Fast path for the most common names.
     let usual = value.strip_prefix("localhost").or_else(|| value.strip_prefix("127.0.0.1"));
     if usual.is_some_and(is_empty_or_port) {
         return true;

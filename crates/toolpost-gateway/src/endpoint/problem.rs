@@ -1,4 +1,4 @@
-//! The one way errors leave over HTTP: `application/problem+json` with the call's error inside.
+//! HTTP error responses: `application/problem+json` with the call error as a member.
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde::Serialize;
 use toolpost::{CallError, ErrorCode, OperationSpec};
 
-/// An error as RFC 9457 writes it.
+/// An error as problem details (RFC 9457).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ProblemDetails {
@@ -16,12 +16,12 @@ pub(super) struct ProblemDetails {
     #[serde(serialize_with = "as_number")]
     status: StatusCode,
     detail: String,
-    /// The call's own error, where there was a call.
+    /// The error of the call, if a call was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<CallError>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
-    /// What the client has to know beside the problem, such as how to prove who it is.
+    /// An additional response header, such as an authentication challenge.
     #[serde(skip)]
     header: Option<Box<(HeaderName, HeaderValue)>>,
 }
@@ -39,7 +39,7 @@ impl ProblemDetails {
         }
     }
 
-    /// Somebody must say who he is, in the way that `challenge` names.
+    /// A 401 problem with the given `WWW-Authenticate` challenge.
     pub(super) fn unauthorized(detail: impl Into<String>, challenge: HeaderValue) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
@@ -53,20 +53,20 @@ impl ProblemDetails {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// The problem of a failed call; `spec` knows the status of the errors that it declares.
+    /// The problem for a failed call. `spec` provides the status of declared errors.
     pub(super) fn from_call_error(error: CallError, spec: Option<&OperationSpec>) -> Self {
         let mut problem = Self::new(status_of(&error, spec), error.message());
         problem.error = Some(error);
         problem
     }
 
-    /// The error that it stands for, or the one that comes nearest where there was no call.
+    /// Returns the call error, or a validation error if there was no call.
     pub(super) fn to_call_error(&self) -> CallError {
         let unreadable = || CallError::validation(self.detail.clone(), &[]);
         self.error.clone().unwrap_or_else(unreadable)
     }
 
-    /// What is wrong, in words.
+    /// Returns the error message.
     pub(super) fn detail(&self) -> &str {
         &self.detail
     }
@@ -80,12 +80,14 @@ impl ProblemDetails {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// When to come again: what the service behind the operation says, or what is known of it, or soon.
+    /// Returns the `Retry-After` value: that of the upstream service, else the known delay, else
+    /// one second.
     fn retry_after(&self) -> HeaderValue {
         let details = self.error.as_ref().and_then(CallError::details);
         let from_details =
             details.and_then(|details| details.pointer("/headers/retry-after")?.as_str());
-        // Seconds, as the document of the API says; a date would be one of another clock.
+        // Only seconds are accepted, as the OpenAPI document declares. A date would refer to
+        // another clock.
         let from_details =
             from_details.and_then(|text| text.parse::<u32>().ok()).map(HeaderValue::from);
         let known = details.and_then(|details| details.get("retryAfterMs")?.as_u64());
@@ -106,7 +108,8 @@ impl ProblemDetails {
     }
 }
 
-/// The status of the table of errors; an operation may declare its own.
+/// Returns the HTTP status of an error: the one that the operation declares for it, or the default
+/// of its code.
 fn status_of(error: &CallError, spec: Option<&OperationSpec>) -> StatusCode {
     let declared = match error.code() {
         ErrorCode::Domain(code) => declared_status(code, spec),
@@ -122,8 +125,8 @@ fn declared_status(code: &str, spec: Option<&OperationSpec>) -> Option<StatusCod
     is_allowed_status(status).then_some(status)
 }
 
-/// A declared success would make a failure look like an answer, and a declared refusal of credentials
-/// as if this gateway had asked for some: its clients would ask for another token, or for none.
+/// Whether a declared error may use a status. A success status would make a failure look like a
+/// result. 401 and 407 would make clients replace the token of this gateway.
 fn is_allowed_status(status: StatusCode) -> bool {
     let is_failure = status.is_client_error() || status.is_server_error();
     let asks_for_credentials =

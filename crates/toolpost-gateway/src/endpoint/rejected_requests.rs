@@ -1,4 +1,4 @@
-//! Requests that a endpoint refuses before they are calls, written down like every other.
+//! Audit records of requests that an endpoint rejects before they are calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -7,11 +7,11 @@ use toolpost::{Authority, CallError, CallRequest, Identity, epoch_ms};
 
 use crate::app::Gateway;
 
-/// How many refusals of nobody in particular are written down in a second. Whoever has no token must
-/// not be able to fill the journal and push out what is in it.
+/// Maximum number of anonymous rejections recorded per second. Clients without a token must not be
+/// able to fill the journal and displace its records.
 const MAX_PER_SECOND: u32 = 20;
 
-/// Anonymous rejections in the current second.
+/// Number of anonymous rejections in the current second.
 #[derive(Debug, Default)]
 pub(crate) struct AnonymousRejections {
     second: AtomicI64,
@@ -27,8 +27,7 @@ impl AnonymousRejections {
     }
 }
 
-/// Writes down that somebody's request was refused, and gives what to say instead where he calls too
-/// often.
+/// Audits a rejected request. Returns the error to send instead if the caller exceeds a limit.
 pub(super) async fn audit_rejection(
     gateway: &Gateway,
     request: CallRequest<'_>,
@@ -39,7 +38,7 @@ pub(super) async fn audit_rejection(
     gateway.pipeline().record_rejected(request, authority, error).await
 }
 
-/// Writes down that somebody was refused of whom it is not known who he is.
+/// Audits a rejected request without an identity.
 pub(super) async fn audit_anonymous_rejection(
     gateway: &Gateway,
     request: CallRequest<'_>,

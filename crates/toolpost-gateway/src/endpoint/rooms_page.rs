@@ -1,5 +1,5 @@
-//! `/rooms`: the page on which people talk in rooms and decide about what is proposed there. It is a
-//! participant like any other: it comes in at `/ws`, and says nothing that its caller may not.
+//! `/rooms`: the page to chat in rooms and to decide on proposals. It is a regular participant: it
+//! connects to `/ws` and has the capabilities of its caller.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use crate::app::Gateway;
 
 const HTML: &str = include_str!("rooms_page/index.html");
 
-/// Beside these it uses some of the files of `/docs`.
+/// Files of the page. It also uses some files of `/docs`.
 const FILES: &[PageFile] = &[
     ("rooms.css", CSS, include_str!("rooms_page/rooms.css")),
     ("approvals.js", SCRIPT, include_str!("rooms_page/approvals.js")),
@@ -36,7 +36,7 @@ const FILES: &[PageFile] = &[
 
 static PAGE: LazyLock<StaticPage> = LazyLock::new(|| StaticPage::new("../rooms", HTML, FILES));
 
-/// `/rooms` and what lies below it.
+/// Serves `/rooms` and the files below it.
 pub(super) async fn serve(State(gateway): State<Gateway>, request: Request) -> Response {
     PAGE.serve(&gateway, &request)
 }

@@ -1,8 +1,8 @@
 //! Subscriptions over HTTP: one server-sent event for each value.
 //!
-//! Every event has an id, `stream-number`. A client that was cut off returns with the last id that
-//! it has seen, and the stream goes on behind it: what was sent last is kept, and for a while what
-//! comes next is too.
+//! Every event has an id, `stream-number`. A disconnected client resumes with the last id that it
+//! received, and the stream continues after that event. The most recent events are buffered, and
+//! the subscription continues for a while without a client.
 
 mod active_stream;
 mod replay_buffer;
@@ -27,7 +27,8 @@ pub(crate) use stream_registry::StreamRegistry;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// What a stream is bound to: for anybody else, or in another form, it is not there.
+/// What a stream is bound to. It cannot be resumed by another caller, for another operation or in
+/// another form.
 #[derive(Clone)]
 pub(super) struct StreamBinding {
     pub(super) operation: Arc<Operation>,
@@ -43,13 +44,13 @@ impl StreamBinding {
     }
 }
 
-/// The last event that a client has seen.
+/// The parsed `Last-Event-ID` header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastEventId<'a> {
-    /// The client has not been here.
+    /// The header is absent or empty: a new stream.
     None,
     At(&'a str, u64),
-    /// Of a stream that was not ours.
+    /// The value is not an event id of this gateway.
     Invalid,
 }
 
@@ -67,9 +68,9 @@ impl<'a> LastEventId<'a> {
     }
 }
 
-/// Streams the values as they come. A subscription that is refused at once is a problem with a
-/// proper status; one that fails later ends with an `error` event, and one that ends with
-/// `complete`, because a stream that just stops looks like a lost connection.
+/// Streams values as events. A subscription that is rejected immediately is a problem with the
+/// proper status. One that fails later ends with an `error` event. One that completes ends with
+/// `complete`, to distinguish it from a lost connection.
 pub(super) fn handle(
     gateway: &Gateway,
     binding: StreamBinding,
@@ -88,7 +89,7 @@ pub(super) fn handle(
             let gap = (lost > 0).then(|| gap_event(Some(lost)));
             Ok(stream_response(EventStream::new(gateway, reader, gap)))
         }
-        // This is how a browser is told not to come again.
+        // 204 stops the reconnects of a browser.
         Some(ResumeOutcome::Complete) => Ok(no_content()),
         Some(ResumeOutcome::Unknown) => {
             start_stream(gateway, binding, request, Some(gap_event(None)))
@@ -105,7 +106,7 @@ fn start_stream(
 ) -> Result<Response, ProblemDetails> {
     let caller = Authority::untrusted(Some(Arc::clone(&binding.owner)));
     let mut values = gateway.pipeline().start_subscription(request, caller);
-    // Refusals are decided without waiting, so one poll is enough to see them.
+    // Rejections are immediate, so one poll detects them.
     let first = match values.next().now_or_never() {
         Some(Some(Err(error))) => {
             return Err(ProblemDetails::from_call_error(error, Some(binding.operation.spec())));
@@ -121,8 +122,8 @@ fn start_stream(
     Ok(stream_response(EventStream::new(gateway, reader, gap)))
 }
 
-/// Tells a client that it has missed something: so many events, or who knows how many, because this
-/// is another subscription than before.
+/// The event for missed events: their number, or `None` if it is unknown because this is a new
+/// subscription.
 fn gap_event(lost: Option<u64>) -> Bytes {
     let data = serde_json::json!({"lost": lost, "isNew": lost.is_none()});
     Bytes::from(format!("event: gap\ndata: {data}\n\n"))
@@ -142,11 +143,11 @@ fn no_content() -> Response {
     response
 }
 
-/// The events of one response. When it is dropped, its client has left, and may return.
+/// The events of one response. Dropping it detaches the stream, which the client may resume.
 struct EventStream {
     gateway: Gateway,
     reader: Option<StreamReader>,
-    /// What is told first.
+    /// Event to send first.
     gap: Option<Bytes>,
 }
 
@@ -180,7 +181,7 @@ impl EventStream {
         match next {
             Some(NextEvent::Event(event)) => Some(event),
             Some(NextEvent::Ended) => None,
-            // Somebody else has the stream, and leaving it is not ours.
+            // Another reader has taken over the stream, so it must not be detached.
             Some(NextEvent::Superseded) => {
                 self.reader = None;
                 None
@@ -189,7 +190,7 @@ impl EventStream {
         }
     }
 
-    /// The last word of a gateway that stops; it does not belong to the stream.
+    /// Returns the last event of a stopping gateway. It is not part of the stream.
     fn shutdown_event(&mut self) -> Option<Bytes> {
         let reader = self.reader.take()?;
         let stopping = CallError::unavailable("the gateway is stopping");

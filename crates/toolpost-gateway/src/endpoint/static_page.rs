@@ -1,8 +1,8 @@
-//! Pages for people, as files that need nothing from elsewhere.
+//! Self-contained static pages.
 //!
-//! A page is the same for everybody and so is served to everybody. What it shows it fetches as the
-//! caller whose token is typed into it, through the endpoints that are there for everybody. A browser is told
-//! to run nothing that is not one of these files.
+//! A page is the same for every caller and needs no authentication. It loads its data through the
+//! public endpoints with the token that the user enters. The content security policy allows only
+//! these files to run.
 
 use std::collections::HashMap;
 
@@ -24,22 +24,23 @@ pub(super) const CSS: &str = "text/css; charset=utf-8";
 pub(super) const SVG: &str = "image/svg+xml";
 pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// What stands in a page before it is known whether callers need a token, and then.
+/// Markup of a page without authentication. With authentication, it is replaced by
+/// [`TOKEN_REQUIRED`].
 const TOKEN_NOT_REQUIRED: &str = r#"name="toolpost-token" content="unneeded""#;
 const TOKEN_REQUIRED: &str = r#"name="toolpost-token" content="needed""#;
 
-/// The last two make a browser refuse to turn text into elements, whoever wrote the script. A
-/// WebSocket to the same host is `'self'` as well.
+/// The last two directives make a browser refuse to turn text into elements in any script. `'self'`
+/// includes a WebSocket to the same host.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// What a page asks for by name: the name, the type, the text.
+/// A file of a page: name, content type, text.
 pub(super) type PageFile = (&'static str, &'static str, &'static str);
 
-/// A page and the files below its address.
+/// A page and the files below its path.
 pub(super) struct StaticPage {
-    /// Its address, and the same as seen from below it.
+    /// Path of the page. `relative_path` is the same path relative to the files below it.
     path: &'static str,
     relative_path: &'static str,
     open_html: StaticFile,
@@ -48,7 +49,7 @@ pub(super) struct StaticPage {
 }
 
 impl StaticPage {
-    /// `upwards` is its address as `../NAME`.
+    /// Creates a page. `relative_path` is its path in the form `../NAME`.
     pub(super) fn new(relative_path: &'static str, html: &str, files: &[PageFile]) -> Self {
         let files = files.iter();
         Self {
@@ -73,7 +74,7 @@ impl StaticPage {
         let file = match below {
             None if gateway.authenticator().allows_anonymous() => &self.open_html,
             None => &self.auth_html,
-            // The page names everything as seen from beside it, so that it may stand below a prefix.
+            // The page uses relative references, so that it works below a path prefix.
             Some("") => return Ok(redirect(self.relative_path)),
             Some(file) => self.files.get(file).ok_or_else(|| self.no_such_file())?,
         };
@@ -101,7 +102,7 @@ pub(super) fn redirect(location: &'static str) -> Response {
     response
 }
 
-/// A file as it is sent: packed once, and known by what it says.
+/// A file with its compressed form and an ETag derived from its content.
 struct StaticFile {
     content_type: &'static str,
     plain: Bytes,
@@ -158,8 +159,9 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What the files name, in quotes, is what is served, and nothing else. `place` is how a page names
-    /// its own files, and `others` are those of another page that it uses.
+    /// Asserts that the quoted references in the files match the served files exactly. `base_path`
+    /// is the prefix of a page's own files, and `others` are the files of another page that it
+    /// uses.
     pub(in crate::endpoint) fn assert_references_match_files(
         base_path: &str,
         html: &str,
@@ -182,7 +184,7 @@ pub(super) mod tests {
         assert_eq!(foreign, others.iter().copied().collect());
     }
 
-    /// Nothing is fetched from elsewhere, and no text becomes an element.
+    /// Asserts that a page loads nothing from other hosts and never inserts text as HTML.
     pub(in crate::endpoint) fn assert_self_contained(html: &str, files: &[PageFile]) {
         assert_eq!(html.matches(TOKEN_NOT_REQUIRED).count(), 1);
         for (name, _, text) in files.iter().chain([&("index.html", HTML, html)]) {

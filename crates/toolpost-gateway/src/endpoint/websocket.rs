@@ -1,4 +1,4 @@
-//! The handshake of a WebSocket, whatever is spoken on it then.
+//! The WebSocket handshake, independent of the protocol on top.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -7,13 +7,14 @@ use toolpost::transport::accept_key;
 use super::problem::ProblemDetails;
 use crate::app::Gateway;
 
-/// Whether a request asks for a WebSocket.
+/// Whether a request is a WebSocket upgrade.
 pub(super) fn is_upgrade_request(headers: &HeaderMap) -> bool {
     header_contains(headers, header::CONNECTION, "upgrade")
         && header_contains(headers, header::UPGRADE, "websocket")
 }
 
-/// What a handshake is answered with; `words` are for those who ask for something else.
+/// Checks a handshake and returns the `Sec-WebSocket-Accept` value. `upgrade_message` is the error
+/// for other requests.
 pub(super) fn check_handshake(
     gateway: &Gateway,
     headers: &HeaderMap,
@@ -39,7 +40,7 @@ pub(super) fn check_handshake(
         .map_err(|_| ProblemDetails::new(StatusCode::BAD_REQUEST, "invalid Sec-WebSocket-Key"))
 }
 
-/// The answer to a handshake.
+/// Returns the response to a valid handshake.
 pub(super) fn switching_protocols(accept: HeaderValue) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

@@ -1,5 +1,5 @@
-//! Parts of the files in which something may be found: those that the index names, and what is behind
-//! the last of them.
+//! The file ranges to search: the blocks that the index selects, and the records after the last
+//! indexed block.
 
 use std::cmp::Reverse;
 use std::io;
@@ -9,7 +9,7 @@ use super::index::{Block, BlockQuery, Index};
 use super::query::QueryError;
 use super::reader::Chain;
 
-/// A part of a file.
+/// A range of bytes in a segment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockRange {
     segment: u64,
@@ -23,12 +23,12 @@ impl From<Block> for BlockRange {
     }
 }
 
-/// The records of a chain as a search sees them.
+/// Reads the records of a chain for a search, using the index.
 pub(super) struct BlockReader<'a> {
     chain: &'a Chain,
     index: Index,
-    /// The last stretch of the index when the search began. What comes behind it is read without an
-    /// index, and would be found twice in a stretch that was finished meanwhile.
+    /// Last block of the index when the search started. Records after it are read without the
+    /// index; a block closed during the search would yield them twice.
     last: Option<Block>,
 }
 
@@ -42,14 +42,14 @@ impl<'a> BlockReader<'a> {
         &self.chain.gateway_id
     }
 
-    /// Every file whole, newest first.
+    /// Returns every segment as a range, newest first.
     pub(super) fn segments(&self) -> io::Result<impl Iterator<Item = BlockRange> + use<>> {
         let list = self.chain.segments.list()?;
         let full_range = |segment| BlockRange { segment, offset: 0, bytes: u64::MAX };
         Ok(list.into_iter().rev().map(full_range))
     }
 
-    /// What is behind the last stretch of the index, newest first.
+    /// Returns the ranges after the last indexed block, newest first.
     pub(super) fn unindexed(&self) -> io::Result<Vec<BlockRange>> {
         let known = self.last.map_or((0, 0), |last| (last.segment, last.offset + last.bytes));
         let behind = self.segments()?.take_while(|file| file.segment >= known.0);
@@ -60,7 +60,8 @@ impl<'a> BlockReader<'a> {
         Ok(behind.map(rest).collect())
     }
 
-    /// The stretches of the index that may hold something, and those with these records, newest first.
+    /// Returns the indexed blocks that match the query or contain one of these records, newest
+    /// first.
     pub(super) fn indexed(
         &self,
         query: &BlockQuery<'_>,
@@ -77,23 +78,23 @@ impl<'a> BlockReader<'a> {
         Ok(blocks.into_iter().map(BlockRange::from).collect())
     }
 
-    /// The numbers of the names that fit.
+    /// Returns the ids of the indexed names that match.
     pub(super) fn name_ids(&self, fits: impl Fn(&str) -> bool) -> Result<Vec<i64>, QueryError> {
         let names = self.index.names()?.into_iter();
         Ok(names.filter(|(_, name)| fits(name)).map(|(id, _)| id).collect())
     }
 
-    /// The one that a record is in.
+    /// Returns the block that contains a record.
     pub(super) fn block_containing(&self, seq: u64) -> Result<Option<BlockRange>, QueryError> {
         Ok(self.index.block_containing(seq)?.map(BlockRange::from))
     }
 
-    /// The one in which a call that began in another one ended.
+    /// Returns the block with the exit record of a call that started in another block.
     pub(super) fn exit_block(&self, enter: u64) -> Result<Option<BlockRange>, QueryError> {
         Ok(self.index.exit_block(enter)?.map(BlockRange::from))
     }
 
-    /// Nothing is in a file that was removed meanwhile.
+    /// Reads a block. Returns no data if its segment was removed in the meantime.
     pub(super) fn read(&self, block: &BlockRange) -> io::Result<Vec<u8>> {
         match self.chain.segments.read(block.segment, block.offset, block.bytes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -102,7 +103,8 @@ impl<'a> BlockReader<'a> {
     }
 }
 
-/// An index that is damaged only makes the search slow: then everything is read.
+/// Runs a search with the index. If the index is damaged, the search is repeated without it and
+/// reads every record.
 pub(super) fn with_index_fallback<T>(
     chain: &Chain,
     search: impl Fn(Index) -> Result<T, QueryError>,
@@ -118,7 +120,7 @@ pub(super) fn with_index_fallback<T>(
     }
 }
 
-/// The records in a part of a file; what is not whole is left out.
+/// Returns the contents of the records in a file range. Incomplete lines are skipped.
 pub(super) fn record_contents(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.split_inclusive(|&byte| byte == b'\n')
         .filter_map(|line| line.strip_suffix(b"\n")?.get(LINE_PREFIX_LEN..))

@@ -1,4 +1,4 @@
-//! The two records of a call as one object, and the one record of a message.
+//! Views of records: the two records of a call as one object, or the single record of a message.
 
 use std::fmt;
 
@@ -7,11 +7,12 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// How many levels a body may have that is shown as what it is. Readers take 127, and it stands in an
-/// object in a list in an answer in a message.
+/// Maximum nesting depth of a body that is returned as JSON. Parsers accept 127 levels, and the
+/// body is nested in an object in a list in a response in a message.
 const MAX_NESTING_DEPTH: usize = 100;
 
-/// Every call can be shown: a body that others could not read is shown as its text.
+/// Merges the records of a call into one object. A body that clients could not parse is returned as
+/// text.
 pub(super) fn merge_records(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>) -> Value {
     let mut call = Map::new();
     add_members(&mut call, enter, enter_member);
@@ -22,7 +23,7 @@ pub(super) fn merge_records(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>)
     call.into()
 }
 
-/// A record that stands for itself, under the names that it has.
+/// Converts a record that is not part of a call, with its member names unchanged.
 pub(super) fn record_view(gateway_id: &str, record: &[u8]) -> Value {
     let mut members = Map::new();
     add_members(&mut members, record, keep_member);
@@ -48,7 +49,7 @@ fn exit_member(name: &str) -> Option<&str> {
     }
 }
 
-/// Adds the members of a record under the names that they have in a call.
+/// Adds the members of a record under their names in a call.
 fn add_members(
     call: &mut Map<String, Value>,
     record: &[u8],
@@ -65,13 +66,14 @@ fn add_members(
     }
 }
 
-/// A endpoint takes what its handler may be able to read, such as numbers of any size.
+/// Parses a body. Returns `None` if it is nested too deeply or cannot be parsed; endpoints accept
+/// bodies that only a handler can read, such as numbers of any size.
 fn parse_body(text: &str) -> Option<Value> {
     (nesting_depth(text.as_bytes()) <= MAX_NESTING_DEPTH)
         .then(|| serde_json::from_str(text).ok())?
 }
 
-/// How deep objects and lists lie in each other.
+/// Returns the nesting depth of objects and arrays.
 fn nesting_depth(text: &[u8]) -> usize {
     let (mut depth, mut limit, mut in_string, mut at) = (0_usize, 0, false, 0);
     while let Some(&byte) = text.get(at) {
@@ -88,7 +90,7 @@ fn nesting_depth(text: &[u8]) -> usize {
     limit
 }
 
-/// The members of a record in their order; their values stay text.
+/// The members of a record in order, with unparsed values.
 #[derive(Default)]
 struct RecordMembers<'a>(Vec<(String, &'a RawValue)>);
 

@@ -1,24 +1,25 @@
-//! The chain: each hash covers the content of its record and the hash before it.
+//! The hash chain: each hash covers the content of its record and the previous hash.
 
 use std::fmt;
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
-/// How many characters stand before the content of a line: the hash and a space.
+/// Length of the prefix of a line: the hash and a space.
 pub(super) const LINE_PREFIX_LEN: usize = 65;
 
-/// The state of a chain after one of its records.
+/// Hash of a record, which covers the chain up to that record.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hash([u8; 32]);
 
 impl Hash {
-    /// What the first record of a gateway follows, so that a chain cannot be passed off as another's.
+    /// Hash that the first record follows. It depends on the gateway id, so that a chain cannot be
+    /// passed off as another gateway's.
     pub(super) fn genesis(gateway_id: &str) -> Self {
         Self(Sha256::digest(format!("toolpost journal {gateway_id}").as_bytes()).into())
     }
 
-    /// The hash of a record with this content that follows the one with this hash.
+    /// Returns the hash of the next record, which has this content.
     pub(super) fn next(self, content: &[u8]) -> Self {
         let mut digest = Sha256::new();
         digest.update(self.0);
@@ -30,7 +31,7 @@ impl Hash {
         HEXLOWER.decode(text).ok()?.try_into().ok().map(Self)
     }
 
-    /// Writes the line of a record: its hash, a space, its content, a line feed.
+    /// Writes the line of a record: hash, space, content, line feed.
     pub(super) fn write_line(self, content: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + LINE_PREFIX_LEN - 1, 0);
@@ -53,7 +54,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// A line as it is stored, without its line feed.
+/// A stored line, without its line feed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordLine<'a> {
     pub(super) hash: Hash,
@@ -62,7 +63,7 @@ pub(super) struct RecordLine<'a> {
 }
 
 impl<'a> RecordLine<'a> {
-    /// `None` where it is not the line of a record at all.
+    /// Parses a line. Returns `None` if it is not a record.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let (hash, content) = line.split_at_checked(LINE_PREFIX_LEN)?;
         let (hash, space) = hash.split_at(LINE_PREFIX_LEN - 1);
@@ -71,7 +72,7 @@ impl<'a> RecordLine<'a> {
     }
 }
 
-/// The number of a record, which every content begins with.
+/// Parses the sequence number, with which every record starts.
 fn parse_seq(content: &[u8]) -> Option<u64> {
     let rest = content.strip_prefix(b"{\"seq\":")?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;

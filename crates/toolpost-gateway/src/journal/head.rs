@@ -1,4 +1,4 @@
-//! Signed statements about a chain, kept outside of it: how far it goes, and where it begins.
+//! Signed positions of a chain, stored outside of it: its head and its checkpoint.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,32 +10,32 @@ use super::chain::Hash;
 use super::key::{self, SigningKey};
 use crate::data::atomic_file;
 
-/// How long a statement is as a file. A disk writes so many bytes whole or not at all.
+/// File size of a signed position, one sector. A disk writes a sector atomically.
 const SECTOR_BYTES: usize = 512;
-/// How often a head that is being written is read.
+/// Maximum number of retries when reading a head that is being overwritten.
 const MAX_READ_ATTEMPTS: usize = 3;
 
-/// What a statement is about.
+/// The kind of a signed position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PositionKind {
-    /// The chain goes at least this far.
+    /// The chain extends at least to this record.
     Head,
-    /// What was before and up to this record has been removed.
+    /// The records up to and including this one were removed.
     Checkpoint,
 }
 
-/// A place in a chain, signed by the gateway that writes it.
+/// A position in a chain, signed by the gateway that writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SignedPosition {
     pub(super) about: PositionKind,
     pub(super) gateway_id: String,
-    /// The number of the record; zero is before the first.
+    /// Sequence number of the record; 0 is the position before the first record.
     pub(super) seq: u64,
-    /// The hash of that record.
+    /// Hash of the record.
     pub(super) hash: String,
-    /// When it was signed, in milliseconds since 1970.
+    /// Time of the signature, in milliseconds since the Unix epoch.
     pub(super) time: i64,
     pub(super) public_key: String,
     pub(super) signature: String,
@@ -62,7 +62,7 @@ impl SignedPosition {
         position
     }
 
-    /// Whether it was signed by the gateway that it names.
+    /// Whether the signature is by the gateway that the position names.
     pub(super) fn is_signature_valid(&self) -> bool {
         let message = self.signed_message();
         key::verify_signature(
@@ -87,22 +87,22 @@ impl SignedPosition {
         serde_json::from_slice(&text).map_err(io::Error::from)
     }
 
-    /// Reads one that somebody may be writing over. Half of each is not genuine; what is so again and
-    /// again was not made by the one who writes.
+    /// Reads a position that may be overwritten concurrently. A partly overwritten position has an
+    /// invalid signature, so the read is retried; a signature that stays invalid was not made by
+    /// the writer.
     pub(super) fn read_concurrently_written(file: &Path) -> io::Result<Self> {
         let is_valid = |read: &io::Result<Self>| read.as_ref().is_ok_and(Self::is_signature_valid);
         let mut attempts = (0..MAX_READ_ATTEMPTS).map(|_| Self::read(file));
         attempts.find(is_valid).unwrap_or_else(|| Self::read(file))
     }
 
-    /// Puts it into its place for good.
+    /// Writes the position atomically and durably.
     pub(super) fn write_durably(&self, file: &Path) -> io::Result<()> {
         atomic_file::write_atomic(file, &self.encode()?)
     }
 
-    /// Writes it over an older one, and leaves it to the system when that reaches the disk: a machine
-    /// that dies leaves the old statement or the new one. A file that was put in the place of another
-    /// without waiting for the disk could be left empty.
+    /// Overwrites an older position in place without fsync. After a machine crash the file holds
+    /// the old or the new position. Replacing the file without fsync could leave it empty.
     pub(super) fn overwrite(&self, file: &Path) -> io::Result<()> {
         let text = self.encode()?;
         match File::options().write(true).open(file) {

@@ -1,9 +1,9 @@
-//! The index: which stretches of the records hold calls of an operation, of somebody, or that failed,
-//! and which hold messages of a room.
+//! The index: which blocks of records contain calls of an operation, calls by an identity, failed
+//! calls, or messages of a room.
 //!
-//! It is made from the records, can be deleted at any time, and knows stretches of some thousand
-//! records rather than single ones: a stretch is read in a millisecond, and a row for each call would
-//! cost more than everything else that the journal does for it.
+//! The index is built from the records and can be deleted at any time. It covers blocks of about a
+//! thousand records instead of single records: reading a block takes a millisecond, and one row per
+//! call would cost more than the rest of the journal.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,9 +12,9 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Result, Row, params};
 
 use super::record::{RecordKind, RecordSummary};
 
-/// A stretch ends after so many records.
+/// Maximum number of records in a block.
 const MAX_BLOCK_RECORDS: u64 = 1_024;
-/// And after so many bytes.
+/// Size at which a block is closed.
 const MAX_BLOCK_BYTES: u64 = 1024 * 1024;
 
 const TABLES: &str = "
@@ -30,7 +30,7 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS stray (enter INTEGER PRIMARY KEY, block INTEGER);
 ";
 
-/// A stretch of records in one file.
+/// A range of records in one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) id: i64,
@@ -40,7 +40,7 @@ pub(super) struct Block {
     pub(super) last_seq: u64,
 }
 
-/// A stretch as it stands in the database.
+/// A block as stored in the database.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredBlock {
     id: i64,
@@ -58,7 +58,7 @@ impl StoredBlock {
     }
 }
 
-/// A stretch that is still being written.
+/// A block that is still being written.
 #[derive(Debug, Default)]
 pub(super) struct OpenBlock {
     segment: u64,
@@ -67,18 +67,18 @@ pub(super) struct OpenBlock {
     first_seq: u64,
     records: u64,
     last_time: i64,
-    /// What was seen of an operation or a room, by whom: a bit for each mark.
+    /// Marks by operation or room and by identity, one bit per mark.
     marks: HashMap<String, HashMap<String, u8>>,
-    /// The ends of calls that began before this stretch.
+    /// Exit records of calls that started before this block.
     cross_block_exits: Vec<CrossBlockExit>,
 }
 
-/// What a stretch holds of an operation or a room. What somebody calls an operation is his to choose, so
-/// a room is told from one by this and not by its name.
+/// What a block contains for an operation or a room. The mark distinguishes rooms from operations,
+/// because callers can choose any operation name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockMark {
     Call,
-    /// Beside that of the call itself.
+    /// Set in addition to [`BlockMark::Call`].
     Failed,
     Message,
     Rejection,
@@ -91,7 +91,7 @@ impl BlockMark {
         1 << self as u8
     }
 
-    /// None of them where somebody else wrote the number.
+    /// Returns the bit of a stored mark; 0 for an unknown number.
     fn bit_from_db(number: i64) -> u8 {
         Self::ALL.into_iter().find(|mark| *mark as i64 == number).map_or(0, Self::bit)
     }
@@ -100,7 +100,7 @@ impl BlockMark {
 #[derive(Debug)]
 struct CrossBlockExit {
     enter: u64,
-    /// The operation and the caller of one that failed.
+    /// Operation and identity of the call, if it failed.
     failed: Option<(String, String)>,
 }
 
@@ -149,28 +149,28 @@ impl OpenBlock {
         self.records == 0
     }
 
-    /// Where in its file it ends.
+    /// Returns the offset of its end in the segment.
     pub(super) fn end(&self) -> u64 {
         self.offset + self.bytes
     }
 
-    /// The one that follows it, in the same file or at the beginning of another.
+    /// Returns the next block, in the same segment or at the start of another one.
     pub(super) fn next(&self, segment: u64) -> Self {
         let offset = if segment == self.segment { self.end() } else { 0 };
         Self::at(segment, offset, self.first_seq + self.records)
     }
 }
 
-/// The database that stretches are looked up in.
+/// The index database.
 pub(super) struct Index(Connection);
 
 impl Index {
-    /// Opens it for writing.
+    /// Opens the index for writing.
     pub(super) fn open(file: &Path) -> Result<Self> {
         Self::with_tables(Connection::open(file)?)
     }
 
-    /// Opens it read-only; an index that does not exist is empty.
+    /// Opens the index read-only. An index that does not exist is empty.
     pub(super) fn open_read_only(file: &Path) -> Result<Self> {
         if !file.exists() {
             return Self::empty();
@@ -181,7 +181,7 @@ impl Index {
         Ok(Self(connection))
     }
 
-    /// One that knows nothing, so that everything is read.
+    /// Creates an empty in-memory index, with which searches read every record.
     pub(super) fn empty() -> Result<Self> {
         Self::with_tables(Connection::open_in_memory()?)
     }
@@ -189,7 +189,7 @@ impl Index {
     fn with_tables(connection: Connection) -> Result<Self> {
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
         connection.pragma_update(None, "journal_mode", "wal")?;
-        // Whatever is lost with the machine is made again from the records.
+        // Rows lost in a machine crash are rebuilt from the records.
         connection.pragma_update(None, "synchronous", "normal")?;
         connection.execute_batch(TABLES)?;
         Ok(Self(connection))
@@ -224,14 +224,14 @@ impl Index {
         transaction.commit()
     }
 
-    /// The stretch that the records are indexed up to.
+    /// Returns the last indexed block.
     pub(super) fn last(&self) -> Result<Option<Block>> {
         let sql = "SELECT id, segment, offset, bytes, last_seq FROM block ORDER BY id DESC LIMIT 1";
         self.0.prepare_cached(sql)?.query_row([], read_block).optional()
     }
 
-    /// All stretches in their order. From here on this sees the database as it was then, whatever is
-    /// written meanwhile.
+    /// Returns all blocks in order. Starts a read transaction, so that later queries see the same
+    /// snapshot.
     pub(super) fn stored_blocks(&self) -> Result<Vec<StoredBlock>> {
         self.0.execute_batch("BEGIN")?;
         let sql = "SELECT id, segment, offset, bytes, last_seq, first_seq, last_time FROM block
@@ -253,7 +253,7 @@ impl Index {
         rows.collect()
     }
 
-    /// Whether everything in a stretch is found by what the database knows of it.
+    /// Whether a search by the stored entry of a block finds every record in it.
     pub(super) fn covers(&self, stored: &StoredBlock, open: &OpenBlock) -> Result<bool> {
         let is_same = stored.bytes == open.bytes
             && stored.last_seq == open.first_seq + open.records - 1
@@ -276,7 +276,7 @@ impl Index {
         Ok(is_same && all_marked && ends_known)
     }
 
-    /// By operation and caller, whether there were calls and whether some failed.
+    /// Returns the marks of a block, by operation or room and by identity.
     fn marks(&self, block: i64) -> Result<HashMap<String, HashMap<String, u8>>> {
         let sql = "SELECT o.text, w.text, m.failed FROM mark m JOIN name o ON o.id = m.operation
                    JOIN name w ON w.id = m.who WHERE m.block = ?";
@@ -290,7 +290,8 @@ impl Index {
         Ok(marks)
     }
 
-    /// Whether the end of a call that began in another stretch is found, and its failure where it began.
+    /// Whether the index has the exit record of a call that started in another block and, if the
+    /// call failed, the mark in the block where it started.
     fn has_exit(&self, cross_block_exit: &CrossBlockExit, block: i64) -> Result<bool> {
         if self.exit_block(cross_block_exit.enter)?.is_none_or(|found| found.id != block) {
             return Ok(false);
@@ -302,32 +303,34 @@ impl Index {
         Ok(known.is_some_and(|known| known & BlockMark::Failed.bit() != 0))
     }
 
-    /// The stretch that a record is in.
+    /// Returns the block that contains a record.
     pub(super) fn block_containing(&self, seq: u64) -> Result<Option<Block>> {
         find_block_containing(&self.0, seq)
     }
 
-    /// The stretch in which a call that began in another one ended.
+    /// Returns the block with the exit record of a call that started in another block.
     pub(super) fn exit_block(&self, enter: u64) -> Result<Option<Block>> {
         let sql = "SELECT b.id, b.segment, b.offset, b.bytes, b.last_seq
                    FROM stray s JOIN block b ON b.id = s.block WHERE s.enter = ?";
         self.0.prepare_cached(sql)?.query_row([to_sql_integer(enter)], read_block).optional()
     }
 
-    /// The operations that were called, whether or not there are such, the rooms and the callers.
+    /// Returns the names of called operations, existing or not, and of rooms and callers.
     pub(super) fn names(&self) -> Result<Vec<(i64, String)>> {
         let mut statement = self.0.prepare_cached("SELECT id, text FROM name")?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
         rows.collect()
     }
 
-    /// The stretches in which something that is wanted began, or stands, newest first.
+    /// Returns the blocks that contain matching messages or the start of matching calls, newest
+    /// first.
     pub(super) fn blocks(&self, query: &BlockQuery<'_>) -> Result<Vec<Block>> {
         let mut sql = String::from(
             "SELECT b.id, b.segment, b.offset, b.bytes, b.last_seq FROM block b
              WHERE b.last_time >= ?1 AND b.first_seq < ?2 AND EXISTS (SELECT 1 FROM mark m WHERE m.block = b.id",
         );
-        // One value however many there are: callers make names up, and a statement has a longest length.
+        // The ids are one JSON parameter: callers can create any number of names, and the length of
+        // an SQL statement is limited.
         let operations = query.operations.map(|ids| format!("{ids:?}"));
         if operations.is_some() {
             sql += " AND m.operation IN (SELECT value FROM json_each(?4))";
@@ -349,7 +352,7 @@ impl Index {
         rows.collect()
     }
 
-    /// Forgets the stretches of files that are gone.
+    /// Removes the blocks of deleted segments.
     pub(super) fn remove_before(&mut self, segment: u64) -> Result<()> {
         let transaction = self.0.transaction()?;
         let segment_param = [to_sql_integer(segment)];
@@ -368,16 +371,16 @@ impl Index {
     }
 }
 
-/// What is looked for.
+/// Criteria for selecting blocks.
 #[derive(Debug)]
 pub(super) struct BlockQuery<'a> {
-    /// One of these.
+    /// Blocks must have one of these marks.
     pub(super) marks: &'a [BlockMark],
-    /// The numbers of the names of operations, or of rooms.
+    /// Name ids of operations or rooms.
     pub(super) operations: Option<&'a [i64]>,
     pub(super) identity: Option<&'a str>,
     pub(super) since: i64,
-    /// Records with smaller numbers.
+    /// Only blocks with records before this sequence number.
     pub(super) before: u64,
 }
 
@@ -395,7 +398,8 @@ fn write_mark(
         .map(drop)
 }
 
-/// A call that failed is found where it began.
+/// Stores the exit of a call that started in another block. A failed call is marked in the block
+/// where it started.
 fn write_cross_block_exit(
     connection: &Connection,
     cross_block_exit: &CrossBlockExit,
@@ -440,7 +444,7 @@ fn read_block(row: &Row<'_>) -> Result<Block> {
     })
 }
 
-/// Numbers of the database have a sign.
+/// Converts to the signed integers of SQLite.
 fn to_sql_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

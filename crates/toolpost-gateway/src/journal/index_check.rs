@@ -1,5 +1,5 @@
-//! Whether the index finds what the records hold: whoever takes a line out of it hides calls from
-//! searches, although every record is there.
+//! Verifies that the index covers the records. Removing rows from the index hides calls from
+//! searches even though every record is present.
 
 use std::collections::VecDeque;
 
@@ -7,12 +7,12 @@ use super::index::{Index, OpenBlock, StoredBlock};
 use super::reader::Chain;
 use super::record::{RecordKind, RecordSummary, StoredRecord, TOKEN_PREFIX, fast_summary};
 
-/// The records of a chain as they are read, beside the stretches of its index.
+/// Compares the blocks of the index with the records of a chain while they are read.
 pub(super) struct IndexCheck {
     index: Index,
-    /// The stretches that are still to come.
+    /// Blocks of the index not checked yet.
     stored_blocks: VecDeque<StoredBlock>,
-    /// What the records say that the first of them should hold.
+    /// Expected contents of the current block, computed from the records.
     expected: OpenBlock,
     segment: u64,
     offset: u64,
@@ -20,12 +20,12 @@ pub(super) struct IndexCheck {
 }
 
 impl IndexCheck {
-    /// Begins behind the last record that was removed. An index that is not there or cannot be read
-    /// hides nothing: then a search reads everything.
+    /// Starts after the last removed record. An index that is missing or unreadable hides no
+    /// records, because searches then read all of them.
     pub(super) fn start(chain: &Chain, removed: u64) -> Option<Self> {
         let index = Index::open_read_only(&chain.segments.folder().join(super::INDEX_FILE)).ok()?;
         let written = index.stored_blocks().ok()?;
-        // Files up to there were about to be removed.
+        // Segments up to `removed` are due for removal.
         let written = written.into_iter().filter(|block| block.segment > removed).collect();
         let open = OpenBlock::default();
         Some(Self {
@@ -38,7 +38,7 @@ impl IndexCheck {
         })
     }
 
-    /// The next file begins.
+    /// Starts the next segment.
     pub(super) fn start_segment(&mut self, segment: u64) {
         if !self.expected.is_empty() {
             self.mark_mismatch();
@@ -46,8 +46,8 @@ impl IndexCheck {
         (self.segment, self.offset) = (segment, 0);
     }
 
-    /// The next record, whose line has so many bytes. What is behind the last stretch is read by every
-    /// search.
+    /// Checks the next record, whose line has `bytes` bytes. Records after the last indexed block
+    /// need no check, because every search reads them.
     pub(super) fn check_record(&mut self, seq: u64, content: &[u8], bytes: u64) {
         let Some(written) = self.stored_blocks.front().filter(|_| self.mismatch.is_none()) else {
             return;
@@ -67,7 +67,8 @@ impl IndexCheck {
         }
     }
 
-    /// The records of the first stretch of which the index says too little, or of which there are none.
+    /// Returns the first and last record of the first block that the index does not cover or that
+    /// has no records.
     pub(super) fn finish(mut self) -> Option<(u64, u64)> {
         if !self.stored_blocks.is_empty() {
             self.mark_mismatch();
@@ -78,7 +79,7 @@ impl IndexCheck {
     fn close_block(&mut self) {
         let open = std::mem::take(&mut self.expected);
         let Some(written) = self.stored_blocks.pop_front() else { return };
-        // What cannot be read any more hides nothing either.
+        // An index that cannot be read hides nothing, because searches then read every record.
         if !self.index.covers(&written, &open).unwrap_or(true) {
             self.mismatch.get_or_insert((written.first_seq, written.last_seq));
         }
@@ -91,7 +92,7 @@ impl IndexCheck {
     }
 }
 
-/// Most records are as this program writes them, and need no reader of JSON.
+/// Adds a record to the block. Most records have the usual layout and need no JSON parser.
 fn add_record(open: &mut OpenBlock, content: &[u8], bytes: u64) {
     let nothing =
         RecordSummary { time: i64::MIN, kind: RecordKind::Checkpoint, operation: "", identity: "" };
@@ -100,7 +101,7 @@ fn add_record(open: &mut OpenBlock, content: &[u8], bytes: u64) {
     }
     let stored = StoredRecord::parse(content);
     let record_summary = stored.as_ref().map(StoredRecord::summary).filter(has_plain_names);
-    // The index knows names that the record has cut or masked.
+    // The index may contain names that the record cuts or masks.
     let is_cut = memchr::memmem::find(content, b"\"identityCut\":").is_some();
     open.add(&record_summary.filter(|_| !is_cut).unwrap_or(nothing), bytes);
 }

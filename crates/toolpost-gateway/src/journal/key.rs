@@ -1,4 +1,4 @@
-//! The key of a gateway: it signs how far its chain goes.
+//! The key that signs the positions of a gateway's chain.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ pub(super) struct SigningKey {
 }
 
 impl SigningKey {
-    /// A key that nobody has had before, and the bytes to keep it by.
+    /// Generates a new key and returns it with its encoded bytes.
     pub(super) fn generate() -> io::Result<(Self, Vec<u8>)> {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
             .map_err(|_| io::Error::other("the system gave no randomness"))?;
@@ -33,8 +33,8 @@ impl SigningKey {
         Ok(Self { pair, gateway_id })
     }
 
-    /// Whose chain it is: the beginning of the SHA-256 of the public key, so that nobody else's key
-    /// can sign in its name.
+    /// Id of the gateway: a prefix of the SHA-256 hash of the public key. A signature by another
+    /// key does not verify for this id.
     pub(super) fn gateway_id(&self) -> &str {
         &self.gateway_id
     }
@@ -48,7 +48,7 @@ impl SigningKey {
     }
 }
 
-/// Whether the one of this id, who has this public key, signed the message.
+/// Whether the signature is valid and the public key belongs to the gateway id.
 pub(super) fn verify_signature(
     gateway_id: &str,
     public: &str,
@@ -61,7 +61,7 @@ pub(super) fn verify_signature(
     fingerprint(&public) == gateway_id && key.verify(message, &signature).is_ok()
 }
 
-/// Whether somebody could have this id.
+/// Whether the text has the format of a gateway id.
 pub(super) fn is_gateway_id(text: &str) -> bool {
     text.len() == 16 && HEXLOWER.decode(text.as_bytes()).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Where the parts of journals are, and which chain a process goes on with.
+//! Layout of the journal files, and the selection of the chain to continue.
 
 use std::collections::BTreeSet;
 use std::fs::{DirEntry, File};
@@ -15,22 +15,23 @@ use super::writer::{JournalWriter, SignedFiles};
 use super::{JournalSettings, records_path, retention};
 use crate::data::{atomic_file, create_private_dir};
 
-/// What the names of the files end with that say something about a chain.
+/// Suffixes of the files that belong to a chain.
 const CHAIN_FILE_SUFFIXES: [&str; 3] = [".key", ".head", ".checkpoint"];
 
-/// Where the parts of journals are: what is signed in the data folder, the records perhaps elsewhere.
+/// Paths of the journal files. Keys and signed positions are in the data folder; the records may be
+/// in another folder.
 #[derive(Debug, Clone)]
 pub(super) struct JournalLayout {
     pub(super) journal_dir: PathBuf,
     records_dir: PathBuf,
 }
 
-/// The chain that this process goes on with.
+/// The chain that this process writes.
 pub(super) struct OwnChain {
     pub(super) gateway_id: String,
     pub(super) lock: File,
     pub(super) writer: Box<JournalWriter>,
-    /// How many other chains do not hold.
+    /// Number of other chains that are damaged.
     pub(super) damaged_chains: usize,
 }
 
@@ -43,8 +44,8 @@ impl JournalLayout {
         }
     }
 
-    /// The chains that there are: those of which anything is left, so that none disappears with one
-    /// of its parts.
+    /// Returns the ids of all chains. One remaining file is enough to list a chain, so that a
+    /// partly deleted chain is still reported.
     pub(super) fn chains(&self) -> io::Result<Vec<String>> {
         let mut found = BTreeSet::new();
         for name in list_names(&self.journal_dir)? {
@@ -54,7 +55,7 @@ impl JournalLayout {
         for folder in self.record_folders()? {
             found.extend(list_names(&folder)?);
         }
-        // Copies that somebody made have other names.
+        // Skips files with other names, such as copies.
         Ok(found.into_iter().filter(|name| key::is_gateway_id(name)).collect())
     }
 
@@ -67,8 +68,8 @@ impl JournalLayout {
         SignedFiles { head: file("head"), checkpoint: file("checkpoint") }
     }
 
-    /// The records of a chain: where they are written now, else where it was written down that they
-    /// are, else in the data folder.
+    /// Returns the segments of a chain: in the configured records folder, else in the folder
+    /// recorded for the chain, else in the data folder.
     pub(super) fn segments(&self, gateway_id: &str) -> Segments {
         let given = self.records_dir.join(gateway_id);
         let own = self.journal_dir.join(gateway_id);
@@ -83,7 +84,7 @@ impl JournalLayout {
         }
     }
 
-    /// Every folder that holds records of chains.
+    /// Returns all folders that contain records.
     fn record_folders(&self) -> io::Result<BTreeSet<PathBuf>> {
         let mut folders = BTreeSet::from([self.journal_dir.clone(), self.records_dir.clone()]);
         let names = list_names(&self.journal_dir)?;
@@ -93,7 +94,7 @@ impl JournalLayout {
         Ok(folders)
     }
 
-    /// Whether the records of a chain are written where this process writes its own.
+    /// Whether the records of a chain are in the records folder of this process.
     fn uses_records_dir(&self, gateway_id: &str) -> bool {
         self.segments(gateway_id).folder() == self.records_dir.join(gateway_id)
     }
@@ -119,9 +120,9 @@ impl JournalLayout {
         Ok(OwnChain { gateway_id, lock, writer, damaged_chains: damaged })
     }
 
-    /// What is too old goes also from a chain that nobody writes at the moment, and one that does not
-    /// hold is told at every start. To look takes no lock, so that whoever starts at the same time
-    /// finds his chain free.
+    /// Applies retention to a chain that this process does not write, and reports a damaged chain
+    /// at every start. The check takes no lock, so that another process starting at the same time
+    /// can claim the chain.
     fn maintain_unclaimed(&self, gateway_id: &str, settings: &JournalSettings) -> ChainClaim {
         if retention::has_expired_segment(&self.segments(gateway_id), settings) {
             match self.claim(gateway_id, settings) {
@@ -132,22 +133,23 @@ impl JournalLayout {
                 }
             }
         }
-        // Looked at twice, because what is too old may be removed meanwhile.
+        // Checked twice, because another process may remove old segments during the first check.
         match self.check_chain(gateway_id).or_else(|_| self.check_chain(gateway_id)) {
             Ok(()) => ChainClaim::Unavailable,
             Err(error) => self.report_damaged(gateway_id, &error),
         }
     }
 
-    /// Whether a chain could be gone on with, as far as its last file tells.
+    /// Checks that a chain can be continued. Segments before the one with the head are not
+    /// verified.
     fn check_chain(&self, gateway_id: &str) -> Result<(), ChainError> {
         let key = self.read_key(gateway_id)?;
         JournalWriter::find_end(&key, &self.signed_files(gateway_id), &self.segments(gateway_id))
             .map(drop)
     }
 
-    /// One that somebody else writes is left to him, and one that is damaged to be looked at, which is
-    /// told at every start.
+    /// Tries to claim a chain. A chain locked by another process is skipped. A damaged chain is
+    /// kept for inspection and reported at every start.
     fn claim(&self, gateway_id: &str, settings: &JournalSettings) -> io::Result<ChainClaim> {
         let Some(lock) = self.try_lock(gateway_id)? else { return Ok(ChainClaim::Unavailable) };
         match self.open_writer(gateway_id, settings) {
@@ -165,7 +167,8 @@ impl JournalLayout {
         ChainClaim::Damaged
     }
 
-    /// Whether somebody was killed before he could begin it.
+    /// Whether the creation of the chain was interrupted: its head is at record 0 and it has no
+    /// segments.
     fn is_uninitialized(&self, gateway_id: &str) -> bool {
         let head = SignedPosition::read(&self.signed_files(gateway_id).head);
         let files = self.segments(gateway_id).list();
@@ -190,8 +193,8 @@ impl JournalLayout {
         JournalWriter::open(key, signed_files, segments, settings.clone())
     }
 
-    /// The head is the first to be written, so that what is killed here is a chain of no records; the
-    /// key is the last, so that a chain that has one has everything.
+    /// Creates a chain. The head is written first, so that an interrupted creation leaves an empty
+    /// chain. The key is written last, so that a chain with a key is complete.
     fn create_chain(
         &self,
         settings: &JournalSettings,
@@ -210,7 +213,8 @@ impl JournalLayout {
         Ok((gateway_id, lock, Box::new(writer)))
     }
 
-    /// The system lets go of it when the process ends, however it ends.
+    /// Locks a chain, or returns `None` if another process holds the lock. The operating system
+    /// releases the lock when the process ends.
     fn try_lock(&self, gateway_id: &str) -> io::Result<Option<File>> {
         let path = self.journal_dir.join(format!("{gateway_id}.lock"));
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
@@ -222,15 +226,15 @@ impl JournalLayout {
     }
 }
 
-/// Whether a chain can be gone on with.
+/// Result of claiming a chain.
 enum ChainClaim {
     Acquired(File, Box<JournalWriter>),
-    /// Somebody writes it, or it was never begun.
+    /// Locked by another process, or never initialized.
     Unavailable,
     Damaged,
 }
 
-/// What is in a folder, which need not be there.
+/// Returns the names in a folder; none if it does not exist.
 fn list_names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,11 +1,11 @@
-//! What is not written down: what a schema calls secret, and headers that carry credentials.
+//! Masking: secrets by schema and headers with credentials are not recorded.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use toolpost::{CallError, Catalog, Envelope, MASKED, Meta, Operation, Payload, Secrets};
 
-/// Headers that are credentials, or hand some out.
+/// Headers that contain credentials or issue them.
 const CREDENTIAL_HEADERS: [&str; 10] = [
     "authorization",
     "cookie",
@@ -19,11 +19,11 @@ const CREDENTIAL_HEADERS: [&str; 10] = [
     "x-csrf-token",
 ];
 
-/// Calls another operation by its id, which is a call of its own with a record of its own.
+/// Operation that calls another operation by id. The inner call has its own records.
 pub(super) const HUB_CALL: &str = "hub.call";
 
-/// The input as it may be written, where it is not as it came. Where there is no operation nobody can
-/// say what is secret in it, so all of it is; so is what cannot be read.
+/// Returns the masked input, or `None` if nothing is masked. The input of an unknown operation is
+/// masked completely, because its secrets are unknown. So is an input that cannot be parsed.
 pub(crate) fn input(
     catalog: impl FnOnce() -> Arc<Catalog>,
     operation: Option<&Operation>,
@@ -43,8 +43,8 @@ pub(crate) fn input(
     is_masked.then_some(value)
 }
 
-/// What `hub.call` hands on is as secret as it is to the one who gets it, who may be `hub.call` again:
-/// as often as the value has levels.
+/// Masks the input that `hub.call` forwards by the schema of the target operation. Recurses if the
+/// target is `hub.call` again.
 fn mask_forwarded_input(catalog: &Catalog, value: &mut Value) -> bool {
     let Value::Object(called) = value else {
         *value = MASKED.into();
@@ -69,12 +69,12 @@ fn mask_forwarded_input(catalog: &Catalog, value: &mut Value) -> bool {
     is_masked
 }
 
-/// The data of an operation as it may be written, where it is not as it is.
+/// Masks the secrets in the output of an operation. Returns whether anything was masked.
 pub(crate) fn output_value(operation: &Operation, data: &mut Value) -> bool {
     operation.spec().output_schema.secrets().mask(data)
 }
 
-/// The envelope as it may be written, where it is not as it is sent.
+/// Returns the masked envelope, or `None` if there is nothing to mask.
 pub(super) fn output(operation: Option<&Operation>, envelope: &Envelope<Payload>) -> Option<Value> {
     let secrets = operation.map(|operation| operation.spec().output_schema.secrets());
     let secrets = secrets.filter(|secrets| !secrets.is_empty());
@@ -94,8 +94,8 @@ pub(super) fn output(operation: Option<&Operation>, envelope: &Envelope<Payload>
     let is_found = secrets.is_some_and(|secrets| secrets.mask(&mut data));
     if let Meta::Mcp(mcp_meta) = &envelope.meta {
         mask_duplicate_output(secrets, &mut meta);
-        // Words in which no place can be told from another: of a tool that says nothing else, or of
-        // one that failed and quotes what it was given.
+        // Free text has no paths to mask by. This applies to tools without structured content and
+        // to failed tools, which may quote their input.
         let is_free_text = mcp_meta.is_error || mcp_meta.structured_content.is_none() && !is_found;
         if is_free_text {
             data = MASKED.into();
@@ -104,7 +104,8 @@ pub(super) fn output(operation: Option<&Operation>, envelope: &Envelope<Payload>
     Some(json!({"data": data, "meta": meta}))
 }
 
-/// What an MCP server says twice is secret twice; its text may quote it in any form.
+/// Masks the copies of the output in the MCP metadata. Text content is masked completely, because
+/// it may quote secrets in any form.
 fn mask_duplicate_output(secrets: Option<&Secrets>, meta: &mut Value) {
     let is_error = meta["isError"] == true;
     if let Some(structured) = meta.get_mut("structuredContent") {
@@ -118,8 +119,8 @@ fn mask_duplicate_output(secrets: Option<&Secrets>, meta: &mut Value) {
     }
 }
 
-/// The words of an error as they may be written: those of a service stand behind its status, and are
-/// made of the body of its answer.
+/// Returns the error message to record. For an HTTP service, the text after the status is derived
+/// from the response body and is omitted if it may quote secrets.
 pub(super) fn error_message<'a>(operation: Option<&Operation>, error: &'a CallError) -> &'a str {
     let quotes_body = error.details().is_some_and(|details| details.get("body").is_some());
     match error.message().split_once(": ") {
@@ -128,8 +129,8 @@ pub(super) fn error_message<'a>(operation: Option<&Operation>, error: &'a CallEr
     }
 }
 
-/// The details of an error as they may be written. What does not fit is told by its place alone
-/// where the words may quote a secret.
+/// Returns the error details to record. Validation issues keep only their paths if their messages
+/// may quote a secret.
 pub(super) fn error_details(operation: Option<&Operation>, error: &CallError) -> Option<Value> {
     let mut details = error.details()?.clone();
     let declared = operation.and_then(|operation| {
@@ -146,8 +147,8 @@ pub(super) fn error_details(operation: Option<&Operation>, error: &CallError) ->
     Some(details)
 }
 
-/// An error out of a nested call may quote what is secret there, whatever the operation is that it
-/// ended; it stands in the record of that call, too, as far as it may be seen.
+/// Whether an error may quote secrets. An error of a nested call may quote secrets of that call;
+/// the record of the nested call contains it with its own masking.
 fn may_quote_secrets(operation: Option<&Operation>, error: &CallError) -> bool {
     error.is_nested() || has_secrets(operation)
 }
@@ -156,7 +157,8 @@ fn has_secrets(operation: Option<&Operation>) -> bool {
     operation.is_some_and(Operation::has_secrets)
 }
 
-/// Issues quote the value that does not fit, and bodies are said by others.
+/// Masks `body` and `message` members: issues quote the invalid value, and bodies come from
+/// services.
 fn mask_quotes(details: &mut Value) {
     match details {
         Value::Array(items) => items.iter_mut().for_each(mask_quotes),
@@ -218,7 +220,8 @@ mod tests {
         Operation::from_spec(spec).build().unwrap()
     }
 
-    /// With a secret on both sides, with none, and one that hands on.
+    /// A registry with an operation that has secrets in its input and output, one without secrets,
+    /// and `hub.call`.
     fn registry() -> Registry {
         let registry = Registry::new();
         for operation in [
@@ -301,8 +304,8 @@ mod tests {
         }
     }
 
-    /// Each row: the data, the structured content, whether it failed, whether the output has a secret,
-    /// and the data as it is written, where anything is masked.
+    /// Each row: the data, the structured content, whether the call failed, whether the output
+    /// schema has a secret, and the recorded data if anything is masked.
     #[test]
     fn mask_output_hides_tool_text_with_secrets() {
         let (text_data, object_data) = (json!("the pin is 1"), json!({"pin": "1"}));

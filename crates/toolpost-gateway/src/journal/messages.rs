@@ -1,4 +1,4 @@
-//! Finding messages of rooms, and what rooms refused.
+//! Search for room messages and rejections.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,42 +10,42 @@ use super::reader::Chain;
 use super::record::{RecordKind, RecordSummary, StoredRecord, fast_summary};
 use crate::config::Glob;
 
-/// Which messages somebody wants to see.
+/// Filter for room messages.
 #[derive(Debug, Clone)]
 pub(super) struct MessageFilter {
-    /// Of this gateway; else of every one that writes into the folder.
+    /// Gateway whose journal is searched; `None` searches every journal in the folder.
     pub(super) gateway: Option<String>,
-    /// Of rooms that fit; `*` stands for anything.
+    /// Only rooms that match; `*` matches anything.
     pub(super) room: Glob,
     pub(super) identity: Option<String>,
-    /// Written down at this time or later, in milliseconds since 1970.
+    /// Only records written at or after this time, in milliseconds since the Unix epoch.
     pub(super) since: i64,
-    /// With a number before this one.
+    /// Only records before this sequence number.
     pub(super) before: u64,
-    /// Only what was refused.
+    /// Only rejections.
     pub(super) errors: bool,
     pub(super) limit: usize,
 }
 
-/// What is looked for in one chain.
+/// A query for messages in one chain.
 pub(super) struct MessageQuery<'a> {
     /// Which rooms.
     pub(super) room: &'a dyn Fn(&str) -> bool,
     pub(super) identity: Option<&'a str>,
     pub(super) since: i64,
-    /// Written down before this time.
+    /// Only records written before this time.
     pub(super) until: i64,
     pub(super) before: u64,
-    /// Messages, refusals or both.
+    /// Messages, rejections or both.
     pub(super) marks: &'a [BlockMark],
     pub(super) max_count: usize,
-    /// How many bytes the messages may have together.
+    /// Maximum total size of the messages.
     pub(super) max_bytes: usize,
-    /// So many are found however long they are.
+    /// Number of messages returned regardless of `max_bytes`.
     pub(super) min_count: usize,
 }
 
-/// A record of a room that was found.
+/// A room record found by a search.
 #[derive(Debug)]
 pub(super) struct MessageRecord {
     pub(super) time: i64,
@@ -53,7 +53,7 @@ pub(super) struct MessageRecord {
     pub(super) content: Vec<u8>,
 }
 
-/// The records of a chain that fit, newest first.
+/// Returns the matching records of a chain, newest first.
 pub(super) fn search(
     chain: &Chain,
     query: &MessageQuery<'_>,
@@ -85,7 +85,7 @@ fn search_with_index(
 }
 
 impl<'a> MessageQuery<'a> {
-    /// Everything of these rooms.
+    /// Returns a query for all messages and rejections of the matching rooms.
     pub(super) fn all_in(room: &'a dyn Fn(&str) -> bool) -> Self {
         Self {
             room,
@@ -126,7 +126,7 @@ impl<'a> MessageQuery<'a> {
 struct MessageSearch<'a> {
     query: &'a MessageQuery<'a>,
     found: Vec<MessageRecord>,
-    /// How many bytes the messages have that were found.
+    /// Total size of the messages found.
     bytes: usize,
     is_done: bool,
 }
@@ -137,7 +137,7 @@ impl MessageSearch<'_> {
             if self.is_done {
                 return;
             }
-            // Most of what does not fit needs no reader of JSON.
+            // Most records that do not match are skipped without a JSON parser.
             if fast_summary(content).is_none_or(|summary| self.query.matches(&summary)) {
                 self.check_record(content);
             }
@@ -164,7 +164,7 @@ impl MessageSearch<'_> {
     }
 }
 
-/// The message in a record, as it stands there.
+/// Returns the message in a record as raw JSON.
 pub(super) fn message_json(content: &[u8]) -> Option<&str> {
     #[derive(Deserialize)]
     struct MessageField<'a> {

@@ -1,19 +1,19 @@
-//! The journal: every call as two records, and every message of a room as one, in a chain that shows
-//! what was done to it.
+//! The journal: an audit log with two records per call and one per room message, in a
+//! tamper-evident hash chain.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `record`, `chain` | the text of a record, and how each hash covers the one before |
-//! | `key`, `head` | who signs, and what is signed: how far a chain goes, where it begins |
-//! | `layout`, `records_path` | which chain is gone on with; where the records of each are |
-//! | `mask`, `sink` | what is not written down; a call as it enters and leaves the pipeline |
-//! | `room_records` | messages of rooms, before they are handed on |
-//! | `queue`, `writer` | records gather in a buffer, one thread writes them in groups |
-//! | `segment`, `index` | the files of records, and the database that finds calls in them again |
-//! | `retention` | old files go, and leave a signed checkpoint |
-//! | `reader`, `block_reader`, `query`, `call_view`, `messages` | reading: calls and messages by what they are |
-//! | `verify`, `index_check` | whether all is as it was |
-//! | `operations`, `tail`, `replay` | all of it as operations of the namespace `gateway` |
+//! | `record`, `chain` | the text of a record and the hash chain |
+//! | `key`, `head` | the signing key and the signed positions: head and checkpoint |
+//! | `layout`, `records_path` | selection of the chain to continue; location of the records of each chain |
+//! | `mask`, `sink` | masking of secrets; recording of calls by the pipeline |
+//! | `room_records` | room messages, recorded before delivery |
+//! | `queue`, `writer` | buffer of pending records; thread that writes them in groups |
+//! | `segment`, `index` | record files; database for finding calls in them |
+//! | `retention` | removal of old segments with a signed checkpoint |
+//! | `reader`, `block_reader`, `query`, `call_view`, `messages` | search for calls and messages |
+//! | `verify`, `index_check` | verification of the chain and the index |
+//! | `operations`, `tail`, `replay` | the operations in the namespace `gateway` |
 
 mod block_reader;
 mod call_view;
@@ -63,35 +63,37 @@ pub use reader::JournalReader;
 pub(crate) use room_records::{MessageReceipt, RoomMessageRecord, RoomRejectionRecord};
 pub use verify::{Anchor, ChainReport};
 
-/// The database beside the records.
+/// File name of the index database, which is stored next to the records.
 const INDEX_FILE: &str = "index.sqlite";
 
-/// When the answer to a call may be given.
+/// Durability of the journal relative to the response of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum JournalMode {
-    /// When what it did is on the disk; and it does not begin before that it begins is.
+    /// The enter record is fsynced before the call runs, the exit record before the response is
+    /// sent.
     Sync,
-    /// At once; records reach the disk a moment later.
+    /// Responses do not wait for the disk; records are synced shortly afterward.
     #[default]
     Batch,
-    /// At once, and nothing is recorded.
+    /// Nothing is recorded.
     Off,
 }
 
-/// What holds for a journal.
+/// Settings of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalSettings {
-    /// When the answer to a call may be given.
+    /// Durability of the records.
     pub mode: JournalMode,
-    /// How many bytes of an input or an output are kept; of larger ones there is the SHA-256.
+    /// Maximum number of bytes recorded of an input or an output. A larger body is replaced by its
+    /// SHA-256 hash and its length.
     pub body_limit: usize,
-    /// How long records are kept.
+    /// Maximum age of records.
     pub retain_for: Option<Duration>,
-    /// How many bytes of records are kept.
+    /// Maximum total size of records, in bytes.
     pub retain_size: Option<u64>,
-    /// Where records are written, if not in the data folder.
+    /// Folder for the records; by default the data folder.
     pub path: Option<PathBuf>,
 }
 
@@ -108,7 +110,8 @@ impl Default for JournalSettings {
 }
 
 impl JournalSettings {
-    /// Files are removed whole, so there are some of them in what is kept.
+    /// Maximum segment size. Segments are removed whole, so the retained size spans several of
+    /// them.
     fn segment_bytes(&self) -> u64 {
         const MAX_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
         self.retain_size
@@ -120,7 +123,7 @@ impl JournalSettings {
     }
 }
 
-/// Why there is no journal.
+/// The journal cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("the journal in {} cannot be opened: {source}; name another folder with --data, or set mode = \"off\" in [journal]", folder.display())]
 pub struct JournalError {
@@ -134,7 +137,7 @@ impl JournalError {
     }
 }
 
-/// A journal that is written. Cloning it shares everything.
+/// A journal open for writing. Clones share the same state.
 #[derive(Clone)]
 pub struct Journal(Arc<JournalInner>);
 
@@ -142,25 +145,25 @@ struct JournalInner {
     shared: Arc<WriterShared>,
     gateway_id: String,
     settings: JournalSettings,
-    /// Where this chain is, and the others of the folder.
+    /// Locations of this chain and of the others in the data folder.
     layout: JournalLayout,
-    /// When this process began to write, in milliseconds since 1970.
+    /// Time at which this process opened the journal, in milliseconds since the Unix epoch.
     opened_at: i64,
-    /// Taken by whoever closes it.
+    /// Taken when the journal is closed.
     writer_thread: Mutex<Option<JoinHandle<()>>>,
-    /// The last record that was there when this process began to write.
+    /// Sequence number of the last record when this process opened the journal.
     last_seq_at_open: u64,
-    /// How many chains of the folder do not hold, and cannot be gone on with.
+    /// Number of chains in the folder that are damaged and cannot be continued.
     damaged_chains: usize,
-    /// Held, so that nobody else writes the same chain.
+    /// Held to prevent other processes from writing the same chain.
     _lock: File,
 }
 
-/// What the thread and everybody else have in common.
+/// State shared between the writer thread and the journal handles.
 struct WriterShared {
     queue: Queue,
     committed: watch::Sender<Committed>,
-    /// Records that were not taken, or not written.
+    /// Number of records that were not queued or not written.
     lost_records: AtomicU64,
 }
 
@@ -173,7 +176,7 @@ impl WriterShared {
         }
     }
 
-    /// A record could not be taken.
+    /// Counts a record that could not be queued.
     fn count_lost_record(&self) {
         let lost = self.lost_records.fetch_add(1, Ordering::Relaxed) + 1;
         if lost.is_power_of_two() {
@@ -182,14 +185,14 @@ impl WriterShared {
     }
 }
 
-/// How far the records are on the disk.
+/// End of the records that are committed.
 #[derive(Debug, Clone, Copy)]
 struct Committed {
     end: ChainEnd,
 }
 
 impl Journal {
-    /// Takes up a chain that nobody else is writing, or begins one.
+    /// Opens the journal: continues a chain that no other process writes, or creates one.
     ///
     /// # Errors
     ///
@@ -207,7 +210,8 @@ impl Journal {
     ) -> io::Result<Self> {
         let end = own.writer.end();
         let shared = Arc::new(WriterShared::new(end));
-        // Before anybody can close it, so that what is too old goes however short it is open.
+        // Runs before the journal can be closed, so that retention applies even if it is open only
+        // briefly.
         own.writer.maintain(&shared);
         let (writer, of_thread) = (own.writer, Arc::clone(&shared));
         let thread = std::thread::Builder::new()
@@ -226,17 +230,17 @@ impl Journal {
         })))
     }
 
-    /// Whose chain it is.
+    /// Id of the chain that this journal writes.
     pub fn gateway_id(&self) -> &str {
         &self.0.gateway_id
     }
 
-    /// Waits until everything that was recorded is written, and takes no more.
+    /// Stops accepting records and waits until all queued records are written.
     pub fn close(&self) {
         self.0.close();
     }
 
-    /// How it is, for those who watch over the gateway.
+    /// Returns the health of the journal, for monitoring.
     pub fn health(&self) -> Value {
         let shared = &self.0.shared;
         let write_error = shared.queue.write_error();
@@ -259,7 +263,7 @@ impl Journal {
         self.0.shared.committed.subscribe()
     }
 
-    /// All that is in its folder, to be read.
+    /// Returns a reader for all journals in the data folder.
     fn reader(&self) -> JournalReader {
         JournalReader::with_layout(self.0.layout.clone())
     }

@@ -1,4 +1,4 @@
-//! The journal as operations, for those who may look into it.
+//! The journal operations, for callers with the required scopes.
 
 use futures::{Stream, StreamExt};
 use schemars::JsonSchema;
@@ -17,11 +17,11 @@ use super::verify::{Anchor, ChainReport};
 use crate::admin::scope;
 use crate::config::{Glob, parse_duration};
 
-/// How many calls are given at once, and at most.
+/// Default number of results; [`MAX_LIMIT`] is the maximum.
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 1_000;
 
-/// `gateway.journal`, `gateway.logs`, `gateway.verify` and `gateway.replay`.
+/// Creates the operations `gateway.journal`, `gateway.logs`, `gateway.verify` and `gateway.replay`.
 pub fn operations(reader: &JournalReader, registry: &Registry) -> Vec<Operation> {
     let (of_journal, of_logs) = (reader.clone(), reader.clone());
     let (of_verify, of_replay) = (reader.clone(), reader.clone());
@@ -61,12 +61,12 @@ fn require_scope(scope: &str) -> AccessControl {
     control
 }
 
-/// A moment: milliseconds since 1970, or text as people write it.
+/// A time: milliseconds since the Unix epoch, or text.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum TimeInput {
     Millis(i64),
-    /// How long ago, such as `15m`, or a time such as `2026-11-16T12:00:00Z`.
+    /// A duration before now, such as `15m`, or a time, such as `2026-11-16T12:00:00Z`.
     Text(String),
 }
 
@@ -81,7 +81,7 @@ impl TimeInput {
     }
 }
 
-/// How long ago, or a time: in milliseconds since 1970.
+/// Parses a duration before now or a time, and returns milliseconds since the Unix epoch.
 fn parse_time(text: &str) -> Result<i64, String> {
     if let Some(time) = parse_date(text) {
         return Ok(time);
@@ -94,7 +94,7 @@ fn parse_time(text: &str) -> Result<i64, String> {
     Ok(epoch_ms().saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))
 }
 
-/// A date, perhaps with a time behind it, in UTC.
+/// Parses a date with an optional time, in UTC.
 fn parse_date(text: &str) -> Option<i64> {
     let (day, time) = text.split_once(['T', ' ']).unwrap_or((text, ""));
     let mut numbers = day.splitn(3, '-').map(|part| part.parse::<i64>().ok());
@@ -113,7 +113,8 @@ fn parse_date(text: &str) -> Option<i64> {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Years begin in March here, so that the leap day is the last of one.
+    // The computation uses years that start in March, so that a leap day is the last day of its
+    // year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days =
         year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 719_469;
@@ -124,37 +125,38 @@ fn parse_date(text: &str) -> Option<i64> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct JournalInput {
-    /// Only of this operation; `*` stands for anything.
+    /// Only calls of this operation; `*` matches anything.
     op: Option<String>,
-    /// Only calls that began then or later.
+    /// Only calls that started, or messages that were recorded, at or after this time.
     since: Option<TimeInput>,
-    /// Only by this identity.
+    /// Only calls or messages by this identity.
     identity: Option<String>,
     /// Only failed calls, or messages that a room rejected.
     errors: bool,
     /// Messages and rejections of this room instead of calls; `*` matches anything.
     room: Option<String>,
-    /// Only those whose `seq` is smaller: for the next page, the smallest of this one.
+    /// Only entries with a smaller `seq`. For the next page, the smallest `seq` of this page.
     before: Option<u64>,
-    /// How many; 50 if absent, and 1000 at most.
+    /// Maximum number of results; 50 by default, at most 1000.
     limit: Option<usize>,
-    /// The journal of another gateway in the same data folder.
+    /// Id of the gateway to read the journal of, if it is another one in the same data folder.
     gateway_id: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct JournalOutput {
-    /// Newest first.
+    /// Calls, newest first.
     calls: Vec<Value>,
-    /// Where a room was asked for: its messages and what it refused, newest first. There may be less
-    /// than were asked for where they are long; none is the end.
+    /// Messages and rejections of the requested room, newest first. A page may be shorter than
+    /// `limit` if messages are long; an empty page is the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     messages: Option<Vec<Value>>,
-    /// The journal that they are in; absent where it is every one, because none is written here.
+    /// Id of the gateway whose journal was read; absent if all journals were read because this
+    /// gateway writes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     gateway_id: Option<String>,
-    /// The journals of the data folder, that of this gateway first.
+    /// Ids of the gateways with a journal in the data folder, this gateway first.
     gateway_ids: Vec<String>,
 }
 
@@ -228,15 +230,15 @@ impl JournalInput {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct VerifyInput {
-    /// A head that was kept elsewhere, to compare with.
+    /// A head stored elsewhere, to compare with.
     head: Option<Value>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct VerifyOutput {
-    /// Whether there is a journal, and all is as it was written.
+    /// Whether there is a journal and every journal is unchanged.
     ok: bool,
-    /// One for each gateway that writes into the data folder.
+    /// One report for each journal in the data folder.
     journals: Vec<ChainReport>,
 }
 
@@ -245,16 +247,16 @@ async fn verify(reader: JournalReader, input: VerifyInput) -> Result<VerifyOutpu
     let anchor = anchor.map_err(|message| CallError::validation(message, &[]))?;
     let verified = run_blocking(move || reader.verify(anchor.as_ref())).await?;
     let journals = verified.map_err(|error| read_error(error.into()))?;
-    // A check of something that is gone must not pass.
+    // Verification fails without a journal.
     let ok = !journals.is_empty() && journals.iter().all(|verdict| verdict.ok);
     Ok(VerifyOutput { ok, journals })
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ReplayInput {
-    /// The request id of the call, or its `seq`.
+    /// Request id or `seq` of the call.
     id: String,
-    /// Whether to make the call; else it is only shown what would be called.
+    /// Whether to make the call. Otherwise the call is only previewed.
     #[serde(default)]
     run: bool,
 }
@@ -279,11 +281,11 @@ async fn replay(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct LogsInput {
-    /// Only of this operation; `*` stands for anything.
+    /// Only calls of this operation; `*` matches anything.
     op: Option<String>,
-    /// Only by this identity.
+    /// Only calls by this identity.
     identity: Option<String>,
-    /// Only those that fail.
+    /// Only failed calls.
     errors: bool,
 }
 
@@ -318,7 +320,7 @@ pub(super) fn read_error(error: QueryError) -> HandlerError {
     CallError::execution("the journal cannot be read").with_cause(error).into()
 }
 
-/// Reads files where nobody has to wait for it.
+/// Runs blocking file access on the blocking thread pool.
 pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CallError> {

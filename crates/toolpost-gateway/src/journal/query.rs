@@ -1,4 +1,4 @@
-//! Finding calls: the index says where to look, and the records say what happened.
+//! Search for calls: the index selects the blocks, and the records are matched against the filter.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -12,23 +12,23 @@ use super::reader::Chain;
 use super::record::{RecordKind, StoredRecord};
 use crate::config::Glob;
 
-/// Which calls are wanted.
+/// Filter for calls.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CallFilter {
-    /// Of this gateway; else of every one that writes into the folder.
+    /// Gateway whose journal is searched; `None` searches every journal in the folder.
     pub gateway: Option<String>,
-    /// Of operations that fit; `*` stands for anything.
+    /// Only operations that match; `*` matches anything.
     pub operation: Option<Glob>,
-    /// By this identity.
+    /// Only calls by this identity.
     pub identity: Option<String>,
-    /// Begun at this time or later, in milliseconds since 1970.
+    /// Only calls that started at or after this time, in milliseconds since the Unix epoch.
     pub since: i64,
-    /// With a first record before this one.
+    /// Only calls whose first record is before this sequence number.
     pub before: u64,
-    /// Only those that failed.
+    /// Only failed calls.
     pub errors: bool,
-    /// At most so many.
+    /// Maximum number of calls.
     pub limit: usize,
 }
 
@@ -39,7 +39,7 @@ impl Default for CallFilter {
     }
 }
 
-/// Why nothing can be found.
+/// Why a search of the journal failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
@@ -51,7 +51,7 @@ pub enum QueryError {
     Index(#[from] rusqlite::Error),
 }
 
-/// A call that was found.
+/// A call found by a search.
 #[derive(Debug)]
 pub(super) struct CallRecord {
     pub(super) time: i64,
@@ -59,12 +59,12 @@ pub(super) struct CallRecord {
     pub(super) value: Value,
 }
 
-/// The calls of a chain that fit, newest first.
+/// Returns the matching calls of a chain, newest first.
 pub(super) fn calls(chain: &Chain, filter: &CallFilter) -> Result<Vec<CallRecord>, QueryError> {
     with_index_fallback(chain, |index| calls_with_index(chain, filter, index))
 }
 
-/// The same, with something that happens in the middle of it.
+/// Like [`calls`], but runs `hook` between the unindexed and the indexed records.
 #[cfg(test)]
 pub(super) fn calls_with_hook(
     chain: &Chain,
@@ -79,7 +79,8 @@ pub(super) fn calls_with_hook(
     Ok(search.found)
 }
 
-/// One call: by the number of its first record, or the newest with this request id.
+/// Returns one call: by the sequence number of its first record, or the newest with this request
+/// id.
 pub(super) fn call(chain: &Chain, id: &str) -> Result<Option<Value>, QueryError> {
     with_index_fallback(chain, |index| call_with_index(chain, id, index))
 }
@@ -111,9 +112,10 @@ struct CallSearch<'a> {
     blocks: BlockReader<'a>,
     filter: &'a CallFilter,
     found: Vec<CallRecord>,
-    /// The ends of calls that began before the stretches that were read.
+    /// Exit records of calls that started before the blocks read so far, by the sequence number of
+    /// the enter record.
     exits: HashMap<u64, Vec<u8>>,
-    /// Calls that failed behind what is indexed, and began before that.
+    /// Failed calls with an exit record in the unindexed range and an earlier enter record.
     failed_before: BTreeSet<u64>,
 }
 
@@ -150,7 +152,7 @@ impl<'a> CallSearch<'a> {
         self.scan_records(&text)
     }
 
-    /// The stretches of the index that may hold something, newest first.
+    /// Returns the indexed blocks that may contain matching calls, newest first.
     fn candidate_blocks(&self) -> Result<Vec<BlockRange>, QueryError> {
         let operations = match &self.filter.operation {
             Some(glob) => Some(self.blocks.name_ids(|name| glob.matches(name))?),
@@ -223,7 +225,7 @@ impl<'a> CallSearch<'a> {
         self.found.push(CallRecord { time: stored.time, seq: stored.seq, value });
     }
 
-    /// The end of a call that ended in another stretch than it began.
+    /// Returns the exit record of a call that started in another block.
     fn exit_record(&mut self, enter: u64) -> Result<Option<Vec<u8>>, QueryError> {
         if let Some(end) = self.exits.remove(&enter) {
             return Ok(Some(end));
@@ -239,7 +241,7 @@ impl<'a> CallSearch<'a> {
         Ok(self.exits.remove(&enter))
     }
 
-    /// The number of the first record of the newest call with this request id.
+    /// Returns the sequence number of the first record of the newest call with this request id.
     fn seq_of_request(&self, id: &str) -> Result<Option<u64>, QueryError> {
         let needle = format!("\"id\":{}", Value::from(id));
         let finder = memchr::memmem::FinderRev::new(needle.as_bytes());
@@ -253,10 +255,10 @@ impl<'a> CallSearch<'a> {
                     Some(stored) => match stored.summary().kind {
                         RecordKind::Exit { enter, .. } => return Ok(Some(enter)),
                         RecordKind::Enter => return Ok(Some(stored.seq)),
-                        // A message may have any id.
+                        // A message can have the same id.
                         _ => end = start,
                     },
-                    // Somebody's input quotes it, perhaps often.
+                    // The id occurs in the body of another record, possibly several times.
                     None => end = start,
                 }
             }
@@ -264,7 +266,7 @@ impl<'a> CallSearch<'a> {
         Ok(None)
     }
 
-    /// The call that begins with this record.
+    /// Returns the call whose first record has this sequence number.
     fn find_call(&mut self, seq: u64) -> Result<Option<Value>, QueryError> {
         for block in self.blocks.unindexed()? {
             let text = self.blocks.read(&block)?;

@@ -1,4 +1,5 @@
-//! What was recorded and is not written yet: a buffer that callers add to and the writer takes whole.
+//! Queue of records not written yet: callers append to a buffer, and the writer takes it as a
+//! whole.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,16 +8,16 @@ use tokio::sync::oneshot;
 
 use super::record::{MAX_MEMBER_BYTES, RecordKind, RecordSummary};
 
-/// From here on whoever adds a record waits until it is written.
+/// Queue size above which adding a record waits until it is written.
 const BACKPRESSURE_BYTES: usize = 4 * 1024 * 1024;
-/// From here on nothing is taken.
+/// Queue size above which records are rejected.
 const MAX_QUEUED_BYTES: usize = 32 * 1024 * 1024;
-/// So much is written without waiting for more.
+/// Group size at which the writer stops waiting for more records.
 const GROUP_BYTES: usize = 512 * 1024;
-/// How many bytes stand before each record.
+/// Size of the header of each record.
 const HEADER_BYTES: usize = 29;
 
-/// Told when a record is where it was wanted, or why it is not.
+/// Resolves when a record has the requested durability, or to the reason why it has not.
 pub(super) type WriteReceipt = oneshot::Receiver<Result<(), Arc<str>>>;
 
 pub(super) struct Queue {
@@ -27,40 +28,41 @@ pub(super) struct Queue {
 struct QueueState {
     group: Group,
     next_seq: u64,
-    /// Whether the writer sleeps and has to be woken for the first record.
+    /// Whether the writer is idle and must be woken by the next record.
     is_idle: bool,
-    /// Whether the writer lets more come, and has to be woken by whoever waits.
+    /// Whether the writer is collecting more records and must be woken by a record with a waiter.
     is_collecting: bool,
     is_closed: bool,
-    /// Why the writer cannot write at the moment.
+    /// Why writes currently fail.
     write_error: Option<Arc<str>>,
 }
 
-/// The records that are written together.
+/// Records that are written together.
 #[derive(Default)]
 pub(super) struct Group {
     bytes: Vec<u8>,
-    /// Those who wait until it is on the disk.
+    /// Waiters for the fsync of the group.
     sync_waiters: Vec<oneshot::Sender<Result<(), Arc<str>>>>,
-    /// Those who wait until it is in the file.
+    /// Waiters for the write of the group to the file.
     write_waiters: Vec<oneshot::Sender<Result<(), Arc<str>>>>,
 }
 
-/// What somebody waits for who adds a record.
+/// What the producer of a record waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// Nothing, unless much is waiting.
+    /// Does not wait, unless the queue is large.
     Async,
-    /// That it is in the file, and so outlives this process.
+    /// Waits until the record is in the file, so that it survives a crash of the process.
     Written,
-    /// That it is on the disk, and so outlives the machine's running.
+    /// Waits until the record is synced, so that it survives a crash of the machine.
     Synced,
 }
 
-/// What became of a record.
+/// A record accepted by the queue.
 pub(super) struct QueuedRecord {
     pub(super) seq: u64,
-    /// To be waited for.
+    /// Resolves when the record has the requested durability; `None` if there is nothing to wait
+    /// for.
     pub(super) receipt: Option<WriteReceipt>,
 }
 
@@ -77,8 +79,8 @@ impl Queue {
         Self { state: Mutex::new(pending), wake: Condvar::new() }
     }
 
-    /// Takes a record and gives it its number. Whoever wants to, or comes when much is waiting, is
-    /// told when it is written; when too much is waiting it is not taken.
+    /// Adds a record and assigns its number. Returns a receipt if `durability` requires one or if
+    /// the queue is above the backpressure limit. Returns `None` if the queue is full or closed.
     pub(super) fn push(
         &self,
         summary: &RecordSummary<'_>,
@@ -106,12 +108,12 @@ impl Queue {
         Some(QueuedRecord { seq, receipt: write_receipt })
     }
 
-    /// Why nothing can be written at the moment.
+    /// Returns why writes currently fail, if they do.
     pub(super) fn write_error(&self) -> Option<Arc<str>> {
         self.lock().write_error.clone()
     }
 
-    /// Those who wait are told; whoever comes later learns it at once.
+    /// Sets or clears the write error. Current waiters fail with it, and later ones fail at once.
     pub(super) fn set_write_error(&self, error: Option<Arc<str>>) {
         let mut pending = self.lock();
         if let Some(error) = &error {
@@ -120,8 +122,8 @@ impl Queue {
         pending.write_error = error;
     }
 
-    /// Takes everything. Sleeps until there is something, at most for `patience`, and then lets more
-    /// come for `gather`. `None` is the end.
+    /// Takes all queued records. Waits up to `timeout` for the first record, and then up to
+    /// `gather` for more. Returns `None` when the queue is closed and empty.
     pub(super) fn take_group(
         &self,
         gather: Duration,
@@ -144,8 +146,8 @@ impl Queue {
         (!is_over).then_some(())
     }
 
-    /// Takes what comes until then as well, at once where somebody waits for it; says whether something
-    /// did. A group that is large already takes no more.
+    /// Waits until `until` for more records and adds them to the group, or adds them at once if one
+    /// has a waiter. Returns whether any were added. A group that is already large is not extended.
     pub(super) fn extend_group(&self, until: Instant, group: &mut Group) -> bool {
         let remaining = until.saturating_duration_since(Instant::now());
         if remaining.is_zero() || group.bytes.len() >= GROUP_BYTES {
@@ -155,7 +157,7 @@ impl Queue {
         group.append(&mut pending.group)
     }
 
-    /// Lets more come for a time, unless somebody waits or there is enough.
+    /// Waits for more records, unless one has a waiter or the group is large enough.
     fn wait_for_more<'a>(
         &self,
         mut pending: MutexGuard<'a, QueueState>,
@@ -173,7 +175,7 @@ impl Queue {
         pending
     }
 
-    /// Sleeps, unless it is closed meanwhile.
+    /// Sleeps until the time has elapsed or the queue is closed. Returns whether it is still open.
     pub(super) fn sleep(&self, time: Duration) -> bool {
         let pending = self.lock();
         let is_open = |pending: &mut QueueState| !pending.is_closed;
@@ -181,7 +183,7 @@ impl Queue {
         !waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
-    /// Takes no more; what was taken is written.
+    /// Closes the queue. Queued records are still written.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.wake.notify_all();
@@ -193,7 +195,8 @@ impl Queue {
 }
 
 impl QueueState {
-    /// Nobody waits for a writer in trouble: whoever must know is told at once.
+    /// Registers a waiter. While writes fail, the receipt fails at once, and `Async` records get
+    /// none.
     fn register_waiter(&mut self, durability: Durability, is_slow: bool) -> Option<WriteReceipt> {
         match (durability, &self.write_error) {
             (Durability::Async, Some(_)) => None,
@@ -214,7 +217,7 @@ impl Group {
             RecordKind::Message => (4, 0),
             RecordKind::Rejection => (5, 0),
         };
-        // As it stands in the record, which does not hold what is too long.
+        // The record omits names that are too long, so the header does too.
         let [operation, identity_text] =
             [summary.operation, summary.identity].map(|text| match text.len() {
                 ..=MAX_MEMBER_BYTES => text.as_bytes(),
@@ -250,12 +253,12 @@ impl Group {
         self.bytes.is_empty()
     }
 
-    /// How many bytes it has here.
+    /// Returns the size of the group in bytes.
     pub(super) fn length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Says whether there was anything.
+    /// Appends another group. Returns whether it had any records.
     fn append(&mut self, more: &mut Self) -> bool {
         let is_more = !more.is_empty();
         self.bytes.append(&mut more.bytes);
@@ -268,7 +271,8 @@ impl Group {
         self.records_after(0)
     }
 
-    /// The records behind so many bytes, which are a length that it had before.
+    /// Returns the records after the first `length` bytes. `length` must be an earlier length of
+    /// the group.
     pub(super) fn records_after(
         &self,
         length: usize,
@@ -296,7 +300,7 @@ impl Group {
         })
     }
 
-    /// Tells those who wait, and is as good as new.
+    /// Notifies the waiters and clears the group for reuse.
     pub(super) fn complete(&mut self, result: &Result<(), Arc<str>>) {
         self.bytes.clear();
         self.notify_waiters(result);
@@ -304,12 +308,12 @@ impl Group {
 
     pub(super) fn notify_waiters(&mut self, result: &Result<(), Arc<str>>) {
         for waiting in self.sync_waiters.drain(..).chain(self.write_waiters.drain(..)) {
-            // One that does not wait any more needs no answer.
+            // Fails only if the waiter was dropped.
             let _ = waiting.send(result.clone());
         }
     }
 
-    /// Tells those for whom the file is enough; says whether there are any.
+    /// Notifies the waiters for the file write. Returns whether there were any.
     pub(super) fn notify_written(&mut self) -> bool {
         let is_awaited = !self.write_waiters.is_empty();
         for waiting in self.write_waiters.drain(..) {
@@ -321,7 +325,7 @@ impl Group {
 
 fn failed_receipt(error: Arc<str>) -> WriteReceipt {
     let (written, waits) = oneshot::channel();
-    // The other end is in this function.
+    // The receiver still exists, so sending cannot fail.
     let _ = written.send(Err(error));
     waits
 }
@@ -404,7 +408,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// What nobody waits for would gather for an hour.
+    /// Without a waiter, records are collected for an hour.
     #[test]
     fn queue_flushes_at_once_for_write_waiters() {
         const HOUR: Duration = Duration::from_secs(3_600);

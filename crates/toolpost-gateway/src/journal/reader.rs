@@ -1,4 +1,4 @@
-//! Reading journals: that of this gateway, and those of others who write into the same folder.
+//! Reads journals: the one of this gateway and those of other gateways in the same folder.
 
 use std::io;
 use std::path::Path;
@@ -14,18 +14,18 @@ use super::verify::{Anchor, ChainReport};
 use super::writer::SignedFiles;
 use super::{Journal, JournalSettings, call_view, messages, query, verify};
 
-/// How many bytes of messages are given at once, so that an answer fits into a message to a client.
+/// Maximum size of the messages in one response, so that it fits into a protocol message.
 const MAX_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// The journals of a data folder, to be read. Cloning it is cheap.
+/// Reader for the journals of a data folder. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct JournalReader {
     layout: JournalLayout,
-    /// The one that this process writes.
+    /// The journal that this process writes.
     live: Option<Journal>,
 }
 
-/// One chain, as it is read.
+/// A chain opened for reading.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     pub(super) gateway_id: String,
@@ -34,7 +34,7 @@ pub(super) struct Chain {
 }
 
 impl JournalReader {
-    /// The journals of a folder; it need not be there.
+    /// Creates a reader for the journals of a data folder, which need not exist.
     pub fn new(data: &Path, settings: &JournalSettings) -> Self {
         Self::with_layout(JournalLayout::new(data, settings))
     }
@@ -43,7 +43,7 @@ impl JournalReader {
         Self { layout, live: None }
     }
 
-    /// With the one that is written by this process.
+    /// Adds the journal that this process writes.
     #[must_use]
     pub fn with_live(mut self, journal: &Journal) -> Self {
         self.live = Some(journal.clone());
@@ -66,7 +66,7 @@ impl JournalReader {
         Ok(found.into_iter().map(|gateway_id| self.chain(gateway_id)).collect())
     }
 
-    /// Whose journals there are, that of this process first.
+    /// Returns the ids of the journals, this process's own first.
     ///
     /// # Errors
     ///
@@ -78,8 +78,8 @@ impl JournalReader {
         Ok(found)
     }
 
-    /// The calls that fit, newest first. Numbers count in one journal: where there are several, pages
-    /// are made of one at a time.
+    /// Returns the calls that match, newest first. Sequence numbers are per journal: with several
+    /// journals, paginate one at a time.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl JournalReader {
         Ok(found.into_iter().map(|call| call.value).collect())
     }
 
-    /// What was said in rooms and what was refused, newest first, as one object each.
+    /// Returns room messages and rejections, newest first, as one object each.
     pub(super) fn messages(&self, filter: &MessageFilter) -> Result<Vec<Value>, QueryError> {
         let is_selected = |chain: &Chain| {
             filter.gateway.as_ref().is_none_or(|requested| *requested == chain.gateway_id)
@@ -136,8 +136,9 @@ impl JournalReader {
         Ok(found.into_iter().map(|(_, value)| value).collect())
     }
 
-    /// A call of this process's journal that began before the process did, and has no end, will have
-    /// none. Of other journals nobody can tell: whoever writes them may still be at it.
+    /// Marks a call without an exit record as interrupted if it started before this process opened
+    /// the journal. Calls of other journals are not marked, because their writers may still be
+    /// running.
     fn mark_interrupted(&self, call: &mut Value) {
         let Some(journal) = &self.live else { return };
         let is_before = call["seq"].as_u64().is_some_and(|seq| seq <= journal.0.last_seq_at_open);
@@ -146,15 +147,16 @@ impl JournalReader {
         }
     }
 
-    /// A call by its request id, the newest of that id, or by the number of its first record.
+    /// Returns a call by its request id or by the sequence number of its first record. If several
+    /// calls have the request id, returns the newest.
     ///
     /// # Errors
     ///
-    /// The files cannot be read.
+    /// Returns an error if the files cannot be read.
     pub fn call(&self, id: &str) -> Result<Option<Value>, QueryError> {
         let mut chains = self.chains()?;
         let own = self.live.as_ref().map(Journal::gateway_id);
-        // A number may stand in several journals; this gateway's own is meant.
+        // A sequence number may exist in several journals; this gateway's own has precedence.
         chains.sort_by_key(|chain| Some(chain.gateway_id.as_str()) != own);
         for chain in chains {
             if let Some(mut found) = query::call(&chain, id)? {
@@ -165,11 +167,12 @@ impl JournalReader {
         Ok(None)
     }
 
-    /// Whether every journal is as it was written.
+    /// Verifies every journal. The journal of `anchor` is also compared with it, and is reported if
+    /// it is missing.
     ///
     /// # Errors
     ///
-    /// The files cannot be read.
+    /// Returns an error if the files cannot be read.
     pub fn verify(&self, anchor: Option<&Anchor>) -> io::Result<Vec<ChainReport>> {
         let chains = self.chains()?;
         let mut verdicts: Vec<ChainReport> =

@@ -1,41 +1,41 @@
-//! Records: the text that is hashed, stored and read again, and the facts that it is found by.
+//! Records: the text that is hashed and stored, and the fields by which it is found.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// How many bytes a member that is no body may have, such as a message or the name of an operation
-/// that is not there.
+/// Maximum size of a member other than a body, such as a message or the name of an unknown
+/// operation.
 pub(super) const MAX_MEMBER_BYTES: usize = 64 * 1024;
 
-/// What a record is found by.
+/// The fields by which a record is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RecordSummary<'a> {
     pub(super) time: i64,
     pub(super) kind: RecordKind,
-    /// The operation of a call, or the room of a message.
+    /// Operation of a call, or room of a message.
     pub(super) operation: &'a str,
-    /// Empty where nobody in particular called.
+    /// Empty for an anonymous caller.
     pub(super) identity: &'a str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordKind {
     Enter,
-    /// With the number of its enter record.
+    /// `enter` is the sequence number of the enter record.
     Exit {
         enter: u64,
         failed: bool,
     },
-    /// A message that a room handed on.
+    /// A message that a room accepted.
     Message,
-    /// A message that a room did not hand on.
+    /// A message that a room rejected.
     Rejection,
     Checkpoint,
 }
 
-/// A record as it is read: what it is found by, and the rest as text.
+/// A parsed record with the members used for search.
 #[derive(Debug, Deserialize)]
 pub(super) struct StoredRecord<'a> {
     pub(super) seq: u64,
@@ -98,7 +98,9 @@ impl<'a> StoredRecord<'a> {
     }
 }
 
-/// The facts of a record that is written as most of them are; others are for [`StoredRecord::parse`]. It reads no further than it has to, because a verification reads every record.
+/// Reads the summary of a record in the usual layout. Returns `None` for any other layout, which
+/// [`StoredRecord::parse`] can read. Reads no further than necessary, because verification reads
+/// every record.
 pub(super) fn fast_summary(content: &[u8]) -> Option<RecordSummary<'_>> {
     let mut parser = FastParser(content);
     parser.skip(b"{\"seq\":")?;
@@ -112,7 +114,7 @@ pub(super) fn fast_summary(content: &[u8]) -> Option<RecordSummary<'_>> {
     }
 }
 
-/// What is left of a record to be read.
+/// The unread rest of a record.
 struct FastParser<'a>(&'a [u8]);
 
 impl<'a> FastParser<'a> {
@@ -147,7 +149,7 @@ impl<'a> FastParser<'a> {
         Some(RecordSummary { time, kind: record_kind, operation, identity })
     }
 
-    /// Nobody in particular where there is none, unless it is one that has to be read otherwise.
+    /// Returns the identity, empty if absent. `None` if it needs the full parser.
     fn identity(&mut self) -> Option<&'a str> {
         match self.0.starts_with(b",\"identity") {
             true => self.string_member(b",\"identity\":\""),
@@ -172,7 +174,7 @@ impl<'a> FastParser<'a> {
         std::str::from_utf8(number).ok()?.parse().ok()
     }
 
-    /// A text without anything that is written otherwise than it is.
+    /// Reads a string without escape sequences.
     fn string_member(&mut self, name: &[u8]) -> Option<&'a str> {
         let rest = self.0.strip_prefix(name)?;
         let end = memchr::memchr2(b'"', b'\\', rest).filter(|&end| rest[end] == b'"')?;
@@ -181,7 +183,7 @@ impl<'a> FastParser<'a> {
     }
 }
 
-/// Writes the members of one record, all but its number, which whoever stores it puts in front.
+/// Writes the members of a record, except its number, which the writer thread adds in front.
 pub(super) struct RecordWriter<'a> {
     out: &'a mut Vec<u8>,
 }
@@ -197,7 +199,8 @@ impl<'a> RecordWriter<'a> {
         members
     }
 
-    /// A member that is short, unless somebody made it long: then it is told as a body would be.
+    /// Adds a member. A value above the size limit is replaced by its digest, under the name with
+    /// the suffix `Cut`.
     pub(super) fn add(&mut self, name: &str, value: &(impl serde::Serialize + ?Sized)) {
         let before = self.out.len();
         self.write_name(name);
@@ -211,8 +214,7 @@ impl<'a> RecordWriter<'a> {
         }
     }
 
-    /// A member that may turn out to be too large: then what it is known by again, under another
-    /// name. Says how it went.
+    /// Adds a body. A body larger than `limit` is replaced by its digest, under the other name.
     pub(super) fn add_body(
         &mut self,
         names: BodyMember,
@@ -233,8 +235,8 @@ impl<'a> RecordWriter<'a> {
         replace_line_breaks(body);
     }
 
-    /// A member that is JSON already, of whatever length. What is no JSON is told as a text, so that a
-    /// record can always be read.
+    /// Adds a member that is already JSON, of any length. Invalid JSON is added as a string, so
+    /// that the record can always be parsed.
     pub(super) fn add_json(&mut self, name: &str, text: &str) {
         self.write_name(name);
         let start = self.out.len();
@@ -265,14 +267,14 @@ impl<'a> RecordWriter<'a> {
     }
 }
 
-/// The text of others may have line feeds between its tokens, and a record is one line.
+/// Replaces line breaks between JSON tokens with spaces, because a record is one line.
 fn replace_line_breaks(body: &mut [u8]) {
     for byte in body.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
         *byte = b' ';
     }
 }
 
-/// What a body is called in a record, and what it is called when it was too large.
+/// Member names of a body: in full, and replaced by its digest.
 #[derive(Clone, Copy)]
 pub(super) struct BodyMember {
     full: &'static str,
@@ -283,7 +285,7 @@ pub(super) const INPUT: BodyMember = BodyMember { full: "input", truncated: "inp
 pub(super) const OUTPUT: BodyMember = BodyMember { full: "output", truncated: "outputCut" };
 pub(super) const DETAILS: BodyMember = BodyMember { full: "details", truncated: "detailsCut" };
 
-/// What is left of a body that is too large.
+/// Digest that replaces a body that is too large.
 #[derive(serde::Serialize)]
 struct BodyDigest {
     sha256: String,
@@ -298,11 +300,11 @@ impl BodyDigest {
     }
 }
 
-/// What stands before the secret part of a token of this gateway.
+/// Prefix of the gateway's tokens.
 pub(super) const TOKEN_PREFIX: &[u8] = b"tpt_";
 const TOKEN_SECRET_CHARS: usize = 43;
 
-/// A token of a gateway is a secret wherever it stands, whatever a schema says about the place.
+/// Masks gateway tokens anywhere in a record, regardless of the schema.
 fn mask_tokens(record: &mut [u8]) {
     let mut from = 0;
     while let Some(at) = memchr::memmem::find(&record[from..], TOKEN_PREFIX) {

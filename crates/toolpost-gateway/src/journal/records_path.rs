@@ -1,20 +1,22 @@
-//! Where the records of a chain are, for those who read it without the configuration of whoever writes.
+//! File with the location of the records of a chain, for readers without the writer's
+//! configuration.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::data::atomic_file;
 
-/// What the names of the files end with.
+/// File name suffix.
 pub(super) const FILE_SUFFIX: &str = ".path";
 
-/// The folder that was written down; none where the records are beside the key.
+/// Returns the recorded folder, or `None` if the records are next to the key.
 pub(super) fn read(journal_dir: &Path, gateway_id: &str) -> Option<PathBuf> {
     let text = std::fs::read_to_string(path_file(journal_dir, gateway_id)).ok()?;
     Some(PathBuf::from(text.strip_suffix('\n')?))
 }
 
-/// Writes it down, unless it is known.
+/// Writes the location if it has changed. Removes the file if the records are in the journal
+/// folder.
 pub(super) fn write(journal_dir: &Path, gateway_id: &str, records: &Path) -> io::Result<()> {
     let file = path_file(journal_dir, gateway_id);
     if records == journal_dir {

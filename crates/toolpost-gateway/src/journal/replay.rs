@@ -1,4 +1,4 @@
-//! A call once more: what would be called, or what comes of it beside what came of it then.
+//! Replay: previews a recorded call, or makes it again and compares the results.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,42 +9,43 @@ use toolpost::{
 
 use super::{mask, record};
 
-/// What a replay found out.
+/// Result of a replay.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ReplayReport {
-    /// The call as it is in the journal.
+    /// The recorded call.
     recorded: Value,
-    /// Whether it was called once more.
+    /// Whether the call was made again.
     ran: bool,
-    /// Why it would fail before it began.
+    /// Reasons why the call would fail before it starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     problems: Vec<String>,
-    /// What came of it now: the members `outcome` and `output`, or `code` and `message`.
+    /// Result of the new call: the members `outcome` and `output`, or `outcome`, `code` and
+    /// `message`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     now: Option<Value>,
-    /// Whether the same came of it.
+    /// Whether the results are equal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     same: Option<bool>,
-    /// Where the two differ.
+    /// Differences between the recorded and the new result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     differences: Vec<ResultDifference>,
 }
 
-/// One place in which two results are not the same.
+/// One difference between two results.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct ResultDifference {
-    /// JSON Pointer.
+    /// JSON Pointer to the difference.
     path: String,
-    /// What is in the journal; absent where there was nothing.
+    /// The recorded value; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     then: Option<Value>,
-    /// What there is now; absent where there is nothing.
+    /// The new value; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     now: Option<Value>,
@@ -60,7 +61,7 @@ pub(super) fn preview(
     Ok(ReplayReport { recorded, problems, ..ReplayReport::default() })
 }
 
-/// Calls it as the one who asks for the replay, who needs the right to.
+/// Makes the call with the identity of the replay's caller, which needs access to the operation.
 pub(super) async fn run(
     context: &CallContext,
     registry: &Registry,
@@ -95,7 +96,7 @@ pub(super) async fn run(
     })
 }
 
-/// What was asked for, if it is all there.
+/// Returns the operation and the input of a recorded call, if the input is complete.
 fn recorded_request(recorded: &Value) -> Result<(String, Value), CallError> {
     let replay_error =
         |why: &str| CallError::validation(format!("it cannot be called once more: {why}"), &[]);
@@ -119,7 +120,7 @@ fn recorded_request(recorded: &Value) -> Result<(String, Value), CallError> {
     Ok((operation.to_owned(), input.clone()))
 }
 
-/// Why a call by this one would fail before it began.
+/// Returns the reasons why a call by this identity would fail before it starts.
 fn preflight_problems(
     catalog: &Catalog,
     identity: Option<&Identity>,
@@ -138,7 +139,7 @@ fn preflight_problems(
     }
 }
 
-/// As it would stand in the journal.
+/// Returns the result as the journal would record it.
 fn masked_result(operation: Option<&Operation>, envelope: Envelope<Value>) -> Value {
     let mut payload = Envelope::local(Payload::from(envelope.data), "");
     payload.meta = envelope.meta;
@@ -147,7 +148,7 @@ fn masked_result(operation: Option<&Operation>, envelope: Envelope<Value>) -> Va
         .unwrap_or_default()
 }
 
-/// What a call came to, without what is different each time.
+/// Returns the result of a call without the members that change on every call.
 fn comparable_result(call: &Value) -> Value {
     let mut result = Map::new();
     for name in ["output", "code", "message"] {
@@ -165,7 +166,7 @@ fn comparable_result(call: &Value) -> Value {
     result
 }
 
-/// Where two values differ, as deep as both have the same shape.
+/// Returns the differences between two values, descending as long as both have the same shape.
 fn compare(then: &Value, now: &Value) -> Vec<ResultDifference> {
     let mut found = Vec::new();
     compare_at(String::new(), Some(then), Some(now), &mut found);
@@ -254,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Each row: who asks, what was called, and why that would fail.
+    /// Each row: the identity, the operation, the input and the expected problem.
     #[test]
     fn replay_preview_reports_preflight_problems() {
         let registry = crate::builtin::registry();

@@ -1,5 +1,5 @@
-//! What is too old or too much is removed, whole files at a time, and a signed checkpoint says up to
-//! where, so that what remains still verifies.
+//! Retention: removes whole segments by age and size, and writes a signed checkpoint so that the
+//! remaining records still verify.
 
 use std::fs::File;
 use std::io;
@@ -15,16 +15,17 @@ use super::record::{RecordKind, RecordSummary, RecordWriter};
 use super::segment::Segments;
 use super::writer::SignedFiles;
 
-/// A removal that was decided on.
+/// A planned removal of segments.
 pub(super) struct SegmentRemoval {
-    /// The first records of the files that go.
+    /// The segments to remove, by the sequence number of their first record.
     files: Vec<u64>,
-    /// The last record that goes.
+    /// Number of the last removed record.
     through: u64,
     hash: Hash,
 }
 
-/// What may be removed now. The file that is being written never is.
+/// Returns the removal that the retention settings require now. The segment being written is never
+/// removed.
 pub(super) fn plan_removal(
     segments: &Segments,
     settings: &JournalSettings,
@@ -51,13 +52,13 @@ pub(super) fn plan_removal(
     Ok(Some(SegmentRemoval { files: list[..count].to_vec(), through, hash }))
 }
 
-/// Whether something is too old in a chain that nobody may be writing.
+/// Whether the oldest segment of a chain is expired. Does not require the lock of the chain.
 pub(super) fn has_expired_segment(segments: &Segments, settings: &JournalSettings) -> bool {
     let oldest = segments.list().ok().and_then(|list| list.first().copied());
     oldest.is_some_and(|first| is_expired(segments, settings, first).unwrap_or_default())
 }
 
-/// A file is as old as its last record.
+/// Whether a segment has expired. The modification time of the file is the time of its last record.
 fn is_expired(segments: &Segments, settings: &JournalSettings, first: u64) -> io::Result<bool> {
     let Some(max) = settings.retain_for else { return Ok(false) };
     let written = std::fs::metadata(segments.path(first))?.modified()?;
@@ -70,7 +71,7 @@ impl SegmentRemoval {
         self.through
     }
 
-    /// What the chain itself says about it.
+    /// Writes the checkpoint record that documents the removal in the chain.
     pub(super) fn write_checkpoint(
         &self,
         time: i64,
@@ -83,9 +84,9 @@ impl SegmentRemoval {
         RecordSummary { time, kind: RecordKind::Checkpoint, operation: "", identity: "" }
     }
 
-    /// First the head is on the disk, which is never older than the checkpoint; then the checkpoint,
-    /// without which what remains would begin nowhere. Files that are still there behind it are
-    /// removed another time.
+    /// Removes the segments. The head is synced first, because it must not be older than the
+    /// checkpoint. The checkpoint is written next, because the remaining records start from it.
+    /// Files that remain after a failure are removed later.
     pub(super) fn apply(
         &self,
         key: &SigningKey,

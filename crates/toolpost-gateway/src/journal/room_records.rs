@@ -1,4 +1,4 @@
-//! Messages of rooms, written down before anybody is shown them, and read again by the room.
+//! Room messages: recorded before delivery, and read back by the room.
 
 use std::io;
 use std::pin::Pin;
@@ -13,40 +13,41 @@ use super::queue::{self, Durability};
 use super::record::{RecordKind, RecordSummary, RecordWriter};
 use super::{Journal, JournalMode};
 
-/// A message that a room is about to hand on.
+/// A message that a room is about to deliver.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RoomMessageRecord<'a> {
     pub(crate) room: &'a str,
     pub(crate) identity: &'a str,
-    /// The id of the message.
+    /// Id of the message.
     pub(crate) id: &'a str,
-    /// The message whole, as JSON. It has no limit here: a room has its own.
+    /// The complete message as JSON. The journal sets no limit; the room has its own.
     pub(crate) message: &'a str,
-    /// What let it pass, as JSON.
+    /// Capability that allowed the message, as JSON.
     pub(crate) allowed_by: Option<&'a str>,
 }
 
-/// A message that a room does not hand on.
+/// A message that a room rejected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RoomRejectionRecord<'a> {
     pub(crate) room: &'a str,
     pub(crate) identity: &'a str,
-    /// Of what kind the message was.
+    /// Kind of the message.
     pub(crate) attempted_kind: &'a str,
-    /// The code of the error.
+    /// Error code.
     pub(crate) error: &'a str,
     pub(crate) reason: &'a str,
-    /// The id of the message, if it had one.
+    /// Id of the message, if it had one.
     pub(crate) id: Option<&'a str>,
 }
 
-/// To be waited for before anybody is shown a message. Resolves when the message outlives this process, in `sync` also the machine's running; or to why it
-/// does not. One that could not be written may still be when there is room again, so whoever was refused
-/// may find it in the journal later.
+/// Receipt of a recorded message, to be awaited before the message is delivered. Resolves when the
+/// message survives a process crash and, in `sync` mode, a machine crash; or to the reason why it
+/// does not. A message that could not be written may still be written later, so a rejected message
+/// can appear in the journal.
 ///
 /// # Cancellation
 ///
-/// Whoever does not wait any more changes nothing about what is written.
+/// Dropping the receipt does not affect what is written.
 #[derive(Debug)]
 pub(crate) struct MessageReceipt(queue::WriteReceipt);
 
@@ -61,23 +62,23 @@ impl Future for MessageReceipt {
     }
 }
 
-/// A message as a room reads it again.
+/// A message read back from the journal by a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredMessage {
-    /// Its number in its chain.
+    /// Sequence number in its chain.
     pub(crate) seq: u64,
-    /// When it was written down, in milliseconds since 1970.
+    /// Time of the record, in milliseconds since the Unix epoch.
     pub(crate) time: i64,
-    /// As JSON; tokens of gateways are hidden.
+    /// The message as JSON, with gateway tokens masked.
     pub(crate) message: String,
 }
 
 impl Journal {
-    /// Writes down a message of a room. `None` is one that cannot be taken, because too much is waiting
-    /// or nothing can be written at the moment: then nobody may be shown it.
+    /// Records a room message. Returns `None` if the queue is full or writes are failing; the
+    /// message must then not be delivered.
     pub(crate) fn record_message(&self, entry: &RoomMessageRecord<'_>) -> Option<MessageReceipt> {
         let shared = &self.0.shared;
-        // What is known not to work is not tried, so that what was refused does not turn up later.
+        // Not queued while writes fail, so that a rejected message is not written later.
         if shared.queue.write_error().is_some() {
             return None;
         }
@@ -92,13 +93,13 @@ impl Journal {
         taken.receipt.map(MessageReceipt)
     }
 
-    /// Whether nothing can be written at the moment.
+    /// Whether writes to the journal currently fail.
     pub(crate) fn is_failing(&self) -> bool {
         self.0.shared.queue.write_error().is_some()
     }
 
-    /// Writes down that a message was refused. Nobody waits for it; one that cannot be taken is lost, and
-    /// counted.
+    /// Records the rejection of a message without waiting for the write. A record that cannot be
+    /// queued is lost and counted.
     pub(crate) fn record_rejection(&self, rejection: &RoomRejectionRecord<'_>) {
         let shared = &self.0.shared;
         let time = epoch_ms();
@@ -113,16 +114,17 @@ impl Journal {
         }
     }
 
-    /// The newest messages of a room, oldest first, at most so many and with so many bytes together. It
-    /// reads files, so it blocks.
+    /// Returns the newest messages of a room, oldest first, limited by count and total bytes.
+    /// Blocks on file access.
     ///
-    /// They are those of this chain, and of the other chains of the folder what was there when this one
-    /// was opened: whoever could not go on with the chain of a room has begun another.
+    /// The messages are those of this chain and, from the other chains in the folder, those
+    /// recorded before this one was opened: a process that cannot continue the chain of a room
+    /// creates a new one.
     ///
     /// # Errors
     ///
-    /// The files of this chain cannot be read. Others that cannot be read are left out, which is told in
-    /// the log.
+    /// The files of this chain cannot be read. Other chains that cannot be read are skipped with a
+    /// warning in the log.
     pub(crate) fn recent_messages(
         &self,
         room: &str,
@@ -193,8 +195,8 @@ impl RoomRejectionRecord<'_> {
     }
 }
 
-/// The messages of several chains, oldest first. In one chain they stay as they are, also where a clock
-/// was set back.
+/// Merges the messages of several chains, oldest first. The order within a chain is kept, even if
+/// the clock was set back.
 fn merge_chains(chains: Vec<(bool, Vec<MessageRecord>)>) -> Vec<StoredMessage> {
     let mut all = Vec::new();
     for (is_own, records) in chains {

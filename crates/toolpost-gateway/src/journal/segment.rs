@@ -1,4 +1,4 @@
-//! The files that hold the records, a line each; the name of a file is the number of its first record.
+//! Segments: files with one record per line, named after the sequence number of their first record.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -8,24 +8,24 @@ use super::chain::{Hash, LINE_PREFIX_LEN, RecordLine};
 use super::head::SignedPosition;
 use super::record::StoredRecord;
 
-/// Where the records of one gateway are.
+/// The segments of one chain.
 #[derive(Debug, Clone)]
 pub(super) struct Segments {
     folder: PathBuf,
 }
 
-/// Where a chain can be carried on.
+/// The end of a chain, where it is continued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChainEnd {
-    /// The number of the first record in the last file.
+    /// Last segment, by the sequence number of its first record.
     pub(super) segment: u64,
-    /// How long the last file is.
+    /// Length of the last segment.
     pub(super) bytes: u64,
     pub(super) seq: u64,
     pub(super) hash: Hash,
 }
 
-/// Why a chain cannot be carried on.
+/// Why a chain cannot be continued.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChainError {
     #[error("the files cannot be read: {0}")]
@@ -53,7 +53,8 @@ impl Segments {
         self.folder.join(format!("{first:020}.log"))
     }
 
-    /// The numbers of the first records, in order; none where the folder is gone.
+    /// Returns the number of the first record of each segment, in order; none if the folder does
+    /// not exist.
     pub(super) fn list(&self) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();
         let entries = match std::fs::read_dir(&self.folder) {
@@ -74,7 +75,7 @@ impl Segments {
         Ok(std::fs::metadata(self.path(first))?.len())
     }
 
-    /// A part of a file.
+    /// Reads a range of a segment.
     pub(super) fn read(&self, first: u64, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
         let mut file = File::open(self.path(first))?;
         file.seek(SeekFrom::Start(offset))?;
@@ -84,7 +85,7 @@ impl Segments {
         Ok(part)
     }
 
-    /// The time of the first record in a file; `None` where there is none yet.
+    /// Returns the time of the first record of a segment; `None` if there is none yet.
     pub(super) fn first_record_time(&self, first: u64) -> io::Result<Option<i64>> {
         let mut line = Vec::new();
         match File::open(self.path(first)) {
@@ -96,15 +97,15 @@ impl Segments {
         Ok(stored.map(|stored| stored.time))
     }
 
-    /// Finds where the chain ends, and how much a crash left half written behind that.
+    /// Finds the end of the chain and the number of bytes of a partial write after it.
     ///
-    /// Everything up to the head was on the disk before the head was, so nothing up to there may be
-    /// wrong. What follows it was being written when the process or the machine died: whole records
-    /// are kept, and the first that is not whole ends the chain.
+    /// Everything up to the head was on disk before the head was written, so it must be valid.
+    /// Records after the head were being written when the process or the machine crashed: complete
+    /// records are kept, and the first incomplete one ends the chain.
     ///
-    /// It begins with the file that holds the record of the head and reads everything behind it. What
-    /// stands before that file needs no look: its last hash is taken at its word, and if that is wrong
-    /// the record of the head has another hash than was signed.
+    /// Recovery starts with the segment that contains the head and reads everything after it.
+    /// Earlier segments are not read: the last hash before that segment is trusted, and if it is
+    /// wrong, the hash of the head record differs from the signed one.
     pub(super) fn recover(
         &self,
         head: &SignedPosition,
@@ -114,7 +115,7 @@ impl Segments {
             return Err(ChainError::StaleHead { head: head.seq, removed: start.0 });
         }
         let mut list = self.list()?;
-        // Files before the checkpoint were about to be removed.
+        // Segments before the checkpoint are due for removal.
         list.retain(|&first| first > start.0);
         let holds_head = list.partition_point(|&first| first <= head.seq).saturating_sub(1);
         let (seq, hash) = match holds_head.checked_sub(1) {
@@ -128,8 +129,8 @@ impl Segments {
         }
         let mut unfinished = 0;
         for &segment in &list[holds_head..] {
-            // Only the last file may have an unfinished end: the others were on the disk before the
-            // next one was begun.
+            // Only the last segment can end with an incomplete record: the others were synced
+            // before the next one was started.
             if unfinished > 0 || segment != end.seq + 1 {
                 return Err(self.damaged_error(end.seq + 1, segment));
             }
@@ -138,8 +139,8 @@ impl Segments {
         Ok((end.ensure_reaches(head)?, unfinished))
     }
 
-    /// Reads a file that goes on where another ended: where it ends, and how many bytes that are no
-    /// record stand behind that.
+    /// Reads a segment that continues the chain. Returns the new end of the chain and the number of
+    /// bytes after it that are not a complete record.
     fn recover_segment(
         &self,
         segment: u64,
@@ -159,7 +160,7 @@ impl Segments {
         Ok((end, unfinished))
     }
 
-    /// Forgets what is not whole.
+    /// Truncates a partial record at the end of the chain.
     pub(super) fn truncate_after(&self, end: &ChainEnd, unfinished: u64) -> io::Result<()> {
         if unfinished > 0 {
             let after = end.seq;
@@ -179,7 +180,7 @@ impl Segments {
         ChainError::Damaged { seq, file: self.path(segment).display().to_string() }
     }
 
-    /// The number and hash of the last record of a file that is finished.
+    /// Returns the sequence number and hash of the last record in a finished segment.
     pub(super) fn last_record(&self, segment: u64) -> Result<(u64, Hash), ChainError> {
         let text = self.read(segment, 0, u64::MAX)?;
         let trimmed = text.strip_suffix(b"\n").unwrap_or(&text);
@@ -197,7 +198,8 @@ impl ChainEnd {
         is_next.then_some(Self { bytes, seq: parsed.seq, hash: parsed.hash, ..*self })
     }
 
-    /// Whether this is the record that was signed, if it is that one.
+    /// Whether the hash matches the head, if this is the record of the head; `true` for other
+    /// records.
     fn matches_head(&self, head: &SignedPosition) -> bool {
         self.seq != head.seq || head.hash() == Some(self.hash)
     }

@@ -1,4 +1,4 @@
-//! A call as it is written down: once when it begins, once when it ends.
+//! Writes the records of calls: one when a call starts and one when it ends.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use super::record::{DETAILS, INPUT, OUTPUT, RecordKind, RecordSummary, RecordWri
 use super::{Journal, JournalInner, JournalMode, mask};
 
 thread_local! {
-    /// Where a record is written before it is handed over; kept, so that its memory is.
+    /// Buffer for encoding a record before it is queued; reused to avoid allocations.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Operations whose results are about other calls, and stand in their records.
+/// Operations whose results repeat the records of other calls. Their outputs are not recorded.
 const RELAY_OPERATIONS: [&str; 4] =
     [mask::HUB_CALL, "gateway.approvals", "gateway.journal", "gateway.replay"];
 
-/// What the pipeline tells of calls.
+/// The audit sink that records the calls of a pipeline.
 pub(super) struct JournalSink {
     journal: Arc<JournalInner>,
-    /// Knows the schema of what is called by its id.
+    /// Resolves the schemas of operations called through `hub.call`.
     registry: Registry,
 }
 
 impl Journal {
-    /// Writes down the calls of a pipeline over this registry.
+    /// Returns an audit sink that records the calls of a pipeline over this registry.
     pub fn sink(&self, registry: &Registry) -> impl AuditSink + use<> {
         JournalSink { journal: Arc::clone(&self.0), registry: registry.clone() }
     }
@@ -69,7 +69,7 @@ impl AuditSink for JournalSink {
         audit_outcome: &AuditOutcome<'_>,
         took: Duration,
     ) -> HookResult<()> {
-        // A call whose beginning was not recorded has no end either.
+        // A call without an enter record gets no exit record.
         let Some(enter) = call.audit_id else { return HookResult::Ready(Ok(())) };
         let time = epoch_ms();
         let what = RecordKind::Exit { enter, failed: has_failed(call, audit_outcome) };
@@ -180,7 +180,7 @@ impl JournalSink {
         is_relay: bool,
         members: &mut RecordWriter<'_>,
     ) {
-        // A tool that ran and failed has answered, and is looked for among the failures.
+        // A tool result with `isError` counts as a failed call.
         members.add("outcome", if is_tool_error(outcome) { "error" } else { "ok" });
         if !outcome.repairs().is_empty() {
             members.add("repairs", &repair_list(outcome));
@@ -215,7 +215,7 @@ impl JournalSink {
     }
 }
 
-/// What was changed and where; the values stand in the output, as far as they may be seen.
+/// Returns the actions and paths of the repairs. The values are in the output, subject to masking.
 fn repair_list(outcome: &Outcome) -> Vec<Map<String, Value>> {
     let repair_entry = |repair: &toolpost::Repair| {
         let action = serde_json::to_value(repair.action).unwrap_or_default();
@@ -233,7 +233,7 @@ fn has_failed(call: &CallView<'_>, audit_outcome: &AuditOutcome<'_>) -> bool {
     }
 }
 
-/// Whoever has seen enough of a subscription leaves it; that is how most of them end.
+/// Whether the caller ended a subscription, which is the normal way for most of them to end.
 fn was_canceled(call: &CallView<'_>, error: &CallError) -> bool {
     let kind = call.operation.map(|operation| operation.spec().kind);
     kind == Some(OperationKind::Subscription) && *error.code() == ErrorCode::Aborted
@@ -243,7 +243,8 @@ fn is_tool_error(outcome: &Outcome) -> bool {
     matches!(&outcome.envelope.meta, toolpost::Meta::Mcp(meta) if meta.is_error)
 }
 
-/// Whoever waits only because much is waiting goes on whatever becomes of it.
+/// Converts a receipt into a hook result. Outside of `sync` mode a caller waits only because of
+/// backpressure, and write errors are ignored.
 fn hook_result(receipt: Option<WriteReceipt>, is_sync: bool) -> HookResult<()> {
     let Some(receipt) = receipt else { return HookResult::Ready(Ok(())) };
     HookResult::Pending(Box::pin(async move {

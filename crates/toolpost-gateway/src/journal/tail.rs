@@ -1,4 +1,4 @@
-//! Following the journal: calls as they end, read from the files behind the one who writes them.
+//! Follows the journal: reads ended calls from the files after they are written.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,29 +17,29 @@ use super::segment::ChainEnd;
 use super::{Committed, Journal};
 use crate::config::Glob;
 
-/// How much is read at once, unless a record is longer. Whoever follows slowly is behind in the files,
-/// and holds no more than this.
+/// Maximum number of bytes read at once, unless a record is longer. A slow follower lags behind in
+/// the files and buffers no more than this.
 const READ_CHUNK_BYTES: u64 = 1024 * 1024;
-/// How many calls that have not ended are remembered, and how many bytes of them.
+/// Maximum number of running calls that are remembered; [`MAX_OPEN_BYTES`] limits their size.
 const MAX_OPEN_CALLS: usize = 10_000;
 const MAX_OPEN_BYTES: usize = 16 * 1024 * 1024;
 
-/// Which calls somebody wants to see.
+/// Filter for ended calls.
 pub(super) struct TailFilter {
     pub(super) operation: Option<Glob>,
     pub(super) identity: Option<String>,
     pub(super) errors: bool,
 }
 
-/// Somebody who reads what is written behind the one who writes it.
+/// A follower of a chain, which reads records after they are committed.
 pub(super) struct Tail {
     chain: Chain,
     committed: watch::Receiver<Committed>,
-    /// The first record of the file that he reads, and up to where he has.
+    /// Segment being read, by its first record, and the read position in it.
     segment: u64,
     bytes: u64,
     filter: TailFilter,
-    /// Calls that have begun; those that are forgotten are looked up when they end.
+    /// Enter records of running calls. Evicted ones are looked up when the call ends.
     open_calls: HashMap<u64, Vec<u8>>,
     open_bytes: usize,
 }
@@ -54,7 +54,7 @@ impl Tail {
         Self { chain, committed, segment, bytes, filter, open_calls, open_bytes: 0 }
     }
 
-    /// The next calls that ended; `None` when the journal is closed.
+    /// Returns the next ended calls, or `None` when the journal is closed.
     pub(super) async fn next(mut self) -> Option<(EndedCalls, Self)> {
         loop {
             let end = self.committed.borrow_and_update().end;
@@ -70,10 +70,10 @@ impl Tail {
         }
     }
 
-    /// Reads on, but not all at once.
+    /// Reads the next chunk.
     fn read_next(&mut self, end: ChainEnd) -> EndedCalls {
         self.read_chunk(end).unwrap_or_else(|error| {
-            // What cannot be read is not tried for ever.
+            // Skips to the end instead of retrying forever.
             (self.segment, self.bytes) = (end.segment, end.bytes);
             vec![Err(read_error(error.into()))]
         })
@@ -92,7 +92,7 @@ impl Tail {
         Ok(found)
     }
 
-    /// What comes next in this file. Nothing is its end, or that it was removed.
+    /// Reads the next complete records of the segment. Empty at its end or if it was removed.
     fn read_complete_records(&self, end: ChainEnd) -> io::Result<Vec<u8>> {
         let is_last = self.segment == end.segment;
         let remaining = if is_last { end.bytes.saturating_sub(self.bytes) } else { u64::MAX };
@@ -144,7 +144,7 @@ impl Tail {
         }
     }
 
-    /// Who follows for ever does not remember for ever.
+    /// Stores the enter record of a running call. Clears all of them when the limit is reached.
     fn track_open_call(&mut self, seq: u64, content: &[u8]) {
         if self.open_calls.len() >= MAX_OPEN_CALLS || self.open_bytes >= MAX_OPEN_BYTES {
             self.open_calls.clear();

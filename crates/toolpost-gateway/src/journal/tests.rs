@@ -1,4 +1,4 @@
-//! The journal through its files: written, read, tampered with, crashed, cleared.
+//! Tests of the journal files: writing, reading, tampering, crash recovery and removal.
 
 mod rooms;
 mod tampering;
@@ -18,7 +18,7 @@ use super::writer::SignedFiles;
 use super::*;
 use crate::builtin;
 
-/// A folder of this test alone, gone at its end.
+/// A temporary folder, removed on drop.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -45,7 +45,7 @@ async fn call(pipeline: &Pipeline, identity: &str, operation: &str, input: Value
     let _ = pipeline.call(CallRequest::new(operation, input).endpoint("http"), caller).await;
 }
 
-/// Ten calls: sums by two callers, failures by one.
+/// Makes ten calls: additions by two callers, and failures by one.
 async fn write_sample_calls(journal: &Journal) {
     let pipeline = pipeline(journal);
     for n in 0..4 {
@@ -79,7 +79,7 @@ async fn calls_filter_works_with_and_without_index() {
     let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX_FILE);
     drop(journal);
     let restart = || drop(Journal::open(&scratch.0, &JournalSettings::default()).unwrap());
-    // Without an index, or with a broken one, everything is read; a start makes it again.
+    // Without a valid index, searches read every record; opening the journal rebuilds the index.
     let states: [(&str, &dyn Fn()); 5] = [
         ("as it was closed", &|| ()),
         ("removed", &|| std::fs::remove_file(&index).unwrap()),
@@ -114,7 +114,7 @@ async fn calls_filter_works_with_and_without_index() {
     }
 }
 
-/// A call that ends long after it began: its two records are in different files.
+/// A long-running call, whose two records are in different segments.
 #[tokio::test]
 async fn call_spanning_segments_is_found_complete() {
     let scratch = TempDir::new("journal-far");
@@ -160,7 +160,7 @@ async fn call_spanning_segments_is_found_complete() {
     }
 }
 
-/// Whoever searches while calls are written finds each once.
+/// A search during writes finds each call once.
 #[tokio::test]
 async fn block_closed_during_search_yields_no_duplicates() {
     let scratch = TempDir::new("journal-meanwhile");
@@ -176,7 +176,7 @@ async fn block_closed_during_search_yields_no_duplicates() {
     assert_eq!(numbers.len(), 10, "{numbers:?}");
 }
 
-/// Whoever follows slowly gets everything in the end, from several files and a part at a time.
+/// A slow follower receives every call, across several segments and in chunks.
 #[tokio::test]
 async fn slow_tail_receives_every_call_in_chunks() {
     const CALLS: usize = 600;
@@ -204,7 +204,7 @@ async fn slow_tail_receives_every_call_in_chunks() {
     assert!(numbers.is_sorted());
 }
 
-/// What a handler may be able to read, and nobody who reads the journal.
+/// Inputs that a handler may accept but JSON readers of the journal cannot parse.
 #[tokio::test]
 async fn calls_with_unparseable_input_are_listed_as_text() {
     let scratch = TempDir::new("journal-strange");
@@ -247,7 +247,8 @@ async fn call_is_recorded_as_enter_and_exit() {
     }
 }
 
-/// Newest first: a subscription that somebody has left, one whose caller gave it up, one whose caller went away, one whose handler panicked.
+/// Newest first: a subscription ended by its caller, an aborted call, a call dropped by its caller,
+/// and a panicked handler.
 #[tokio::test]
 async fn aborted_and_panicked_calls_have_exit_records() {
     let scratch = TempDir::new("journal-abandoned");
@@ -319,8 +320,8 @@ async fn verify_locates_tampered_records() {
     }
 }
 
-/// Somebody who recomputes every hash behind an edit is told by the head, and one who brings back an
-/// older journal by an anchor.
+/// The head reveals an edit with all later hashes recomputed, and an anchor reveals the restore of
+/// an older journal.
 #[tokio::test]
 async fn verify_detects_rewrite_and_rollback_by_head() {
     let scratch = TempDir::new("journal-heads");
@@ -344,7 +345,7 @@ async fn verify_detects_rewrite_and_rollback_by_head() {
     assert_eq!(kind(None).as_deref(), Some("rewritten"));
     std::fs::write(&file, &records).unwrap();
 
-    // The journal goes on; then somebody brings back what was there before, head and all.
+    // The journal continues, then an older copy is restored, including its head.
     let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     write_sample_calls(&journal).await;
     journal.close();
@@ -363,11 +364,11 @@ async fn verify_detects_rewrite_and_rollback_by_head() {
     assert_eq!(kind(None), None, "without an anchor an older state cannot be told from a true one");
     assert_eq!(kind(Some(&anchor)).as_deref(), Some("anchor"));
 
-    // An older head with newer records is what a crash leaves, and no reason to complain.
+    // An older head with newer records is the state after a crash, and is valid.
     std::fs::write(&file, &newer).unwrap();
     assert_eq!(kind(Some(&anchor)), None);
 
-    // A head that was touched, one of another gateway, and none at all.
+    // A modified head, a head of another gateway, and a missing head.
     let mut touched: Value = serde_json::from_slice(&newer_head).unwrap();
     touched["seq"] = json!(1);
     std::fs::write(&signed_files.head, touched.to_string()).unwrap();
@@ -428,7 +429,7 @@ async fn open_repairs_crash_but_not_tampering() {
     }
 }
 
-/// Small files, so that there are several.
+/// Settings with small segments, so that there are several.
 fn small_segments() -> JournalSettings {
     JournalSettings {
         mode: JournalMode::Sync,
@@ -437,7 +438,7 @@ fn small_segments() -> JournalSettings {
     }
 }
 
-/// Calls until there are so many files of records, and something in the last one.
+/// Makes calls until there are `count` segments and the last one has records.
 async fn write_until_segments(journal: &Journal, folder: &Path, count: usize) {
     let pipeline = pipeline(journal);
     let text = "x".repeat(4_000);
@@ -462,7 +463,7 @@ async fn concurrent_writers_use_separate_chains() {
     assert!(journal_reader(&scratch).verify(None).unwrap().iter().all(|report| report.ok));
 }
 
-/// Makes everything in a chain as old as this, as if the clock had been set then.
+/// Backdates everything in a chain.
 fn backdate(layout: &JournalLayout, gateway_id: &str, by: Duration) {
     let (segments, signed_files) = (layout.segments(gateway_id), layout.signed_files(gateway_id));
     let then = i128::from(epoch_ms()) - by.as_millis().cast_signed();
@@ -483,7 +484,8 @@ fn backdate(layout: &JournalLayout, gateway_id: &str, by: Duration) {
         .unwrap();
 }
 
-/// Also of a chain that nobody writes, and although no file was full and nobody calls.
+/// Retention by age also applies to a chain without a writer, without full segments and without
+/// calls.
 #[tokio::test]
 async fn retention_by_age_removes_idle_chain_segments() {
     const DAY: Duration = Duration::from_secs(86_400);
@@ -534,7 +536,7 @@ async fn retention_by_size_keeps_chain_verifiable() {
         let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
         assert!((20..50).contains(&calls.len()), "{}", calls.len());
     }
-    // What was signed before the checkpoint proves nothing about what is left.
+    // An anchor older than the checkpoint cannot be compared with the remaining records.
     let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
     let gateway_id = journal_reader(&scratch).verify(None).unwrap().swap_remove(0).gateway_id;
     let (key, signed_files) = (
@@ -553,7 +555,7 @@ async fn retention_by_size_keeps_chain_verifiable() {
     assert_eq!(report.problem.unwrap().kind, "head");
     assert_ne!(Journal::open(&scratch.0, &settings).unwrap().gateway_id(), gateway_id);
     std::fs::write(&signed_files.head, head).unwrap();
-    // A checkpoint that was touched is no checkpoint.
+    // A modified checkpoint is invalid.
     let text = std::fs::read_to_string(&signed_files.checkpoint).unwrap();
     std::fs::write(&signed_files.checkpoint, text.replace("\"seq\":", "\"seq\":1")).unwrap();
     let reports = journal_reader(&scratch).verify(None).unwrap();

@@ -1,4 +1,4 @@
-//! Whether a chain is as it was written, and where it is not.
+//! Verification: whether the records of a chain are unchanged, and where they are not.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -13,19 +13,19 @@ use super::index_check::IndexCheck;
 use super::reader::Chain;
 use super::writer::chain_start;
 
-/// How often it is looked again when records were removed meanwhile.
+/// Maximum number of retries when records are removed during a verification.
 const MAX_VERIFY_ATTEMPTS: usize = 3;
 
-/// A head that was kept elsewhere, to compare with.
+/// A head stored elsewhere, to compare with.
 #[derive(Debug, Clone)]
 pub struct Anchor(SignedPosition);
 
 impl Anchor {
-    /// Reads one: the file `….head` of a gateway, or the `head` of what `verify` says.
+    /// Parses a head: the `….head` file of a gateway, or the `head` in the output of `verify`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The value is not a head or its signature is invalid.
     pub fn parse(value: Value) -> Result<Self, String> {
         let position: SignedPosition = serde_json::from_value(value)
             .map_err(|error| format!("this is no head of a journal: {error}"))?;
@@ -40,44 +40,45 @@ impl Anchor {
     }
 }
 
-/// What a verification found.
+/// Result of the verification of a chain.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ChainReport {
-    /// Whose chain it is.
+    /// Gateway id of the chain.
     pub gateway_id: String,
-    /// Whether all is as it was written.
+    /// Whether the chain is intact.
     pub ok: bool,
-    /// How many records were read.
+    /// Number of records read.
     pub records: u64,
-    /// The number of the first record that is there.
+    /// Sequence number of the first record.
     pub first: u64,
-    /// The number of the last record that was right.
+    /// Sequence number of the last valid record.
     pub last: u64,
-    /// The first thing that is wrong.
+    /// The first problem found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     pub problem: Option<ChainProblem>,
-    /// What was signed last; kept elsewhere it is an anchor for `--head`.
+    /// The last signed head. Stored elsewhere, it is an anchor for `--head`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(default)]
     pub head: Option<Value>,
 }
 
-/// Something that is wrong, and where.
+/// A problem in a chain, and its location.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ChainProblem {
-    /// `edited`, `missing`, `order`, `damaged`, `cut`, `rewritten`, `head`, `anchor` or `index`
+    /// Kind of problem: `edited`, `missing`, `order`, `damaged`, `cut`, `rewritten`, `head`,
+    /// `anchor` or `index`.
     pub kind: String,
     /// The record.
     pub seq: u64,
-    /// The file and the line in it, where there is one.
+    /// File and line of the problem, if known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(default)]
     pub place: String,
-    /// What is wrong, in words.
+    /// Description of the problem.
     pub message: String,
 }
 
@@ -88,7 +89,7 @@ impl ChainProblem {
 }
 
 impl ChainReport {
-    /// There is nothing that an anchor could belong to.
+    /// Report for an anchor whose chain does not exist.
     pub(super) fn for_missing_chain(anchor: &Anchor) -> Self {
         let position = &anchor.0;
         let message = "the anchor is of a journal that is not here";
@@ -104,7 +105,7 @@ impl ChainReport {
     }
 }
 
-/// Old records may be removed meanwhile: then it is looked again at what remains.
+/// Verifies a chain. Retries if old records are removed in the meantime.
 pub(super) fn verify(chain: &Chain, anchor: Option<&Anchor>) -> ChainReport {
     let start = || chain_start(&chain.signed_files, &chain.gateway_id).map(|(seq, _)| seq).ok();
     for _ in 0..MAX_VERIFY_ATTEMPTS {
@@ -118,7 +119,7 @@ pub(super) fn verify(chain: &Chain, anchor: Option<&Anchor>) -> ChainReport {
 }
 
 fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> ChainReport {
-    // The head first: records may be added behind it meanwhile, never before it.
+    // The head is read first: records can be added after it in the meantime, but not before it.
     let head = SignedPosition::read_concurrently_written(&chain.signed_files.head);
     let anchor = anchor.filter(|anchor| anchor.gateway_id() == chain.gateway_id);
     let mut verifier = ChainVerifier {
@@ -158,11 +159,11 @@ struct ChainVerifier<'a> {
     chain: &'a Chain,
     head: Option<&'a SignedPosition>,
     anchor: Option<&'a SignedPosition>,
-    /// The last record that was right.
+    /// Sequence number of the last valid record.
     seq: u64,
     hash: Hash,
     records: u64,
-    /// Whether the index finds what is read.
+    /// Check of the index against the records.
     index_check: Option<IndexCheck>,
 }
 
@@ -188,7 +189,7 @@ impl ChainVerifier<'_> {
         if let Some(problem) = self.check_not_removed().or_else(|| self.check_signed_positions()) {
             return Some(problem);
         }
-        // Before the files are listed: the index never knows more than is in them.
+        // Before the segments are listed, because the index never covers more than they contain.
         self.index_check = IndexCheck::start(self.chain, self.seq);
         match self.check_segments() {
             Ok(None) => self.check_end().or_else(|| self.check_index()),
@@ -200,7 +201,7 @@ impl ChainVerifier<'_> {
         }
     }
 
-    /// What is wrong with the records is said first.
+    /// Returns an index problem. Problems with the records have precedence.
     fn check_index(&mut self) -> Option<ChainProblem> {
         let (first, last) = self.index_check.take()?.finish()?;
         let file = self.chain.segments.folder().join(super::INDEX_FILE);
@@ -213,8 +214,8 @@ impl ChainVerifier<'_> {
         Some(ChainProblem { place: index_path, ..ChainProblem::new("index", first, message) })
     }
 
-    /// Whether something was signed that is not there to be compared any more. The head is never
-    /// older than the checkpoint, unless somebody brought an old one back.
+    /// Checks that the records of the head and the anchor were not removed. The head is never older
+    /// than the checkpoint, unless an old head was restored.
     fn check_not_removed(&self) -> Option<ChainProblem> {
         let is_removed = |position: &&SignedPosition| position.seq < self.seq;
         if let Some(head) = self.head.filter(is_removed) {
@@ -231,7 +232,7 @@ impl ChainVerifier<'_> {
 
     fn check_segments(&mut self) -> io::Result<Option<ChainProblem>> {
         let start = self.seq;
-        // Files before the checkpoint were about to be removed.
+        // Segments before the checkpoint are due for removal.
         let list = self.chain.segments.list()?;
         for first in list.into_iter().filter(|&first| first > start) {
             if let Some(problem) = self.check_segment(first)? {
@@ -243,7 +244,7 @@ impl ChainVerifier<'_> {
 
     fn check_segment(&mut self, first: u64) -> io::Result<Option<ChainProblem>> {
         let path = self.chain.segments.path(first);
-        // The name of a file is the number of its first record.
+        // A segment is named after the sequence number of its first record.
         if let Some(mut problem) = self.check_seq(first) {
             problem.place = format!("{}:1", path.display());
             return Ok(Some(problem));
@@ -258,14 +259,14 @@ impl ChainVerifier<'_> {
             number += 1;
             let buffer = reader.fill_buf()?;
             let (problem, used) = match memchr::memchr(b'\n', buffer) {
-                // Most lines are whole in the buffer, and are looked at where they are.
+                // Most lines are complete in the buffer and are checked in place.
                 Some(end) => (self.check_line(&buffer[..end]), end + 1),
                 None => {
                     long.clear();
                     reader.read_until(b'\n', &mut long)?;
                     match long.strip_suffix(b"\n") {
                         Some(line) => (self.check_line(line), 0),
-                        // What a crash left behind the last whole record is no record.
+                        // A partial write after the last complete record is not a record.
                         None => return Ok(None),
                     }
                 }
@@ -305,7 +306,7 @@ impl ChainVerifier<'_> {
         self.check_signed_positions()
     }
 
-    /// Whether this is the number that comes next.
+    /// Checks that the record has the next sequence number.
     fn check_seq(&self, found: u64) -> Option<ChainProblem> {
         let expected = self.seq + 1;
         if found < expected {
@@ -320,7 +321,7 @@ impl ChainVerifier<'_> {
         Some(ChainProblem::new("missing", expected, message))
     }
 
-    /// Whether the record that was just read is the one that was signed.
+    /// Checks that the last record read matches the anchor and the head, if they refer to it.
     fn check_signed_positions(&self) -> Option<ChainProblem> {
         let is_wrong = |position: &&SignedPosition| {
             position.seq == self.seq && position.hash() != Some(self.hash)
@@ -348,7 +349,7 @@ impl ChainVerifier<'_> {
         by_head.or_else(|| self.anchor.filter(is_behind).map(|a| cut(a, "anchor", "the anchor")))
     }
 
-    /// Whether the next record stands further down.
+    /// Whether the expected record appears later in the file.
     fn appears_later(&self, reader: &mut impl BufRead) -> io::Result<bool> {
         let expected = self.seq + 1;
         let mut line = Vec::new();

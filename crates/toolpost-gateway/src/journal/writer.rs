@@ -1,4 +1,4 @@
-//! The one thread that writes: records in groups, each group on the disk before its head is.
+//! The writer thread. It writes records in groups, and syncs each group before it writes the head.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -20,14 +20,14 @@ use super::segment::{ChainEnd, ChainError, Segments};
 use super::{Committed, JournalMode, JournalSettings, WriterShared};
 use crate::data::{atomic_file, create_private_dir};
 
-/// How long records gather before they are written, where nobody waits for them.
+/// How long records without waiters are collected before they are written.
 const GROUP_DELAY: Duration = Duration::from_millis(20);
-/// How often it is looked whether something is too old, and how long the thread sleeps at most.
+/// Maximum interval between checks for expired segments, and maximum sleep of the thread.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(30);
-/// How long it waits before it tries again to write what could not be written.
+/// Delay before a failed write is retried.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// The files that say something about a chain and are not part of it.
+/// Paths of the signed positions of a chain.
 #[derive(Debug, Clone)]
 pub(super) struct SignedFiles {
     pub(super) head: PathBuf,
@@ -41,23 +41,23 @@ pub(super) struct JournalWriter {
     settings: JournalSettings,
     file: File,
     end: ChainEnd,
-    /// Whether the file may hold something behind its end.
+    /// Whether the segment may contain bytes after its end.
     has_partial_write: bool,
-    /// The time of the first record in the file.
+    /// Time of the first record in the segment.
     segment_started: Option<i64>,
     index: Option<Index>,
     block: OpenBlock,
-    /// The lines of a group; kept, so that its memory is.
+    /// Encoded lines of a group; reused to avoid allocations.
     out: Vec<u8>,
     content: Vec<u8>,
-    /// The lengths of those lines.
+    /// Lengths of the encoded lines.
     lengths: Vec<usize>,
     last_maintenance: Instant,
     removal: Option<retention::SegmentRemoval>,
 }
 
 impl JournalWriter {
-    /// Takes a chain up where it ended.
+    /// Opens a chain and continues it at its end.
     pub(super) fn open(
         key: SigningKey,
         signed_files: SignedFiles,
@@ -101,7 +101,8 @@ impl JournalWriter {
         Ok(writer)
     }
 
-    /// Where a chain ends, and how many bytes that are no record stand behind that. It is only looked.
+    /// Returns the end of a chain and the number of bytes after it that are not a complete record.
+    /// Does not modify any file.
     pub(super) fn find_end(
         key: &SigningKey,
         signed_files: &SignedFiles,
@@ -119,7 +120,7 @@ impl JournalWriter {
         self.end
     }
 
-    /// Removes what is too old or too much, of a chain that nobody goes on with.
+    /// Applies retention to a chain that this process does not continue.
     pub(super) fn apply_retention(mut self) {
         let shared = WriterShared::new(self.end);
         self.maintain(&shared);
@@ -148,7 +149,8 @@ impl JournalWriter {
         tracing::debug!(seq = self.end.seq, "the journal is closed");
     }
 
-    /// Writes a group, however often that takes; says whether the thread should go on.
+    /// Writes a group, with retries until it succeeds or the queue is closed. Returns whether the
+    /// thread should continue.
     fn write_group(&mut self, group: &mut Group, shared: &WriterShared) -> bool {
         let mut was_failing = false;
         loop {
@@ -187,10 +189,11 @@ impl JournalWriter {
         true
     }
 
-    /// Puts a group on the disk, and then says so in the head. Nothing has happened if it fails.
+    /// Writes a group to disk and then updates the head. If either fails, the end of the chain is
+    /// unchanged.
     ///
-    /// A process that dies loses nothing that is in its file, so whoever wants no more than that is told
-    /// before the disk is waited for.
+    /// Data in the file survives a process crash, so waiters that need no more than that are
+    /// notified before the fsync.
     fn commit(&mut self, group: &mut Group, queue: &Queue) -> io::Result<()> {
         let end = self.append_group(group, queue)?;
         self.file.sync_data()?;
@@ -202,11 +205,12 @@ impl JournalWriter {
         })
     }
 
-    /// Puts a group into the file, and what comes in the moment after that: whoever is told of one
-    /// message answers it, and should not have to wait for the disk before that is told on.
+    /// Appends a group to the file, along with records that arrive shortly after. A participant
+    /// that receives a message often replies at once, and the reply should not wait for the fsync
+    /// of the first message.
     ///
-    /// Another try writes the same over what is there already. That is not taken away before, because
-    /// somebody may have been told of it.
+    /// A retry overwrites the data of the failed attempt with the same data. That data is not
+    /// truncated first, because its waiters may already be notified.
     fn append_group(&mut self, group: &mut Group, queue: &Queue) -> io::Result<ChainEnd> {
         if self.has_partial_write {
             self.file.seek(SeekFrom::Start(self.end.bytes))?;
@@ -220,7 +224,7 @@ impl JournalWriter {
             self.encode_lines(group, taken, &mut end)?;
             taken = group.length();
             self.file.write_all(&self.out[written..])?;
-            // A file that is full is finished first: retention removes whole files.
+            // A full segment is completed first, because retention removes whole segments.
             let bytes = end.bytes + self.out.len() as u64;
             let is_full = bytes >= self.settings.segment_bytes();
             if !group.notify_written() || is_full || !queue.extend_group(until, group) {
@@ -229,7 +233,7 @@ impl JournalWriter {
         }
     }
 
-    /// Makes lines of the records of a group that come behind so many bytes of it.
+    /// Encodes the records of a group after the first `taken` bytes as lines.
     fn encode_lines(&mut self, group: &Group, taken: usize, end: &mut ChainEnd) -> io::Result<()> {
         for (_, rest) in group.records_after(taken) {
             end.seq += 1;
@@ -250,7 +254,7 @@ impl JournalWriter {
             .overwrite(&self.signed_files.head)
     }
 
-    /// Tells the index of what was written.
+    /// Adds the written records to the index.
     fn index_group(&mut self, group: &Group) {
         for ((summary, _), &length) in group.records().zip(&self.lengths) {
             self.segment_started.get_or_insert(summary.time);
@@ -273,7 +277,7 @@ impl JournalWriter {
         }
     }
 
-    /// Whether the file is large or old enough to be finished.
+    /// Whether the segment is large or old enough to be finished.
     fn should_rotate(&self) -> bool {
         let age = self
             .segment_started
@@ -283,7 +287,7 @@ impl JournalWriter {
         self.end.bytes >= self.settings.segment_bytes() || is_old
     }
 
-    /// Begins a new file. Where that does not work, the old one goes on.
+    /// Starts a new segment. On failure, writing continues in the current one.
     fn rotate_segment(&mut self) {
         let end = ChainEnd { segment: self.end.seq + 1, bytes: 0, ..self.end };
         match open_segment(&self.segments, &end) {
@@ -299,8 +303,8 @@ impl JournalWriter {
         }
     }
 
-    /// Finishes a file that is large or old enough, looks for what may be removed, and says so in the
-    /// chain; the removal follows when that is written.
+    /// Rotates a segment that is large or old enough, and plans the removal of old segments. The
+    /// removal is recorded in the chain and performed after that record is written.
     pub(super) fn maintain(&mut self, shared: &WriterShared) {
         self.last_maintenance = Instant::now();
         if self.should_rotate() {
@@ -338,7 +342,7 @@ impl JournalWriter {
     }
 }
 
-/// A thread that ends in the middle of something takes no more, and leaves nobody waiting.
+/// Closes the queue and fails all waiters if the writer thread panics.
 struct PanicGuard<'a>(&'a WriterShared);
 
 impl Drop for PanicGuard<'_> {
@@ -351,7 +355,7 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// Where what is there of a chain begins: after its checkpoint, else at its genesis.
+/// Returns the start of the retained chain: its checkpoint, or else its genesis.
 pub(super) fn chain_start(signed_files: &SignedFiles, gateway_id: &str) -> io::Result<(u64, Hash)> {
     let checkpoint = match SignedPosition::read(&signed_files.checkpoint) {
         Ok(checkpoint) => checkpoint,
@@ -383,22 +387,22 @@ fn open_segment(segments: &Segments, end: &ChainEnd) -> io::Result<File> {
     Ok(file)
 }
 
-/// What the database keeps beside its file belongs to it.
+/// Removes the index, including the WAL files of the database.
 fn remove_index(segments: &Segments) {
     for ending in ["", "-wal", "-shm"] {
-        // What cannot be removed is told when it is opened.
+        // A file that cannot be removed is reported when it is opened.
         let _ =
             std::fs::remove_file(segments.folder().join(format!("{}{ending}", super::INDEX_FILE)));
     }
 }
 
-/// The index, made up for what it does not know yet, and the stretch that goes on.
+/// Opens the index and adds the records it lacks. Returns the index and the open block.
 fn open_index(segments: &Segments, end: &ChainEnd) -> rusqlite::Result<(Index, OpenBlock)> {
     let file = segments.folder().join(super::INDEX_FILE);
     let mut index = Index::open(&file)?;
     let mut last = index.last()?;
     if last.is_some_and(|last| last.last_seq > end.seq) {
-        // It knows what is not there: it belongs to something else.
+        // The index covers records that do not exist, so it belongs to another chain.
         drop(index);
         remove_index(segments);
         index = Index::open(&file)?;

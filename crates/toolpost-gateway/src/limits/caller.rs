@@ -1,4 +1,4 @@
-//! What each caller has in flight.
+//! Limits per caller.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -11,9 +11,9 @@ use super::resizable_semaphore::ResizableSemaphore;
 use super::settings::LimitsSettings;
 use super::token_bucket::TokenBucket;
 
-/// So many tables, so that callers do not wait for each other.
+/// Number of shards, which reduces lock contention between callers.
 const SHARDS: usize = 16;
-/// How many callers one table may have before those who do nothing are forgotten.
+/// Number of callers in a shard at which idle ones are evicted.
 const EVICTION_THRESHOLD: usize = 256;
 
 /// One caller.
@@ -33,7 +33,7 @@ impl CallerLimits {
         Self { calls, subscriptions, bucket: bucket(per_minute), per_minute }
     }
 
-    /// The same caller with other numbers. What he has in flight counts.
+    /// Returns the same caller with new limits. Calls in flight stay counted.
     fn with_settings(&self, settings: &LimitsSettings) -> Self {
         let (calls, subscriptions) = (Arc::clone(&self.calls), Arc::clone(&self.subscriptions));
         calls.resize(settings.caller_calls);
@@ -46,7 +46,8 @@ impl CallerLimits {
         Self { calls, subscriptions, bucket, per_minute }
     }
 
-    /// Whether a new one would be the same.
+    /// Whether the caller has nothing in flight and its bucket is full, so that the entry can be
+    /// evicted without effect.
     fn is_idle(&self, now: u64) -> bool {
         self.calls.is_idle()
             && self.subscriptions.is_idle()
@@ -60,7 +61,7 @@ fn bucket(per_minute: Option<u32>) -> Option<Arc<TokenBucket>> {
 
 type CallerShard = HashMap<Box<str>, Arc<CallerLimits>>;
 
-/// All callers. Those who do nothing are forgotten when there are many.
+/// The limits of all callers. Idle callers are evicted when there are many.
 #[derive(Debug)]
 pub(super) struct CallerTable {
     shards: [Mutex<CallerShard>; SHARDS],
@@ -76,12 +77,13 @@ impl Default for CallerTable {
 }
 
 impl CallerTable {
-    /// A moment as buckets count it.
+    /// Converts a point in time to the clock of the token buckets.
     pub(super) fn since_start(&self, now: Instant) -> u64 {
         u64::try_from((now - self.epoch).as_nanos()).unwrap_or(u64::MAX / 2)
     }
 
-    /// A caller; the numbers of one who is new are looked up while nobody changes them.
+    /// Returns the limits of a caller. Those of a new caller are read under the lock, so that
+    /// [`Self::apply_settings`] does not miss it.
     pub(super) fn get(&self, id: &str, settings: &ArcSwap<LimitsSettings>) -> Arc<CallerLimits> {
         let hash = usize::try_from(self.hasher.hash_one(id) % SHARDS as u64).unwrap_or_default();
         let mut shard = lock(&self.shards[hash]);
@@ -97,7 +99,7 @@ impl CallerTable {
         caller
     }
 
-    /// Other numbers for everybody.
+    /// Applies new limits to all callers.
     pub(super) fn apply_settings(&self, settings: &LimitsSettings) {
         for shard in &self.shards {
             let mut shard = lock(shard);

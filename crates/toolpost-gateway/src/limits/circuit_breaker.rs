@@ -1,4 +1,4 @@
-//! Whether a source is called at all after it was lost or late again and again.
+//! The circuit breaker of a source. It opens after consecutive connection losses or timeouts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use toolpost::SourceSignal;
 
 use super::settings::BreakerLimits;
 
-/// What is said to those who come while another one tries.
+/// Retry delay for calls that are rejected while a test call is in flight.
 const HALF_OPEN_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The breaker of one source. A source that is well costs one look at a flag.
+/// Circuit breaker of one source. While the source is healthy, admitting a call is one atomic load.
 #[derive(Debug)]
 pub(super) struct Breaker {
     settings: BreakerLimits,
@@ -22,14 +22,15 @@ pub(super) struct Breaker {
     state: Mutex<BreakerPhase>,
 }
 
-/// Time is an argument.
+/// State machine of the breaker. The current time is an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BreakerPhase {
-    /// It is called; it has failed so often in a row, and was lost at that time.
+    /// Calls pass. Holds the number of consecutive failures and the time of the last connection
+    /// loss.
     Closed { failures: u32, last_disconnect: Option<Instant> },
-    /// It is not called until then.
+    /// Calls are rejected until this time.
     Open { until: Instant },
-    /// One call finds out whether it is back.
+    /// One call probes whether the source has recovered.
     HalfOpen { since: Instant },
 }
 
@@ -53,12 +54,12 @@ impl BreakerState {
     }
 }
 
-/// What the end of a call has changed.
+/// A state change caused by the result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transition {
-    /// Calls are rejected from now on.
+    /// Calls are rejected.
     Opened,
-    /// It is called again.
+    /// Calls are admitted again.
     Closed,
 }
 
@@ -79,12 +80,12 @@ impl BreakerPhase {
         }
     }
 
-    /// Lets a call through, or says how long to wait.
+    /// Admits a call, or returns how long to wait.
     fn admit(&mut self, settings: &BreakerLimits, now: Instant) -> Result<(), Duration> {
         match *self {
             Self::Closed { .. } => Ok(()),
             Self::Open { until } if now < until => Err(until - now),
-            // One who tries and is not heard of again must not keep everybody out.
+            // After `open_for`, a test call without a result no longer blocks other calls.
             Self::HalfOpen { since } if now < since + settings.open_for => {
                 Err(HALF_OPEN_RETRY_AFTER)
             }
@@ -95,7 +96,7 @@ impl BreakerPhase {
         }
     }
 
-    /// Learns from the end of a call that began at `began`.
+    /// Updates the state with the result of a call that started at `began`.
     fn record(
         &mut self,
         settings: &BreakerLimits,
@@ -108,7 +109,7 @@ impl BreakerPhase {
             Self::Closed { failures, last_disconnect: last_lost } => {
                 let failed = match signal {
                     SourceSignal::Alive => return *self = Self::NEW,
-                    // All calls of one connection are lost together, which is one loss.
+                    // All calls of a connection are lost together and count as one failure.
                     SourceSignal::Disconnected => {
                         last_lost.is_none_or(|last_lost| began > last_lost)
                     }
@@ -128,10 +129,10 @@ impl BreakerPhase {
             Self::HalfOpen { since } if began >= since => match signal {
                 SourceSignal::Alive => *self = Self::NEW,
                 SourceSignal::Disconnected | SourceSignal::TimedOut => *self = open,
-                // The next call tries instead.
+                // The probe was inconclusive; the next call probes again.
                 _ => *self = Self::Open { until: now },
             },
-            // What began before the source was given up says nothing new.
+            // A call that began before the breaker opened carries no new information.
             Self::HalfOpen { .. } | Self::Open { .. } => {}
         }
     }
@@ -142,7 +143,7 @@ impl Breaker {
         Self { settings, is_degraded: AtomicBool::new(false), state: Mutex::new(BreakerPhase::NEW) }
     }
 
-    /// Lets a call through, or says how long to wait.
+    /// Admits a call, or returns how long to wait.
     pub(super) fn admit(&self, now: impl FnOnce() -> Instant) -> Result<(), Duration> {
         if !self.is_degraded.load(Ordering::Relaxed) {
             return Ok(());
@@ -150,7 +151,7 @@ impl Breaker {
         self.lock().admit(&self.settings, now())
     }
 
-    /// How long calls are refused for, without letting one through.
+    /// Returns how long calls are rejected, without admitting one.
     pub(super) fn retry_after(&self, now: impl FnOnce() -> Instant) -> Option<Duration> {
         if !self.is_degraded.load(Ordering::Relaxed) {
             return None;
@@ -163,7 +164,7 @@ impl Breaker {
         self.lock().state()
     }
 
-    /// Learns from the end of a call, and says whether that has opened or closed it.
+    /// Records the end of a call and returns whether the breaker opened or closed.
     pub(super) fn record(
         &self,
         signal: SourceSignal,
@@ -195,9 +196,9 @@ mod tests {
     use super::*;
 
     enum BreakerEvent {
-        /// A call that began and ended at these milliseconds, and how.
+        /// A call with its start and end time in milliseconds, and its result.
         Ends(u64, u64, SourceSignal),
-        /// A call wants in at this millisecond; it may, or must wait for so long.
+        /// A call requests admission at this millisecond; the expected result, or the wait.
         Wants(u64, Result<(), u64>),
     }
     use BreakerEvent::{Ends, Wants};

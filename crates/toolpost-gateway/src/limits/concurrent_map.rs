@@ -1,19 +1,19 @@
-//! Things by name, looked up by every call and added seldom.
+//! A map by name for frequent lookups and rare insertions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
-/// How many names are told apart; the others share one. Names come from outside.
+/// Maximum number of entries. Names are external input; names beyond the maximum share one entry.
 const MAX_ENTRIES: usize = 4_096;
 
 pub(crate) type MapSnapshot<T> = HashMap<Box<str>, Arc<T>, foldhash::fast::RandomState>;
 
-/// A table that is read without a lock. Adding copies it.
+/// Map with lock-free reads. Each insertion copies the map.
 pub(crate) struct ConcurrentMap<T> {
     table: ArcSwap<MapSnapshot<T>>,
-    /// Held by whoever adds or takes away.
+    /// Locked while the table is changed.
     write_lock: Mutex<()>,
 }
 
@@ -24,12 +24,12 @@ impl<T> Default for ConcurrentMap<T> {
 }
 
 impl<T> ConcurrentMap<T> {
-    /// Everything that there is.
+    /// Returns a snapshot of all entries.
     pub(crate) fn all(&self) -> Arc<MapSnapshot<T>> {
         self.table.load_full()
     }
 
-    /// What has this name; `new` makes it.
+    /// Returns the value of this name, or inserts the result of `new`.
     pub(crate) fn get_or_insert(&self, name: &str, new: impl FnOnce() -> T) -> Arc<T> {
         if let Some(known) = self.table.load().get(name) {
             return Arc::clone(known);
@@ -47,7 +47,7 @@ impl<T> ConcurrentMap<T> {
         added
     }
 
-    /// Puts something else in the place of each, where `change` makes something.
+    /// Replaces each entry for which `change` returns a value.
     pub(crate) fn update_each(&self, change: impl Fn(&str, &T) -> Option<T>) {
         let _changing = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut after = MapSnapshot::clone(&self.table.load());

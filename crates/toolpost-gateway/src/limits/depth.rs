@@ -1,9 +1,9 @@
-//! How deep an input is nested.
+//! Nesting depth of call inputs.
 
 use serde_json::Value;
 use toolpost::Payload;
 
-/// Whether an input has more levels of objects and lists.
+/// Whether an input has more than `max_depth` levels of objects and arrays.
 pub(super) fn exceeds_depth(input: &Payload, max_depth: usize) -> bool {
     match (input.as_value(), input.as_raw()) {
         (Some(value), _) => value_exceeds_depth(value, max_depth),
@@ -24,7 +24,7 @@ fn value_exceeds_depth(value: &Value, max_depth: usize) -> bool {
     }
 }
 
-/// The text is JSON, so brackets stand for levels wherever they do not stand in a text.
+/// Whether a JSON text is nested deeper than `max_depth`. Brackets outside of strings are levels.
 fn text_exceeds_depth(text: &str, max_depth: usize) -> bool {
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
     for byte in text.bytes() {

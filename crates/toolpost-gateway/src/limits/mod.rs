@@ -1,8 +1,7 @@
-//! How much is too much: calls of one caller, calls of one source, and circuit breakers of sources.
+//! Admission control: limits per caller, limits per source, and circuit breakers.
 //!
-//! Every decision is a pure function of a state and a time; `Limiter` is where a pipeline asks. What
-//! is refused says which limit it was (`details.limit`) and when to come again
-//! (`details.retryAfterMs`).
+//! Every decision is a pure function of a state and a time; the pipeline calls `Limiter`. A
+//! rejected call reports the limit (`details.limit`) and when to retry (`details.retryAfterMs`).
 
 mod caller;
 mod circuit_breaker;
@@ -34,11 +33,11 @@ pub(crate) use source::SourceLimiter;
 
 use caller::{CallerLimits, CallerTable};
 
-/// When to come again where nobody can know it.
+/// Retry delay where the actual wait is unknown.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Decides for a pipeline. It can be given other numbers while it runs: what is held stays held, and
-/// counts for as long as it is.
+/// Admission control of a pipeline. The limits can be replaced at runtime; permits in use stay
+/// valid and count toward the new limits.
 pub struct Limiter {
     settings: ArcSwap<LimitsSettings>,
     callers: CallerTable,
@@ -46,7 +45,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// A limiter with these numbers.
+    /// Creates a limiter with these settings.
     pub fn new(settings: LimitsSettings) -> Self {
         Self {
             settings: ArcSwap::from_pointee(settings),
@@ -55,10 +54,10 @@ impl Limiter {
         }
     }
 
-    /// Other numbers from now on. Sources and callers whose numbers are the same keep their state.
+    /// Replaces the limits. Sources and callers whose limits are the same keep their state.
     pub fn replace(&self, settings: LimitsSettings) {
         let settings = Arc::new(settings);
-        // First, so that whoever is new meanwhile has them already.
+        // Swapped first, so that sources and callers added meanwhile get the new limits.
         let before = self.settings.swap(Arc::clone(&settings));
         self.sources.update_each(|name, gate| gate.with_settings(settings.for_source(name)));
         if before.caller_limits() != settings.caller_limits() {
@@ -66,17 +65,17 @@ impl Limiter {
         }
     }
 
-    /// The sources that were called, and how they are.
+    /// Returns the limiters of the sources that were called.
     pub(crate) fn sources(&self) -> Arc<concurrent_map::MapSnapshot<SourceLimiter>> {
         self.sources.all()
     }
 
-    /// The state of the circuit breaker of a source.
+    /// Returns the state of the circuit breaker of a source.
     pub(crate) fn breaker_state(&self, source: &str) -> BreakerState {
         self.sources.all().get(source).map_or(BreakerState::Closed, |gate| gate.breaker_state())
     }
 
-    /// The source of an operation, unless the gateway answers itself.
+    /// Returns the limiter of a source; `None` for the gateway's own operations.
     fn source_limiter(&self, namespace: &str) -> Option<Arc<SourceLimiter>> {
         if RESERVED_NAMES.contains(&namespace) {
             return None;
@@ -91,7 +90,7 @@ impl Limiter {
         call: &CallView<'_>,
         settings: &LimitsSettings,
     ) -> Option<Arc<CallerLimits>> {
-        // What is called from inside a call belongs to a call that was let in.
+        // A nested call is part of a call that was already admitted.
         if call.depth() > 0 || !settings.limits_callers() {
             return None;
         }
@@ -146,7 +145,7 @@ impl Limits for Limiter {
     }
 }
 
-/// Takes part in changes of the configuration.
+/// Applies changes of `[limits]` on reload.
 impl Reloadable for Limiter {
     fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
         if before.limits.calls != now.limits.calls {
@@ -176,7 +175,7 @@ impl std::fmt::Debug for Limiter {
     }
 }
 
-/// The deepest that is read anyway; looking for more than this would be in vain.
+/// Maximum depth that the JSON parser accepts. Checking for a higher limit has no effect.
 const MAX_PARSED_DEPTH: usize = 127;
 
 fn check_depth(call: &CallView<'_>, max: usize) -> Result<(), CallError> {
@@ -190,7 +189,7 @@ fn check_depth(call: &CallView<'_>, max: usize) -> Result<(), CallError> {
     Err(CallError::validation(format!("an input has at most {max} levels"), &[issue]))
 }
 
-/// A refusal by a limit, which says when to come again.
+/// Creates the error of a rejected call, with the limit and the retry delay.
 fn limit_error(limit: &'static str, message: String, retry_after: Duration) -> CallError {
     CallError::overloaded(message).with_limit(limit).with_retry_after(retry_after)
 }

@@ -1,17 +1,18 @@
-//! A number of places, which may become another number while some of them are taken.
+//! A semaphore whose number of permits can change while permits are in use.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Places, handed on in the order of asking.
+/// A resizable semaphore that grants permits in request order.
 #[derive(Debug)]
 pub(super) struct ResizableSemaphore {
     semaphore: Arc<Semaphore>,
-    /// How many there are; held by whoever changes it.
+    /// Number of permits; locked while resizing.
     max: Mutex<usize>,
-    /// How many were taken away while somebody had them: whoever gets one of these gives it up.
+    /// Number of permits that were removed while in use. That many permits are forgotten when they
+    /// are acquired next.
     to_reclaim: AtomicUsize,
 }
 
@@ -22,7 +23,7 @@ impl ResizableSemaphore {
         Arc::new(Self { semaphore: free, max: Mutex::new(limit), to_reclaim: owed })
     }
 
-    /// A place, if one is free.
+    /// Returns a permit if one is free.
     pub(super) fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
         loop {
             let permit = Arc::clone(&self.semaphore).try_acquire_owned().ok()?;
@@ -33,7 +34,7 @@ impl ResizableSemaphore {
         }
     }
 
-    /// A place as soon as one is free.
+    /// Waits for a permit.
     pub(super) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         loop {
             let permit = Arc::clone(&self.semaphore).acquire_owned().await.ok()?;
@@ -44,7 +45,7 @@ impl ResizableSemaphore {
         }
     }
 
-    /// So many from now on. What is taken stays taken, and counts.
+    /// Sets the number of permits. Permits in use stay valid and count toward the new number.
     pub(super) fn resize(&self, limit: usize) {
         let mut before = self.max.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = limit.min(Semaphore::MAX_PERMITS);
@@ -58,13 +59,13 @@ impl ResizableSemaphore {
         *before = limit;
     }
 
-    /// Whether nobody has one.
+    /// Whether no permit is in use.
     pub(super) fn is_idle(&self) -> bool {
         let limit = *self.max.lock().unwrap_or_else(PoisonError::into_inner);
         self.semaphore.available_permits() == limit + self.to_reclaim.load(Ordering::Relaxed)
     }
 
-    /// Whether a place that was just got is one of those that are not there any more.
+    /// Whether a permit that was just acquired must be forgotten.
     fn reclaim_permit(&self) -> bool {
         let one_less = |owed: usize| owed.checked_sub(1);
         self.to_reclaim.load(Ordering::Relaxed) > 0
@@ -78,7 +79,8 @@ mod tests {
 
     #[test]
     fn resize_counts_permits_in_use() {
-        // Each row: how many there were, how many were taken, how many there are, how many are free.
+        // Each row: the permits before, the permits in use, the permits after, and the free
+        // permits.
         for (before, taken, now, free) in [
             (4, 0, 3, 3),
             (4, 4, 3, 0),

@@ -1,51 +1,52 @@
-//! The numbers, and what they are if nobody says otherwise.
+//! Limits and their defaults.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What bounds the calls of a gateway, beside [`GatewaySettings`](crate::GatewaySettings).
+/// Limits on calls, in addition to [`GatewaySettings`](crate::GatewaySettings).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LimitsSettings {
-    /// How many levels of objects and lists an input may have.
+    /// Maximum number of levels of objects and arrays in an input.
     pub json_depth: usize,
-    /// How many calls of one caller may be in flight.
+    /// Maximum number of calls in flight per caller.
     pub caller_calls: usize,
-    /// How many subscriptions of one caller may be open.
+    /// Maximum number of open subscriptions per caller.
     pub caller_subscriptions: usize,
-    /// How many calls one caller may begin in a minute; as many as he likes, if absent. They may all
-    /// come at once, and then one by one as the minute goes by.
+    /// Maximum number of calls that one caller may start per minute; unlimited if absent. A full
+    /// minute's calls may start at once; after that, they are admitted at an even rate.
     pub calls_per_minute: Option<u32>,
-    /// What holds for a source that has nothing of its own.
+    /// Limits of sources without their own settings.
     pub source: SourceLimits,
-    /// What holds for single sources, by name.
+    /// Limits of individual sources, by name.
     pub sources: BTreeMap<String, SourceLimits>,
 }
 
-/// What bounds the calls of one source.
+/// Limits on the calls of one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceLimits {
-    /// How many of its calls may run at the same time.
+    /// Maximum number of concurrent calls.
     pub concurrency: usize,
-    /// How many may wait for that; more are refused.
+    /// Maximum number of queued calls; further calls are rejected.
     pub queue: usize,
-    /// How long one may wait.
+    /// Maximum time a call waits in the queue.
     pub queue_wait: Duration,
-    /// Its circuit breaker; absent where the source has its own.
+    /// Settings of the circuit breaker; `None` if the source has its own breakers or the breaker is
+    /// disabled.
     pub breaker: Option<BreakerLimits>,
 }
 
-/// When the circuit breaker of a source opens.
+/// Settings of a source's circuit breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakerLimits {
-    /// After it was lost or late so often in a row.
+    /// Number of consecutive connection losses or timeouts.
     pub failures: u32,
-    /// For so long; then one call tries.
+    /// How long the breaker stays open before it admits a probe call.
     pub open_for: Duration,
-    /// From when on a call that nobody waited for any longer was late. Whoever is in more of a hurry
-    /// says nothing about the source.
+    /// Minimum duration of a timed-out call that counts as a failure. A call with a shorter timeout
+    /// does not show that the source is slow.
     pub slow: Duration,
 }
 
@@ -80,13 +81,13 @@ impl Default for BreakerLimits {
 }
 
 impl LimitsSettings {
-    /// What holds for a source.
+    /// Returns the limits of a source.
     pub fn for_source(&self, source: &str) -> &SourceLimits {
         self.sources.get(source).unwrap_or(&self.source)
     }
 
-    /// Whether they say the same about everything that both know: a source that comes or goes changes
-    /// nothing for others.
+    /// Whether the settings are equal, ignoring sources that only one of them has. Adding or
+    /// removing a source does not change the limits of others.
     pub(super) fn is_same_for_common_sources(&self, other: &Self) -> bool {
         let known =
             self.sources.iter().filter_map(|(name, own)| Some((own, other.sources.get(name)?)));
@@ -96,12 +97,12 @@ impl LimitsSettings {
             && known.into_iter().all(|(own, others)| own == others)
     }
 
-    /// What is about one caller.
+    /// Returns the limits per caller.
     pub(super) fn caller_limits(&self) -> (usize, usize, Option<u32>) {
         (self.caller_calls, self.caller_subscriptions, self.calls_per_minute)
     }
 
-    /// Whether anything is.
+    /// Whether any per-caller limit is set.
     pub(super) fn limits_callers(&self) -> bool {
         self.caller_limits() != (usize::MAX, usize::MAX, None)
     }

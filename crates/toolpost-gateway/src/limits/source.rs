@@ -13,7 +13,7 @@ use super::resizable_semaphore::ResizableSemaphore;
 use super::settings::SourceLimits;
 use super::{DEFAULT_RETRY_AFTER, limit_error};
 
-/// The way to one source.
+/// Enforces the limits of one source.
 #[derive(Debug)]
 pub(crate) struct SourceLimiter {
     name: Box<str>,
@@ -30,8 +30,8 @@ impl SourceLimiter {
         Self { name: name.into(), settings, semaphore, queue_len: Arc::default(), breaker }
     }
 
-    /// The way to the same source with these numbers, if they are others: who runs and who waits there
-    /// counts, and so does how the source did where its breaker is the same.
+    /// Returns a limiter with the new settings, or `None` if they are the same. Running and queued
+    /// calls stay counted. The breaker keeps its state if its settings are the same.
     pub(super) fn with_settings(&self, settings: &SourceLimits) -> Option<Self> {
         if self.settings == *settings {
             return None;
@@ -47,12 +47,12 @@ impl SourceLimiter {
         Some(Self { name, settings, semaphore: source_semaphore, queue_len: waiting, breaker })
     }
 
-    /// How many calls wait for a place.
+    /// Returns the number of queued calls.
     pub(crate) fn queued(&self) -> usize {
         self.queue_len.load(Ordering::Relaxed)
     }
 
-    /// The state of its circuit breaker; closed where it has none.
+    /// Returns the state of the circuit breaker; closed if the source has none.
     pub(crate) fn breaker_state(&self) -> super::BreakerState {
         self.breaker.as_ref().map_or(super::BreakerState::Closed, |breaker| breaker.state())
     }
@@ -71,11 +71,11 @@ impl SourceLimiter {
         }
     }
 
-    /// A place at once, or after a bounded wait. Whoever is inside of a call that has one here shares
-    /// it, and whoever is inside of a call that has one elsewhere does not wait: the two might wait
-    /// for each other.
+    /// Returns a permit immediately or after a bounded wait. A nested call shares the permit that
+    /// an ancestor holds for this source. A nested call whose ancestor holds a permit of another
+    /// source does not wait, since the two could deadlock.
     pub(super) fn acquire(&self, call: &CallView<'_>) -> HookResult<Permit> {
-        // Looked at first, so that no call queues for a source whose circuit breaker is open.
+        // Checked first, so that no call queues for a source whose circuit breaker is open.
         if let Some(retry_after) =
             self.breaker.as_ref().and_then(|breaker| breaker.retry_after(Instant::now))
         {
@@ -142,7 +142,7 @@ impl SourceLimiter {
     }
 }
 
-/// The last question before a call goes out.
+/// Checks the circuit breaker after a permit is acquired.
 fn admit_through_breaker(
     name: &str,
     breaker: Option<&Breaker>,
@@ -159,7 +159,7 @@ fn breaker_open_error(name: &str, retry_after: Duration) -> CallError {
     CallError::unavailable(message).not_sent().with_limit("breaker").with_retry_after(retry_after)
 }
 
-/// One who waits.
+/// A queued call.
 struct QueueSlot(Arc<AtomicUsize>);
 
 impl QueueSlot {

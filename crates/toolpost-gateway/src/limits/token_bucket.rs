@@ -1,16 +1,16 @@
-//! So many in a minute: a bucket that fills evenly, and is full at first.
+//! Rate limit per minute: a token bucket that starts full and refills at a constant rate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A bucket of tokens, kept as the moment at which it would be full again: one number, changed
-/// without a lock. Moments are nanoseconds since some beginning.
+/// A token bucket, stored as the time at which it is full again: one number, updated without a
+/// lock. Times are nanoseconds since a fixed epoch.
 #[derive(Debug)]
 pub(super) struct TokenBucket {
     full_at: AtomicU64,
-    /// How long one token takes to come.
+    /// Time to refill one token.
     token_nanos: u64,
-    /// How long an empty bucket takes to fill.
+    /// Time to refill an empty bucket.
     capacity_nanos: u64,
 }
 
@@ -24,7 +24,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes a token, or says how long the next one takes to come.
+    /// Takes a token, or returns the time until the next one.
     pub(super) fn take(&self, now: u64) -> Result<(), Duration> {
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
@@ -47,7 +47,7 @@ impl TokenBucket {
         }
     }
 
-    /// Whether nothing of it is missing, so that a new one would be the same.
+    /// Whether the bucket is full, and so equal to a new one.
     pub(super) fn is_full(&self, now: u64) -> bool {
         self.full_at.load(Ordering::Relaxed) <= now
     }
@@ -59,7 +59,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Each row: when how many come, and how many of them are let in.
+    /// Each row: the time, the number of calls, and how many are admitted.
     #[test]
     fn bucket_refills_evenly_over_a_minute() {
         let bucket = TokenBucket::per_minute(60);

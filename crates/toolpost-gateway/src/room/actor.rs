@@ -1,5 +1,6 @@
-//! The one who runs a room: takes what comes in, one after another, and does what the room says. What
-//! is handed over has been written down before, and everybody gets it in the same order.
+//! The async task of a room. It applies inputs one at a time and performs the resulting effects in
+//! order. A message is journaled before it is delivered, and every participant receives messages in
+//! the same order.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -24,41 +25,41 @@ use crate::app::{Gateway, GatewayState};
 use crate::endpoint::{self, RoomRequest};
 use crate::journal::{MessageReceipt, RoomMessageRecord, RoomRejectionRecord};
 
-/// How many things wait for a room.
+/// Maximum number of queued commands of a room.
 pub(super) const COMMAND_QUEUE_CAPACITY: usize = 1_024;
-/// How much is done about what came in before more is taken.
+/// Maximum number of queued effects and replies before the room stops receiving commands.
 const MAX_QUEUED_WORK: usize = 4_096;
-/// How many requests of one room the operations of the registry answer at the same time.
+/// Maximum number of concurrent registry calls of one room.
 const MAX_CONCURRENT_CALLS: usize = 256;
-/// How often a room looks at the time.
+/// Interval between `RoomInput::Tick` inputs of a room.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a room waits for answers when the gateway stops.
+/// How long a room waits for running calls when the gateway stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a room in which nobody is stays open.
+/// How long an empty room stays open.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a room is asked.
+/// A command for a room actor.
 pub(super) enum RoomCommand {
     Join {
         join: ParticipantJoin,
         sender: MessageSender,
     },
     Apply(RoomInput),
-    /// Look at it; what was seen is told when what stands before it was written down.
+    /// Read the room state. The reply is sent after all earlier work is complete.
     Inspect(Box<dyn FnOnce(&Room) -> DeferredReply + Send>),
 }
 
-/// Tells what was seen.
+/// Sends the result of an inspection.
 pub(super) type DeferredReply = Box<dyn FnOnce() + Send>;
 
-/// A room and everything around it.
+/// A room with its command queue, connections and running calls.
 pub(super) struct RoomActor {
     name: RoomName,
     room: Room,
     rooms: Arc<RoomsInner>,
     commands: mpsc::Receiver<RoomCommand>,
     senders: HashMap<ConnectionId, MessageSender>,
-    /// What is done when what stands before it is.
+    /// Effects and replies, performed in order.
     work_queue: VecDeque<QueuedWork>,
     calls: JoinSet<CallResponse>,
     /// Cancellation tokens of the running calls.
@@ -66,11 +67,11 @@ pub(super) struct RoomActor {
     notifications: (mpsc::Sender<CallNotification>, mpsc::Receiver<CallNotification>),
     gateway: Weak<GatewayState>,
     empty_since: Option<Instant>,
-    /// Whether something could not be written down.
+    /// Whether a journal or store write failed.
     write_failed: bool,
 }
 
-/// Something that is done in its turn.
+/// A queued effect or reply, and the write that must complete before it.
 struct QueuedWork {
     work: ActorWork,
     write: PendingWrite,
@@ -81,14 +82,14 @@ enum ActorWork {
     Reply(DeferredReply),
 }
 
-/// What has to happen before.
+/// The write that must complete before the work is performed.
 enum PendingWrite {
     None,
     Journal(MessageReceipt),
     Store(JoinHandle<std::io::Result<()>>),
 }
 
-/// What the operations of the registry say.
+/// The response of a registry call.
 struct CallResponse {
     request: Box<str>,
     payload: Option<Box<RawValue>>,
@@ -123,7 +124,7 @@ impl RoomActor {
         }
     }
 
-    /// Runs until nobody needs the room any more, or the gateway stops.
+    /// Runs until the room is no longer used or the gateway stops.
     pub(super) async fn run(mut self) {
         let stopping = self.rooms.stopping.clone();
         let mut tick = tokio::time::interval(TICK_INTERVAL);
@@ -210,8 +211,8 @@ impl RoomActor {
         }
     }
 
-    /// What was accepted cannot be written down, so that nothing that follows from it may be shown: the
-    /// room ends, and is opened again as it was written.
+    /// Marks the room as failed because an accepted message could not be persisted. Nothing that
+    /// depends on the message is delivered; the room closes and is reopened from the stored state.
     fn fail(&mut self, error: &str) {
         if !self.write_failed {
             tracing::error!(room = &*self.name, error, "message not persisted; closing the room");
@@ -219,7 +220,8 @@ impl RoomActor {
         self.write_failed = true;
     }
 
-    /// Begins what has to happen before; nothing if it cannot.
+    /// Starts the write that precedes an effect: to the journal, or to the store if there is no
+    /// journal. Returns `None` if the journal cannot record the message.
     fn start_journal_write(&self, effect: &Effect) -> Option<PendingWrite> {
         let Some(journal) = &self.rooms.journal else {
             return Some(self.start_store_write(effect));
@@ -251,7 +253,8 @@ impl RoomActor {
         }
     }
 
-    /// A message as it is written down: without what the schema of an operation calls secret.
+    /// Encodes a message for the journal. Values that the schema of an operation marks as secret
+    /// are masked.
     fn encode_for_journal(&self, message: &RoomMessage) -> String {
         let involves_registry = &*message.from == REGISTRY_PARTICIPANT
             || message.to.is_empty()
@@ -270,7 +273,7 @@ impl RoomActor {
         }
     }
 
-    /// Keeps what outlives the process, if something does.
+    /// Starts writing the room document if the effect carries a snapshot.
     fn start_store_write(&self, effect: &Effect) -> PendingWrite {
         let (Effect::Deliver { snapshot: Some(document), .. }, Some(store)) =
             (effect, &self.rooms.store)
@@ -281,7 +284,7 @@ impl RoomActor {
         PendingWrite::Store(tokio::task::spawn_blocking(move || store.save(&name, &document)))
     }
 
-    /// Goes on with the first thing in the outbox: the next step, or the thing itself.
+    /// Advances the front of the queue: starts its next write, or performs the work.
     fn advance_queue(&mut self, progress: Result<WriteProgress, String>) {
         let Some(QueuedWork { work, .. }) = self.work_queue.pop_front() else { return };
         match (progress, work) {
@@ -382,7 +385,7 @@ impl RoomActor {
 
     fn finish_call(&mut self, response: Option<CallResponse>) {
         let Some(CallResponse { request, payload }) = response else { return };
-        // What was told on the way comes before the answer.
+        // Notifications are delivered before the response.
         while let Ok(CallNotification { request, payload }) = self.notifications.1.try_recv() {
             self.apply(RoomInput::CallNotification { request, payload });
         }
@@ -392,11 +395,12 @@ impl RoomActor {
         }
     }
 
-    /// Whether nobody has been here for a while, and nobody is about to come.
+    /// Removes the room from the table if it has been idle for [`IDLE_TIMEOUT`] and has no other
+    /// handle. Returns whether it was removed.
     fn try_retire(&mut self) -> bool {
         let is_busy =
             !self.calls.is_empty() || !self.work_queue.is_empty() || self.room.has_open_proposals();
-        // Without a journal what is here is nowhere else.
+        // Without a journal, the state exists only in memory.
         if is_busy || !self.room.is_empty() || self.rooms.journal.is_none() {
             self.empty_since = None;
             return false;
@@ -405,7 +409,7 @@ impl RoomActor {
         since.elapsed() >= IDLE_TIMEOUT && self.rooms.remove_if_unused(&self.name, &self.commands)
     }
 
-    /// Lets everybody go, to come again to what was written.
+    /// Closes every connection. Clients reconnect to the stored state.
     fn close_after_write_failure(self) {
         self.rooms.remove(&self.name);
         for sender in self.senders.values() {
@@ -413,7 +417,7 @@ impl RoomActor {
         }
     }
 
-    /// Hands over what is on its way, and ends the connections.
+    /// Waits for running calls, performs the queued work and closes the connections.
     async fn shutdown(mut self) {
         self.commands.close();
         while let Ok(command) = self.commands.try_recv() {
@@ -435,13 +439,13 @@ impl RoomActor {
     }
 }
 
-/// What is done about the first thing of an outbox.
+/// Progress of the write at the front of the queue.
 enum WriteProgress {
     Journaled,
     Complete,
 }
 
-/// Waits for the first thing of an outbox, and takes nothing out.
+/// Waits for the write at the front of the queue. The work stays in the queue.
 async fn wait_for_front(work_queue: &mut VecDeque<QueuedWork>) -> Result<WriteProgress, String> {
     let Some(first) = work_queue.front_mut() else { return std::future::pending().await };
     match &mut first.write {

@@ -2,11 +2,11 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`capability`] | which messages somebody may send, in two notations |
+//! | [`capability`] | which messages a participant can send, in two notations |
 //! | `store` | documents of rooms that survive a restart, such as grants |
-//! | `message` | messages of both protocol families, and what each is about |
-//! | `settings` | the numbers that bound a room |
-//! | `state` | a room without I/O: a message comes in, what is to be done comes out |
+//! | `message` | messages of both protocol families, their kinds and targets |
+//! | `settings` | limits and settings of a room |
+//! | `state` | a room without I/O: inputs in, effects out |
 //! | `actor` | runs a room and performs its effects |
 //! | `sender` | the bounded send queue of one participant |
 //! | `rooms` | the rooms by name |
@@ -29,5 +29,5 @@ pub(crate) use state::{
 };
 pub(crate) use store::RoomStore;
 
-/// The room that is always there.
+/// Name of the built-in room, which is always listed.
 pub const LOBBY: &str = "lobby";

@@ -1,4 +1,4 @@
-//! The rooms by name: opened when somebody comes, closed when nobody is there.
+//! The rooms by name. A room opens on first use and closes when it is idle.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,10 +24,10 @@ use crate::runtime::{ReloadReport, Reloadable};
 /// The name of a room.
 pub(crate) type RoomName = Arc<str>;
 
-/// The longest name of a room.
+/// Maximum size of a room name, in bytes.
 const MAX_ROOM_NAME_BYTES: usize = 128;
 
-/// The rooms of a gateway. Cloning it shares them.
+/// The rooms of a gateway. Clones share the same rooms.
 #[derive(Debug, Clone)]
 pub(crate) struct Rooms(Arc<RoomsInner>);
 
@@ -38,28 +38,28 @@ pub(super) struct RoomsInner {
     pub(super) store: Option<Arc<RoomStore>>,
     pub(super) journal: Option<Journal>,
     pub(super) stopping: CancellationToken,
-    /// Owns the tasks of the rooms.
+    /// Tracks the async tasks of rooms and connections.
     tasks: TaskTracker,
     next_connection_id: AtomicU64,
-    /// Everybody who is connected, by the number of his connection.
+    /// All connections by id.
     connections: Mutex<HashMap<ConnectionId, ConnectionEntry>>,
 }
 
 #[derive(Debug, Clone)]
 struct OpenRoom {
     commands: mpsc::Sender<RoomCommand>,
-    /// How many hold a handle: the table itself, and whoever is about to say something.
+    /// Reference count of the handles: one for the table and one per [`RoomHandle`].
     handle_count: Arc<()>,
 }
 
-/// Somebody who is connected, and as whom.
+/// A connection and its identity.
 #[derive(Debug)]
 struct ConnectionEntry {
     identity: String,
     sender: MessageSender,
 }
 
-/// A room that is open as long as this is there.
+/// A handle to an open room. The room is not closed as idle while a handle exists.
 #[derive(Debug, Clone)]
 pub(crate) struct RoomHandle {
     name: RoomName,
@@ -94,7 +94,7 @@ impl Rooms {
         }))
     }
 
-    /// Other settings hold from now on, also in rooms that are open.
+    /// Replaces the settings, including those of open rooms.
     pub(crate) fn configure(&self, settings: RoomsSettings) {
         *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
         let open: Vec<(RoomName, OpenRoom)> = self
@@ -109,11 +109,11 @@ impl Rooms {
         }
     }
 
-    /// The room of this name, opened if it is not yet.
+    /// Returns the room with this name and opens it if necessary.
     ///
     /// # Errors
     ///
-    /// It is no name, or too many rooms are open.
+    /// The name is invalid, too many rooms are open, or the gateway is stopping.
     pub(crate) fn get_or_open(
         &self,
         gateway: &Gateway,
@@ -155,8 +155,8 @@ impl Rooms {
         Ok(handle)
     }
 
-    /// The room of this name if it is open or has a stored document: an invitation token is valid only
-    /// in its room.
+    /// Returns the room with this name if it is open or has a stored document. Used for invitation
+    /// tokens, which are valid only in their room.
     pub(crate) async fn find_existing(&self, gateway: &Gateway, name: &str) -> Option<RoomHandle> {
         if let Some((name, entry)) = self.0.open_rooms().get_key_value(name) {
             return Some(entry.handle(name));
@@ -166,7 +166,7 @@ impl Rooms {
         if is_stored.unwrap_or_default() { self.get_or_open(gateway, name).ok() } else { None }
     }
 
-    /// The rooms that are open or named, in order.
+    /// Returns the sorted names of the open and configured rooms, including the lobby.
     pub(crate) fn room_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.0.open_rooms().keys().map(|name| name.to_string()).collect();
@@ -177,17 +177,17 @@ impl Rooms {
         names
     }
 
-    /// Those that are open.
+    /// Returns handles of the open rooms.
     pub(crate) fn open_rooms(&self) -> Vec<RoomHandle> {
         self.0.open_rooms().iter().map(|(name, entry)| entry.handle(name)).collect()
     }
 
-    /// How many are connected, in all rooms and on their way to one.
+    /// Number of connections, including those that have not joined a room yet.
     pub(crate) fn connection_count(&self) -> usize {
         self.0.tasks.len().saturating_sub(self.0.open_rooms().len())
     }
 
-    /// Ends what is open in the name of some identities, and says how many connections these were.
+    /// Closes the connections of revoked identities and returns their number.
     pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let open_connections = self.0.connections();
         let over: Vec<&ConnectionEntry> = open_connections
@@ -203,7 +203,7 @@ impl Rooms {
         over.len()
     }
 
-    /// Joins a room. The result arrives through the sender.
+    /// Joins a room. The result is sent through `sender`.
     pub(crate) async fn join(
         &self,
         room: RoomHandle,
@@ -228,17 +228,17 @@ impl Rooms {
         room_connection
     }
 
-    /// Owns the connection of a participant.
+    /// Spawns the async task of a participant's connection.
     pub(crate) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
         self.0.tasks.spawn(connection);
     }
 
-    /// The largest message of a room, in bytes.
+    /// Maximum message size of a room, in bytes.
     pub(crate) fn message_limit(&self, room: &str) -> usize {
         self.0.settings_of(room).max_message_bytes
     }
 
-    /// The largest message of any room.
+    /// Largest message size limit of all rooms, in bytes.
     pub(crate) fn largest_message_limit(&self) -> usize {
         let default_limit = RoomSettings::default().max_message_bytes;
         let configured_rooms = self.0.settings().rooms;
@@ -250,16 +250,17 @@ impl Rooms {
             .unwrap_or(default_limit)
     }
 
-    /// Whether a room lets somebody in, as far as its settings say.
+    /// Whether the settings of a room admit a participant.
     pub(crate) fn admits(&self, room: &str, id: &str) -> bool {
         let members = self.0.settings_of(room).members;
         let is_member = members.is_none_or(|members| members.iter().any(|member| member == id));
         is_member || id == crate::admin::OPERATOR
     }
 
-    /// Waits for the rooms to end, after the gateway has begun to stop.
+    /// Closes all connections and waits for the async tasks of the rooms. Called after the gateway
+    /// has begun to stop.
     pub(crate) async fn shutdown(&self) {
-        // Also those whom no room has taken in yet.
+        // Includes connections that no room has admitted yet.
         for connection_entry in self.0.connections().values() {
             connection_entry.sender.close(CloseReason::new(1001, "the gateway is stopping"));
         }
@@ -268,7 +269,7 @@ impl Rooms {
     }
 }
 
-/// Somebody who comes into a room.
+/// A participant that joins a room.
 #[derive(Debug)]
 pub(crate) struct JoinRequest {
     pub(crate) id: Arc<str>,
@@ -279,7 +280,7 @@ pub(crate) struct JoinRequest {
 }
 
 impl RoomConnection {
-    /// Says something to the room, in the name of this connection.
+    /// Sends an input of this connection to the room.
     pub(crate) async fn send(&self, input: impl FnOnce(ConnectionId) -> RoomInput) {
         self.room.send_command(RoomCommand::Apply(input(self.connection))).await;
     }
@@ -298,7 +299,8 @@ impl RoomHandle {
         &self.name
     }
 
-    /// Looks at the room; nothing if it ends in this moment or cannot be opened.
+    /// Runs a function on the room state. Returns `None` if the room is closing or cannot be
+    /// opened.
     pub(crate) async fn inspect<T: Send + 'static>(
         &self,
         inspector: impl FnOnce(&Room) -> T + Send + 'static,
@@ -312,7 +314,7 @@ impl RoomHandle {
         result.await.ok()
     }
 
-    /// Decides about a proposal in the name of somebody.
+    /// Approves or rejects a proposal on behalf of an identity.
     pub(crate) async fn decide_proposal(
         &self,
         identity: Arc<Identity>,
@@ -337,7 +339,7 @@ impl RoomHandle {
     }
 
     async fn send_command(&self, command: RoomCommand) {
-        // A room that has ended has closed its connections too.
+        // A closed room has also closed its connections, so the error is ignored.
         let _ = self.commands.send(command).await;
     }
 }
@@ -350,7 +352,7 @@ impl OpenRoom {
 }
 
 impl RoomsInner {
-    /// Tells a room something that it must hear, also if it has much to do.
+    /// Sends a command without blocking. If the queue is full, an async task sends it.
     fn send_or_spawn(&self, commands: mpsc::Sender<RoomCommand>, command: RoomCommand) {
         if let Err(mpsc::error::TrySendError::Full(command)) = commands.try_send(command) {
             self.tasks.spawn(async move { drop(commands.send(command).await) });
@@ -373,12 +375,13 @@ impl RoomsInner {
         self.settings().rooms.remove(name).unwrap_or_default()
     }
 
-    /// Takes a room out of the table that cannot go on; the next one who comes opens it again.
+    /// Removes a failed room from the table; the next join reopens it.
     pub(super) fn remove(&self, name: &RoomName) {
         self.open_rooms().remove(name);
     }
 
-    /// Takes a room out of the table, unless somebody is about to come in.
+    /// Removes a room from the table unless it has other handles or queued commands. Returns
+    /// whether it was removed.
     pub(super) fn remove_if_unused(
         &self,
         name: &RoomName,
@@ -395,7 +398,7 @@ impl RoomsInner {
     }
 }
 
-/// A room as it was left.
+/// Loads a room from its document and the journal.
 async fn load_room(rooms: &Arc<RoomsInner>, name: &RoomName) -> Result<Room, String> {
     let (rooms, name) = (Arc::clone(rooms), Arc::clone(name));
     let opened = tokio::task::spawn_blocking(move || load_room_blocking(&rooms, &name)).await;
@@ -441,8 +444,8 @@ fn check_room_name(name: &str) -> Result<(), RoomError> {
     Err(RoomError::new("invalid_message", detail))
 }
 
-/// Rooms that are open take other settings over at once; those that are taken away stay open as any
-/// other room does.
+/// Open rooms apply changed settings at once. Rooms that are removed from the configuration stay
+/// open with default settings.
 impl Reloadable for Rooms {
     fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
         if before.rooms != now.rooms {

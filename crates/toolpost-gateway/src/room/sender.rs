@@ -1,4 +1,4 @@
-//! The way to one participant: a queue that nobody waits for.
+//! The bounded send queue of one participant; sending never blocks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,19 +7,20 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_util::sync::CancellationToken;
 
-/// How many messages wait for a participant who reads slowly; with one more he is let go.
+/// Maximum number of queued messages for a slow participant; above it, the participant is
+/// disconnected.
 const MAX_QUEUED_MESSAGES: usize = 8_192;
-/// How many bytes these may have together.
+/// Maximum total size of the queued messages, in bytes.
 const MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
 
-/// The room's end.
+/// The sending half, held by the room.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageSender {
     queue: mpsc::Sender<Utf8Bytes>,
     shared: Arc<ChannelState>,
 }
 
-/// The participant's end.
+/// The receiving half, held by the participant's connection.
 #[derive(Debug)]
 pub(crate) struct MessageReceiver {
     queue: mpsc::Receiver<Utf8Bytes>,
@@ -33,12 +34,12 @@ struct ChannelState {
     close_reason: OnceLock<CloseReason>,
 }
 
-/// Why a connection ends, as it is told.
+/// Close code and reason of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CloseReason {
     pub(crate) code: u16,
     pub(crate) reason: String,
-    /// Whether what waits is sent before.
+    /// Whether queued messages are sent before the connection closes.
     pub(crate) flush_first: bool,
 }
 
@@ -61,10 +62,10 @@ pub(crate) fn channel() -> (MessageSender, MessageReceiver) {
 }
 
 impl MessageSender {
-    /// Hands something over. Whoever has left too much unread is let go: others do not wait for him, and
-    /// nothing is left out that he believes to have seen.
+    /// Queues a message. If the queue is full, the participant is disconnected: other participants
+    /// do not wait, and the client never misses a message unnoticed.
     pub(crate) fn send(&self, text: Utf8Bytes) {
-        // Nothing follows what was left out, even if there is a place again.
+        // Nothing is sent after a dropped message, even if the queue has capacity again.
         if self.shared.closed.is_cancelled() {
             return;
         }
@@ -76,7 +77,7 @@ impl MessageSender {
         }
     }
 
-    /// Ends the connection; the first reason counts.
+    /// Closes the connection. Only the first reason is kept.
     pub(crate) fn close(&self, close_reason: CloseReason) {
         let _ = self.shared.close_reason.set(close_reason);
         self.shared.closed.cancel();
@@ -84,14 +85,14 @@ impl MessageSender {
 }
 
 impl MessageReceiver {
-    /// What is next; nothing when there is nobody any more who could send.
+    /// Receives the next message; `None` when all senders are dropped.
     pub(crate) async fn recv(&mut self) -> Option<Utf8Bytes> {
         let text = self.queue.recv().await?;
         self.release_bytes(&text);
         Some(text)
     }
 
-    /// What is there already.
+    /// Returns the next message if one is queued.
     pub(crate) fn try_recv(&mut self) -> Option<Utf8Bytes> {
         let text = self.queue.try_recv().ok()?;
         self.release_bytes(&text);
@@ -102,7 +103,7 @@ impl MessageReceiver {
         self.shared.bytes.fetch_sub(text.len(), Ordering::Relaxed);
     }
 
-    /// Resolves when the connection shall end.
+    /// Returns a token that is canceled when the connection must close.
     pub(crate) fn closed(&self) -> CancellationToken {
         self.shared.closed.clone()
     }

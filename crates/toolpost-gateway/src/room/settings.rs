@@ -1,30 +1,32 @@
-//! What holds for rooms.
+//! Room settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What holds for one room.
+/// Settings of one room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RoomSettings {
-    /// How many messages are kept for those who come later.
+    /// Maximum number of messages in the history.
     pub max_history_messages: usize,
-    /// How many bytes these may have together.
+    /// Maximum total size of the history, in bytes.
     pub max_history_bytes: usize,
-    /// How many may be there at the same time.
+    /// Maximum number of concurrent participants.
     pub max_participants: usize,
-    /// The largest message in bytes.
+    /// Maximum message size, in bytes.
     pub max_message_bytes: usize,
-    /// How many messages one participant may send in a minute; half of them at once.
+    /// Maximum number of messages per participant and minute. Up to half of them can be sent in a
+    /// burst.
     pub messages_per_minute: u32,
-    /// How many streams may be open at the same time.
+    /// Maximum number of open streams.
     pub max_streams: usize,
-    /// How long a proposal waits for somebody.
+    /// How long a proposal stays open.
     pub proposal_expires: Duration,
-    /// What those may do whose identity says nothing about it: capabilities in either notation, a
-    /// pattern as its JSON.
+    /// Default capabilities of participants whose identity defines none, in either notation; a
+    /// pattern is written as JSON.
     pub capabilities: Vec<String>,
-    /// Who may come in, by their names; everybody who is known where there is no list.
+    /// Names of the participants that can join. Without a list, every caller that the gateway
+    /// accepts can join.
     pub members: Option<Vec<String>>,
 }
 
@@ -46,13 +48,13 @@ impl Default for RoomSettings {
     }
 }
 
-/// What holds for the workspace.
+/// Settings of all rooms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RoomsSettings {
-    /// The rooms that are named.
+    /// Configured rooms by name.
     pub rooms: BTreeMap<String, RoomSettings>,
-    /// How many rooms may be open at the same time, named or not.
+    /// Maximum number of open rooms, configured or not.
     pub max_rooms: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a room keeps for its next opening: a document for each room, there whole or not at all.
+//! Stored documents of rooms, one per room, written atomically.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,25 +10,25 @@ use sha2::{Digest, Sha256};
 
 use crate::data::{atomic_file, create_private_dir};
 
-/// The largest document in bytes.
+/// Maximum document size, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
-/// The largest first line in bytes; the name of a room is in it.
+/// Maximum size of the header line in bytes, which contains the room name.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// How long a name may be that files are called by; of longer ones there is the SHA-256.
+/// Maximum length of an encoded room name in a file name; a longer name is replaced by its SHA-256.
 const MAX_FILE_STEM_BYTES: usize = 100;
-/// What the names of the files end with.
+/// Extension of the document files.
 const FILE_EXTENSION: &str = ".room";
 
-/// The documents of rooms by the names of the rooms, in the folder `rooms` of the data folder.
+/// The documents of rooms by room name, in the directory `rooms` of the data directory.
 ///
-/// A file is a line that says which room it is of and what the SHA-256 of the rest is, and then the
-/// document. Whoever writes at the same time, also in another process, writes one behind the other.
+/// A file is a header line with the room name and the SHA-256 of the document, followed by the
+/// document. Concurrent writes are serialized, also between processes.
 #[derive(Debug, Clone)]
 pub(crate) struct RoomStore {
     directory: PathBuf,
 }
 
-/// The first line of a file.
+/// The header line of a document file.
 #[derive(Debug, Serialize, Deserialize)]
 struct DocumentHeader {
     room: String,
@@ -36,11 +36,11 @@ struct DocumentHeader {
 }
 
 impl RoomStore {
-    /// Opens the store, and makes its folder if it is not there.
+    /// Opens the store and creates its directory if it does not exist.
     ///
     /// # Errors
     ///
-    /// The folder cannot be made.
+    /// The directory cannot be created.
     pub(crate) fn open(data: &Path) -> io::Result<Self> {
         let directory = data.join("rooms");
         create_private_dir(&directory)?;
@@ -48,11 +48,11 @@ impl RoomStore {
         Ok(Self { directory })
     }
 
-    /// The document of a room; `None` where it never had one. It blocks.
+    /// Loads the document of a room; `None` if it has none. Blocks.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or it is not what was written.
+    /// The document cannot be read, or it is corrupt.
     pub(crate) fn load(&self, room: &str) -> io::Result<Option<String>> {
         let path = self.path(room);
         match read_document(&path) {
@@ -65,17 +65,17 @@ impl RoomStore {
         }
     }
 
-    /// Whether a room has a document, whatever is in it. It blocks.
+    /// Whether a room has a document, valid or not. Blocks.
     pub(crate) fn contains(&self, room: &str) -> bool {
         self.path(room).exists()
     }
 
-    /// Puts a document in the place of the one that a room has. When this returns it outlives the
-    /// machine's running. It blocks.
+    /// Replaces the document of a room. It is synced to disk when this returns. Blocks.
     ///
     /// # Errors
     ///
-    /// It cannot be written, or is too large; then the room has the document that it had.
+    /// The document cannot be written or is too large; an error before the file is replaced leaves
+    /// the old document in place.
     pub(crate) fn save(&self, room: &str, document: &str) -> io::Result<()> {
         let sha256 = hash(document.as_bytes());
         let mut content = serde_json::to_vec(&DocumentHeader { room: room.to_owned(), sha256 })?;
@@ -87,16 +87,16 @@ impl RoomStore {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         content.extend_from_slice(document.as_bytes());
-        // Held to the end, so that nobody else writes into the same new file.
+        // Held until the end, because all writers use the same temporary file.
         let _lock = self.lock()?;
         atomic_file::write_atomic(&self.path(room), &content)
     }
 
-    /// The rooms that have a document, sorted by their names. It blocks.
+    /// Returns the rooms that have a document, sorted by name. Blocks.
     ///
     /// # Errors
     ///
-    /// The folder cannot be read, or a file in it does not say which room it is of.
+    /// The directory or a document in it cannot be read, or a document is corrupt.
     #[cfg_attr(not(test), expect(dead_code, reason = "no caller lists closed rooms yet"))]
     pub(crate) fn rooms(&self) -> io::Result<Vec<String>> {
         let mut rooms = Vec::new();
@@ -139,8 +139,8 @@ fn read_document(path: &Path) -> io::Result<(DocumentHeader, String)> {
     Ok((header, document))
 }
 
-/// Names of rooms are anything; those of files are small letters, digits, `-` and `_`, and differ also
-/// where capitals do not count.
+/// Encodes a room name, which can be any text, as a file name of lowercase letters, digits, `-`,
+/// `_` and `%`. The names differ on case-insensitive file systems too.
 fn file_name(room: &str) -> String {
     let mut name = String::new();
     for &byte in room.as_bytes() {
@@ -170,7 +170,7 @@ fn corrupt_document(path: &Path, reason: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// A folder of this test alone, gone at its end.
+    /// A directory for one test, removed on drop.
     struct ScratchDir(PathBuf);
 
     impl ScratchDir {
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Each row: what is in the file of the room `lobby` instead.
+    /// Each row: the content of the file of room `lobby`, and the expected error.
     #[test]
     fn corrupt_document_is_an_error_not_missing() {
         let scratch = ScratchDir::new("keep-damaged");
@@ -301,7 +301,7 @@ mod tests {
         }
     }
 
-    /// One who is killed in the middle leaves half a file under another name.
+    /// A process that is killed during a write leaves a partial temporary file.
     #[test]
     fn partial_temp_file_is_ignored_and_overwritten() {
         let scratch = ScratchDir::new("keep-half");

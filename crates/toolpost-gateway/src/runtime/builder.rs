@@ -1,4 +1,4 @@
-//! What is put together before anything starts.
+//! Assembles a gateway before it starts.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::room::RoomStore;
 use crate::source::{McpEnv, Sources};
 use crate::telemetry::Telemetry;
 
-/// A gateway before it runs: what is configured, and what somebody adds to it.
+/// Builds a gateway from its configuration and additional parts.
 #[must_use]
 pub struct GatewayBuilder {
     registry: Registry,
@@ -40,7 +40,7 @@ pub struct GatewayBuilder {
     rooms: Option<RoomStore>,
 }
 
-/// A journal is opened once: another place or another way of writing holds after the next start.
+/// The journal is opened once. Changes to `[journal]` take effect after a restart.
 #[derive(Debug)]
 struct JournalReload;
 
@@ -54,7 +54,8 @@ impl Reloadable for JournalReload {
 }
 
 impl GatewayBuilder {
-    /// The operations of a registry and the sources of a configuration, with default settings.
+    /// Creates a builder from the operations of a registry and a configuration, with default
+    /// settings.
     pub fn new(registry: Registry, config: Config) -> Self {
         let approvals = Approvals::new(config.approval.clone());
         let deciding = approval::operations(&approvals).into_iter().map(Change::Replace);
@@ -76,54 +77,54 @@ impl GatewayBuilder {
         }
     }
 
-    /// Where the configuration is read again.
+    /// Sets where a reload reads the configuration from.
     pub fn config_source(mut self, source: ConfigSource) -> Self {
         self.config_source = source;
         self
     }
 
-    /// Looks at the files of the configuration so often, and reads them again when they have changed.
+    /// Polls the files of the configuration at this interval and reloads when they change.
     pub fn watch(mut self, interval: Duration) -> Self {
         self.watch = Some(interval);
         self
     }
 
-    /// The numbers that bound the gateway; those that the configuration sets are the configuration's.
+    /// Sets the gateway settings. The configuration overrides those that it defines.
     pub fn settings(mut self, settings: GatewaySettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Adds to the pipeline: who writes down what happens, who limits, who approves.
+    /// Adds hooks to the pipeline, such as audit, limits and approval.
     pub fn pipeline(mut self, add: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Self {
         self.pipeline = add(self.pipeline);
         self
     }
 
-    /// Refuses calls that need approval, because nobody who could give it can reach this gateway.
+    /// Rejects calls that need approval, for a gateway that no approver can reach.
     pub fn unattended(self) -> Self {
         let gate = RejectingGate::new(self.config.approval.clone());
         self.pipeline(|pipeline| pipeline.approval(gate))
     }
 
-    /// Something that takes part in changes of the configuration.
+    /// Adds a component that is notified of configuration changes.
     pub fn reloadable(mut self, part: Arc<dyn Reloadable>) -> Self {
         self.reloadables.push(part);
         self
     }
 
-    /// Who watches the calls.
+    /// Sets the telemetry that observes calls.
     pub fn telemetry(mut self, gateway_telemetry: Telemetry) -> Self {
         self.telemetry = gateway_telemetry;
         self
     }
 
-    /// Writes calls down in this data folder, as the configuration says, and lets those who may read
-    /// them again.
+    /// Records calls in this data directory as configured, and registers the operations that read
+    /// the journal.
     ///
     /// # Errors
     ///
-    /// The folder cannot be written.
+    /// The directory is not writable.
     pub fn journal(mut self, data: &Path) -> Result<Self, JournalError> {
         self.rooms = Some(RoomStore::open(data).map_err(|error| JournalError::new(data, error))?);
         let settings = &self.config.journal;
@@ -141,23 +142,23 @@ impl GatewayBuilder {
         Ok(self.reloadable(Arc::new(JournalReload)))
     }
 
-    /// What MCP servers are given by this process.
+    /// Sets what this process provides to MCP sources.
     pub fn mcp_env(mut self, env: McpEnv) -> Self {
         self.mcp_env = env;
         self
     }
 
-    /// The token of the one who runs the gateway, whoever else is configured.
+    /// Sets the operator's token, in addition to the configured identities.
     pub fn operator(mut self, token: TokenHash) -> Self {
         self.operator = Some(token);
         self
     }
 
-    /// Binds an address, if it is one that may be served, and starts everything but the endpoints.
+    /// Binds the address, if it may be served, and starts everything except the endpoints.
     ///
     /// # Errors
     ///
-    /// [`ListenError::NotLoopback`], or the system's refusal; then nothing was started.
+    /// [`ListenError::NotLoopback`], or an I/O error; nothing is started then.
     pub async fn bind(
         self,
         address: SocketAddr,
@@ -169,7 +170,8 @@ impl GatewayBuilder {
         Ok((self.start(), listener))
     }
 
-    /// Starts everything but the endpoints. Nothing waits for sources. Must be called in a runtime.
+    /// Starts everything except the endpoints, without waiting for sources. Must be called within a
+    /// Tokio runtime.
     pub fn start(self) -> GatewayHandle {
         let mut settings = self.settings;
         let startup_timeout = settings.mcp.startup_source_timeout;
@@ -224,7 +226,7 @@ impl std::fmt::Debug for GatewayBuilder {
     }
 }
 
-/// Knows whom the configuration knows, and the operator.
+/// Creates an authenticator with the configured identities and the operator.
 pub(super) fn authenticator(
     config: &Config,
     operator: Option<TokenHash>,

@@ -1,23 +1,23 @@
-//! Where a configuration comes from.
+//! Origin of a configuration.
 
 use std::path::{Path, PathBuf};
 
 use crate::config::{ClientFile, Config, ConfigError};
 
-/// Where a configuration comes from when it is read again.
+/// Where the configuration is reloaded from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigSource {
-    /// From nowhere: it holds until it is replaced.
+    /// No file. The configuration stays active until another one is applied.
     Static,
-    /// From a file that somebody named.
+    /// An explicitly named file.
     File(PathBuf),
-    /// From whichever file is in this folder: `toolpost.toml`, else `.mcp.json`, else none.
+    /// The file in the current directory: `toolpost.toml`, else `.mcp.json`, else none.
     Discovered,
 }
 
 impl ConfigSource {
-    /// The file that holds now.
+    /// Returns the current configuration file.
     pub fn file(&self) -> Option<PathBuf> {
         match self {
             Self::Static => None,
@@ -26,16 +26,17 @@ impl ConfigSource {
         }
     }
 
-    /// Reads it; where there is no file, it is the embedded default.
+    /// Loads the configuration; the embedded default if there is no file.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All problems of the configuration.
     pub fn load(&self) -> Result<Config, ConfigError> {
         self.file().as_deref().map(Config::load).transpose().map(Option::unwrap_or_default)
     }
 
-    /// The files whose coming and going matters, beside those that a configuration names.
+    /// Returns the files whose creation or removal triggers a reload, in addition to those that the
+    /// configuration names.
     pub(super) fn watched_files(&self) -> Vec<PathBuf> {
         match self {
             Self::Static => Vec::new(),

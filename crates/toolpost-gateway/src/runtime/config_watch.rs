@@ -1,7 +1,7 @@
-//! The files of a configuration, looked at from time to time.
+//! Polls the files of a configuration for changes.
 //!
-//! Looking costs a handful of system calls, and sees what notifications of the system do not: files
-//! that editors replace, links that move, and folders of other machines.
+//! Polling takes a few system calls and detects changes that file system notifications miss: files
+//! replaced by editors, changed symlinks and network file systems.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,15 +11,14 @@ use std::time::Duration;
 use super::reload::{ReloadTrigger, Reloader};
 use crate::config::FileFingerprint;
 
-/// How long files must have rested before they are read: some are written in several steps.
+/// How long files must be unchanged before they are read, since some are written in several steps.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
 type Fingerprints = BTreeMap<PathBuf, Option<FileFingerprint>>;
 
-/// Reads the configuration again whenever one of its files has changed, until there is nobody who
-/// wants that.
+/// Reloads the configuration when one of its files changes, until the reloader is dropped.
 pub(super) async fn watch(reloader: Weak<Reloader>, interval: Duration) {
-    // What changed between the first reading and the first look is not missed: they are read once more.
+    // Starts empty, so that the first poll reloads: changes since the initial load are not missed.
     let mut before = Fingerprints::new();
     loop {
         tokio::time::sleep(interval).await;
@@ -36,10 +35,10 @@ pub(super) async fn watch(reloader: Weak<Reloader>, interval: Duration) {
             now = rested;
         }
         let Some(living) = reloader.upgrade() else { return };
-        // What came of it, it has said itself.
+        // The reloader logs the result.
         let _ = living.reload(ReloadTrigger::FileChange).await;
-        // As they were before they were read, so that what has changed since is seen the next time. A
-        // file that was named only now is not among them, and everything is read once more.
+        // The fingerprints from before the reload, so that a change during it is noticed. A newly
+        // referenced file is not among them, which causes one more reload.
         before = now;
     }
 }

@@ -32,18 +32,19 @@ pub use builder::GatewayBuilder;
 pub use config_source::ConfigSource;
 pub use reload::{ReloadError, ReloadReport, Reloadable};
 
-/// How long the start waits for sources; then the gateway is ready without those that take longer.
+/// Maximum time to wait for sources at startup. The gateway is ready after that, even if a source
+/// is not.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How soon to look again whether the sources have started.
+/// Poll interval while waiting for the sources to start.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What is left for servers to end in, however long calls took.
+/// Minimum time for servers to stop, even if calls used up the drain timeout.
 const MIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 enum NeverReturns {}
 
-/// A gateway with its sources, as its configuration says. Dropping it ends the sources.
+/// A running gateway with its configured sources. Dropping it stops the sources.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -61,49 +62,49 @@ enum NeverReturns {}
 pub struct GatewayHandle {
     gateway: Gateway,
     reloader: Arc<Reloader>,
-    /// Looks at the files of the configuration, as long as this is there.
+    /// Polls the files of the configuration until dropped.
     _watch_task: Option<AbortOnDropHandle<()>>,
 }
 
 impl GatewayHandle {
-    /// The gateway, for those who mount its endpoints themselves.
+    /// Returns the gateway, to mount its endpoints in another server.
     pub fn gateway(&self) -> &Gateway {
         &self.gateway
     }
 
-    /// The configuration that holds.
+    /// Returns the active configuration.
     pub async fn config(&self) -> Config {
         self.reloader.config().await
     }
 
-    /// How each source is doing.
+    /// Returns the status of each source.
     pub async fn sources(&self) -> Vec<SourceStatus> {
         self.reloader.source_statuses().await
     }
 
-    /// Reads the configuration again and makes it hold. What did not change is not touched.
+    /// Reads the configuration again and applies it. Unchanged parts are not interrupted.
     ///
     /// # Errors
     ///
-    /// Why it cannot hold; then everything is as before.
+    /// The configuration was rejected; the previous one stays active.
     pub async fn reload(&self) -> Result<ReloadReport, ReloadError> {
         self.reloader.reload(ReloadTrigger::Request).await
     }
 
-    /// Makes another configuration hold, wherever it came from.
+    /// Applies a configuration.
     ///
     /// # Errors
     ///
-    /// Why it cannot hold; then everything is as before.
+    /// The configuration is rejected; the previous one stays active.
     pub async fn apply_config(&self, config: Config) -> Result<ReloadReport, ReloadError> {
         self.reloader.apply_config(config).await
     }
 
-    /// Serves until `shutdown` resolves, drains as [`Gateway::serve`] does, and ends the sources.
+    /// Serves until `shutdown` resolves, drains like [`Gateway::serve`], and stops the sources.
     ///
     /// # Errors
     ///
-    /// [`ListenError::NotLoopback`] without authentication, whoever bound the listener.
+    /// [`ListenError::NotLoopback`] without authentication, even if the caller bound the listener.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -114,7 +115,7 @@ impl GatewayHandle {
             shutdown.await;
             shutdown_started = Some(Instant::now());
         });
-        // From before the first request on.
+        // `/ready` reports startup from before the first request.
         let starting = self.gateway.begin_startup();
         let served = tokio::select! {
             served = serving => served,
@@ -129,8 +130,8 @@ impl GatewayHandle {
         served
     }
 
-    /// Says at `/ready` that the gateway starts until its sources have; then, and after each change,
-    /// says in the log which calls nobody is asked about although the configuration means some.
+    /// Reports at `/ready` that the gateway is starting until its sources have started. After that,
+    /// and after each configuration change, logs approval patterns that match no operation.
     async fn supervise(&self, starting: StartupGuard) -> NeverReturns {
         let mut changes = self.reloader.subscribe();
         self.wait_for_sources().await;
@@ -146,8 +147,8 @@ impl GatewayHandle {
         }
     }
 
-    /// Waits until each source was found or is known to be down. One that takes long is not waited
-    /// for, and neither is any when the gateway stops.
+    /// Waits until each source is ready or known to be down, until the timeout passes, or until the
+    /// gateway stops.
     async fn wait_for_sources(&self) {
         let startup_finished = async {
             let is_starting = |source: &SourceStatus| source.state == SourceState::Starting;
@@ -162,15 +163,15 @@ impl GatewayHandle {
         }
     }
 
-    /// Ends the sources, and says whether that was done in time. Calls that need them come first, and
-    /// what is known about all of them is written before this ends.
+    /// Stops the sources and returns whether they stopped in time. Drain calls first. The journal
+    /// is written completely and the remaining spans are sent before this returns.
     pub async fn close(&self, timeout: Duration) -> bool {
         let in_time = self.reloader.close(timeout).await;
         if let Some(journal) = self.gateway.0.journal.clone() {
-            // A thread is waited for, so not where others have to wait as well.
+            // Closing waits for a thread, which would block the runtime.
             let _ = tokio::task::spawn_blocking(move || journal.close()).await;
         }
-        // Last, so that the spans of the last calls are among what is sent.
+        // Last, so that the spans of the last calls are sent.
         self.gateway.0.telemetry.close(MIN_CLOSE_TIMEOUT).await;
         in_time
     }

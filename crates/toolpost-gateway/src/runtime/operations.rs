@@ -1,4 +1,4 @@
-//! `gateway.sources` and `gateway.reload`.
+//! The operations `gateway.sources` and `gateway.reload`.
 
 use std::sync::{Arc, Weak};
 
@@ -13,7 +13,7 @@ use super::reload::{ReloadError, ReloadReport, ReloadTrigger, Reloader};
 use crate::admin::scope;
 use crate::source::SourceStatus;
 
-/// What a configuration that cannot hold is called on the wire.
+/// Error code for a rejected configuration.
 const REJECTED_CODE: &str = "CONFIGURATION_REJECTED";
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -24,11 +24,11 @@ struct SourceList {
     sources: Vec<SourceStatus>,
 }
 
-/// The details of a refusal.
+/// Details of a rejected reload.
 #[derive(Debug, JsonSchema)]
 #[expect(dead_code, reason = "it is only described")]
 struct ReloadRejection {
-    /// Everything that is wrong, each with its place.
+    /// All problems, each with its position.
     problems: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Another configuration in the place of the one that holds.
+//! Replaces the active configuration.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,45 +15,46 @@ use crate::auth::TokenHash;
 use crate::config::{Config, ConfigError, IdentityConfig};
 use crate::source::{SourceDiff, SourceState, SourceStatus, Sources};
 
-/// How long calls in flight may go on at a source that is taken out or reached otherwise.
+/// How long calls in flight can continue at a source that was removed or reconnected.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Something that takes part in changes of the configuration, beside sources and identities.
+/// A component that applies configuration changes, in addition to sources and identities.
 pub trait Reloadable: Send + Sync + std::fmt::Debug + 'static {
-    /// Takes over what is different, and says in `report` what people should know. It cannot refuse:
-    /// whatever can be wrong with a configuration is found when it is read.
+    /// Applies the changes and adds messages to `report`. It cannot fail: a configuration is
+    /// validated when it is read.
     fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport);
 
-    /// What is different from the configuration of the start and holds only after the next one.
+    /// Returns the keys that differ from the initial configuration and take effect only after a
+    /// restart.
     fn restart_needed(&self, initial: &Config, now: &Config) -> Vec<String> {
         let _ = (initial, now);
         Vec::new()
     }
 }
 
-/// What became of a configuration that was read again: names of sources, and words for people.
+/// Result of a reload: the names of sources, and messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReloadReport {
-    /// Sources that were not there before.
+    /// Names of the sources that were added.
     pub added: Vec<String>,
-    /// Sources that are not there any more.
+    /// Sources that were removed.
     pub removed: Vec<String>,
-    /// Sources that are reached otherwise, and were started anew.
+    /// Names of the sources whose connection settings changed and that were restarted.
     pub changed: Vec<String>,
-    /// Sources that are reached as before, and whose operations are adjusted otherwise.
+    /// Sources with the same connection whose operations are adjusted differently.
     pub adjusted: Vec<String>,
-    /// Sources that nobody touched.
+    /// Sources that did not change.
     pub unchanged: Vec<String>,
-    /// What else is different, for people.
+    /// Other changes, as messages for people.
     pub notes: Vec<String>,
-    /// What takes effect after a restart.
+    /// Changes that take effect after a restart.
     pub restart_needed: Vec<String>,
 }
 
 impl ReloadReport {
-    /// Whether nothing at all was different.
+    /// Whether nothing changed.
     pub fn is_unchanged(&self) -> bool {
         let sources = [&self.added, &self.removed, &self.changed, &self.adjusted];
         sources.iter().all(|names| names.is_empty())
@@ -62,32 +63,32 @@ impl ReloadReport {
     }
 }
 
-/// Why a configuration cannot hold. The one of before does.
+/// The reason why a configuration was rejected. The previous one stays active.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
     /// It is wrong.
     #[error("{0}")]
     Config(#[from] ConfigError),
-    /// The file that it comes from is not there any more, which may be a moment of whoever writes it.
+    /// The configuration file no longer exists. An editor may be replacing it.
     #[error(
         "{} was removed; restore it, or restart the gateway to run without it",
         .0.display()
     )]
     FileMissing(PathBuf),
-    /// It knows nobody, and the one that holds asks callers who they are.
+    /// The configuration has no authentication, but the active one requires it.
     #[error(
         "there would be no authentication any more: the last identity, or [auth], is gone; keep \
          one, or start the gateway again to open it to every program on this machine"
     )]
     AuthRemoved,
-    /// It was being read when the gateway stopped.
+    /// The gateway stopped while the configuration was being read.
     #[error("the gateway is stopping")]
     Stopping,
 }
 
 impl ReloadError {
-    /// Everything that is wrong, each on its own.
+    /// Returns all problems, each as a separate message.
     pub fn problems(&self) -> Vec<String> {
         match self {
             Self::Config(error) => error.problems().iter().map(ToString::to_string).collect(),
@@ -96,37 +97,37 @@ impl ReloadError {
     }
 }
 
-/// Who wants the configuration to be read again.
+/// What triggers a reload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReloadTrigger {
-    /// Somebody, who wants to hear what came of it in any case.
+    /// An explicit request. An unchanged configuration is logged at info level.
     Request,
-    /// One of its files has changed, or may have.
+    /// One of the configuration files has changed, or may have changed.
     FileChange,
 }
 
-/// The one who changes what holds, one change after another.
+/// Applies configuration changes, one at a time.
 #[derive(Debug)]
 pub(super) struct Reloader {
     gateway: Gateway,
     config_source: ConfigSource,
     operator: Option<TokenHash>,
     reloadables: Vec<Arc<dyn Reloadable>>,
-    /// What held at the start; a part of it may still do.
+    /// Configuration at startup. Settings that need a restart still have these values.
     initial: Config,
     active: Mutex<ActiveConfig>,
-    /// How often another configuration has begun to hold.
+    /// Number of configurations applied since startup.
     generation: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct ActiveConfig {
     config: Config,
-    /// The file that it was read from, where there is one.
+    /// The file it was read from, if any.
     file: Option<PathBuf>,
-    /// The files of one that was refused since; it may hold when one of them has changed.
+    /// The files of the last rejected configuration. It may be valid after one of them changes.
     rejected_files: Vec<PathBuf>,
-    /// Gone when the gateway has stopped.
+    /// `None` after the gateway has stopped.
     sources: Option<Sources>,
 }
 
@@ -159,13 +160,13 @@ impl Reloader {
         self.active.lock().await.sources.as_ref().map(Sources::statuses).unwrap_or_default()
     }
 
-    /// Tells when another configuration holds.
+    /// Returns a receiver that is notified when another configuration is active.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
 
-    /// The patterns of `[approval]` that fit none of the operations that are there. Those that may be
-    /// about a source that is not there are not among them.
+    /// Returns the patterns of `[approval]` that match no registered operation. Patterns that could
+    /// match an operation of a source that is not ready are omitted.
     pub(super) async fn unmatched_approval_patterns(&self) -> Vec<String> {
         let config = self.config().await;
         let statuses = self.source_statuses().await;
@@ -176,7 +177,7 @@ impl Reloader {
         config.unmatched_approval_patterns(&ids, &unseen)
     }
 
-    /// The files whose changes matter.
+    /// Returns the files to watch.
     pub(super) async fn files(&self) -> Vec<PathBuf> {
         let mut files = self.config_source.watched_files();
         if self.config_source != ConfigSource::Static {
@@ -194,7 +195,7 @@ impl Reloader {
         }
     }
 
-    /// Reads the configuration again, makes it hold, and tells the log what came of it.
+    /// Reloads the configuration, applies it and logs the result.
     pub(super) async fn reload(&self, trigger: ReloadTrigger) -> Result<ReloadReport, ReloadError> {
         if self.config_source == ConfigSource::Static {
             let mut report = ReloadReport::default();
@@ -220,7 +221,7 @@ impl Reloader {
             }
         }
         if let Ok(report) = &mut reloaded {
-            // The log hears of these when the sources have started.
+            // Added after logging: `supervise` logs these once the sources have started.
             report.notes.extend(self.unmatched_approval_patterns().await);
         }
         reloaded
@@ -239,12 +240,13 @@ impl Reloader {
         let mut holds = self.active.lock().await;
         let ActiveConfig { config: before, sources, .. } = &mut *holds;
         let sources = sources.as_mut().ok_or(ReloadError::Stopping)?;
-        // Whoever edits a file by accident must not open the gateway to everybody.
+        // An accidental edit must not disable authentication.
         if before.requires_auth() && !config.requires_auth() {
             return Err(ReloadError::AuthRemoved);
         }
         let mut report = ReloadReport::default();
-        // First who may come in and what is asked of him, so that nobody calls what is new by what is over.
+        // Identities and reloadable parts are applied before sources, so that new operations are
+        // never called under the old rules.
         self.apply_identities(before, &config, &mut report);
         for reloadable in &self.reloadables {
             reloadable.apply_config(before, &config, &mut report);
@@ -252,7 +254,8 @@ impl Reloader {
         }
         report.add_source_changes(sources.apply_config(&config, DRAIN_TIMEOUT).await);
         self.apply_endpoints(before, &config, &mut report);
-        // Whoever was being let in meanwhile, as who he was before.
+        // Disconnects callers that were authenticated under the old configuration during the
+        // reload.
         let revoked = before.revoked_identities(&config);
         self.gateway.disconnect_identities(&|id| revoked.contains(id));
         report
@@ -263,8 +266,8 @@ impl Reloader {
         Ok(report)
     }
 
-    /// Replaces whom the endpoints know. Whoever is another one than before, or nobody, loses what was
-    /// opened in his name.
+    /// Replaces the accepted identities. The connections of changed and removed identities are
+    /// closed.
     fn apply_identities(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
         if before.identities == now.identities && before.auth == now.auth {
             return;
@@ -309,8 +312,8 @@ impl ReloadReport {
     }
 }
 
-/// What there is to read now, and from where. A file that has gone is no wish for an empty one, nor
-/// for another one that lies beside it and counted for nothing as long as it was there.
+/// Loads the configuration and returns it with its file. A removed file is an error; neither the
+/// default nor another file in the directory replaces it.
 fn load_config(
     source: &ConfigSource,
     before: Option<PathBuf>,

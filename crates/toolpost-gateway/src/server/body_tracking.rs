@@ -1,4 +1,4 @@
-//! Whose turn it is on a connection, told by the bodies that go by.
+//! Request and response bodies that update the connection state.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,7 +8,7 @@ use hyper::body::{Frame, Incoming, SizeHint};
 
 use super::connection_state::ConnectionState;
 
-/// The body of a request: until its end, the client keeps us waiting.
+/// A request body. The connection waits for the client until the body ends.
 #[derive(Debug)]
 pub(super) struct TrackedRequestBody {
     body: Incoming,
@@ -54,7 +54,7 @@ impl Drop for TrackedRequestBody {
     }
 }
 
-/// The body of a response: when it ends, the next word is the client's.
+/// A response body. The response is finished when the body ends.
 #[derive(Debug)]
 pub(super) struct TrackedResponseBody {
     body: Body,

@@ -1,4 +1,4 @@
-//! The connections there are, and who leaves when there are too many.
+//! The open connections, and eviction at the limit.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::connection_state::ConnectionState;
 
-/// All connections of a server.
+/// The connections of a server.
 #[derive(Debug)]
 pub(super) struct ConnectionPool {
-    /// Owns the connections, also those that are just leaving.
+    /// Tasks of all connections, including evicted ones.
     tasks: JoinSet<()>,
     connections: HashMap<Id, (ConnectionState, AbortHandle)>,
     limit: usize,
@@ -22,7 +22,7 @@ impl ConnectionPool {
         Self { tasks: JoinSet::new(), connections: HashMap::new(), limit, epoch: Instant::now() }
     }
 
-    /// Starts a connection on a seat of its own.
+    /// Spawns a connection with its own state.
     pub(super) fn spawn<F>(&mut self, connection: impl FnOnce(ConnectionState) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -32,7 +32,7 @@ impl ConnectionPool {
         self.connections.insert(handle.id(), (state, handle));
     }
 
-    /// Waits until a connection has ended; for ever where there is none.
+    /// Waits until a connection ends. Never resolves if there is none.
     pub(super) async fn join_next(&mut self) {
         match self.tasks.join_next_with_id().await {
             Some(ended) => {
@@ -43,18 +43,18 @@ impl ConnectionPool {
         }
     }
 
-    /// Whether there is a seat for somebody else. If all are taken, the client that has owed a
-    /// request for the longest time gives up its own; whoever is being served keeps it.
+    /// Returns whether there is room for another connection. At the limit, it evicts the connection
+    /// that has waited longest for a request. Connections that are being served are kept.
     pub(super) fn try_make_room(&mut self) -> bool {
         self.connections.len() < self.limit || self.evict_idle()
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.connections.len()
     }
 
-    /// Everything that is still there, to be waited for.
+    /// Returns the tasks of all remaining connections.
     pub(super) fn into_tasks(self) -> JoinSet<()> {
         self.tasks
     }

@@ -1,37 +1,37 @@
-//! What a connection is doing, as seen by whoever has to choose one that makes room.
+//! The state of a connection, by which the pool selects one to evict.
 //!
-//! A seat is written a few times for each request and read only when every seat is taken, so it is
-//! one number without a lock: the phase in the upper bits, and below it since when. The lower the
-//! number, the sooner the connection has to leave.
+//! The state is written a few times for each request and read only when the pool is full, so it is
+//! one atomic number: the phase in the upper bits, and its start time below. The connection with
+//! the lowest number is evicted first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 
-/// The client owes the head of a request, perhaps its first, perhaps the next.
+/// The connection waits for a request head, the first or a later one.
 const AWAITING_HEAD: u64 = 0;
-/// The client owes the rest of a request, or has to take note that nobody wants it.
+/// The rest of a request is missing, or the client is still sending after the last response.
 const AWAITING_BODY: u64 = 1 << 62;
-/// It is our turn: a call runs, a stream is open, an answer is being written.
+/// A call runs, a stream is open, or a response is being written.
 const SERVING: u64 = 2 << 62;
-/// The answer is made, and not yet written.
+/// The response is complete but not flushed.
 const RESPONDED: u64 = 3 << 62;
-/// Somebody else has the seat. No time can make another phase look like it.
+/// The connection is evicted. No timestamp makes another phase equal to it.
 const EVICTED: u64 = u64::MAX;
 
-/// The place of one connection; its clones are the same place.
+/// The state of one connection. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionState(Arc<ConnectionStateInner>);
 
 #[derive(Debug)]
 struct ConnectionStateInner {
     state: AtomicU64,
-    /// The beginning of time, the same for all seats of a server.
+    /// Reference time of timestamps, shared by all connections of a server.
     epoch: Instant,
 }
 
-/// A seat whose client keeps us waiting, as it was at one moment.
+/// The state of a connection that waits for its client, at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct IdleSnapshot(u64);
 
@@ -43,23 +43,23 @@ impl ConnectionState {
         connection
     }
 
-    /// The head of a request is complete. False if the seat was given away before.
+    /// Records a complete request head. Returns false if the connection was already evicted.
     pub(super) fn on_head_received(&self) -> bool {
         let now = self.now_micros();
         self.update(|state| (state != EVICTED).then_some(AWAITING_BODY | now))
     }
 
-    /// The request is complete, or nobody wants the rest of it.
+    /// Records a complete request body, or that the rest of it is not needed.
     pub(super) fn on_body_received(&self) {
         self.update(|state| (phase(state) == AWAITING_BODY).then_some(SERVING));
     }
 
-    /// The answer is complete.
+    /// Records a complete response.
     pub(super) fn on_response_finished(&self) {
         self.update(|state| (state != EVICTED).then_some(RESPONDED));
     }
 
-    /// Everything that was to be written is written.
+    /// Records that all pending output is written.
     pub(super) fn on_flushed(&self) {
         if self.0.state.load(Ordering::Relaxed) == RESPONDED {
             let now = self.now_micros();
@@ -67,31 +67,32 @@ impl ConnectionState {
         }
     }
 
-    /// Nothing more is served; what the client still sends is read and dropped.
+    /// Records that no further request is served. Input is read and discarded.
     pub(super) fn begin_linger(&self) {
         let now = self.now_micros();
         self.update(|state| (state != EVICTED).then_some(AWAITING_BODY | now));
     }
 
-    /// Whether the client owes the head of a request, so that nobody answers it.
+    /// Whether the connection waits for a request head, so that no endpoint is responding.
     pub(super) fn is_awaiting_head(&self) -> bool {
         phase(self.0.state.load(Ordering::Relaxed)) == AWAITING_HEAD
     }
 
-    /// Whether the client keeps us waiting; the least of several waits for a head the longest.
+    /// Returns the state if the connection waits for its client. The lowest state has waited
+    /// longest for a head.
     pub(super) fn idle_snapshot(&self) -> Option<IdleSnapshot> {
         let state = self.0.state.load(Ordering::Relaxed);
         (state < SERVING).then_some(IdleSnapshot(state))
     }
 
-    /// Gives the seat away, if nothing has happened since it was looked at. A request that comes at
-    /// this very moment is then not begun, so its client knows that nothing was done.
+    /// Evicts the connection if its state is unchanged since the snapshot. A request that arrives
+    /// concurrently is then not started, so it has no effect.
     pub(super) fn try_evict(&self, snapshot: IdleSnapshot) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
         self.0.state.compare_exchange(snapshot.0, EVICTED, success, failure).is_ok()
     }
 
-    /// Gives the seat up, if nothing has been asked for.
+    /// Closes the connection if it waits for a request head.
     pub(super) fn try_close(&self) -> bool {
         self.update(|state| (phase(state) == AWAITING_HEAD).then_some(EVICTED))
     }
@@ -100,7 +101,7 @@ impl ConnectionState {
         self.0.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).is_ok()
     }
 
-    /// Microseconds; there is room for more years than a server runs.
+    /// Returns microseconds since the epoch. 62 bits are enough for any uptime.
     fn now_micros(&self) -> u64 {
         u64::try_from(self.0.epoch.elapsed().as_micros()).unwrap_or(u64::MAX) & !RESPONDED
     }

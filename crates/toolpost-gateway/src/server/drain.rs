@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use crate::app::GatewayState;
 
-/// How a gateway stopped.
+/// The result of draining a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DrainReport {
-    /// Whether everything had ended before the deadline.
+    /// Whether everything ended before the deadline.
     pub in_time: bool,
-    /// How many connections had to be cut.
+    /// Number of aborted connections.
     pub aborted_connections: usize,
 }
 
@@ -23,7 +23,7 @@ pub(crate) async fn drain(
     mut connections: JoinSet<()>,
     timeout: Duration,
 ) -> DrainReport {
-    // A deadline beyond the range of the clock is capped at a day.
+    // The timeout is capped at one day, so that the deadline does not overflow.
     let drain = timeout.min(Duration::from_secs(86_400));
     let deadline = Instant::now() + drain;
     gateway.stopping.cancel();
@@ -39,7 +39,7 @@ pub(crate) async fn drain(
         gateway.pipeline.drain(deadline.saturating_duration_since(Instant::now())).await;
     // Hub connections are closed last: calls in flight may need them.
     gateway.hub.close().await;
-    // Calls of hub peers that are still running were handed to the pipeline by the close.
+    // Closing the hub handed the running calls of its peers to the pipeline.
     let remaining_ended = gateway.pipeline.drain(Duration::ZERO).await;
     gateway.pending_handshakes.wait().await;
     let drained = DrainReport {

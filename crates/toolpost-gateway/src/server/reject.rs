@@ -1,4 +1,4 @@
-//! Who finds no seat is told so, and does not wait for ever.
+//! Rejects connections beyond the limit instead of letting them wait forever.
 
 use std::io::Result;
 use std::time::Duration;
@@ -11,35 +11,34 @@ use tokio::time::Instant;
 
 use crate::endpoint;
 
-/// How long everybody may be served before newcomers are turned away: a moment without a seat is
-/// nothing to speak of.
+/// How long the pool may be full before new connections are rejected. Shorter peaks are tolerated.
 const FULL_GRACE_PERIOD: Duration = Duration::from_secs(1);
-/// How many are told at the same time; the others wait in the system's queue until it is their turn.
+/// Maximum number of concurrent rejections. Further connections wait in the kernel's queue.
 const MAX_CONCURRENT_REJECTIONS: usize = 64;
-/// How long somebody may take to say something and to hear that there is no room.
+/// Maximum time to receive a request and to send the rejection.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The newcomers that are being told.
+/// The rejections in progress.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionRejector {
     tasks: JoinSet<()>,
-    /// Since when there was no seat, and when that was last seen.
+    /// When the pool became full, and when that was last observed.
     full_interval: Option<(Instant, Instant)>,
 }
 
 impl ConnectionRejector {
-    /// Whether there was no seat for so long that a newcomer is turned away.
+    /// Records that the pool is full. Returns whether to reject a new connection.
     pub(super) fn observe_full(&mut self) -> bool {
         while self.tasks.try_join_next().is_some() {}
         let now = Instant::now();
-        // What was not looked at for a while may have ended in between.
+        // The pool may have had room if it was not observed for a while.
         let known = self.full_interval.filter(|(_, seen)| now - *seen < FULL_GRACE_PERIOD);
         let since = known.map_or(now, |(since, _)| since);
         self.full_interval = Some((since, now));
         now - since >= FULL_GRACE_PERIOD && self.tasks.len() < MAX_CONCURRENT_REJECTIONS
     }
 
-    /// There is a seat.
+    /// Records that the pool has room.
     pub(super) fn observe_free(&mut self) {
         self.full_interval = None;
     }
@@ -52,8 +51,8 @@ impl ConnectionRejector {
     }
 }
 
-/// Answers the first request, whatever it is. Clients take an answer that comes before they have asked
-/// for a mistake, and one on a connection that is closed at once may be lost.
+/// Rejects the first request, whatever it is. Clients treat a response before their request as an
+/// error, and an immediate close may lose the response.
 async fn write_rejection(mut stream: TcpStream) -> Result<()> {
     stream.readable().await?;
     let detail = "connection limit reached";

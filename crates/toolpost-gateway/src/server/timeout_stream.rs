@@ -1,4 +1,4 @@
-//! The socket of a client, which may be slow but not for ever.
+//! The TCP stream of a client, with a write timeout and a lingering close.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -12,23 +12,23 @@ use tokio::time::{Instant, Sleep};
 use super::connection_state::ConnectionState;
 use crate::endpoint;
 
-/// How long a refused client may go on sending. Closing at once would reset the connection, and the
-/// client would lose the answer that says why.
+/// How long a rejected client may continue to send. An immediate close would reset the connection,
+/// and the client would lose the response.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long it may be silent meanwhile: one that is about to send more looks like one that has nothing
-/// more to send.
+/// Maximum idle time while lingering. A client that is about to send more is indistinguishable from
+/// one that has finished.
 const LINGER_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A socket that fails when its client takes nothing for a while.
+/// A TCP stream that fails if writes make no progress for `write_timeout`.
 #[derive(Debug)]
 pub(crate) struct TimeoutStream {
     stream: TcpStream,
     write_timeout: Duration,
-    /// Runs while a write makes no progress; a client that reads never starts it.
+    /// Runs while a write makes no progress.
     stall_timer: Option<Pin<Box<Sleep>>>,
-    /// Since our last word: when the client was silent for too long, and when it has sent for too long.
+    /// Idle timer and end time of lingering, which follows the last response.
     lingering: Option<(Pin<Box<Sleep>>, Instant)>,
-    /// What is being written in the place of other bytes, and how much of it is not written yet.
+    /// Bytes to write in place of other bytes, and how many of them are written.
     replacement: Option<(Vec<u8>, usize)>,
     state: ConnectionState,
 }
@@ -38,12 +38,13 @@ impl TimeoutStream {
         Self { stream, write_timeout, stall_timer: None, lingering: None, replacement: None, state }
     }
 
-    /// The socket alone, for a protocol that looks after its own writes.
+    /// Returns the TCP stream, for a protocol that has its own write timeout.
     pub(crate) fn into_stream(self) -> TcpStream {
         self.stream
     }
 
-    /// The outcome of a write: whatever happens is progress, and only waiting is not.
+    /// Runs the stall timer while a write is pending, and fails when it expires. Any other result
+    /// stops the timer.
     fn check_stall<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -58,15 +59,15 @@ impl TimeoutStream {
             self.stall_timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(write_timeout)));
         ready!(stalled.as_mut().poll(cx));
         tracing::debug!(?write_timeout, "client stopped reading the response");
-        // Otherwise the system would go on offering what it has, to somebody who does not want it.
+        // Otherwise the kernel would continue to send the buffered data after the close.
         if let Err(error) = self.stream.set_zero_linger() {
             tracing::debug!(%error, "SO_LINGER not set");
         }
         Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the client stopped reading the response")))
     }
 
-    /// Whether these bytes are what hyper says to a request that it cannot read. Before the head of a
-    /// request has come nobody else says anything, and hyper has no words for it.
+    /// Starts to replace hyper's response to a malformed request, which has no body. Returns
+    /// whether a replacement is in progress. Only hyper responds before a request head is complete.
     fn begin_replacement(&mut self, bytes: &[u8]) -> bool {
         if self.replacement.is_none() && self.state.is_awaiting_head() {
             self.replacement =
@@ -75,7 +76,7 @@ impl TimeoutStream {
         self.replacement.is_some()
     }
 
-    /// Writes the explanation, and then says that these many bytes were written.
+    /// Writes the replacement, then reports `length` bytes as written.
     fn poll_write_replacement(
         &mut self,
         cx: &mut Context<'_>,
@@ -95,7 +96,8 @@ impl TimeoutStream {
         Poll::Ready(Ok(length))
     }
 
-    /// Reads and drops what the client sends, until it closes, falls silent or takes too long.
+    /// Reads and discards input until the client closes, is idle for too long or sends for too
+    /// long.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let mut scratch = [0; 8 * 1024];
         let (silence, end) = self.lingering.get_or_insert_with(|| {

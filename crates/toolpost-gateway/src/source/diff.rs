@@ -1,4 +1,4 @@
-//! From the sources of one configuration to those of another, touching only what is different.
+//! Applies the differences between the sources of two configurations.
 
 use std::collections::BTreeMap;
 use std::mem::replace;
@@ -16,26 +16,26 @@ use super::running::{RunningSource, SourceConnection};
 use super::{Sources, set_source_access};
 use crate::config::{Config, SourceChange, SourceConfig, SourceKind};
 
-/// What became of the sources, by name.
+/// Changes to the sources, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceDiff {
-    /// Those that were not there.
+    /// Sources that are new.
     pub added: Vec<String>,
-    /// Those that are not there any more.
+    /// Sources that were removed.
     pub removed: Vec<String>,
-    /// Those that are reached otherwise, and were started anew.
+    /// Sources with a changed connection, which were restarted.
     pub changed: Vec<String>,
-    /// Those that are reached as before, and whose operations are adjusted otherwise.
+    /// Sources with the same connection whose operations are adjusted differently.
     pub adjusted: Vec<String>,
-    /// Those that nobody touched.
+    /// Sources that did not change.
     pub unchanged: Vec<String>,
 }
 
 impl Sources {
-    /// Makes them those of another configuration. What did not change is not touched: its processes,
-    /// its sessions and its calls go on. What is reached otherwise is started anew, and the old one has
-    /// `patience` for its calls in flight.
+    /// Applies the sources of another configuration. Unchanged sources keep their processes,
+    /// sessions and calls. A source with a changed connection is restarted, and the old one has
+    /// `timeout` to finish its calls in flight.
     pub async fn apply_config(&mut self, config: &Config, timeout: Duration) -> SourceDiff {
         let mut changes = SourceDiff::default();
         let configured: BTreeMap<_, _> =
@@ -81,15 +81,15 @@ impl Sources {
         changes
     }
 
-    /// Whether the operations of a source lie in namespaces of others, where nobody can tell which are
-    /// its own; it is taken out before it is started anew.
+    /// Whether the operations of a source are in other namespaces. They cannot be distinguished
+    /// from others there, so the source is removed before it is restarted.
     fn has_foreign_namespaces(&self, name: &str) -> bool {
         let kind = self.entries.get(name).map(|entry| &entry.config.kind);
         matches!(kind, Some(SourceKind::OpenApi(settings)) if settings.namespaces == Namespaces::Keep)
     }
 
-    /// Lets who may call what hold at once for what a source offers already. To read its list again may
-    /// take a while, and until then the old one answers.
+    /// Applies the new access to the registered operations of a source at once. Listing them again
+    /// may take a while, and the old operations serve calls until then.
     fn apply_access(&self, source: &SourceConfig) {
         let Some(entry) = self.entries.get(&source.name) else { return };
         if !matches!(entry.connection, SourceConnection::Mcp(_) | SourceConnection::OpenApi(_)) {
@@ -111,7 +111,7 @@ impl Sources {
         registry.apply(changes.collect::<Vec<_>>()).expect("replacing cannot clash");
     }
 
-    /// Other adjustments for a source that is reached as before.
+    /// Applies new adjustments to a source whose connection is unchanged.
     fn apply_adjustments(&mut self, source: &SourceConfig) {
         self.gateway.hub().configure_spoke(&source.name, spoke_config(source));
         let Some(entry) = self.entries.get_mut(&source.name) else { return };
@@ -120,7 +120,7 @@ impl Sources {
             (SourceConnection::Mcp(server), SourceKind::Mcp(settings)) => {
                 server.set_transform(Some(spec_transform(&source.adjustments)), settings.timeout);
             }
-            // Its document is read again; there is no process and no session that would end.
+            // The document is read again. There is no process or session to end.
             (SourceConnection::OpenApi(_), SourceKind::OpenApi(settings)) => {
                 self.replace_service(source, settings);
             }
@@ -128,7 +128,7 @@ impl Sources {
         }
     }
 
-    /// Starts a source in the place of the one of before.
+    /// Restarts a source with a changed connection.
     async fn reconnect(&mut self, source: &SourceConfig, timeout: Duration) {
         let is_scattered = self.has_foreign_namespaces(&source.name);
         let Some(entry) = self.entries.get_mut(&source.name) else { return };
@@ -179,7 +179,7 @@ impl Sources {
         let hub = Upstream::start(self.gateway.hub(), &source.name, connector, settings);
         let mut status = hub.status();
         self.retiring.spawn(async move {
-            // The old one answers until the new one does, or is known not to.
+            // The old connection serves calls until the new one is established or known to be down.
             let known =
                 status.wait_for(|status| !matches!(status, ConnectionStatus::Connecting(None)));
             let _ = tokio::time::timeout(timeout, known).await;
@@ -188,8 +188,7 @@ impl Sources {
         self.insert_entry(source, Ok(SourceConnection::Hub(hub)));
     }
 
-    /// An HTTP service in the place of the one of before; one that cannot be called as it is configured
-    /// is disabled.
+    /// Replaces an HTTP service. One with invalid settings is disabled.
     fn replace_service(&mut self, source: &SourceConfig, settings: &OpenApiSettings) {
         let Some(entry) = self.entries.get_mut(&source.name) else { return };
         let SourceConnection::OpenApi(before) =
@@ -203,7 +202,7 @@ impl Sources {
         {
             Ok(service) => Ok(SourceConnection::OpenApi(service)),
             Err((before, error)) => {
-                // Dropping it takes its operations away.
+                // Dropping the service unregisters its operations.
                 drop(before);
                 let name = source.name.clone();
                 Err(SourceError::Service { name, error: Box::new(error) })
@@ -221,7 +220,7 @@ impl Sources {
         self.entries.insert(source.name.clone(), entry);
     }
 
-    /// Takes the operations of a source away at once, and lets its calls in flight come to their end.
+    /// Unregisters the operations of a source at once and lets its calls in flight finish.
     async fn retire(&self, name: &str, connection: SourceConnection, timeout: Duration) {
         let operation_ids = match connection {
             SourceConnection::Mcp(server) => {

@@ -1,4 +1,4 @@
-//! What sources are made of that no configuration holds.
+//! Inputs for starting sources that are not part of the configuration.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -13,29 +13,28 @@ use toolpost::openapi::{OpenApiError, OpenApiSettings, OpenApiSource};
 
 use crate::config::{Adjustments, SourceConfig, SourceKind};
 
-/// What MCP sources are given by the process that starts them.
+/// What the process provides to MCP sources.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct McpEnv {
-    /// The command line that is put before that of every server, and ends it when this process is
-    /// gone.
+    /// Command line that wraps that of every server and ends the server when this process exits.
     pub watcher: Vec<OsString>,
-    /// Where what authorization servers gave is kept.
+    /// Stores the credentials from authorization servers.
     pub credentials: Option<Arc<dyn CredentialStore>>,
-    /// Who can ask a person to agree; without it, a server that wants that is down.
+    /// Obtains a person's consent for OAuth; without it, a server that requires consent is down.
     pub authorizer: Option<Arc<dyn Authorizer>>,
 }
 
 impl McpEnv {
-    /// Starts a source, if it is an MCP server. Its operations appear in the registry, adjusted, as
-    /// soon as it has listed them.
+    /// Starts the source if it is an MCP server. Its adjusted operations are registered once the
+    /// server has listed them.
     pub fn start(&self, registry: &Registry, source: &SourceConfig) -> Option<McpSource> {
         let SourceKind::Mcp(settings) = &source.kind else { return None };
         let (settings, hooks) = self.prepare(settings, &source.adjustments);
         Some(McpSource::start(registry, &source.name, settings, hooks))
     }
 
-    /// Starts a server that no configuration knows yet.
+    /// Starts a server that is not in a configuration.
     pub fn start_server(
         &self,
         registry: &Registry,
@@ -45,7 +44,7 @@ impl McpEnv {
         McpSource::start(registry, name, self.with_watcher(settings), self.hooks())
     }
 
-    /// What a server is started with.
+    /// Returns the settings and hooks to start a server with.
     pub(super) fn prepare(
         &self,
         settings: &McpSettings,
@@ -78,17 +77,17 @@ impl fmt::Debug for McpEnv {
     }
 }
 
-/// Why a source cannot be started as it is configured.
+/// The reason why a source cannot be started with its configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The address of a hub is none.
+    /// The URL of a hub is invalid.
     #[error(transparent)]
     Connect(#[from] toolpost::transport::ConnectError),
-    /// Something that it refers to is not there.
+    /// The source refers to a missing variable or file.
     #[error("{0}")]
     Incomplete(String),
-    /// A service cannot be called as it is configured.
+    /// The configuration of an HTTP service is invalid.
     #[error("source `{name}`: {error}")]
     #[non_exhaustive]
     Service {
@@ -100,12 +99,11 @@ pub enum SourceError {
     },
 }
 
-/// Starts an HTTP service. Its operations appear in the registry, adjusted, as soon as its document was
-/// read.
+/// Starts an HTTP service. Its adjusted operations are registered once its document has been read.
 ///
 /// # Errors
 ///
-/// It cannot be called as it is configured.
+/// The configuration of the service is invalid.
 pub fn start_service(
     registry: &Registry,
     source: &SourceConfig,
@@ -124,10 +122,10 @@ pub(super) fn service_hooks(adjustments: &Adjustments) -> toolpost::openapi::Sou
     hooks
 }
 
-/// What a peer that uses the name of a source is judged by.
+/// Returns the rules for peers that register under the name of a source.
 pub(super) fn spoke_config(source: &SourceConfig) -> SpokeConfig {
     let mut rules = SpokeConfig::default();
-    // Nobody but the operator connects a name, unless it is that of a spoke; see `Upstream`.
+    // An empty owner reserves the name for `Upstream`; only a spoke can be registered by a peer.
     rules.owner = Some(match &source.kind {
         SourceKind::Spoke { identity } => identity.clone(),
         _ => String::new(),

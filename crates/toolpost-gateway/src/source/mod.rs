@@ -1,4 +1,5 @@
-//! The sources of a configuration, connected to a gateway: started, changed and ended by name.
+//! The sources of a configuration, connected to a gateway. They are started, changed and stopped by
+//! name.
 
 mod diff;
 mod mcp_env;
@@ -22,25 +23,26 @@ pub use mcp_env::{McpEnv, SourceError, start_service};
 pub(crate) use status::SourceStatuses;
 pub use status::{LastError, SourceState, SourceStatus};
 
-/// The sources at work. Dropping it ends them; [`Sources::close`] also waits for it.
+/// The running sources. Dropping it stops them; [`Sources::close`] also waits until they have
+/// stopped.
 #[derive(Debug)]
 pub struct Sources {
     gateway: Gateway,
     mcp_env: McpEnv,
     entries: BTreeMap<String, RunningSource>,
-    /// Owns the sources that were taken out while their calls go on.
+    /// Owns the removed sources until their calls have finished.
     retiring: TaskTracker,
 }
 
 impl Sources {
-    /// Expects the spokes that are named, connects to the hubs and starts the MCP servers and HTTP
-    /// services. A source that is not there yet is waited for, and delays nobody; one that cannot be
-    /// started at all is disabled, and says why.
+    /// Configures the spokes, connects to the hubs and starts the MCP servers and HTTP services. It
+    /// does not wait for sources: an unavailable one is retried in the background, and one that
+    /// cannot be started is disabled with a reason.
     pub fn start(gateway: &Gateway, config: &Config) -> Self {
         Self::start_with_env(gateway, config, &McpEnv::default())
     }
 
-    /// [`Sources::start`] with something for the MCP servers.
+    /// Like [`Sources::start`], with an environment for the MCP servers.
     pub fn start_with_env(gateway: &Gateway, config: &Config, env: &McpEnv) -> Self {
         let mut sources = Self {
             gateway: gateway.clone(),
@@ -56,7 +58,7 @@ impl Sources {
         sources
     }
 
-    /// The HTTP services by name.
+    /// Returns the HTTP services with their names.
     pub fn services(&self) -> impl Iterator<Item = (&str, &OpenApiSource)> {
         self.entries.iter().filter_map(|(name, entry)| match &entry.connection {
             SourceConnection::OpenApi(service) => Some((name.as_str(), service)),
@@ -64,7 +66,7 @@ impl Sources {
         })
     }
 
-    /// The MCP servers by name.
+    /// Returns the MCP servers with their names.
     pub fn servers(&self) -> impl Iterator<Item = (&str, &McpSource)> {
         self.entries.iter().filter_map(|(name, entry)| match &entry.connection {
             SourceConnection::Mcp(server) => Some((name.as_str(), server)),
@@ -72,7 +74,7 @@ impl Sources {
         })
     }
 
-    /// How each of them is doing, by name.
+    /// Returns the status of each source, ordered by name.
     pub fn statuses(&self) -> Vec<SourceStatus> {
         self.entries
             .iter()
@@ -80,8 +82,8 @@ impl Sources {
             .collect()
     }
 
-    /// Ends them, all at once, and says whether that was done in time. Calls that need them come
-    /// first: drain the gateway before.
+    /// Stops all sources concurrently and returns whether they stopped in time. Drain the gateway
+    /// first, so that calls can finish.
     pub async fn close(self, timeout: Duration) -> bool {
         self.retiring.close();
         let ending = join_all(self.entries.into_values().map(RunningSource::close));
@@ -90,7 +92,7 @@ impl Sources {
     }
 }
 
-/// Lets those hear why a source is down who could call it.
+/// Sets the access of the namespace, so that callers with access to a source see why it is down.
 fn set_source_access(gateway: &Gateway, source: &SourceConfig) {
     let is_auth_required = !gateway.authenticator().allows_anonymous();
     let access = source.adjustments.effective_access().cloned();

@@ -1,4 +1,4 @@
-//! One source at work.
+//! A running source.
 
 use std::sync::Arc;
 
@@ -15,25 +15,25 @@ use super::status::{self, SourceStatusTracker};
 use crate::app::Gateway;
 use crate::config::{SourceConfig, SourceKind};
 
-/// A source, and what is seen of it.
+/// A source and its status.
 #[derive(Debug)]
 pub(super) struct RunningSource {
     pub(super) config: SourceConfig,
     pub(super) connection: SourceConnection,
     pub(super) status: Arc<SourceStatusTracker>,
-    /// Notes and logs how it is doing, as long as it is there.
+    /// Tracks and logs the status of the source until dropped.
     _watch_task: Option<AbortOnDropHandle<()>>,
 }
 
-/// What there is of a source in this process.
+/// The local end of a source.
 #[derive(Debug)]
 pub(super) enum SourceConnection {
     Mcp(McpSource),
     OpenApi(OpenApiSource),
     Hub(Upstream),
-    /// It comes to us.
+    /// The spoke connects to this gateway.
     Spoke,
-    /// It cannot be started as it is configured.
+    /// The source cannot be started with its configuration.
     Disabled,
 }
 
@@ -44,7 +44,7 @@ impl RunningSource {
         Self::with_connection(gateway, source, started)
     }
 
-    /// A source with this body; one that has none says why.
+    /// Creates a source from the result of its start. A failed source is disabled with the reason.
     pub(super) fn with_connection(
         gateway: &Gateway,
         source: &SourceConfig,

@@ -1,4 +1,4 @@
-//! How a source is doing, for those who ask and for the log.
+//! Status of sources, for operations, metrics and the log.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,67 +17,67 @@ use crate::app::GatewayState;
 use crate::config::SourceKind;
 use crate::limits::BreakerState;
 
-/// How a source is doing.
+/// Status of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SourceStatus {
-    /// The namespace of its operations.
+    /// Name of the source, and namespace of its operations.
     pub name: String,
     /// `mcp`, `openapi`, `spoke` or `hub`.
     pub kind: String,
-    /// What it is, for people, without anything that may be secret.
+    /// A description without secrets.
     pub about: String,
-    /// How it is doing.
+    /// Current state.
     pub state: SourceState,
-    /// Why it is not ready.
+    /// The reason why the source is not ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Since when it is in this state, in milliseconds since 1970.
+    /// Start of the current state, in milliseconds since the Unix epoch.
     pub since: i64,
-    /// When it is tried again, in milliseconds since 1970.
+    /// Time of the next connection attempt, in milliseconds since the Unix epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<i64>,
-    /// The state of its circuit breaker: while it is not `closed`, calls fail at once until a test call
-    /// succeeds. Of an HTTP service, `open` if the breaker of one of its hosts is.
+    /// State of the circuit breaker. While it is not `closed`, calls fail immediately until a probe
+    /// call succeeds. For an HTTP service, `open` if the breaker of any of its hosts is open.
     pub breaker: BreakerState,
-    /// How many operations it has here, offline ones too.
+    /// Number of registered operations, including offline ones.
     pub operations: usize,
-    /// What went wrong last, also if all is well now.
+    /// The most recent error, even if the source is ready now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
 }
 
-/// Something that went wrong.
+/// An error of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LastError {
     /// What.
     pub message: String,
-    /// When, in milliseconds since 1970.
+    /// Time of the error, in milliseconds since the Unix epoch.
     pub at: i64,
 }
 
-/// How a source is doing, in one word.
+/// State of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum SourceState {
-    /// It is being connected.
+    /// The connection is being established.
     Starting,
-    /// Its operations can be called.
+    /// The operations can be called.
     Ready,
-    /// It is not there, and is tried again.
+    /// The source is not available; the gateway tries to connect again.
     Down,
-    /// It cannot be started as it is configured.
+    /// The source cannot be started with its configuration.
     Disabled,
 }
 
-/// What was last seen of a source.
+/// The last known status of a source.
 #[derive(Debug)]
 pub(crate) struct SourceStatusTracker {
     kind: SourceKind,
-    /// The hosts of an HTTP service.
+    /// Hosts of an HTTP service.
     hosts: Option<openapi::ServiceHosts>,
     current: Mutex<StatusSnapshot>,
 }
@@ -88,13 +88,12 @@ struct StatusSnapshot {
     reason: Option<String>,
     since: i64,
     retry_at: Option<i64>,
-    /// How many operations an HTTP service has, in whatever namespaces they stand.
+    /// Number of operations of an HTTP service, in all namespaces.
     operations: Option<usize>,
     last_error: Option<LastError>,
 }
 
-/// The sources of the configuration that are there, for those who only want to know how they are. One
-/// that ends is not among them any more.
+/// Status trackers of the configured sources. An entry disappears when its source is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct SourceStatuses(Mutex<BTreeMap<String, Weak<SourceStatusTracker>>>);
 
@@ -105,7 +104,7 @@ impl SourceStatuses {
         sources.insert(name.to_owned(), Arc::downgrade(tracker));
     }
 
-    /// All of them by name.
+    /// Returns the trackers of all running sources, by name.
     pub(crate) fn all(&self) -> BTreeMap<String, Arc<SourceStatusTracker>> {
         let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let trackers =
@@ -127,7 +126,7 @@ impl SourceStatusTracker {
         Self { kind: kind.clone(), hosts, current: Mutex::new(snapshot) }
     }
 
-    /// How the source is doing. Whether a spoke is there, the hub knows.
+    /// Returns the current status. The hub provides that of a spoke.
     pub(crate) fn status(&self, gateway: &GatewayState, name: &str) -> SourceStatus {
         let StatusSnapshot { state, reason, since, retry_at, operations, last_error } =
             self.lock().clone();
@@ -150,7 +149,8 @@ impl SourceStatusTracker {
         source_status
     }
 
-    /// The state of the circuit breaker of the source, or of its hosts.
+    /// Returns the state of the source's circuit breaker, or `Open` if a host of the service has an
+    /// open breaker.
     fn breaker_state(&self, gateway: &GatewayState, name: &str) -> BreakerState {
         let limiter = gateway.limiter.as_ref();
         let state = limiter.map_or(BreakerState::Closed, |limits| limits.breaker_state(name));
@@ -162,7 +162,7 @@ impl SourceStatusTracker {
         self.set_state(SourceState::Starting, None, None);
     }
 
-    /// An HTTP service was read, and has so many operations.
+    /// Marks an HTTP service as ready, with the number of its operations.
     fn set_ready_with_counts(&self, counts: &openapi::OperationCounts) {
         self.set_ready();
         let operations = counts.queries + counts.mutations + counts.subscriptions;
@@ -206,7 +206,8 @@ impl SourceStatus {
     }
 }
 
-/// Notes and logs what becomes of a source; its task ends when the source does.
+/// Spawns an async task that tracks and logs the status of a source. The task ends when the source
+/// does.
 pub(super) fn spawn_watcher(
     name: &str,
     connection: &SourceConnection,

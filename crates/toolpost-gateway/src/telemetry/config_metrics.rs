@@ -1,4 +1,4 @@
-//! Whether the configuration that lies there is the one that holds.
+//! Metrics of configuration reloads.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
@@ -6,7 +6,7 @@ use toolpost::epoch_ms;
 
 use super::Exposition;
 
-/// What came of the last reading of the configuration. The first was at the start.
+/// Result and time of the last configuration load. The first one is at startup.
 #[derive(Debug)]
 pub(super) struct ConfigMetrics {
     was_rejected: AtomicBool,

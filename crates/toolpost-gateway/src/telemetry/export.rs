@@ -1,4 +1,4 @@
-//! Spans on their way out: OTLP over HTTP, in its JSON form.
+//! Span export with OTLP over HTTP, JSON-encoded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,18 +15,18 @@ use url::Url;
 use super::exposition::Exposition;
 use super::settings::TelemetrySettings;
 
-/// How many spans may wait; those that come while it is full are lost, and counted.
+/// Maximum number of queued spans. Further spans are dropped and counted.
 const QUEUE_CAPACITY: usize = 8_192;
-/// How many are sent at once.
+/// Maximum number of spans per request.
 const BATCH_SIZE: usize = 512;
-/// How long the first of them waits for more.
+/// Maximum time a span waits for its batch to fill.
 const BATCH_DELAY: Duration = Duration::from_secs(1);
-/// How long the collector may take.
+/// Timeout of a request to the collector.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait before the same batch is sent once more.
+/// Delay before a failed batch is sent again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// A span that has ended.
+/// A finished span.
 #[derive(Debug)]
 pub(super) struct SpanRecord {
     pub(super) trace_id: u128,
@@ -45,7 +45,7 @@ pub(super) struct SpanRecord {
     pub(super) end: Duration,
 }
 
-/// What a span stands for, by the numbers of OTLP.
+/// The kind of a span, with the numbers of OTLP.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SpanKind {
     Internal = 1,
@@ -53,12 +53,12 @@ pub(super) enum SpanKind {
     Client = 3,
 }
 
-/// Takes spans and sends them from a task of its own.
+/// Queues spans and sends them from a separate async task.
 pub(super) struct Exporter {
     queue: mpsc::Sender<SpanRecord>,
     counts: Arc<ExportCounts>,
     stopping: CancellationToken,
-    /// Owns the task.
+    /// Tracks the export task.
     tasks: TaskTracker,
 }
 
@@ -139,7 +139,7 @@ async fn send_all(
             let taken = client.send(&batch).await;
             let count = if taken.is_ok() { &counts.sent } else { &counts.dropped };
             count.fetch_add(number, Ordering::Relaxed);
-            // Said once, and not with every batch.
+            // Logged for the first failed batch only.
             if let Err(error) = &taken
                 && was_taken
             {
@@ -154,7 +154,7 @@ async fn send_all(
     }
 }
 
-/// The way to the collector.
+/// HTTP client of the OTLP collector.
 struct OtlpClient {
     client: reqwest::Client,
     address: Url,
@@ -165,7 +165,7 @@ struct OtlpClient {
 impl OtlpClient {
     fn new(settings: &TelemetrySettings) -> Result<Self, String> {
         let address = settings.otlp.clone().ok_or("no OTLP endpoint is configured")?;
-        // Whoever embeds this may have chosen already; either is fine.
+        // The embedding application may have installed a provider already; either works.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).build();
         let client = client.map_err(|error| error.without_url().to_string())?;
@@ -181,7 +181,8 @@ impl OtlpClient {
         Ok(Self { client, address, headers, service: settings.service.clone() })
     }
 
-    /// Sends once, and once more where that may help. The words hold no address, which may hold a key.
+    /// Sends a batch and retries once if the error may be transient. The error message omits the
+    /// URL, which may contain a key.
     async fn send(&self, records: &[SpanRecord]) -> Result<(), String> {
         let body = otlp_payload(&self.service, records).to_string();
         match self.try_send(&body).await {
@@ -209,7 +210,7 @@ impl OtlpClient {
     }
 }
 
-/// The spans as OTLP writes them: ids in hexadecimal digits, large numbers as texts.
+/// Returns the OTLP/JSON request body. Ids are hexadecimal and large numbers are strings.
 fn otlp_payload(service: &str, records: &[SpanRecord]) -> Value {
     let spans: Vec<Value> = records.iter().map(otlp_span).collect();
     json!({"resourceSpans": [{
@@ -243,7 +244,7 @@ fn otlp_span(record: &SpanRecord) -> Value {
         "startTimeUnixNano": record.start.as_nanos().to_string(),
         "endTimeUnixNano": record.end.as_nanos().to_string(),
         "attributes": attributes,
-        // The words of an error may quote what was called with, so only its code.
+        // An error message may quote the input of the call, so only the code is sent.
         "status": if record.is_failure {
             json!({"code": 2, "message": record.outcome})
         } else {

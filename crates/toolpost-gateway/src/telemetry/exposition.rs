@@ -1,32 +1,32 @@
-//! Numbers as Prometheus reads them.
+//! The Prometheus text format.
 
 use std::fmt::{Display, Write};
 
-/// A page of numbers, each behind its description.
+/// Metrics in the Prometheus text format, each preceded by its description.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition(String);
 
-/// What the gateway knows at the moment of asking.
+/// Current state of the gateway for a scrape.
 #[derive(Debug)]
 pub(crate) struct GatewayGauges {
     pub(crate) connections: Vec<(&'static str, usize)>,
     pub(crate) sources: Vec<(String, SourceHealth)>,
-    /// How many wait at each source that was called.
+    /// Number of queued calls for each source that was called.
     pub(crate) queues: Vec<(String, usize)>,
     pub(crate) is_ready: bool,
 }
 
-/// How a source is.
+/// Health of a source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SourceHealth {
-    /// Whether it is there.
+    /// Whether the source is available.
     pub(crate) is_up: bool,
     /// Whether its circuit breaker is open or half-open.
     pub(crate) is_breaker_tripped: bool,
 }
 
 impl Exposition {
-    /// What the numbers are called.
+    /// Content type of the Prometheus text format.
     pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
     pub(crate) fn counter(&mut self, name: &str, help: &str) {
@@ -45,7 +45,7 @@ impl Exposition {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// One number with its labels.
+    /// Writes one sample with its labels.
     pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], number: impl Display) {
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
@@ -60,7 +60,7 @@ impl Exposition {
         let _ = writeln!(self.0, " {number}");
     }
 
-    /// What the gateway knows at this moment, and what the system knows of the process.
+    /// Writes the current state of the gateway and the process metrics.
     pub(crate) fn write_gauges(&mut self, state: &GatewayGauges) {
         self.gauge("toolpost_build_info", "Build information.");
         self.sample("toolpost_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);

@@ -1,4 +1,4 @@
-//! The numbers of calls: per source and kind of operation, and per operation where that is wanted.
+//! Call metrics, per source and operation kind, and optionally per operation.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,13 +8,14 @@ use toolpost::{AuditOutcome, CallTimes, CallView, ErrorCode, OperationKind};
 use super::exposition::Exposition;
 use crate::limits::ConcurrentMap;
 
-/// The upper ends of the buckets, in microseconds; the last bucket has none.
+/// Upper bounds of the histogram buckets, in microseconds. The last bucket is unbounded.
 const BUCKETS: [u64; 16] = [
     100, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000, 60_000_000,
 ];
 
-/// What calls end with, as labels. Declared codes share one: operations may declare any number.
+/// Values of the `outcome` label. Declared error codes share one value, since operations can
+/// declare any number of them.
 const OUTCOMES: [&str; 13] = [
     "ok",
     "isError",
@@ -31,7 +32,7 @@ const OUTCOMES: [&str; 13] = [
     "DECLARED",
 ];
 
-/// The limits that refuse calls, by the names of their settings.
+/// The limits that reject calls, by the names of their settings.
 const LIMITS: [&str; 10] = [
     "breaker",
     "caller_calls",
@@ -48,7 +49,7 @@ const LIMITS: [&str; 10] = [
 const KINDS: [OperationKind; 3] =
     [OperationKind::Query, OperationKind::Mutation, OperationKind::Subscription];
 
-/// Whose calls they are where there is no such operation.
+/// Source label of calls to unknown operations.
 const NO_SOURCE: &str = "(none)";
 
 pub(super) struct Metrics {
@@ -173,7 +174,7 @@ fn write_outcomes<const N: usize>(
 ) {
     for (outcome, number) in OUTCOMES.iter().zip(&metrics.outcomes) {
         let number = number.load(Ordering::Relaxed);
-        // Most never happen.
+        // Omit outcomes that never occurred.
         if number > 0 {
             let mut all = labels.to_vec();
             all.push(("outcome", outcome));

@@ -1,7 +1,7 @@
-//! What can be seen from outside: numbers for Prometheus, and the spans of a trace for OpenTelemetry.
+//! Metrics for Prometheus and trace spans for OpenTelemetry.
 //!
-//! Every call goes by here twice, so both are a few atomic numbers; spans are only made where
-//! somebody takes them. Neither knows what a call carries.
+//! Each call is observed at its start and its end. Metrics are atomic counters, and spans are
+//! created only if an exporter is configured. Neither contains the input or output of a call.
 
 mod config_metrics;
 mod export;
@@ -26,7 +26,7 @@ use tracer::Tracer;
 
 pub(crate) use exposition::{Exposition, GatewayGauges, SourceHealth};
 
-/// Watches the calls of a pipeline. Cloning it shares everything.
+/// Collects metrics and spans for the calls of a pipeline. Clones share the same state.
 #[derive(Clone)]
 pub struct Telemetry(Arc<TelemetryInner>);
 
@@ -37,31 +37,31 @@ struct TelemetryInner {
 }
 
 impl Telemetry {
-    /// Counts calls, and records their spans where the settings say who takes them. In that case it
-    /// needs a tokio runtime, in which it owns a task.
+    /// Counts calls, and records spans if an OTLP endpoint is configured. In that case it must be
+    /// created in a Tokio runtime, where it spawns an async task.
     ///
     /// # Errors
     ///
-    /// The address for spans cannot be used; the words say why.
+    /// The OTLP settings are invalid; the message describes the problem.
     pub fn new(settings: &TelemetrySettings) -> Result<Self, String> {
         let tracer = settings.otlp.as_ref().map(|_| Tracer::start(settings)).transpose()?;
         let (metrics, reloads) = (Metrics::new(settings.per_operation), ConfigMetrics::default());
         Ok(Self(Arc::new(TelemetryInner { metrics, tracer, config: reloads })))
     }
 
-    /// Who is told of every call.
+    /// Returns the observer of all calls.
     pub fn observer(&self) -> Arc<dyn Observer> {
         Arc::clone(&self.0) as _
     }
 
-    /// Sends what was recorded and is still here, for so long at most.
+    /// Sends the remaining spans, for at most `timeout`.
     pub async fn close(&self, timeout: Duration) {
         if let Some(tracer) = &self.0.tracer {
             tracer.close(timeout).await;
         }
     }
 
-    /// The configuration was read, and holds or was refused.
+    /// Records a successful or rejected reload.
     pub(crate) fn record_reload(&self, is_successful: bool) {
         self.0.config.record(is_successful);
     }
@@ -111,7 +111,8 @@ impl Observer for TelemetryInner {
     }
 }
 
-/// How a call ended, in one word: `ok`, `isError` for a tool that reports a failure, else the code.
+/// Returns the outcome label of a call: `ok`, `isError` for a tool that reports a failure, else the
+/// error code.
 fn outcome<'a>(audit_outcome: &AuditOutcome<'a>) -> &'a str {
     match audit_outcome {
         AuditOutcome::Succeeded(outcome) if outcome.envelope.is_error() => "isError",

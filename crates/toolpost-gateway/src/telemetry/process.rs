@@ -1,8 +1,8 @@
-//! What the system knows of this process.
+//! Process metrics from the operating system.
 
 use super::exposition::Exposition;
 
-/// The tasks of the runtime, and on Linux memory, descriptors and processor time.
+/// Writes the number of async tasks, and on Linux memory, file descriptors and CPU time.
 pub(super) fn write(exposition: &mut Exposition) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let tasks = runtime.metrics().num_alive_tasks();
@@ -19,7 +19,7 @@ mod linux {
 
     use super::Exposition;
 
-    /// How many ticks of `/proc` a second has, on every Linux there is.
+    /// Clock ticks per second in `/proc` (`USER_HZ`), which is 100 on Linux.
     const TICKS_PER_SECOND: f64 = 100.0;
 
     pub(super) fn write(exposition: &mut Exposition) {
@@ -35,7 +35,7 @@ mod linux {
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
             exposition.gauge("process_open_fds", "Descriptors that are open.");
-            // The one that looks is open, too.
+            // Exclude the descriptor of the open directory.
             exposition.sample("process_open_fds", &[], open.count().saturating_sub(1));
         }
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
@@ -56,7 +56,7 @@ mod linux {
 
     fn cpu_seconds() -> Option<f64> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
-        // The name of the program stands in brackets and may hold anything.
+        // The program name is in parentheses and may contain any character.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         let mut ticks = || fields.next()?.parse::<u32>().ok();
         Some(f64::from(ticks()?.saturating_add(ticks()?)) / TICKS_PER_SECOND)

@@ -1,23 +1,24 @@
-//! Who is told, and how much.
+//! Settings of metrics and traces.
 
 use std::fmt;
 
 use url::Url;
 
-/// What is seen from outside.
+/// Which metrics and traces are produced.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TelemetrySettings {
-    /// Where spans are sent to as OTLP over HTTP; without it none are made, and traces only pass.
+    /// OTLP/HTTP endpoint for spans. If absent, no spans are created and trace contexts are only
+    /// propagated.
     pub otlp: Option<Url>,
-    /// More headers for it, such as a key.
+    /// Additional headers of export requests, such as an API key.
     pub headers: Vec<(String, String)>,
-    /// What this process is called there.
+    /// Service name reported to the collector.
     pub service: String,
-    /// How many of the traces that begin here are recorded, from 0 to 1. Those that began elsewhere
-    /// are recorded if they are there.
+    /// Fraction of the traces started here that are recorded, from 0 to 1. A trace started
+    /// elsewhere is recorded if it is sampled there.
     pub sample: f64,
-    /// Whether calls are counted for each operation too.
+    /// Whether calls are also counted per operation.
     pub per_operation: bool,
 }
 
@@ -28,15 +29,16 @@ impl Default for TelemetrySettings {
     }
 }
 
-/// The path of spans below an address of OTLP.
+/// Path of the traces endpoint, relative to the OTLP base URL.
 const TRACES_PATH: &str = "/v1/traces";
 
 impl TelemetrySettings {
-    /// Takes over what the usual variables of OpenTelemetry say, where nothing else was said.
+    /// Applies the standard OpenTelemetry environment variables. `OTEL_SERVICE_NAME` replaces the
+    /// service name; the endpoint and the headers are used only if none are configured.
     ///
     /// # Errors
     ///
-    /// An address is none; the words name the variable and not its value.
+    /// An endpoint is invalid. The message names the variable but not its value.
     pub fn with_environment(
         mut self,
         environment: impl Fn(&str) -> Option<String>,
@@ -69,12 +71,12 @@ impl TelemetrySettings {
     }
 }
 
-/// Where a collector at this address takes spans.
+/// Returns the traces URL of the collector at this address.
 pub(crate) fn otlp_address(text: &str) -> Result<Url, &'static str> {
     parse_address(text).map(with_traces_path)
 }
 
-/// The address for spans of a collector; one that names the path already stays as it is.
+/// Appends the traces path to a collector URL, unless the URL already ends with it.
 fn with_traces_path(mut address: Url) -> Url {
     if !address.path().ends_with(TRACES_PATH) {
         let path = format!("{}{TRACES_PATH}", address.path().trim_end_matches('/'));
@@ -83,7 +85,7 @@ fn with_traces_path(mut address: Url) -> Url {
     address
 }
 
-/// An address that spans can be sent to.
+/// Parses the HTTP or HTTPS URL of a collector.
 fn parse_address(text: &str) -> Result<Url, &'static str> {
     let wrong = "the address of a collector is http://HOST:PORT or https://HOST";
     let address = Url::parse(text).map_err(|_| wrong)?;
@@ -91,7 +93,7 @@ fn parse_address(text: &str) -> Result<Url, &'static str> {
     is_http.then_some(address).ok_or(wrong)
 }
 
-/// Without the headers, which may hold a key.
+/// Omits the headers, which may contain a key.
 impl fmt::Debug for TelemetrySettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let otlp = self.otlp.as_ref().map(|url| url.origin().ascii_serialization());

@@ -1,4 +1,4 @@
-//! From calls to spans.
+//! Creates spans for calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,11 +11,12 @@ use super::export::{Exporter, SpanKind, SpanRecord};
 use super::exposition::Exposition;
 use super::settings::TelemetrySettings;
 
-/// Makes spans for those who take them.
+/// Creates spans and passes them to the exporter.
 pub(super) struct Tracer {
     exporter: Exporter,
     ids: IdGenerator,
-    /// Of the traces that begin here, those whose first number is below this are recorded.
+    /// A trace that starts here is sampled if the low half of its id, as a fraction, is below this
+    /// value.
     sample_ratio: f64,
 }
 
@@ -26,7 +27,8 @@ impl Tracer {
         Ok(Self { exporter, ids: IdGenerator::new()?, sample_ratio: sampled_below })
     }
 
-    /// A trace that came and is not recorded passes as it is.
+    /// Creates the span of a call. `None` if the incoming trace is not sampled; it is passed on
+    /// unchanged.
     pub(super) fn span(
         &self,
         metadata: Option<&Map<String, Value>>,
@@ -99,7 +101,7 @@ impl Tracer {
     }
 }
 
-/// Numbers that nobody else has; they tell spans apart and keep no secret.
+/// Generates unique ids for traces and spans. They are not secret.
 struct IdGenerator {
     seed: u64,
     count: AtomicU64,
@@ -111,7 +113,7 @@ impl IdGenerator {
         Ok(Self { seed, count: AtomicU64::new(0) })
     }
 
-    /// Never zero. The steps are those of SplitMix64, under which no two counts meet.
+    /// Returns the next id, which is never zero. SplitMix64 maps different counts to different ids.
     fn next(&self) -> u64 {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let mut id = self.seed.wrapping_add(count.wrapping_mul(0x9e37_79b9_7f4a_7c15));

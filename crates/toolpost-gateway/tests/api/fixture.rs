@@ -1,4 +1,4 @@
-//! A gateway with operations from everywhere, and with odd ones.
+//! A gateway with operations from every kind of source, including unusual ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use toolpost::{
 use toolpost_gateway::auth::Authenticator;
 use toolpost_gateway::{DrainReport, Gateway, GatewaySettings, builtin};
 
-/// How long a source may take to be there.
+/// Timeout for a source to become ready.
 const SOURCE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long a call may take.
+/// Timeout of a call.
 const CALL_TIMEOUT: Duration = Duration::from_millis(60);
 
-/// The demo operations, and those of `odd_operations.json`, which give back what they are given.
+/// The demo operations and those of `odd_operations.json`, which return their input.
 pub(super) fn local() -> Registry {
     let registry = builtin::registry();
     let odd: Vec<Value> = serde_json::from_str(include_str!("odd_operations.json")).unwrap();
@@ -35,7 +35,8 @@ pub(super) fn local() -> Registry {
     registry
 }
 
-/// These, and one whose name has a percent sign, which `openapi-typescript` decodes twice.
+/// The operations of [`local`] and one with a percent sign in its name, which `openapi-typescript`
+/// decodes twice.
 pub(super) fn local_and_percent() -> Registry {
     let registry = local();
     registry.register(echo(&json!({"name": "50%", "input": {"type": "object"}}))).unwrap();
@@ -66,7 +67,7 @@ fn echo(odd: &Value) -> Operation {
     Operation::from_spec(spec).handler(handler).build().unwrap()
 }
 
-/// A gateway that answers.
+/// A running gateway.
 pub(super) struct TestGateway {
     address: String,
     stop: oneshot::Sender<()>,
@@ -75,7 +76,8 @@ pub(super) struct TestGateway {
 
 impl TestGateway {
     pub(super) async fn start(registry: Registry, authenticator: Authenticator) -> Self {
-        // Whoever makes inputs up asks for naps of an hour, and for the time to take them.
+        // Generated inputs request delays and timeouts of an hour, so calls are limited to a short
+        // timeout.
         let (mut settings, mut endpoints) =
             (PipelineSettings::default(), GatewaySettings::default());
         settings.call_timeout = CALL_TIMEOUT;
@@ -119,7 +121,7 @@ pub(super) struct Fixture {
 impl Fixture {
     pub(super) async fn start(cache: &Path) -> Self {
         let registry = local_and_percent();
-        // No tester can make up an input for it.
+        // No test generator can produce a valid input for this schema.
         registry.register(echo(&json!({"name": "never", "input": false}))).unwrap();
         let everything = everything(&registry, cache).await;
         let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../toolpost/tests/data/openapi");

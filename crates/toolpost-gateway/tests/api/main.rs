@@ -1,14 +1,15 @@
-//! The document of the HTTP API, as the programs of others read it: a validator, a tester that makes
-//! requests up, and generators of clients. `scripts/fetch-test-data` brings them.
+//! The OpenAPI document of the HTTP API, checked with third-party tools: a validator, a fuzzer and
+//! client generators. `scripts/fetch-test-data` installs them.
 //!
-//! It is a program of its own, since it keeps the machine busy and other tests watch the clock.
+//! It is a separate test binary, since it keeps the CPU busy and other tests are sensitive to
+//! timing.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `world` | a gateway with operations from everywhere, and with odd ones |
-//! | `program` | a program of somebody else: found, started, and ended in time |
-//! | `schemathesis.toml`, `hooks.py` | what the tester is told |
-//! | `client.ts`, `client.py` | what is written against a generated client |
+//! | `fixture` | a gateway with operations from all sources, and with unusual ones |
+//! | `program` | runs a third-party program with a timeout |
+//! | `schemathesis.toml`, `hooks.py` | the configuration of the fuzzer |
+//! | `client.ts`, `client.py` | programs that use a generated client |
 #![allow(
     clippy::panic,
     clippy::print_stderr,
@@ -49,13 +50,13 @@ async fn openapi_document_of_all_operations_is_valid() {
     fixture.close().await;
 }
 
-/// Every whole description of an operation.
+/// Returns the complete description of every operation.
 fn operations(document: &Value) -> impl Iterator<Item = &Value> {
     let items = document["paths"].as_object().unwrap().values();
     items.map(|item| &item["post"]["x-toolpost-operation"])
 }
 
-/// All checks, in every phase; what is told otherwise is in the file, with the reason.
+/// Runs all checks in every phase. Exceptions are listed in `schemathesis.toml` with the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn schemathesis_finds_no_failures() {
     let Some(cache) = package_cache(&["tester"]) else { return };
@@ -66,7 +67,7 @@ async fn schemathesis_finds_no_failures() {
     served.stop().await;
 }
 
-/// The same where a token is needed, for a few operations: each must miss it.
+/// The same with authentication, for a few operations. Each must reject requests without the token.
 #[tokio::test(flavor = "multi_thread")]
 async fn schemathesis_with_token_finds_no_failures() {
     let Some(cache) = package_cache(&["tester"]) else { return };
@@ -74,7 +75,7 @@ async fn schemathesis_with_token_finds_no_failures() {
     let known = Authenticator::with_tokens([(token.hash(), Identity::new("tester"))]);
     let served = TestGateway::start(fixture::local(), known).await;
     let header = format!("--header=Authorization: Bearer {}", token.reveal());
-    // The last two lead to each other, without which nothing could be done in a row.
+    // The last two operations link to each other; stateful testing needs links.
     let few = "--include-path-regex=/(demo/(add|note)|hub/(list|schema))$";
     let few = [few, "--max-examples=5", &header];
     let tested = run_schemathesis(&cache, &served, "tester-with-token", &few).await;
@@ -82,7 +83,8 @@ async fn schemathesis_with_token_finds_no_failures() {
     served.stop().await;
 }
 
-/// How many requests were made, none of which was answered in a way that the document does not say.
+/// Runs Schemathesis, asserts that every response conforms to the document, and returns the number
+/// of requests.
 async fn run_schemathesis(cache: &Path, served: &TestGateway, name: &str, more: &[&str]) -> usize {
     let tester = Program::new(cache.join("tester/bin/schemathesis")).current_dir(&folder(name));
     let tester = tester.env("SCHEMATHESIS_HOOKS", source("hooks.py").to_str().unwrap());
@@ -103,7 +105,7 @@ async fn run_schemathesis(cache: &Path, served: &TestGateway, name: &str, more: 
     let ran = tester.args(arguments).run().await;
     let message = ran.unwrap_or_else(|message| panic!("{message}"));
     assert!(message.contains("✅ Stateful"), "every phase has run: {message}");
-    // So many scenarios, along links of which some were covered and so many could be.
+    // At least one API link must be selected for stateful testing.
     let links = message.lines().find_map(|line| line.trim().strip_prefix("API Links:"));
     let links = links.and_then(|links| links.split_once(" selected")?.0.rsplit_once(' '));
     let links = links.and_then(|(_, number)| number.parse::<usize>().ok());
@@ -149,10 +151,10 @@ async fn generated_python_client_calls_operations() {
     let url = served.url("/openapi.json");
     let arguments =
         ["generate", "--url", &url, "--meta", "none", "--output-path", "toolpost_client"];
-    // It tidies what it has made with a program that lies beside it.
+    // The generator formats its output with a program in the same directory.
     let beside = format!("{}:/usr/bin:/bin", cache.join("generator/bin").display());
     let generator = generator.env("PATH", &beside);
-    // It warns of everything that it cannot make a function or a type of.
+    // The generator warns about everything that it cannot convert to a function or a type.
     let generator = generator.args(arguments).args(["--fail-on-warning"]);
     generator.run().await.unwrap();
     let script = source("client.py");
@@ -164,8 +166,8 @@ async fn generated_python_client_calls_operations() {
     served.stop().await;
 }
 
-/// What either client has to say: a query by both methods, a mutation, a declared error, and an input
-/// that does not fit.
+/// Expected output of both clients: a query by both methods, a mutation, a declared error and an
+/// invalid input.
 fn expected() -> Value {
     json!({
         "read": {"sum": 5},
@@ -182,7 +184,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api").join(name)
 }
 
-/// An empty folder for the files of a test.
+/// Creates an empty directory for the files of a test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api").join(name);
     let _ = fs::remove_dir_all(&folder);

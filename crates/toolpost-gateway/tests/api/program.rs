@@ -1,4 +1,4 @@
-//! A program of somebody else: found, started, and ended in time.
+//! Runs a third-party program with a timeout.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-/// What a program may not take longer than, on a machine that has other things to do.
+/// Timeout of a program, generous enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// The folder of packages, if these are in it.
+/// Returns the package cache if it contains these packages.
 pub(super) fn package_cache(packages: &[&str]) -> Option<PathBuf> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
     let is_missing = |folder: &&&str| !cache.join(folder).join(".packages").exists();
@@ -29,7 +29,7 @@ impl Program {
     pub(super) fn new(path: impl Into<OsString>) -> Self {
         let mut command = Command::new(path.into());
         command.stdin(Stdio::null()).kill_on_drop(true);
-        // Nothing on the way to a gateway on this machine.
+        // Connect to the local gateway without a proxy.
         command
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env_remove("http_proxy")
@@ -53,7 +53,8 @@ impl Program {
         self
     }
 
-    /// What it said on its output; what it said at all, if it failed.
+    /// Runs the program and returns its standard output; on failure, its standard output and
+    /// standard error.
     pub(super) async fn run(mut self) -> Result<String, String> {
         let ended = tokio::time::timeout(TIMEOUT, self.0.output()).await;
         let ended = ended.map_err(|_| format!("it takes longer than {TIMEOUT:?}"))?;

@@ -1,4 +1,4 @@
-//! What a client must have seen of a call.
+//! Checks of the results that clients observe.
 
 use serde_json::{Map, Value, json};
 use toolpost::tool_envelope::EnvelopeReader;
@@ -7,19 +7,19 @@ use toolpost::view::{Dialect, ERROR_META, ProtocolGeneration, WARNINGS_META};
 use super::ClientRun;
 use super::fixture::{DataPlacement, Expectation, ExpectedCall};
 
-/// What a client handed on, after whatever it checks itself.
+/// The result that a client reports, after its own checks.
 pub(super) struct ObservedResult<'a> {
     pub(super) run: ClientRun,
-    /// `{"result"}`, or `{"thrown"}` where the client would not have it.
+    /// `{"result": …}`, or `{"thrown": …}` if the client rejected the response.
     pub(super) response: &'a Value,
     pub(super) preserves: PreservedMembers,
 }
 
-/// Which members a client hands on although it does not know them.
+/// Which unknown members a client preserves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PreservedMembers {
     All,
-    /// Those of a result, not those of its blocks.
+    /// Those of a result, but not of its content blocks.
     Outer,
     None,
 }
@@ -72,7 +72,7 @@ impl ObservedResult<'_> {
             Expectation::Failure { code, words: message } => {
                 self.check_failure(result, code, message)
             }
-            // Nothing is declared in this dialect, so there is nothing that data could not fit.
+            // This dialect declares no output schema, so the data cannot violate one.
             Expectation::SchemaMismatch { data, words: message }
                 if self.run.dialect == Dialect::ToolEnvelopeV1 =>
             {
@@ -96,7 +96,7 @@ impl ObservedResult<'_> {
         }
     }
 
-    /// A success with this data.
+    /// Checks a successful result with this data.
     fn check_data(
         &self,
         result: &Map<String, Value>,
@@ -134,7 +134,7 @@ impl ObservedResult<'_> {
         }
     }
 
-    /// Where data stands in the dialect `data`.
+    /// Returns the expected structured content in the dialect `data`.
     fn expected_content(&self, data: &Value, placement: DataPlacement) -> Option<Value> {
         let is_wrapped = match placement {
             DataPlacement::Alone => false,
@@ -145,7 +145,7 @@ impl ObservedResult<'_> {
         Some(if is_wrapped { json!({"result": data}) } else { data.clone() })
     }
 
-    /// What a server said, member by member.
+    /// Checks the result of an MCP server, member by member.
     fn check_relayed(
         &self,
         result: &Map<String, Value>,
@@ -165,7 +165,7 @@ impl ObservedResult<'_> {
         }
         for (name, value) in sent.as_object().into_iter().flatten() {
             match (name.as_str(), value) {
-                // The gateway may add to it.
+                // The gateway may add members.
                 ("_meta", Value::Object(members)) => {
                     for (name, value) in members {
                         let found = result.get("_meta").and_then(|meta| meta.get(name));
@@ -178,7 +178,7 @@ impl ObservedResult<'_> {
         Ok(())
     }
 
-    /// What a server said about its own failure; it has no code of its own.
+    /// Checks a failure reported by an MCP server, which has no error code.
     fn check_relayed_failure(&self, result: &Map<String, Value>, message: &str) -> CheckResult {
         match self.run.dialect {
             Dialect::Envelope => check_text_contains(result, message),
@@ -186,7 +186,7 @@ impl ObservedResult<'_> {
         }
     }
 
-    /// A failure with its code and its words.
+    /// Checks the code and message of a failure.
     fn check_failure(&self, result: &Map<String, Value>, code: &str, message: &str) -> CheckResult {
         check_is_error(result, true)?;
         let code = match (self.run.dialect, code) {
@@ -236,7 +236,7 @@ fn check_text_contains(result: &Map<String, Value>, message: &str) -> CheckResul
     ensure(message.is_empty() || is_present, || format!("`{message}` is lost"))
 }
 
-/// The only text, which is JSON.
+/// Parses the only text block as JSON.
 fn json_text(result: &Map<String, Value>) -> Result<Value, String> {
     match *texts(result) {
         [text] => serde_json::from_str(text).map_err(|error| error.to_string()),
@@ -244,7 +244,7 @@ fn json_text(result: &Map<String, Value>) -> Result<Value, String> {
     }
 }
 
-/// What the second block carries.
+/// Returns the payload of the second text block.
 fn payload(result: &Map<String, Value>) -> Result<Value, String> {
     match *texts(result) {
         [_, block] => {
@@ -263,7 +263,7 @@ fn check_equal(what: &str, found: Option<&Value>, expected: &Value) -> CheckResu
     })
 }
 
-/// Whether two values are the same to somebody who knows one kind of number.
+/// Whether two values are equal for a client with a single number type.
 fn json_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -281,7 +281,7 @@ fn json_equal(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Takes away what the table marks as members that nobody knows.
+/// Removes the members that the table marks as unknown.
 fn remove_unknown_members(value: &mut Value) {
     match value {
         Value::Object(members) => {

@@ -1,5 +1,4 @@
-//! The gateway that MCP clients are tried against, on standard input and output, in the dialect that
-//! is its only argument.
+//! The gateway under test on standard input and output. Its only argument is the dialect.
 #![allow(dead_code, unused_imports, reason = "what must come of calls is for the tests")]
 
 mod fixture;

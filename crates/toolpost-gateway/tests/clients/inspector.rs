@@ -1,5 +1,5 @@
-//! The Inspector's command line. It is a process for each request, so it lists and makes one call in
-//! each session; in the four sessions of a dialect there is every kind of call.
+//! The Inspector's command line. It runs a process for each request, so each session lists the
+//! tools and makes one call. The four sessions of a dialect cover every kind of call.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -17,7 +17,7 @@ use super::{BOTH_GENERATIONS, ClientInfo, ClientRun, ClientTransport, RUN_TIMEOU
 const CLIENT: ClientInfo =
     ClientInfo { name: "npm @modelcontextprotocol/inspector", preserves: PreservedMembers::Outer };
 
-/// The exit code of a call whose result says that it is an error.
+/// Exit code of a call whose result is an error.
 const TOOL_ERROR_EXIT_CODE: i32 = 5;
 
 pub(super) async fn run(test_env: &TestEnv) -> Vec<Row> {
@@ -32,11 +32,11 @@ pub(super) async fn run(test_env: &TestEnv) -> Vec<Row> {
             test_env.evaluate(CLIENT, session, &[call], &found)
         }
     });
-    // Most of what it does is to start, so two of them hold up nobody.
+    // Most of the run time is startup, so two run concurrently.
     stream::iter(sessions).buffered(2).collect().await
 }
 
-/// A success, a failure and something that does not fit.
+/// Returns a successful call, a failing call and one whose result does not match the schema.
 fn one_call_of_each_kind(all: &[ExpectedCall]) -> [ExpectedCall; 3] {
     [("odd__forest", "ok"), ("odd__tree", "declared"), ("odd__tuple", "invalid")].map(|expected| {
         let is_selected = |call: &&ExpectedCall| {
@@ -51,7 +51,7 @@ async fn run_session(
     session: ClientRun,
     call: &ExpectedCall,
 ) -> Result<Value, String> {
-    // Its own look at the schemas of a list: an error there is exit code 6.
+    // With `--strict`, the Inspector checks the listed schemas. An error is exit code 6.
     let listed = request(test_env, session, &["--method", "tools/list", "--strict"]).await?;
     let tools = listed["result"]["tools"].as_array();
     let names: Vec<_> = tools.into_iter().flatten().map(|tool| tool["name"].clone()).collect();
@@ -59,7 +59,7 @@ async fn run_session(
     let method = ["--method", "tools/call", "--tool-name", &call.tool, "--tool-args-json"];
     let call_result = request(test_env, session, &[&method[..], &[&arguments]].concat()).await;
     let response = call_result.unwrap_or_else(|reason| json!({"thrown": reason}));
-    // It does not tell the version, but it stays in the era that it is told.
+    // The Inspector does not report the protocol version, but uses the requested generation.
     let (version, protocol) = (version(test_env), session.protocol());
     Ok(json!({"version": version, "protocol": protocol, "tools": names, "answers": [response]}))
 }
@@ -76,7 +76,7 @@ async fn request(test_env: &TestEnv, session: ClientRun, what: &[&str]) -> Resul
         }
         ClientTransport::Stdio => command.args(test_env.command(session)),
     };
-    // It keeps what it knows about servers at home, which is not here.
+    // The Inspector stores server data in the home directory.
     command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
     let output = output.map_err(|error| error.to_string())?;

@@ -1,20 +1,21 @@
-//! The MCP clients that others wrote, against a gateway with every odd shape of tool.
+//! Third-party MCP clients against a gateway with tools of unusual shapes.
 //!
-//! Each client lists the tools first, so that whatever it checks results with is in place, and then
-//! makes every call, on both transports, in every dialect, in each era that it speaks. What came of
-//! it is printed as a table (`--nocapture`), and written to `mcp-clients.txt` in the folder that
-//! cargo has for the files of tests. `scripts/fetch-test-data` brings the clients.
+//! Each client lists the tools first, so that it has the schemas to check results with. It then
+//! makes every call, on both transports, in every dialect and in each protocol generation that it
+//! supports. The results are printed as a table (`--nocapture`) and written to `mcp-clients.txt` in
+//! cargo's folder for test files. `scripts/fetch-test-data` downloads the clients.
 //!
-//! It is a program of its own, since it keeps the machine busy and other tests watch the clock.
+//! This is a separate test program, since it keeps the CPU busy and other tests are sensitive to
+//! timing.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `check` | checks of the result that a client reports |
 //! | `matrix` | the table |
-//! | `script_client` | the clients for Node and Python: a process that is given jobs |
+//! | `script_client` | the clients for Node and Python: a process that reads jobs |
 //! | `rmcp_client` | `rmcp`, in this process |
 //! | `inspector` | the Inspector's command line: a process for each request |
-//! | `fixture` | the gateway, and every call with what must come of it |
+//! | `fixture` | the gateway, and all calls with their expected outcomes |
 //! | `gateway` | the program that serves it on standard input and output |
 #![allow(
     clippy::panic,
@@ -44,7 +45,7 @@ use check::{ObservedResult, PreservedMembers};
 use fixture::{ExpectedCall, Fixture};
 use matrix::Row;
 
-/// How a gateway is reached.
+/// Transport between client and gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientTransport {
     Http,
@@ -58,7 +59,7 @@ struct ClientInfo {
     preserves: PreservedMembers,
 }
 
-/// One connection of one client.
+/// The configuration of one client session.
 #[derive(Debug, Clone, Copy)]
 struct ClientRun {
     transport: ClientTransport,
@@ -66,20 +67,20 @@ struct ClientRun {
     dialect: Dialect,
 }
 
-/// Where everything is.
+/// Paths, URL and expectations shared by all clients.
 struct TestEnv {
-    /// The folder of packages.
+    /// Directory of the installed client packages.
     cache: PathBuf,
-    /// The program that serves on its standard input and output.
+    /// The gateway executable, which serves on standard input and output.
     program: PathBuf,
-    /// The address of the gateway over HTTP.
+    /// URL of the gateway over HTTP.
     url: String,
     /// The names of all tools, sorted.
     tools: Vec<String>,
     calls: Vec<ExpectedCall>,
 }
 
-/// What a session may not take longer than, on a machine that has other things to do.
+/// Maximum time of a session, with margin for a busy machine.
 const RUN_TIMEOUT: Duration = Duration::from_secs(240);
 
 const BOTH_GENERATIONS: &[ProtocolGeneration] =
@@ -137,7 +138,7 @@ fn package_cache() -> Option<PathBuf> {
 }
 
 impl ClientRun {
-    /// Each way and dialect in some eras.
+    /// Returns all combinations of transport, generation and dialect.
     fn all(generations: &'static [ProtocolGeneration]) -> impl Iterator<Item = Self> {
         let transports = [ClientTransport::Http, ClientTransport::Stdio].into_iter();
         let both = transports.flat_map(move |client_transport| {
@@ -168,8 +169,8 @@ impl TestEnv {
         [self.program.to_string_lossy().into_owned(), session.dialect.to_string()]
     }
 
-    /// Compares what a client found out in a session with what it should have: its version, the
-    /// protocol's, the names of tools, and an answer for each call; or why it found out nothing.
+    /// Compares the report of a client with the expected one: client version, protocol version,
+    /// tool names and a result for each call. A report may also be a failure.
     fn evaluate(
         &self,
         client_info: ClientInfo,
@@ -218,7 +219,7 @@ impl TestEnv {
         }
     }
 
-    /// Where a client writes what nobody asked it; to be read when something is wrong.
+    /// Opens the log file for other output of a client, for debugging.
     fn log_file(client: &str) -> File {
         std::fs::create_dir_all(log_dir()).unwrap();
         let file = log_dir().join(format!("{client}.log"));
@@ -226,7 +227,7 @@ impl TestEnv {
     }
 }
 
-/// A session and its calls as a client reads them.
+/// Encodes a session and its calls for a script client.
 fn job_json(test_env: &TestEnv, session: ClientRun) -> Value {
     let calls: Vec<_> = test_env
         .calls

@@ -1,4 +1,4 @@
-//! The table: a line for each client, era and transport, a column for each dialect.
+//! The table: a row for each client, protocol generation and transport, a column for each dialect.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use toolpost::view::Dialect;
 
 use super::{ClientRun, ClientTransport};
 
-/// What came of a session.
+/// The result of a session.
 pub(super) struct Row {
     client: &'static str,
     pub(super) version: String,

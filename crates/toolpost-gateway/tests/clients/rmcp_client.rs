@@ -1,4 +1,4 @@
-//! The SDK for Rust, `rmcp`, in this process.
+//! The Rust SDK, `rmcp`, in this process.
 
 use std::process::Stdio;
 
@@ -16,7 +16,7 @@ use super::fixture::ExpectedCall;
 use super::matrix::Row;
 use super::{BOTH_GENERATIONS, ClientInfo, ClientRun, ClientTransport, RUN_TIMEOUT, TestEnv};
 
-/// Its types have no room for members that it does not know.
+/// Its types drop unknown members.
 const CLIENT: ClientInfo = ClientInfo { name: "crates.io rmcp", preserves: PreservedMembers::None };
 
 type Client = RunningService<RoleClient, ()>;
@@ -94,7 +94,7 @@ async fn run_calls(client: &Client, calls: &[ExpectedCall]) -> Result<Value, Str
     Ok(json!({"version": version(), "protocol": protocol, "tools": names, "answers": responses}))
 }
 
-/// The version that this was built with.
+/// Returns the version of `rmcp` in the lock file.
 fn version() -> Option<&'static str> {
     let lock = include_str!("../../../../Cargo.lock");
     let (_, rest) = lock.split_once("name = \"rmcp\"\nversion = \"")?;

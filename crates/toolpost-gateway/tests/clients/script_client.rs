@@ -1,4 +1,5 @@
-//! The clients for Node and Python: a process each, which answers a line with a line.
+//! The clients for Node and Python. Each is a process that reads a job per line and writes a result
+//! per line.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,13 +13,14 @@ use super::check::PreservedMembers;
 use super::matrix::Row;
 use super::{BOTH_GENERATIONS, ClientInfo, ClientRun, RUN_TIMEOUT, TestEnv, job_json};
 
-/// A client, and how it is started; `{cache}` is replaced.
+/// A client that runs as a script, and its command line. `{cache}` is replaced with the package
+/// directory.
 pub(super) struct ScriptClient {
     info: ClientInfo,
     program: &'static str,
     arguments: &'static [&'static str],
     generations: &'static [ProtocolGeneration],
-    /// The name of the file that it writes its own words to.
+    /// Name of the log file for its other output.
     log: &'static str,
 }
 
@@ -70,7 +72,7 @@ impl ScriptClient {
             let job = job_json(test_env, session);
             let found = tokio::time::timeout(RUN_TIMEOUT, running.run_job(&job)).await;
             let found = found.unwrap_or_else(|_| json!({"failed": "it takes too long"}));
-            // After a failure, another process is given the rest.
+            // After a failure, a new process runs the remaining sessions.
             process = found.get("failed").is_none().then_some(running);
             rows.push(test_env.evaluate(self.info, session, &test_env.calls, &found));
         }
@@ -90,7 +92,7 @@ impl ScriptClient {
     }
 }
 
-/// A client that runs; gone with its owner, and the gateways that it started with it.
+/// A running client process. Dropping it ends the process and the gateways that it started.
 struct ClientProcess {
     _child: Child,
     input: ChildStdin,

@@ -1,5 +1,5 @@
-//! The access matrix: who × what × through which endpoint. What is expected is worked out from the rules
-//! by a few lines of its own, and has to be the answer at every endpoint, listings included.
+//! The access matrix: callers × operations × endpoints. An independent implementation of the rules
+//! computes the expected outcome, which every endpoint must match, including its listings.
 
 mod endpoints;
 mod fixture;
@@ -9,7 +9,7 @@ use serde_json::json;
 use endpoints::{CALL_PATHS, LIST_ENDPOINTS, call, list};
 use fixture::{Fixture, OPERATIONS, Operation, Requirement, TestCaller};
 
-/// What becomes of a call, by the rules alone: a refusal, or what it comes to.
+/// Computes the outcome of a call from the rules alone: an error code, or `outcome`.
 fn expected_outcome(
     fixture: &Fixture,
     caller: &TestCaller,
@@ -30,7 +30,7 @@ fn expected_outcome(
     if is_let_in { outcome } else { "ACCESS_DENIED" }
 }
 
-/// Whether somebody may call an operation with any input at all, so that he sees it.
+/// Whether the caller can call the operation with some input, so that it is listed.
 fn is_visible(fixture: &Fixture, caller: &TestCaller, operation: &Operation) -> bool {
     match operation.requirement {
         Requirement::Document(_) => {
@@ -103,7 +103,7 @@ async fn open_gateway_allows_calls_but_not_administration() {
     fixture.stop().await;
 }
 
-/// Whoever may not call learns from an error neither a schema nor a name, and from `/health` no number.
+/// Without access, errors reveal neither schemas nor names, and `/health` reveals no counts.
 #[tokio::test]
 async fn errors_do_not_reveal_hidden_operations() {
     let fixture = Fixture::with_auth().await;
@@ -138,7 +138,8 @@ async fn errors_do_not_reveal_hidden_operations() {
     fixture.stop().await;
 }
 
-/// What an MCP client has to know to ask for more, where an authorization server could give it.
+/// The challenge contains what an MCP client needs to request more scopes from an authorization
+/// server.
 #[tokio::test]
 async fn missing_scope_is_named_in_the_challenge() {
     let fixture = Fixture::with_auth().await;

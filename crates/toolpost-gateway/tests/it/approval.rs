@@ -19,7 +19,7 @@ use super::hub::{HubClient, request_event};
 use super::mcp::{McpEvents, message};
 use super::{TestGateway, client};
 
-/// A bank in which somebody else has to agree to each payment.
+/// A gateway with a payment operation that needs approval.
 struct BankFixture {
     server: TestGateway,
     approvals: Approvals,
@@ -58,7 +58,7 @@ impl BankFixture {
         self.paid.load(Ordering::SeqCst)
     }
 
-    /// Calls over HTTP: the status and the body.
+    /// Calls an operation over HTTP and returns the status and the body.
     async fn call(&self, caller: &str, operation: &str, input: &Value) -> (StatusCode, Value) {
         let (namespace, name) = operation.split_once('.').unwrap();
         let request = client().post(self.server.url(&format!("/api/{namespace}/{name}")));
@@ -67,7 +67,7 @@ impl BankFixture {
         (response.status(), response.json().await.unwrap())
     }
 
-    /// What waits, as soon as that is one call.
+    /// Polls until exactly one call is pending approval, and returns it.
     async fn pending_approval(&self) -> Value {
         loop {
             let (status, mut listed) = self.call("carl", "gateway.approvals", &json!({})).await;
@@ -101,7 +101,7 @@ fn pay_operation(paid: &Arc<AtomicU64>) -> Operation {
     operation.schemas(Schema::new(input).unwrap(), Schema::unknown()).build().unwrap()
 }
 
-/// Calls on as a handler does: trusted, and waiting all the same.
+/// Calls `bank.pay` from a handler. The nested call is trusted but still needs approval.
 fn nested_pay_operation() -> Operation {
     let run = async |context: CallContext, _: NoInput| {
         let env = build_env(&context, ["bank"]);
@@ -111,7 +111,7 @@ fn nested_pay_operation() -> Operation {
     Operation::mutation("bank.standing_order", run).build().unwrap()
 }
 
-/// Lends the rights of a running handler to its caller, or tries to.
+/// Calls `gateway.approve` from a handler, as a trusted call.
 fn self_approve_operation() -> Operation {
     let run = async |context: CallContext, input: Value| {
         let env = build_env(&context, ["gateway"]);
@@ -121,7 +121,7 @@ fn self_approve_operation() -> Operation {
     Operation::mutation("bank.self_service", run).build().unwrap()
 }
 
-/// How a call is made, and what comes of it: the answer as text, and whether it is a failure.
+/// A running call. Returns the response as text and whether the call failed.
 type CallTask = JoinHandle<(String, bool)>;
 
 fn start_call(bank: &BankFixture, endpoint: &'static str) -> CallTask {
@@ -147,7 +147,7 @@ async fn call_over_http(url: &str, path: &str, input: &Value) -> (String, bool) 
     (response.text().await.unwrap(), failed)
 }
 
-/// The progress that was seen comes before the answer.
+/// Checks that a progress notification precedes the response.
 async fn call_over_mcp(url: &str, tool: &str, input: &Value) -> (String, bool) {
     let params = json!({"name": tool, "arguments": input, "_meta": {"progressToken": "p"}});
     let request = client().post(format!("{url}/mcp")).bearer_auth("tpt_ada");
@@ -232,7 +232,7 @@ async fn rejected_call_returns_reason_on_every_endpoint() {
 #[tokio::test]
 async fn caller_cannot_approve_own_call() {
     let bank = Arc::new(BankFixture::start(ApprovalSettings::default()).await);
-    // Directly, through `hub.call`, and as part of a call that asks for nothing itself.
+    // Directly, through `hub.call`, and nested in an operation that needs no approval itself.
     let by_hub = json!({"id": "bank.pay", "input": {"amount": 1}});
     let rows = [
         ("bob", "bank.pay", json!({"amount": 1})),
@@ -268,7 +268,7 @@ async fn caller_cannot_approve_own_call() {
                 "{caller} hub.call {decision}"
             );
         }
-        // A handler that lends its rights lends none of these.
+        // A trusted call from a handler cannot approve the call.
         assert_eq!(bank.call("ada", "bank.self_service", &id).await.0, 403, "{caller}");
         assert_eq!(bank.call(caller, "bank.self_service", &id).await.0, 403, "{caller}");
         assert_eq!(bank.call("carl", "gateway.approve", &id).await.0, 200);
@@ -286,19 +286,19 @@ async fn abandoned_call_withdraws_pending_approval() {
         let request = request.json(&input).header("request-timeout", timeout.unwrap_or("600"));
         tokio::spawn(request.send())
     };
-    // The client hangs up.
+    // The client disconnects.
     let abandoned_call = begin(None);
     let first = bank.pending_approval().await;
     abandoned_call.abort();
     bank.wait_until_none_pending().await;
-    // The call is aborted over its connection.
+    // The client aborts the call on its connection.
     let mut peer = HubClient::with_token(bank.server.address, "tpt_ada").await;
     peer.send_json(&request_event("r", "bank.pay", &input)).await;
     let second = bank.pending_approval().await;
     peer.send_json(&json!({"type": "call.aborted", "id": "r", "payload": {"requestId": "r"}}))
         .await;
     bank.wait_until_none_pending().await;
-    // Its deadline passes.
+    // The deadline of the call passes.
     let late = begin(Some("0.05")).await.unwrap().unwrap();
     assert_eq!(late.status(), 504);
     bank.wait_until_none_pending().await;
@@ -370,7 +370,7 @@ async fn approval_limits_return_429_and_spare_other_calls() {
     bank.server.stop().await;
 }
 
-/// Whoever is another one when his call is agreed to does not run it.
+/// A pending call is canceled when the token of its caller is revoked.
 #[tokio::test]
 async fn pending_call_of_revoked_identity_is_rejected() {
     let bank = BankFixture::start(ApprovalSettings::default()).await;

@@ -1,4 +1,5 @@
-//! Tokens at the HTTP endpoint: who gets in, who is told to show one, and what each may call.
+//! Tokens at the HTTP endpoint: which callers are admitted, which are challenged, and which
+//! operations each can call.
 
 use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use toolpost_gateway::{Gateway, builtin};
 
 use super::{TestGateway, client};
 
-/// `who.am` tells the caller's name; `who.admin` does too, to whoever has the scope `admin`.
+/// `who.am` returns the caller's id. `who.admin` does the same and requires the scope `admin`.
 fn gateway() -> Gateway {
     let registry = builtin::registry();
     for (id, scopes) in [("who.am", vec![]), ("who.admin", vec!["admin".to_owned()])] {
@@ -27,7 +28,7 @@ fn gateway() -> Gateway {
     Gateway::from_pipeline(Pipeline::new(registry), Default::default())
 }
 
-/// Each row: the path, the `Authorization` header, the status, and a word of the answer.
+/// Each row: the path, the `Authorization` header, the status, and a part of the response.
 async fn check(running: &TestGateway, rows: &[(&str, Option<&str>, u16, &str)]) {
     for (path, authorization, status, message) in rows {
         let mut request = client().post(running.url(path)).json(&json!({}));

@@ -1,4 +1,4 @@
-//! Pages in Chromium: a script uses them as people do, and fails by its exit code.
+//! Pages in Chromium. A script operates each page and reports failures by its exit code.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 const CHROMIUM: &str = "/usr/bin/chromium";
-/// How long a whole script may take on a busy machine.
+/// Maximum run time of a script, sufficient for a busy machine.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(300);
-/// What nobody may take for an element.
+/// Text that must not be rendered as elements.
 pub(crate) const HOSTILE_HTML: &str =
     "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>";
 
-/// Runs a script of this folder and tells it what it has to know; does nothing, loudly, where there is no
-/// browser.
+/// Runs a script of this folder with `input`. Without a browser, it prints a warning and does
+/// nothing.
 pub(crate) async fn run_page_script(script: &str, mut input: Value) {
     let Some(mut command) = script_command(script) else { return };
     input["hostile"] = HOSTILE_HTML.into();
@@ -34,7 +34,7 @@ fn cache() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache")
 }
 
-/// The script, to be run, if there is a browser.
+/// Returns the command for a script, if a browser is available.
 fn script_command(script: &str) -> Option<Command> {
     let node = cache().join("npm/node_modules/.bin/node");
     let library = cache().join("browser/node_modules/playwright-core");

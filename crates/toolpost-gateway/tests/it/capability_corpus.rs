@@ -1,4 +1,4 @@
-//! What the fuzzer of capabilities has seen still holds.
+//! Runs the checks of the capability fuzz target on its corpus.
 
 #[path = "../../../../fuzz/checks/capability.rs"]
 mod checks;

@@ -1,9 +1,10 @@
-//! A gateway behind a gateway, known by its document: the same operations, results and streams.
+//! A gateway that imports another gateway's OpenAPI document: operations, results and streams are
+//! the same.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `world` | a gateway with operations of every kind from every source, and one that imports it |
-//! | `line` | what lies between the two, and can be cut |
+//! | `fixture` | a gateway with operations of every kind from every source, and one that imports it |
+//! | `relay` | a TCP relay between the two that can be disconnected |
 
 mod fixture;
 mod relay;
@@ -16,7 +17,7 @@ use super::{TestGateway, client};
 use fixture::{Fixture, config, import_first, importing_gateway, specs};
 use toolpost_gateway::Sources;
 
-/// A spec as the other gateway has it: without what is decided where it is called.
+/// Serializes a spec without the parts that each gateway sets itself.
 fn comparable_spec(mut spec: OperationSpec, id: [&str; 2]) -> Value {
     [spec.namespace, spec.name] = id.map(str::to_owned);
     let mut spec = serde_json::to_value(spec).unwrap();
@@ -66,7 +67,7 @@ async fn imported_operations_equal_the_originals() {
     fixture.stop().await;
 }
 
-/// What a call is answered with, without what differs from call to call.
+/// Returns the response of a call without the parts that differ between calls.
 async fn call_response(
     gateway: &TestGateway,
     path: &str,
@@ -96,7 +97,7 @@ async fn call_response(
     json!({"status": status, "type": kind, "body": body})
 }
 
-/// A line of a stream: the number of an event without its stream, and its data.
+/// Normalizes a line of an event stream: the event id without its stream id, or the data.
 fn event_line(line: &str) -> Value {
     match line.split_once(": ").unwrap() {
         ("data", data) => without_variable_members(serde_json::from_str(data).unwrap()),
@@ -123,7 +124,8 @@ fn without_variable_members(mut value: Value) -> Value {
 
 const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
 
-/// Each row: an operation, its input, the deadline, and the status as an envelope and as data.
+/// Each row: an operation, its input, the deadline, and the expected status as an envelope and as
+/// data.
 #[tokio::test(flavor = "multi_thread")]
 async fn imported_calls_return_equal_results() {
     let Some(fixture) = Fixture::start().await else { return };
@@ -181,7 +183,7 @@ async fn imported_calls_return_equal_results() {
     fixture.stop().await;
 }
 
-/// Each row: a subscription, its input, and how many values it has.
+/// Each row: a subscription, its input and the expected number of values.
 #[tokio::test(flavor = "multi_thread")]
 async fn imported_streams_return_equal_events() {
     let Some(fixture) = Fixture::start().await else { return };
@@ -225,7 +227,7 @@ async fn broken_stream_resumes_after_its_last_event() {
         }
         seen += 1;
         if last < 9 {
-            // What is said while the line is down arrives when it is up again.
+            // Values published while the relay is disconnected arrive after the reconnect.
             fixture.relay.disconnect();
             fixture.publish((last as u64 + 1)..=(last as u64 + 3)).await;
         }
@@ -238,7 +240,8 @@ async fn broken_stream_resumes_after_its_last_event() {
     fixture.stop().await;
 }
 
-/// Each row: what the configuration says beside the document, and an id that is there or is not.
+/// Each row: additional settings of the document and the source, an id, and whether it is
+/// registered.
 #[tokio::test(flavor = "multi_thread")]
 async fn include_exclude_and_rename_apply_to_imports() {
     let Some(fixture) = Fixture::start().await else { return };
@@ -262,7 +265,8 @@ async fn include_exclude_and_rename_apply_to_imports() {
     fixture.stop().await;
 }
 
-/// Each row: what the configuration says beside the document, and what the document is worth then.
+/// Each row: additional settings of the document and the source, and the expected error; empty if
+/// the document is loaded.
 #[tokio::test(flavor = "multi_thread")]
 async fn private_document_requires_credentials() {
     let (first, [token]) = gateway_with_tokens(["branch"]).await;
@@ -300,7 +304,7 @@ async fn private_document_requires_credentials() {
     first.stop().await;
 }
 
-/// Two that import each other list what is their own, and not what they have of each other.
+/// Two gateways that import each other list only their own operations, not imported ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn mutual_import_terminates() {
     let (left, right) = (TestGateway::start().await, TestGateway::start().await);
@@ -322,7 +326,7 @@ async fn mutual_import_terminates() {
     right.stop().await;
 }
 
-/// Namespaces that are kept are only taken where they are free.
+/// A kept namespace does not replace operations that are already registered.
 #[tokio::test(flavor = "multi_thread")]
 async fn kept_namespaces_do_not_replace_existing_operations() {
     let (first, second) = (TestGateway::start().await, TestGateway::start().await);
@@ -337,7 +341,7 @@ async fn kept_namespaces_do_not_replace_existing_operations() {
     assert!(found.warnings.iter().any(|odd| odd.message == expected), "{:?}", found.warnings);
     assert!(specs(&second.gateway).iter().all(|spec| spec.meta.is_none()));
     assert!(sources.close(TIMEOUT).await);
-    // Nothing of it was taken on, so nothing goes with it.
+    // No operation was imported, so closing the source removes none.
     let input = r#"{"a": 2, "b": 3}"#;
     let sum = call_response(&second, "/api/demo/add", "application/json", None, input).await;
     assert_eq!(sum["body"], json!({"sum": 5}));

@@ -1,6 +1,6 @@
-//! A bad network between a hub and everybody else: every call still ends once, and nothing is left.
+//! A faulty network between a hub and its peers: every call ends exactly once, and nothing leaks.
 //!
-//! `TOOLPOST_CHAOS_SECONDS` says for how long, `TOOLPOST_CHAOS_SEED` which network.
+//! `TOOLPOST_CHAOS_SECONDS` sets the duration, `TOOLPOST_CHAOS_SEED` the seed of the faults.
 
 mod proxy;
 
@@ -24,14 +24,14 @@ use super::spokes::{wait_until, with_timeout};
 
 const CALLERS: u64 = 64;
 
-/// Everything that a call may end with when the network fails.
+/// All outcomes that a call can have when the network fails.
 const EXPECTED_OUTCOMES: [&str; 6] =
     ["answered", "ABORTED", "OVERLOADED", "TIMEOUT", "UNAVAILABLE", "dropped"];
 
-/// How calls ended, by kind and ending.
+/// Number of calls by kind and outcome.
 type Tally = Arc<Mutex<BTreeMap<(&'static str, String), u64>>>;
 
-/// How often each mutation was carried out, and which ones were answered.
+/// How often each mutation was executed, and which ones were acknowledged.
 #[derive(Clone, Default)]
 struct MutationLog {
     executed: Arc<Mutex<HashMap<u64, u64>>>,
@@ -43,7 +43,7 @@ fn number(name: &str, otherwise: impl FnOnce() -> u64) -> u64 {
     given.unwrap_or_else(otherwise)
 }
 
-/// Lines that fall silent are noticed soon, but a machine with much to do is not taken for one.
+/// WebSocket settings that detect a silent connection quickly, but tolerate a busy machine.
 fn websocket() -> WsSettings {
     let mut settings = WsSettings::default();
     settings.ping_interval = Duration::from_millis(750);
@@ -168,7 +168,7 @@ fn session(proxy: &Proxy) -> ReconnectingClient {
     ReconnectingClient::start(connector(proxy), None, session_settings())
 }
 
-/// A peer has arrived when it has said something.
+/// Waits until every peer is connected. A caller is connected once a call succeeds.
 async fn wait_until_connected(hub: &Hub, direct_client: &Client, lines: &[ReconnectingClient]) {
     let call_add =
         async |client: &Client| client.call_json("demo.add", json!({"a": 1, "b": 1})).await;
@@ -181,15 +181,15 @@ async fn wait_until_connected(hub: &Hub, direct_client: &Client, lines: &[Reconn
     wait_until("everybody is there and nobody else", || hub.stats().connections == 4).await;
 }
 
-/// Tries until it holds, and lets others run in between: whatever fails at once would never let the
-/// clock have its turn.
+/// Retries until the condition holds. The sleep lets other tasks and timers run between attempts
+/// that fail immediately.
 async fn retry_until<F: Future<Output = bool>>(holds: impl Fn() -> F) {
     while !holds().await {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// The number of tasks, once those that only make connections have ended.
+/// Returns the number of async tasks after those that only establish connections have ended.
 async fn stable_task_count() -> usize {
     let alive = || Handle::current().metrics().num_alive_tasks();
     let (mut least, mut same) = (alive(), 0);
@@ -216,7 +216,7 @@ fn report(tally: &Tally, proxy: &Proxy) {
     assert!(lost, "nothing was lost: that was no chaos");
 }
 
-/// Nothing is carried out twice, and what was answered was carried out.
+/// No mutation was executed twice, and every acknowledged one was executed.
 fn check_mutation_log(ledger: &MutationLog) {
     let done = ledger.executed.lock().unwrap();
     assert!(done.values().all(|times| *times == 1), "a mutation ran twice");
@@ -228,9 +228,9 @@ fn check_mutation_log(ledger: &MutationLog) {
 struct ChaosCaller {
     rng: SeededRng,
     number: u64,
-    /// Straight to the hub.
+    /// Client connected directly to the hub.
     direct: Client,
-    /// Through the bad network.
+    /// Clients connected through the faulty network.
     proxied: Arc<[ReconnectingClient; 2]>,
     tally: Tally,
     ledger: MutationLog,
@@ -254,7 +254,7 @@ impl ChaosCaller {
         }
     }
 
-    /// A quarter of the callers is behind the bad network.
+    /// Returns the client to use. A quarter of the callers use the faulty network.
     fn client(&self) -> Option<Client> {
         match self.number % 8 {
             line @ 0..2 => self.proxied[usize::try_from(line).unwrap()].client(),
@@ -266,7 +266,7 @@ impl ChaosCaller {
         *self.tally.lock().unwrap().entry((kind, ending)).or_default() += 1;
     }
 
-    /// Some deadlines are too short.
+    /// Returns a random timeout; some are too short for the call.
     fn timeout(&mut self) -> Duration {
         match self.rng.below(4) {
             0 => Duration::from_millis(self.rng.below(30)),
@@ -300,7 +300,7 @@ impl ChaosCaller {
         self.record("mutation", ending);
     }
 
-    /// All of the values in their order, or an error and nothing after it.
+    /// Expects all values in order, or an error that ends the stream.
     async fn subscription(&mut self, client: &Client) {
         let count = self.rng.below(600);
         let request = CallRequest::new("far.x.count", json!(count)).timeout(self.timeout());
@@ -323,7 +323,7 @@ impl ChaosCaller {
         self.record("subscription", ending);
     }
 
-    /// Asks, and changes its mind: by name, or by going away.
+    /// Starts a call and cancels it, explicitly or by dropping it.
     async fn cancel_call(&mut self, client: &Client) {
         let call = client.call(CallRequest::new("far.x.read", json!(1_000)));
         let handle = call.abort_handle();

@@ -1,4 +1,4 @@
-//! `/docs`: the files of the page, who may have them, and the page itself in a real browser.
+//! `/docs`: the page files, access to them, and the page in a real browser.
 
 mod browser;
 
@@ -9,7 +9,7 @@ use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
 use super::{TestGateway, client};
 
-/// Each row: method, path, `Accept`, then the status and where it leads or what it is.
+/// Each row: method, path, `Accept`, expected status, and expected location or content type.
 #[tokio::test]
 async fn docs_serves_page_and_files_for_get_only() {
     let gateway = TestGateway::start().await;
@@ -52,7 +52,7 @@ async fn docs_serves_page_and_files_for_get_only() {
     gateway.stop().await;
 }
 
-/// A client that shows redirections instead of following them.
+/// Returns a client that does not follow redirects.
 fn plain_client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder().no_proxy().no_gzip();
@@ -104,7 +104,7 @@ async fn docs_file_with_matching_etag_returns_304() {
     gateway.stop().await;
 }
 
-/// Each row: where the request comes from, by the headers of a browser, and the status for the page,
+/// Each row: the origin of the request, as browser headers, and the expected status of the page,
 /// the document and a call.
 #[tokio::test]
 async fn same_origin_page_can_call_and_cross_origin_cannot() {
@@ -121,7 +121,7 @@ async fn same_origin_page_can_call_and_cross_origin_cannot() {
             (&[("sec-fetch-site", "same-origin"), ("origin", &own)], [200, 200, 200]),
             (&[("sec-fetch-site", "cross-site"), ("origin", "https://evil.example")], [403; 3]),
             (&[("sec-fetch-site", "cross-site"), ("origin", "null")], [403; 3]),
-            // A picture, a script, or a link that is followed: there is no `Origin`.
+            // An image, a script or a followed link has no `Origin`.
             (&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], [200, 403, 403]),
             (&[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], [200, 403, 403]),
             (&[("origin", "https://evil.example")], [403; 3]),
@@ -147,7 +147,7 @@ async fn same_origin_page_can_call_and_cross_origin_cannot() {
     closed.stop().await;
 }
 
-/// The page is the same for everybody; the document and the calls are not.
+/// The page is public. The document and the calls require a token.
 #[tokio::test]
 async fn docs_page_is_public_and_api_requires_token() {
     let token = Token::generate().unwrap();
@@ -168,7 +168,8 @@ async fn docs_page_is_public_and_api_requires_token() {
     gateway.stop().await;
 }
 
-/// Each row: the method, the origin and the path, then the status and whether the page may read it.
+/// Each row: the method, origin and path, the expected status, and whether CORS allows the page to
+/// read the response.
 #[tokio::test]
 async fn cors_allows_only_configured_origins() {
     let (allowed_origin, other) = ("https://app.example", "https://app.example.evil");

@@ -1,4 +1,4 @@
-//! Stopping: what is in flight finishes, what streams is told, what is stubborn is cut.
+//! Shutdown: calls in flight finish, streams are notified, and what exceeds the timeout is aborted.
 
 use std::time::Duration;
 

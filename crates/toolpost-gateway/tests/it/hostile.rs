@@ -1,4 +1,4 @@
-//! Clients that mean no good: refused by name, and nobody else notices.
+//! Hostile clients: they are rejected with a reason and do not affect other clients.
 
 mod api;
 mod bodies;
@@ -22,12 +22,12 @@ use super::{TestGateway, client};
 
 const HEALTH_REQUEST: &str = "GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
-/// A client that writes its bytes itself.
+/// A client that sends raw bytes.
 pub(super) struct RawClient(BufReader<TcpStream>);
 
 pub(super) struct RawResponse {
     pub(super) status: u16,
-    /// The head in lower case.
+    /// The response head in lowercase.
     pub(super) head: String,
     pub(super) body: String,
 }
@@ -37,14 +37,15 @@ impl RawClient {
         Self(BufReader::new(with_timeout("connecting", TcpStream::connect(address)).await.unwrap()))
     }
 
-    /// With a receive buffer of this size, so that whoever sends soon notices that nobody reads.
+    /// Connects with a receive buffer of this size, so that the sender soon notices an unread
+    /// connection.
     async fn connect_with_recv_buffer(address: SocketAddr, bytes: u32) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(bytes).unwrap();
         Self(BufReader::new(socket.connect(address).await.unwrap()))
     }
 
-    /// Waits, without reading, until the gateway has had enough.
+    /// Waits without reading until the gateway closes the connection.
     async fn wait_for_disconnect(&self) {
         let cut = self.0.get_ref().ready(Interest::ERROR);
         with_timeout("the end of the connection", cut).await.unwrap();
@@ -54,7 +55,7 @@ impl RawClient {
         with_timeout("writing", self.0.write_all(bytes.as_ref())).await.unwrap();
     }
 
-    /// The next answer, or nothing if the gateway hung up.
+    /// Receives the next response; `None` if the gateway closed the connection.
     pub(super) async fn recv_response(&mut self) -> Option<RawResponse> {
         let mut head = String::new();
         loop {
@@ -74,7 +75,7 @@ impl RawClient {
     }
 }
 
-/// Somebody who only wants to work, by both endpoints, for as long as the others misbehave.
+/// A regular client that calls both endpoints while others misbehave.
 struct BackgroundClient {
     stop: oneshot::Sender<()>,
     task: JoinHandle<u64>,
@@ -103,7 +104,7 @@ impl BackgroundClient {
                 .unwrap();
             let session = hello.headers()["mcp-session-id"].clone();
             let mut calls = 0;
-            // However short the others misbehave, one round is made beside them or after them.
+            // At least one round runs, however short the hostile phase is.
             loop {
                 let input = json!({"a": calls, "b": 1});
                 let call = post(&mcp, tool_call_message("demo__add", &input));
@@ -123,7 +124,7 @@ impl BackgroundClient {
         Self { stop, task }
     }
 
-    /// How many calls there were; all of them were answered.
+    /// Stops the client and returns the number of its calls, all of which succeeded.
     async fn stop(self) -> u64 {
         drop(self.stop);
         self.task.await.unwrap()
@@ -141,12 +142,12 @@ fn tool_call_message(tool: &str, input: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 }
 
-/// A call in bytes.
+/// Returns the bytes of a call request.
 fn add_request(headers: &str, body: &str) -> String {
     format!("POST /api/demo/add HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n{body}")
 }
 
-/// What this process holds in memory, in KiB, where the system says it.
+/// Returns the resident memory of this process in KiB, or 0 if it is unknown.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

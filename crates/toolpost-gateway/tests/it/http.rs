@@ -1,4 +1,4 @@
-//! `POST /api/{namespace}/{name}`: answers, forms, and every refusal with its status.
+//! `POST /api/{namespace}/{name}`: responses, their forms, and the status of every error.
 
 mod cancellation;
 mod content_negotiation;
@@ -49,7 +49,7 @@ async fn envelope_contains_warnings() {
     gateway.stop().await;
 }
 
-/// Each row: method, path, content type, body, then the status and a word of the detail.
+/// Each row: method, path, content type, body, expected status, and part of the detail.
 #[tokio::test]
 async fn invalid_requests_return_problem_with_status() {
     let mut settings = GatewaySettings::default();
@@ -88,7 +88,7 @@ async fn invalid_requests_return_problem_with_status() {
         ),
         (Method::POST, "/api/demo/add?envelope=perhaps", json, b"{}", 400, "envelope"),
         (Method::POST, "/api/demo/fail", json, b"{}", 409, "always fails"),
-        // The same error means the same, however its operation was called.
+        // A call through `hub.call` returns the same error.
         (Method::POST, "/api/hub/call", json, b"{\"id\":\"demo.fail\"}", 409, "always fails"),
     ];
     for (method, path, content_type, body, status, message) in rows {
@@ -159,7 +159,7 @@ async fn operation_name_is_one_encoded_segment() {
         .unwrap();
     let gateway = TestGateway::start_with([echo], GatewaySettings::default()).await;
     let url = gateway.url("/api/files/issues%2Flist%20a.b");
-    // Nobody looked into the body, so it comes back to the byte.
+    // The body is not parsed, so it is returned byte for byte.
     let text = "{ \"a\" : [1.0 , 1e2] }";
     let response = client().post(url).header("content-type", "application/json").body(text);
     assert_eq!(response.send().await.unwrap().text().await.unwrap(), text);

@@ -1,4 +1,4 @@
-//! `/hub` as any client sees it: frames over a WebSocket, written by hand.
+//! `/hub` with handwritten frames over a WebSocket.
 
 mod access;
 mod frames;
@@ -23,7 +23,7 @@ use toolpost_gateway::auth::{Authenticator, TokenHash};
 
 use super::TestGateway;
 
-/// A peer that says what it is told to say.
+/// A peer that sends arbitrary frames.
 pub(super) struct HubClient(WebSocketStream<TcpStream>);
 
 impl HubClient {
@@ -65,7 +65,7 @@ impl HubClient {
         }
     }
 
-    /// The next event.
+    /// Receives the next event.
     pub(super) async fn recv_event(&mut self) -> Value {
         match self.recv_message().await {
             Message::Text(text) => serde_json::from_str(&text).unwrap(),
@@ -73,7 +73,7 @@ impl HubClient {
         }
     }
 
-    /// The next event, which must be an error: its id, its code, its message.
+    /// Receives an error event and returns its id, code and message.
     pub(super) async fn recv_error(&mut self) -> (String, String, String) {
         let event = self.recv_event().await;
         assert_eq!(event["type"], "call.error", "{event}");
@@ -83,7 +83,7 @@ impl HubClient {
         (text(&event["id"]), text(&payload["code"]), text(&payload["message"]))
     }
 
-    /// The code and the words that the connection is closed with.
+    /// Receives a close frame and returns its code and reason.
     pub(super) async fn recv_close(&mut self) -> (u16, String) {
         match self.recv_message().await {
             Message::Close(Some(frame)) => (frame.code.into(), frame.reason.to_string()),
@@ -91,7 +91,8 @@ impl HubClient {
         }
     }
 
-    /// Calls, and takes the very next event for the answer: the data, or the code of the error.
+    /// Calls an operation and expects the next event to be its response. Returns the data, or the
+    /// error code.
     pub(super) async fn call(&mut self, operation: &str, input: Value) -> Result<Value, String> {
         self.send_json(&request_event("the-call", operation, &input)).await;
         let event = self.recv_event().await;
@@ -103,13 +104,13 @@ impl HubClient {
         }
     }
 
-    /// Whether calls are answered as if nothing had happened.
+    /// Asserts that calls still work.
     pub(super) async fn assert_works(&mut self, row: &str) {
         let sum = self.call("demo.add", json!({"a": 2, "b": 3})).await;
         assert_eq!(sum, Ok(json!({"sum": 5})), "{row}");
     }
 
-    /// Offers operations, and gives what became of the offer.
+    /// Registers operations and returns the result.
     pub(super) async fn register(
         &mut self,
         name: &str,
@@ -144,7 +145,7 @@ fn spec(namespace: &str, name: &str, kind: &str) -> Value {
     json!({"namespace": namespace, "name": name, "type": kind})
 }
 
-/// `who.am` tells the caller's name; `who.admin` does too, to whoever has the scope `admin`.
+/// `who.am` returns the caller's name. `who.admin` does too, and requires the scope `admin`.
 fn caller_operations() -> [Operation; 2] {
     [("who.am", None), ("who.admin", Some("admin"))].map(|(id, scope)| {
         let mut spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
@@ -157,12 +158,13 @@ fn caller_operations() -> [Operation; 2] {
     })
 }
 
-/// A gateway that everybody on this machine may use.
+/// Starts a gateway without authentication.
 async fn start_open_gateway() -> TestGateway {
     TestGateway::start_with(caller_operations(), GatewaySettings::default()).await
 }
 
-/// A gateway that knows `ci` and `root`, whose tokens are their names and who has the scope `admin`.
+/// Starts a gateway with the identities `ci` and `root`, whose tokens are their names. `root` has
+/// the scope `admin`.
 async fn start_authenticated_gateway(settings: GatewaySettings) -> TestGateway {
     let authenticator = Authenticator::with_tokens([
         (TokenHash::of("ci"), Identity::new("ci")),
@@ -177,7 +179,8 @@ async fn start_authenticated_gateway(settings: GatewaySettings) -> TestGateway {
     TestGateway::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
 }
 
-/// Ends a gateway whose peers have left: whoever stays without reading is waited for.
+/// Stops a gateway after its peers are dropped. A peer that stays connected without reading would
+/// delay the drain.
 async fn stop_gateway<P>(running: TestGateway, peers: P) {
     drop(peers);
     assert!(running.stop().await.in_time);

@@ -1,4 +1,4 @@
-//! Signed tokens: an authorization server on loopback, and the gateway that believes it.
+//! JWT authentication, with an authorization server on loopback that the gateway trusts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -22,26 +22,26 @@ use url::Url;
 use super::hub::HubClient;
 use super::{TestGateway, client};
 
-/// What the server answers by path, and how often it was asked.
+/// The responses of the server by path, and the request counts.
 #[derive(Default)]
 pub(super) struct IssuerState {
     pub(super) responses: HashMap<String, (u16, String)>,
     pub(super) request_counts: HashMap<String, usize>,
-    /// Who signs what is asked for at `/token`, and what that was asked with.
+    /// Signs the tokens issued at `/token`; `token_requests` holds the requests.
     signer: Option<Arc<Signer>>,
     pub(super) token_requests: Vec<HashMap<String, String>>,
-    /// Set where it takes every connection and answers none.
+    /// Whether the server accepts connections and never responds.
     pub(super) silent: bool,
 }
 
-/// An authorization server with one key, which it can change.
+/// An authorization server with one replaceable key.
 pub(super) struct Issuer {
     pub(super) address: String,
     pub(super) state: Arc<Mutex<IssuerState>>,
     task: JoinHandle<()>,
 }
 
-/// A key, and the name that it is published under.
+/// A signing key and the key id it is published under.
 pub(super) struct Signer(Ed25519KeyPair, &'static str);
 
 impl Signer {
@@ -97,7 +97,7 @@ impl Issuer {
         self.state.lock().unwrap().request_counts.get(path).copied().unwrap_or_default()
     }
 
-    /// Claims that hold for an hour.
+    /// Returns claims that are valid for one hour.
     pub(super) fn claims(&self) -> Value {
         json!({"iss": self.address, "aud": "toolpost", "sub": "ada", "exp": unix_now() + 3_600,
             "scope": "files:read"})
@@ -153,12 +153,12 @@ async fn serve_connection(stream: TcpStream, inside: Arc<Mutex<IssuerState>>) {
 }
 
 impl IssuerState {
-    /// The status, a header and the body.
+    /// Returns the status, a header and the body.
     fn respond(&mut self, url: &Url, body: &[u8]) -> (u16, String, String) {
         let origin = url.origin().ascii_serialization();
         let pairs: HashMap<String, String> = url.query_pairs().into_owned().collect();
         match (url.path(), self.signer.clone()) {
-            // Whoever is sent here agrees at once.
+            // The authorization request is approved immediately.
             ("/authorize", Some(_)) => {
                 let mut back = Url::parse(&pairs["redirect_uri"]).unwrap();
                 let message = [("code", "c"), ("state", &*pairs["state"]), ("iss", &*origin)];
@@ -183,7 +183,7 @@ impl IssuerState {
     }
 }
 
-/// Somebody who agrees with everything.
+/// An authorizer that follows the redirect without user consent.
 #[derive(Debug)]
 struct AutoApprove;
 
@@ -202,8 +202,8 @@ impl Authorizer for AutoApprove {
     }
 }
 
-/// A client that knows nothing but the address of `/mcp` finds out who vouches for callers, gets a token
-/// for this gateway and no other, and calls.
+/// A client that has only the URL of `/mcp` discovers the authorization server, gets a token for
+/// this gateway only, and calls an operation.
 #[tokio::test]
 async fn mcp_client_discovers_auth_server_and_connects() {
     let signer = Arc::new(Signer::new("one"));
@@ -271,14 +271,14 @@ async fn gateway(settings: JwtSettings) -> TestGateway {
     TestGateway::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
 }
 
-/// The status of a call with a token, and what is said.
+/// Calls an operation with a token and returns the status and the body.
 async fn call(running: &TestGateway, token: &str) -> (u16, String) {
     let request = client().post(running.url("/api/demo/add")).bearer_auth(token);
     let response = request.json(&json!({"a": 2, "b": 3})).send().await.unwrap();
     (response.status().as_u16(), response.text().await.unwrap())
 }
 
-/// Each row: what is different about good claims, and what is said about that.
+/// Each row: a change to valid claims, the status, and a part of the response.
 #[tokio::test]
 async fn jwt_is_accepted_or_rejected_with_reason_everywhere() {
     let key = Signer::new("one");
@@ -314,7 +314,7 @@ async fn jwt_is_accepted_or_rejected_with_reason_everywhere() {
         assert_eq!(found, status, "{different}: {text}");
         assert!(text.contains(message), "{different}: {text}");
         assert!(!text.contains(&token), "a token is never repeated");
-        // The same at the other endpoints.
+        // The other endpoints behave the same.
         let mcp = client().post(running.url("/mcp")).bearer_auth(&token);
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         assert_eq!(mcp.json(&ping).send().await.unwrap().status(), status, "{different}");
@@ -345,7 +345,7 @@ async fn key_rotation_works_and_refetch_is_rate_limited() {
     assert_eq!(issuer.request_count("/keys"), 1, "not asked again so soon");
     running.stop().await;
 
-    // Where asking again is allowed, a new key is found and the old one is gone with its tokens.
+    // When a refetch is allowed, the new key is found, and tokens of the old key are rejected.
     settings.refresh.1 = Duration::ZERO;
     let running = gateway(settings).await;
     assert_eq!(call(&running, &first.sign(&claims)).await.0, 200);
@@ -361,7 +361,7 @@ async fn cached_keys_are_used_while_issuer_is_down() {
     let key = Signer::new("one");
     let issuer = Issuer::start(&[&key]).await;
     let mut settings = issuer.settings();
-    // Old at once, so that every call would fetch.
+    // Keys are stale at once, so every call would fetch them.
     settings.refresh = (Duration::ZERO, Duration::ZERO);
     let running = gateway(settings.clone()).await;
     let claims = issuer.claims();
@@ -377,7 +377,7 @@ async fn cached_keys_are_used_while_issuer_is_down() {
     assert_eq!(call(&running, &other("carl")).await.0, 200, "nonsense");
     issuer.state.lock().unwrap().responses.insert("/keys".into(), (200, " ".repeat(2 << 20)));
     assert_eq!(call(&running, &other("dora")).await.0, 200, "too much");
-    // While one call waits for a server that says nothing, others do not.
+    // One call waits for the unresponsive server; other calls do not.
     issuer.state.lock().unwrap().silent = true;
     let before = issuer.request_count("/.well-known/oauth-authorization-server");
     let (url, token) = (running.url("/api/demo/add"), other("emil"));
@@ -393,7 +393,7 @@ async fn cached_keys_are_used_while_issuer_is_down() {
     assert_eq!(slow.await.unwrap(), 200);
     running.stop().await;
 
-    // Who has never had keys says so, and says it again without asking.
+    // Without cached keys the call fails, and the next one fails without another fetch.
     settings.refresh.1 = Duration::from_secs(3_600);
     let running = gateway(settings).await;
     for expected in ["is not reachable", "a moment ago"] {
@@ -420,7 +420,7 @@ async fn metadata_of_other_issuer_is_rejected() {
         assert_eq!(call(&running, &key.sign(&issuer.claims())).await.0, 503, "{metadata}");
         running.stop().await;
     }
-    // Where the keys are named, nobody is asked where they are.
+    // With a configured JWKS URL, the metadata is not fetched.
     let mut settings = issuer.settings();
     settings.jwks = Some(keys.parse().unwrap());
     let running = gateway(settings).await;
@@ -428,7 +428,7 @@ async fn metadata_of_other_issuer_is_rejected() {
     running.stop().await;
 }
 
-/// Each row: another configuration, and whether what was opened with a signed token ends by it.
+/// Each row: the next configuration, and whether connections with a JWT are closed.
 #[tokio::test]
 async fn jwt_connections_close_when_auth_settings_change() {
     let key = Signer::new("one");

@@ -1,4 +1,4 @@
-//! Limits as callers meet them, at every endpoint: what is refused, and what the refusal says.
+//! Limits at every endpoint: which requests are rejected, and what the error contains.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use toolpost_gateway::{
 use super::spokes::{caller, spoke};
 use super::{TestGateway, client};
 
-/// A gateway that is watched and bounded.
+/// Starts a gateway with telemetry and limits.
 pub(super) async fn limited_gateway(
     operations: impl IntoIterator<Item = Operation>,
     limits: LimitsSettings,
@@ -49,7 +49,7 @@ pub(super) fn source_limits(concurrency: usize, queue: usize) -> LimitsSettings 
     limits
 }
 
-/// Operations of a source that wait until they are let go, and count those that run at once.
+/// Operations that block until they are released and count how many run concurrently.
 #[derive(Clone)]
 struct BlockingOperations {
     permits: Arc<Semaphore>,
@@ -91,7 +91,7 @@ fn post(gateway: &TestGateway, path: &str) -> reqwest::RequestBuilder {
     client().post(gateway.url(path)).json(&Value::Null)
 }
 
-/// The status, when to come again, and the limit that the problem names.
+/// Returns the status, the `Retry-After` header, and the limit in the error details.
 async fn rejected_call(gateway: &TestGateway, path: &str) -> (u16, Option<String>, Value) {
     let response = post(gateway, path).send().await.unwrap();
     let again =
@@ -101,7 +101,7 @@ async fn rejected_call(gateway: &TestGateway, path: &str) -> (u16, Option<String
     (status, again, body["error"]["details"]["limit"].clone())
 }
 
-/// The number behind a metric with these labels.
+/// Returns the value of the first metric line with this prefix.
 pub(super) async fn metric(gateway: &TestGateway, start: &str) -> Option<f64> {
     let page = client().get(gateway.url("/metrics")).send().await.unwrap().text().await.unwrap();
     let line = page.lines().find(|line| line.starts_with(start))?;
@@ -130,7 +130,7 @@ async fn concurrency_limits_reject_and_name_the_limit() {
         let expected = (429, Some("1".to_owned()), json!(limit));
         assert_eq!(rejected_call(&gateway, "/api/box/wait").await, expected);
 
-        // The same over the other endpoints, as data.
+        // The other endpoints return the same as data.
         let peer = caller(&gateway, None).await;
         let error = peer.call(CallRequest::new("box.wait", Value::Null)).await.unwrap_err();
         assert_eq!((error.code().as_str(), error.is_retryable()), ("OVERLOADED", true));
@@ -179,8 +179,8 @@ async fn calls_per_minute_counts_outer_calls_per_caller() {
     gateway.stop().await;
 }
 
-/// Each row: a request that is refused before it is a call, or because there is nothing to call, and
-/// its status.
+/// Each row: a request that is rejected before the call starts or because the operation does not
+/// exist, and its status.
 #[tokio::test]
 async fn requests_rejected_before_the_call_count_as_calls() {
     let rows: [(&str, &str, &str, &str, u16); 7] = [
@@ -276,7 +276,7 @@ async fn queued_call_leaves_on_timeout_or_disconnect() {
     gateway.stop().await;
 }
 
-/// Calls an operation of another source, or of its own.
+/// Returns an operation that calls `target`, in its own or another source.
 fn nested_call(id: &str, target: &'static str) -> Operation {
     let run = move |context: CallContext, (): ()| async move {
         let env = build_env(&context, ["a", "b"]);
@@ -300,10 +300,11 @@ async fn nested_calls_never_deadlock_on_permits() {
         leaf("b.leaf"),
     ];
     let gateway = limited_gateway(operations, source_limits(1, 1_000), 10_000).await;
-    // A place is shared with what is called from inside it, so one place is enough for all of this.
+    // A nested call shares the permit of its ancestor, so one permit is sufficient.
     assert_eq!(post(&gateway, "/api/a/own").send().await.unwrap().status(), 200);
     assert_eq!(post(&gateway, "/api/a/other").send().await.unwrap().status(), 200);
-    // Crossing ways end at once, one way or the other.
+    // Calls between both sources in both directions finish without a deadlock: they succeed or are
+    // rejected.
     let paths = ["/api/a/other", "/api/b/other"];
     let client = client();
     let calls = paths.iter().cycle().take(200);
@@ -342,7 +343,7 @@ async fn breaker_opens_for_hanging_spoke_and_recovers() {
         async |(): ()| Err::<i32, HandlerError>(CallError::execution("an error of its own").into());
     let operations = [Operation::query("x.hang", hang), Operation::query("x.fails", fails)];
     let session = spoke(&gateway, None, "box", operations.map(|made| made.build().unwrap())).await;
-    // What a source says itself shows that it is there.
+    // An error from the source itself shows that the source is alive.
     for _ in 0..5 {
         assert_eq!(post(&gateway, "/api/box/x.fails").send().await.unwrap().status(), 502);
     }
@@ -355,7 +356,7 @@ async fn breaker_opens_for_hanging_spoke_and_recovers() {
     assert_eq!((status, again.as_deref(), limit), (503, Some("1"), json!("breaker")));
     assert_eq!(reached.load(Ordering::SeqCst), before, "it was not bothered");
     assert_eq!(metric(&gateway, "toolpost_source_breaker_open{source=\"box\"}").await, Some(1.0));
-    // Others are not delayed by it.
+    // Other sources are not affected.
     assert_eq!(post(&gateway, "/api/demo/add").send().await.unwrap().status(), 422);
     is_well.store(1, Ordering::SeqCst);
     let back =

@@ -1,4 +1,4 @@
-//! The gateway as its clients see it: over a real socket.
+//! Integration tests of the gateway over real sockets.
 #![allow(
     clippy::panic,
     clippy::print_stderr,
@@ -40,7 +40,7 @@ use tokio::task::JoinHandle;
 use toolpost::{Operation, Pipeline, Registry};
 use toolpost_gateway::{DrainReport, Gateway, GatewaySettings, builtin};
 
-/// A gateway on a free port of this machine.
+/// A gateway on a free loopback port.
 struct TestGateway {
     address: SocketAddr,
     gateway: Gateway,
@@ -53,7 +53,7 @@ impl TestGateway {
         Self::start_with([], GatewaySettings::default()).await
     }
 
-    /// The built-in operations and these.
+    /// Starts a gateway with the built-in operations and `operations`.
     async fn start_with(
         operations: impl IntoIterator<Item = Operation>,
         settings: GatewaySettings,
@@ -88,7 +88,7 @@ impl TestGateway {
 
 fn client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // What is sent is looked at as it is.
+    // Responses are inspected as sent, without decompression.
     let builder = reqwest::Client::builder().no_gzip().no_brotli().no_zstd().no_proxy();
     builder.build().unwrap()
 }

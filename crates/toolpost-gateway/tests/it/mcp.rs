@@ -1,4 +1,4 @@
-//! `/mcp` and a pair of streams: operations as MCP clients of every version see them.
+//! The MCP endpoint over HTTP and stdio, with clients of every protocol version.
 
 mod calls;
 mod list_changed;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{TestGateway, client};
 
-/// The versions of the two eras.
+/// A version of each protocol generation.
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
@@ -21,7 +21,7 @@ pub(super) fn message(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// The params with what every request of 2026-07-28 says about itself.
+/// Adds the `_meta` members that every request of 2026-07-28 has.
 fn modern(params: &Value) -> Value {
     let mut params = params.clone();
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
@@ -35,12 +35,12 @@ impl TestGateway {
         client().post(url).header("accept", "application/json, text/event-stream")
     }
 
-    /// A request of before 2026-07-28, without a session.
+    /// Builds a request of a version before 2026-07-28, without a session.
     fn legacy_request(&self, query: &str, method: &str, params: &Value) -> RequestBuilder {
         self.post(query).json(&message(1, method, params))
     }
 
-    /// A request of 2026-07-28.
+    /// Builds a request of 2026-07-28.
     fn modern_request(&self, query: &str, method: &str, params: &Value) -> RequestBuilder {
         let name = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str);
         let request = self.post(query).json(&message(1, method, &modern(params)));
@@ -51,7 +51,7 @@ impl TestGateway {
         }
     }
 
-    /// Begins a session and says its id.
+    /// Starts a session and returns its id.
     async fn start_session(&self) -> String {
         let hello = json!({"protocolVersion": LEGACY, "capabilities": {},
             "clientInfo": {"name": "test", "version": "1"}});
@@ -61,14 +61,14 @@ impl TestGateway {
     }
 }
 
-/// The one answer of a response that is JSON.
+/// Sends a request and returns its JSON response.
 async fn response_json(request: RequestBuilder) -> Value {
     let response = request.send().await.unwrap();
     assert_eq!(response.headers()["content-type"], "application/json");
     response.json().await.unwrap()
 }
 
-/// The messages of a response that is a stream of events, read as they come.
+/// The messages of an event stream, read as they arrive.
 pub(super) struct McpEvents {
     response: Response,
     text: String,
@@ -82,7 +82,7 @@ impl McpEvents {
         Self { response, text: String::new() }
     }
 
-    /// The next message; `None` when the stream has ended.
+    /// Returns the next message; `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
@@ -108,7 +108,7 @@ impl McpEvents {
     }
 }
 
-/// The names of the tools in the answer to `tools/list`.
+/// Returns the names of the tools in a `tools/list` response.
 fn tool_names(response: &Value) -> Vec<&str> {
     let tools = response["result"]["tools"].as_array().unwrap_or_else(|| panic!("{response}"));
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! What the fuzzer of the MCP endpoint has seen still holds.
+//! Runs the checks of the MCP fuzzer on its corpus.
 
 #[path = "../../../../fuzz/checks/mcp_request.rs"]
 mod checks;

@@ -1,4 +1,4 @@
-//! What can be seen from outside: `/health`, `/ready` and `/metrics`.
+//! Tests of `/health`, `/ready` and `/metrics`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,8 +133,8 @@ async fn readiness_follows_gateway_and_ignores_source_state() {
     sources.close(std::time::Duration::from_secs(10)).await;
 }
 
-/// Two sources of one document, whose service is not there: one that is called, and one of which
-/// nothing is taken.
+/// Two sources share a document whose service is down: one is called, the other excludes all
+/// operations.
 #[tokio::test]
 async fn dead_service_opens_breaker_and_empty_source_stays_up() {
     let closed_address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! `/openapi.json`: what each caller may call, in bytes that are not sent twice.
+//! `/openapi.json`: the operations that a caller can access, with ETags.
 
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Method, StatusCode};
@@ -44,9 +44,9 @@ async fn openapi_document_describes_served_operations() {
     ] {
         assert_eq!(document["paths"][path].as_object().unwrap().len(), methods, "{path}");
     }
-    // What a peer says on a connection of its own is nobody else's to call.
+    // `hub.register` requires a hub connection.
     assert!(document["paths"].get("/api/hub/register").is_none());
-    // Every path answers to every method that the document has, and to no other.
+    // Every path allows exactly the methods in the document.
     for (path, item) in document["paths"].as_object().unwrap() {
         let allowed = client().request(Method::OPTIONS, gateway.url(path)).send().await.unwrap();
         let allowed = allowed.headers()[header::ALLOW].to_str().unwrap().to_owned();
@@ -128,7 +128,7 @@ async fn matching_etag_returns_304() {
     let posted = request_document(&gateway, Method::POST, HeaderMap::new()).await;
     assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
 
-    // Another catalog is another document.
+    // A catalog change changes the document.
     let echo = async |word: String| Ok::<_, HandlerError>(word);
     let operation = Operation::query("late.echo", echo).build().unwrap();
     gateway.gateway.pipeline().registry().apply([Change::Register(operation)]).unwrap();
@@ -140,7 +140,7 @@ async fn matching_etag_returns_304() {
     gateway.stop().await;
 }
 
-/// Somebody who may not call an operation does not read of it.
+/// The document omits operations that the caller cannot access.
 #[tokio::test]
 async fn openapi_document_lists_only_accessible_operations() {
     let registry = builtin::registry();
@@ -149,7 +149,7 @@ async fn openapi_document_lists_only_accessible_operations() {
     access.required_scopes.push("secrets".to_owned());
     let secret = Operation::query("vault.open", echo).access(access).build().unwrap();
     registry.register(secret).unwrap();
-    // What nothing runs cannot be called by anybody.
+    // An operation without a handler cannot be called.
     let spec = OperationSpec::new(&"vault.planned".parse().unwrap(), OperationKind::Query);
     registry.register(Operation::from_spec(spec).build().unwrap()).unwrap();
     let tokens = ["guest", "owner"].map(|_| Token::generate().unwrap());
@@ -176,7 +176,8 @@ async fn openapi_document_lists_only_accessible_operations() {
     gateway.stop().await;
 }
 
-/// Data that is not what was declared has no data form: the problem holds it, and the envelope.
+/// Data that does not match the output schema has no data form. The problem contains it, and so
+/// does the envelope.
 #[tokio::test]
 async fn undeclared_data_is_returned_as_problem() {
     let mut spec = OperationSpec::new(&"odd.write".parse().unwrap(), OperationKind::Mutation);

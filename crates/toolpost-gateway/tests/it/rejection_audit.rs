@@ -1,4 +1,4 @@
-//! What a endpoint refuses before it is a call is told to whoever writes calls down.
+//! Requests that an endpoint rejects before they are calls are audited.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::hub::{HubClient, request_event};
 use super::mcp::message;
 use super::{TestGateway, client};
 
-/// The endpoints, operations and codes of calls that failed.
+/// Records endpoint, operation and error code of failed calls.
 #[derive(Clone, Default)]
 struct FailureLog(Arc<Mutex<Vec<(String, String, String)>>>);
 
@@ -36,7 +36,7 @@ impl AuditSink for FailureLog {
 }
 
 impl FailureLog {
-    /// Those since the last look.
+    /// Returns the failures since the last call.
     fn take(&self) -> Vec<(String, String, String)> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -64,8 +64,7 @@ fn expected_failure(endpoint: &str, operation: &str, code: &str) -> Vec<(String,
     vec![(endpoint.to_owned(), operation.to_owned(), code.to_owned())]
 }
 
-/// Each row: the headers beside those of every request, the name of the tool, what else is in the
-/// params, and the operation that was refused, if the request was about one.
+/// Each row: additional headers, the tool name, the arguments, `_meta`, and the audited operation.
 #[tokio::test]
 async fn invalid_tool_call_over_http_is_audited() {
     let (running, failures) = start().await;
@@ -145,7 +144,7 @@ async fn rejected_hub_request_is_audited() {
 async fn request_during_shutdown_is_audited() {
     let (running, failures) = start().await;
     let mut peer = HubClient::connect(running.address).await;
-    // Holds the connection open while the gateway waits for it.
+    // A running call keeps the connection open while the gateway drains.
     peer.send_json(&request_event("held", "demo.slow", &json!({"ms": 60_000}))).await;
     assert!(add_result(&mut peer, 0).await.contains(r#""sum":3"#));
     let stopping = tokio::spawn(running.stop());
@@ -161,7 +160,7 @@ async fn request_during_shutdown_is_audited() {
     assert!(stopping.await.unwrap().in_time);
 }
 
-/// What is said to somebody who adds.
+/// Calls `demo.add` and returns the text of the response.
 async fn add_result(peer: &mut HubClient, number: u32) -> String {
     peer.send_json(&request_event(&number.to_string(), "demo.add", &json!({"a": 1, "b": 2}))).await;
     peer.recv_message().await.into_text().unwrap().to_string()

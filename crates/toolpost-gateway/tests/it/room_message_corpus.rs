@@ -1,4 +1,4 @@
-//! What the fuzzer of the workspace's messages has seen still holds.
+//! Runs the checks of the room message fuzz target on its corpus.
 
 #[path = "../../../../fuzz/checks/room_message.rs"]
 mod checks;

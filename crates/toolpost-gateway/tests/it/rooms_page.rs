@@ -1,4 +1,4 @@
-//! `/rooms`: the files of the page, who may have them, and the page itself in a real browser.
+//! `/rooms`: the files of the page, access to them, and the page in a real browser.
 
 mod browser;
 
@@ -9,7 +9,7 @@ use toolpost_gateway::{Gateway, builtin};
 
 use super::{TestGateway, client};
 
-/// A gateway that asks for tokens.
+/// A gateway that requires tokens.
 async fn gateway_with_tokens() -> TestGateway {
     let token = Token::generate().unwrap();
     let gateway = Gateway::from_pipeline(Pipeline::new(builtin::registry()), Default::default());
@@ -17,7 +17,7 @@ async fn gateway_with_tokens() -> TestGateway {
     TestGateway::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
 }
 
-/// Each row: method, path, then the status and what it is.
+/// Each row: method, path, and the expected status and content type.
 #[tokio::test]
 async fn rooms_page_serves_only_its_own_files() {
     let (open, closed) = (TestGateway::start().await, gateway_with_tokens().await);
@@ -66,8 +66,8 @@ async fn rooms_page_sends_security_headers() {
     gateway.stop().await;
 }
 
-/// Each row: where the request comes from, by the headers of a browser, and the status for the page, the
-/// rooms and a handshake.
+/// Each row: browser headers that indicate the origin, and the status for the page, the rooms and a
+/// WebSocket handshake.
 #[tokio::test]
 async fn cross_origin_requests_are_rejected() {
     let gateway = TestGateway::start().await;

@@ -1,10 +1,10 @@
-//! `docs/security.md` says what is checked where; each check it names is a test.
+//! Every test that `docs/security.md` names exists.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-/// The text of every file of Rust below a folder.
+/// Appends the text of every Rust file below a directory.
 fn read_rust_sources(folder: &Path, all: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -32,7 +32,7 @@ fn security_doc_names_only_existing_tests() {
     }
 }
 
-/// The names of the functions right below a mark of a test.
+/// Returns the names of the functions that directly follow a test attribute.
 fn test_names(text: &str) -> HashSet<&str> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let is_mark = |line: &str| line == "#[test]" || line.starts_with("#[tokio::test");

@@ -1,4 +1,5 @@
-//! Hub and spokes over real sockets: processes that come and go, that are slow, and that are nosy.
+//! Hub and spokes over real sockets: processes that reconnect, that are slow, and that interfere
+//! with others.
 
 mod cancellation;
 mod frame_limits;
@@ -32,7 +33,7 @@ use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
 use super::TestGateway;
 
-/// Longer than anything here takes on the slowest machine.
+/// Timeout longer than any step takes on a slow machine.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl TestGateway {
@@ -46,7 +47,7 @@ pub(super) fn connector(running: &TestGateway, token: Option<&Token>) -> WsConne
     WsConnector::new(&running.hub_url(), token).unwrap()
 }
 
-/// A peer that only calls.
+/// Connects a peer that only makes calls.
 pub(super) async fn caller(running: &TestGateway, token: Option<&Token>) -> Client {
     let link = connector(running, token).connect().await.unwrap();
     let (client, connection) =
@@ -55,7 +56,7 @@ pub(super) async fn caller(running: &TestGateway, token: Option<&Token>) -> Clie
     client
 }
 
-/// A spoke in this process, as soon as the hub has taken its offer.
+/// Connects an in-process spoke. Returns once the hub has accepted its operations.
 pub(super) async fn spoke(
     running: &TestGateway,
     token: Option<&Token>,
@@ -71,7 +72,7 @@ pub(super) async fn spoke(
     session
 }
 
-/// A gateway that knows these names, and their tokens.
+/// Starts a gateway with these identities and returns their tokens.
 pub(super) async fn gateway_with_tokens<const N: usize>(
     names: [&str; N],
 ) -> (TestGateway, [Token; N]) {
@@ -90,7 +91,7 @@ pub(super) async fn with_timeout<T>(what: &str, future: impl Future<Output = T>)
     }
 }
 
-/// Waits for something that nobody announces.
+/// Polls until the condition holds.
 pub(super) async fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let until = async {
         while !condition() {
@@ -109,14 +110,14 @@ pub(super) async fn call_data(
     response.map(|envelope| envelope.data).map_err(|error| error.code().to_string())
 }
 
-/// The values of a subscription that ends by itself.
+/// Collects the values of a finite subscription.
 pub(super) async fn collect_values(client: &Client, operation: &str, input: Value) -> Vec<Value> {
     let values = client.subscribe(CallRequest::new(operation, input));
     let values = values.map(|value| value.unwrap().envelope.into_value().unwrap().data);
     with_timeout(operation, values.collect()).await
 }
 
-/// The code that a stream ends with, whatever comes before it.
+/// Returns the error code that ends a stream.
 pub(super) async fn final_error_code(
     mut values: BoxStream<'static, Result<Outcome, CallError>>,
 ) -> Option<String> {
@@ -128,7 +129,7 @@ pub(super) async fn final_error_code(
     None
 }
 
-/// What `hub.list` says about an operation.
+/// Returns the status of an operation in `hub.list`.
 pub(super) async fn operation_status(client: &Client, id: &str) -> String {
     let namespace = id.split('.').next().unwrap();
     let page = call_data(client, "hub.list", json!({"namespace": namespace})).await.unwrap();
@@ -136,7 +137,7 @@ pub(super) async fn operation_status(client: &Client, id: &str) -> String {
     listed.map_or("not listed", |found| found["status"].as_str().unwrap()).to_owned()
 }
 
-/// A peer that is nothing but a socket, and says whatever it likes.
+/// A peer on a plain WebSocket that can send any event.
 pub(super) struct RawPeer(WebSocketStream<TcpStream>);
 
 impl RawPeer {
@@ -144,7 +145,7 @@ impl RawPeer {
         Self::handshake(running, token, TcpStream::connect(running.address).await.unwrap()).await
     }
 
-    /// With a receive buffer so small that whoever sends soon notices that nobody reads.
+    /// Connects with a small receive buffer, so that the sender soon notices a stalled reader.
     pub(super) async fn connect_with_small_buffer(running: &TestGateway) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4 * 1024).unwrap();
@@ -183,14 +184,14 @@ impl RawPeer {
             .await;
     }
 
-    /// Offers one query, `wire.ask`, under a name.
+    /// Registers one query, `wire.ask`, under a spoke name.
     pub(super) async fn register(&mut self, id: &str, name: &str) -> Value {
         let operations = json!([{"namespace": "wire", "name": "ask", "type": "query"}]);
         self.call(id, "hub.register", json!({"name": name, "operations": operations})).await;
         self.next_event().await
     }
 
-    /// The next event.
+    /// Returns the next event.
     pub(super) async fn next_event(&mut self) -> Value {
         loop {
             match with_timeout("an event", self.0.next()).await.unwrap().unwrap() {
@@ -201,13 +202,13 @@ impl RawPeer {
         }
     }
 
-    /// Says goodbye, and goes on reading.
+    /// Sends a close frame. The connection can still be read.
     pub(super) async fn close(&mut self) {
         let close_reason = CloseFrame { code: CloseCode::Normal, reason: "done".into() };
         self.0.send(Message::Close(Some(close_reason))).await.unwrap();
     }
 
-    /// Reads to the end, gives the close code, and waits for the gateway to hang up, as browsers do.
+    /// Reads until the gateway closes the connection, as browsers do, and returns the close code.
     pub(super) async fn close_code(&mut self) -> u16 {
         let mut code = None;
         while let Some(Ok(message)) = with_timeout("a close frame", self.0.next()).await {

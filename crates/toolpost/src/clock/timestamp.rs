@@ -1,10 +1,10 @@
-//! Milliseconds since 1970 as text.
+//! Formatting of Unix timestamps in milliseconds.
 
 const MS_PER_DAY: i64 = 86_400_000;
 
-/// ISO 8601 in UTC with milliseconds, `2025-06-17T18:30:00.000Z`.
+/// Formats a time as ISO 8601 in UTC with milliseconds, `2025-06-17T18:30:00.000Z`.
 ///
-/// A year outside 0..=9999 gets a sign and six digits or more, as ISO 8601 asks for.
+/// A year outside 0..=9999 has a sign and at least six digits, as ISO 8601 requires.
 pub fn timestamp(epoch_ms: i64) -> String {
     let (year, month, day) = civil_from_days(epoch_ms.div_euclid(MS_PER_DAY));
     let ms = epoch_ms.rem_euclid(MS_PER_DAY);
@@ -17,10 +17,11 @@ pub fn timestamp(epoch_ms: i64) -> String {
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+/// Converts a day number, counted from 1970-01-01, to year, month and day in the Gregorian
+/// calendar.
 ///
-/// The year is counted from March, so that the leap day is the last of its year and every
-/// month's start is a straight line rounded down.
+/// The year starts in March, so the leap day is the last day of the year and the first day of each
+/// month is a linear function, rounded down.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     const DAYS_PER_400_YEARS: i64 = 146_097;
     const DAYS_FROM_YEAR_0_MARCH: i64 = 719_468;

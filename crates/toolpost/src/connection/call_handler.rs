@@ -1,4 +1,4 @@
-//! The requests of a peer as calls of a pipeline.
+//! Runs the requests of a peer as calls in a pipeline.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -25,8 +25,8 @@ use crate::pipeline::{Call, CallRequest, Pipeline, StartedCall, Subscription};
 use crate::protocol::{CallEvent, RequestEvent};
 use crate::transport::SEND_QUEUE_CAPACITY;
 
-/// Runs what a peer asks for, on the authority that the link gives it and no other: trust never
-/// crosses a link.
+/// Runs the requests of a peer in a pipeline, with the authority of the connection. Calls over a
+/// connection are never trusted.
 #[derive(Debug, Clone)]
 pub struct CallHandler {
     pipeline: Pipeline,
@@ -38,31 +38,31 @@ pub struct CallHandler {
 #[derive(Clone)]
 struct CallAttachment(Arc<dyn Any + Send + Sync>);
 
-/// Which identity requests are attributed to.
+/// The identity that incoming requests are attributed to.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CallerIdentity {
-    /// The one whom the link has authenticated, whatever the events say.
+    /// The identity authenticated for the connection; the identity in the events is ignored.
     Authenticated(Option<Arc<Identity>>),
-    /// Whom the events name: the peer is a hub that has authenticated its callers.
+    /// The identity in the events: the peer is a hub that has authenticated its callers.
     Forwarded,
 }
 
 impl CallHandler {
-    /// A handler in front of a pipeline.
+    /// Creates a handler that runs requests in `pipeline`.
     pub fn new(pipeline: Pipeline, caller_identity: CallerIdentity) -> Self {
         let draining = CancellationToken::new();
         Self { pipeline, caller_identity, attached: None, draining }
     }
 
-    /// Lets handlers ask what connection a call came in on.
+    /// Attaches a value that handlers can read, such as the connection of the call.
     #[must_use]
     pub(crate) fn with_attachment(mut self, attached: Arc<dyn Any + Send + Sync>) -> Self {
         self.attached = Some(CallAttachment(attached));
         self
     }
 
-    /// A signal after which nothing new is begun and streams end.
+    /// Sets the token that starts draining: new requests are rejected and streams end.
     #[must_use]
     pub fn with_drain_token(mut self, draining: CancellationToken) -> Self {
         self.draining = draining;
@@ -82,7 +82,8 @@ impl CallHandler {
         let operation = Arc::clone(&request.operation);
         let window = request.window;
         let (request, authority) = self.to_call_request(peer, &operation, request);
-        // Whoever counts values subscribes, and waits for an end also where there is one answer.
+        // A request with a window is a subscription and expects a completion event, even for a
+        // single value.
         let started = match window {
             Some(_) => StartedCall::Stream(self.pipeline.start_subscription(request, authority)),
             None => self.pipeline.start(request, authority),
@@ -93,7 +94,7 @@ impl CallHandler {
             }
             StartedCall::Call(call) => call,
         };
-        // Most calls are answered by their first poll, and those need no task.
+        // Most calls complete on the first poll and need no async task.
         if let Some(result) = (&mut call).now_or_never() {
             return send_or_spawn(peer, response_event(id, result), tasks);
         }
@@ -106,7 +107,7 @@ impl CallHandler {
         tasks.spawn(RespondingCall::Running { call, peer: Arc::clone(peer), id });
     }
 
-    /// Answers a request that does not become a call, after it was written down like one.
+    /// Rejects a request before it becomes a call, and records the rejection.
     pub(super) fn reject(
         &self,
         peer: &Arc<PeerHandle>,
@@ -128,7 +129,7 @@ impl CallHandler {
         let outgoing = peer.outgoing.clone();
         tasks.spawn(async move {
             recording.await;
-            // A peer that is gone needs no answer.
+            // The send fails only if the peer has disconnected.
             drop(outgoing.send(event).await);
         });
     }
@@ -192,15 +193,15 @@ impl CallHandler {
     }
 }
 
-/// A call whose answer goes to the peer. Written by hand, because there may be ten thousands that
-/// wait, and an `async` block would keep room for what only some of them need.
+/// A call whose response is sent to the peer. It is a hand-written future: tens of thousands may be
+/// pending, and an `async` block would reserve space for state that few of them need.
 enum RespondingCall {
     Running {
         call: Call,
         peer: Arc<PeerHandle>,
         id: Arc<str>,
     },
-    /// Answered, and without room for the answer so far.
+    /// Completed; waiting for capacity in the send queue.
     Sending(BoxFuture<'static, ()>),
     Done,
 }
@@ -215,7 +216,7 @@ impl Future for RespondingCall {
                 return Poll::Ready(());
             };
             peer.end_request(&id);
-            // A peer that is gone needs no answer.
+            // A closed queue means that the peer has disconnected.
             if let Err(TrySendError::Full(event)) =
                 peer.outgoing.try_send(response_event(id, result))
             {
@@ -241,7 +242,8 @@ fn shutting_down() -> CallError {
     CallError::unavailable("the peer is shutting down")
 }
 
-/// Reports of a call that outlives its connection go nowhere.
+/// Returns a sender that forwards progress to the peer. Reports are dropped once the connection has
+/// ended and while the send queue is at least half full.
 fn progress_sender(peer: &Arc<PeerHandle>, id: Arc<str>) -> ProgressSender {
     let peer = Arc::downgrade(peer);
     ProgressSender::from_fn(move |progress| {
@@ -253,7 +255,7 @@ fn progress_sender(peer: &Arc<PeerHandle>, id: Arc<str>) -> ProgressSender {
     })
 }
 
-/// A subscription of the peer: polled only while there is room for what it gives.
+/// A subscription of the peer. It is polled only while the send queue has capacity.
 struct ServedStream {
     peer: Arc<PeerHandle>,
     id: Arc<str>,
@@ -266,7 +268,7 @@ struct ServedStream {
 impl ServedStream {
     async fn run(mut self) {
         let last = loop {
-            // Whoever is not wanted any more says so when it is polled.
+            // After cancellation, the next poll of the subscription returns the error.
             tokio::select! {
                 biased;
                 () = self.abort.canceled_or_expired() => {}
@@ -297,7 +299,7 @@ impl ServedStream {
     }
 }
 
-/// Waits until the peer has granted another value and the queue has a place for it.
+/// Waits until the peer has granted credit for another value and the send queue has capacity.
 async fn wait_for_capacity(credit: Option<&Semaphore>, outgoing: &Sender<CallEvent>) {
     if let Some(credit) = credit
         && let Ok(permit) = credit.acquire().await
@@ -307,7 +309,7 @@ async fn wait_for_capacity(credit: Option<&Semaphore>, outgoing: &Sender<CallEve
     wait_for_queue(outgoing).await;
 }
 
-/// Waits for a place without keeping it, since the next value may be long in coming.
+/// Waits for capacity without reserving it, because the next value may take long to arrive.
 async fn wait_for_queue(outgoing: &Sender<CallEvent>) {
     if outgoing.capacity() == 0 {
         drop(outgoing.reserve().await);

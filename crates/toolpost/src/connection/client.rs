@@ -1,4 +1,4 @@
-//! Calling operations wherever they are.
+//! Clients that call operations in this process or over a connection.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -21,8 +21,8 @@ use crate::pipeline::{Call, CallRequest, Pipeline, StartedCall, Subscription};
 use crate::protocol::CallEvent;
 use crate::transport::CloseReason;
 
-/// Calls operations: of a pipeline in this process, or of whoever is at the other end of a link.
-/// Cloning it is cheap.
+/// Calls operations of a pipeline in this process or of the peer of a connection. Cloning it is
+/// cheap.
 ///
 /// ```
 /// use toolpost::{Authority, CallRequest, HandlerError, Operation, Pipeline, Registry};
@@ -44,7 +44,7 @@ pub struct Client(Route);
 
 #[derive(Clone)]
 enum Route {
-    /// No event is made, since nobody would read it: the request is handed to the pipeline.
+    /// Passes the request to the pipeline directly, without events.
     InProcess {
         pipeline: Pipeline,
         authority: Authority,
@@ -52,13 +52,13 @@ enum Route {
     Remote(Arc<PeerHandle>),
 }
 
-/// Something that was to be an answer is not an envelope.
+/// The response passed to [`Client::respond`] is not an envelope.
 #[derive(Debug, thiserror::Error)]
 #[error("a response must be an envelope: `data` and a `meta` with its source")]
 pub struct NotAnEnvelope(pub Payload);
 
 impl Client {
-    /// A client of a pipeline in this process, on somebody's authority.
+    /// Creates a client of a pipeline in this process that calls with `authority`.
     pub fn in_process(pipeline: Pipeline, authority: Authority) -> Self {
         Self(Route::InProcess { pipeline, authority })
     }
@@ -67,16 +67,17 @@ impl Client {
         Self(Route::Remote(peer))
     }
 
-    /// Calls an operation; of a subscription it takes the first value.
+    /// Calls an operation. For a subscription, returns its first value.
     ///
     /// # Cancellation
     ///
-    /// Dropping the call aborts it at its far end, a mutation too. So does its deadline.
+    /// Dropping the call aborts it at the remote end, mutations included. So does reaching its
+    /// deadline.
     pub fn call(&self, request: CallRequest<'_>) -> ClientCall {
         self.call_on_behalf(request, None)
     }
 
-    /// A call on behalf of somebody, whom the far end is told.
+    /// Calls an operation on behalf of an identity, which is sent to the peer.
     pub(crate) fn call_on_behalf(
         &self,
         request: CallRequest<'_>,
@@ -101,11 +102,11 @@ impl Client {
         })
     }
 
-    /// Subscribes to an operation; the request goes out when the stream is first polled.
+    /// Subscribes to an operation. The request is sent when the stream is first polled.
     ///
     /// # Cancellation
     ///
-    /// Dropping the stream aborts it at its far end.
+    /// Dropping the stream aborts the subscription at the peer.
     pub fn subscribe(
         &self,
         request: CallRequest<'_>,
@@ -133,7 +134,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Whatever the call fails with.
+    /// Returns the error of the call.
     #[doc(alias = "execute")]
     pub async fn call_json(
         &self,
@@ -146,7 +147,8 @@ impl Client {
         })
     }
 
-    /// Answers a request of the peer; a call takes one answer, a subscription many. Waits for room.
+    /// Responds to a request of the peer: once for a call, any number of times for a subscription.
+    /// Waits for capacity in the send queue.
     ///
     /// # Errors
     ///
@@ -162,12 +164,12 @@ impl Client {
         Ok(())
     }
 
-    /// Fails a request of the peer.
+    /// Responds to a request of the peer with an error.
     pub async fn emit_error(&self, id: &RequestId, error: CallError) {
         self.send_response(CallEvent::Failed { id: id.to_shared(), error }).await;
     }
 
-    /// Ends a subscription of the peer.
+    /// Completes a subscription of the peer.
     pub async fn complete(&self, id: &RequestId) {
         self.send_response(CallEvent::Completed { id: id.to_shared() }).await;
     }
@@ -178,12 +180,12 @@ impl Client {
                 CallEvent::Responded { .. } => peer.mark_responded(event.id()),
                 _ => peer.end_request(event.id()),
             }
-            // A peer that is gone needs no answer.
+            // The send fails only if the peer has disconnected.
             let _ = peer.outgoing.send(event).await;
         }
     }
 
-    /// Gives a request up that was made through this connection, and says whether it was pending.
+    /// Aborts a request made through this connection and returns whether it was pending.
     pub fn abort(&self, id: &RequestId, reason: &str) -> bool {
         match &self.0 {
             Route::InProcess { .. } => false,
@@ -191,7 +193,7 @@ impl Client {
         }
     }
 
-    /// How many requests wait for an answer on this connection.
+    /// Number of requests waiting for a response on this connection.
     pub fn pending_count(&self) -> usize {
         match &self.0 {
             Route::InProcess { pipeline, .. } => pipeline.in_flight(),
@@ -199,7 +201,7 @@ impl Client {
         }
     }
 
-    /// How many requests of the peer are being worked on.
+    /// Returns the number of requests from the peer that are in flight.
     pub fn inflight_count(&self) -> usize {
         match &self.0 {
             Route::InProcess { .. } => 0,
@@ -207,21 +209,21 @@ impl Client {
         }
     }
 
-    /// Waits until no request of the peer is being worked on.
+    /// Waits until no request from the peer is in flight.
     pub(crate) async fn wait_idle(&self) {
         if let Route::Remote(peer) = &self.0 {
             peer.wait_idle().await;
         }
     }
 
-    /// Ends the connection, after what is queued has been sent.
+    /// Closes the connection after the queued events have been sent.
     pub fn close(&self, reason: CloseReason) {
         if let Route::Remote(peer) = &self.0 {
             peer.close_handle.close(reason);
         }
     }
 
-    /// Resolves when the connection has ended.
+    /// Waits until the connection has ended. Never resolves for an in-process client.
     pub async fn closed(&self) {
         match &self.0 {
             Route::InProcess { .. } => std::future::pending().await,
@@ -229,12 +231,12 @@ impl Client {
         }
     }
 
-    /// Whether nothing can be asked any more.
+    /// Whether the connection is closed, so that new requests fail.
     pub fn is_closed(&self) -> bool {
         matches!(&self.0, Route::Remote(peer) if peer.close_handle.is_closed())
     }
 
-    /// Why it ended, once it has.
+    /// Returns why the connection ended, or `None` while it is open.
     pub fn close_reason(&self) -> Option<CloseReason> {
         match &self.0 {
             Route::InProcess { .. } => None,
@@ -259,27 +261,27 @@ fn abort(peer: &PeerHandle, id: &Arc<str>, reason: &str) -> bool {
     peer.abort_request(id, reason, error)
 }
 
-/// A call on its way; see [`Client::call`].
+/// Future of a call; see [`Client::call`].
 #[must_use = "a call does nothing until it is awaited"]
 pub struct ClientCall(ClientCallState);
 
 enum ClientCallState {
     InProcess(Option<Call>),
-    /// A subscription, of which a call takes the first value.
+    /// A call to a subscription, which returns the first value.
     FirstValue(Option<Subscription>),
     Remote {
         peer: Arc<PeerHandle>,
         id: Arc<str>,
         running: BoxFuture<'static, Result<Outcome, CallError>>,
-        /// Made with the first handle; most calls have none.
+        /// Created with the first abort handle; most calls have none.
         early_abort: OnceLock<EarlyAbortReason>,
     },
 }
 
-/// The reason of an abort, kept for a call that is not pending yet: nobody has polled it.
+/// Abort reason of a call that has not been polled yet and is therefore not pending.
 type EarlyAbortReason = Arc<OnceLock<String>>;
 
-/// Stops a call from somewhere else.
+/// Handle that aborts a [`ClientCall`] from elsewhere.
 #[derive(Clone)]
 pub struct ClientAbortHandle(AbortTarget);
 
@@ -291,7 +293,7 @@ enum AbortTarget {
 }
 
 impl ClientAbortHandle {
-    /// Asks the call to stop, here and at its far end; a call that has ended is not disturbed.
+    /// Aborts the call here and at the peer. Has no effect on a call that has ended.
     pub fn abort(&self, reason: &str) {
         match &self.0 {
             AbortTarget::InProcess(handle) => handle.abort(reason),
@@ -305,7 +307,7 @@ impl ClientAbortHandle {
 }
 
 impl ClientCall {
-    /// A handle that stops it.
+    /// Returns a handle that aborts the call.
     pub fn abort_handle(&self) -> ClientAbortHandle {
         ClientAbortHandle(match &self.0 {
             ClientCallState::InProcess(Some(call)) => AbortTarget::InProcess(call.abort_handle()),
@@ -339,7 +341,7 @@ impl Future for ClientCall {
             ClientCallState::FirstValue(values) => {
                 let running = values.as_mut().expect("a call is not polled after completion");
                 let first = ready!(Pin::new(running).poll_next(cx));
-                // Its source is stopped by this.
+                // Dropping the subscription cancels its handler.
                 *values = None;
                 let no_response =
                     || Err(CallError::aborted("the operation completed without a response"));
@@ -347,7 +349,8 @@ impl Future for ClientCall {
             }
             ClientCallState::Remote { peer, id, running, early_abort: early } => {
                 let polled = running.as_mut().poll(cx);
-                // Pending from here on, so that a handle finds it; this is for one that did not.
+                // The call is pending from the first poll on. This applies an abort that was
+                // requested before.
                 match early.get().and_then(|early| early.get()) {
                     Some(reason) if polled.is_pending() && abort(peer, id, reason) => {
                         running.as_mut().poll(cx)

@@ -1,4 +1,4 @@
-//! What a connection does with each event, and with each moment that passes.
+//! The event loop of a connection: handles incoming events and request deadlines.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::transport::SEND_QUEUE_CAPACITY;
 
 pub(super) type IncomingEvent = Result<CallEvent, FrameError>;
 
-/// How many events are taken in a row before the rest of the task gets its turn.
+/// Maximum number of events handled in a row before the loop polls its other work.
 const MAX_EVENTS_PER_BATCH: usize = 64;
 
-/// How much may wait for room beyond the requests that are worked on, before the peer is not read any
-/// more: it then takes nothing, and should not be able to ask for more of it.
+/// Maximum number of events waiting for send capacity, beyond the requests in flight. At the limit
+/// the connection stops reading, so a peer that does not read cannot request more.
 const MAX_BACKLOG: usize = 1_024;
 
-/// Reads until the link is gone. Never waits for room in the queue to the peer, since whoever does
-/// not read while it writes can end up waiting for somebody who does the same.
+/// Reads events until the connection ends. It never waits for capacity in the send queue: two peers
+/// that write without reading would deadlock.
 pub(super) async fn run(
     peer: &Arc<PeerHandle>,
     mut incoming: BoxStream<'static, IncomingEvent>,
@@ -34,7 +34,7 @@ pub(super) async fn run(
     let mut timer = DeadlineTimer::new();
     let mut is_flushed = true;
     let mut may_read = true;
-    // Kept from one round to the next: what waits for them is in their lists already.
+    // The futures are kept across iterations, so that their wakers stay registered.
     let mut closed = std::pin::pin!(peer.close_handle.closed());
     let mut wake = std::pin::pin!(peer.wake.notified());
     loop {
@@ -45,7 +45,8 @@ pub(super) async fn run(
             () = &mut wake => wake.set(peer.wake.notified()),
             () = timer.expired() => peer.expire_requests(),
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
-            // What is left in the outbox goes out when there is room, whether or not anything comes.
+            // Wakes the loop to flush the outbox when the send queue has capacity, even without
+            // incoming events.
             _ = peer.outgoing.reserve(), if !is_flushed => {}
             event = incoming.next(), if may_read => match event {
                 Some(event) => handle_event(peer, event, incoming_requests, tasks).await,
@@ -67,7 +68,7 @@ pub(super) async fn run(
         may_read = tasks.len() < peer.settings.max_inflight + MAX_BACKLOG
             && peer.outbox_len() < MAX_BACKLOG;
         if !is_flushed || peer.outgoing.capacity() < SEND_QUEUE_CAPACITY / 2 {
-            // The pump is polled by this very task.
+            // Yield, because the pump that sends queued events runs in the same async task.
             tokio::task::yield_now().await;
         }
     }
@@ -117,8 +118,8 @@ async fn handle_request(
         }
         IncomingRequests::Call(handler) => handler.serve(peer, request, tasks),
         IncomingRequests::Channel(sender) => {
-            // Our own subscribers always name a window; what others ask without one may be either, and
-            // then only the place in the table is free too early.
+            // Toolpost subscribers always set a window. A request of another client without one may
+            // be either kind; treating it as a call only frees its table entry early.
             let answers_once = request.window.is_none();
             let running =
                 InflightRequest { abort: None, credit: None, single_response: answers_once };
@@ -133,7 +134,7 @@ async fn handle_request(
     }
 }
 
-/// Says something now, or in a task of its own if there is no room.
+/// Sends an event at once, or in a spawned task if the send queue is full.
 pub(super) fn send_or_spawn(peer: &Arc<PeerHandle>, event: CallEvent, tasks: &mut JoinSet<()>) {
     if let Err(tokio::sync::mpsc::error::TrySendError::Full(event)) = peer.outgoing.try_send(event)
     {
@@ -142,7 +143,7 @@ pub(super) fn send_or_spawn(peer: &Arc<PeerHandle>, event: CallEvent, tasks: &mu
     }
 }
 
-/// One timer for the nearest of all deadlines.
+/// A single timer, set to the earliest deadline of all pending requests.
 struct DeadlineTimer {
     sleep: Pin<Box<Sleep>>,
     at: Option<Instant>,

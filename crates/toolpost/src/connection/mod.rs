@@ -1,7 +1,8 @@
-//! A conversation over a link: requests out, requests in, each answered once.
+//! Connections over a transport: requests in both directions, each with its responses.
 //!
-//! One future runs a connection: it reads, answers what can be answered at once, keeps the alarms
-//! and pumps the link. Requests that take longer have tasks that end with it.
+//! A single future drives a connection: it reads events, responds to calls that complete at once,
+//! handles timeouts and runs the pump of the transport. Longer requests run in async tasks that end
+//! with the connection.
 
 mod call_handler;
 mod client;
@@ -30,24 +31,26 @@ pub(crate) use remote::OnBehalfOf;
 
 use shared::PeerHandle;
 
-/// The numbers that bound a connection.
+/// Limits of a connection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionSettings {
-    /// How many requests of ours may wait for an answer; more fail as `OVERLOADED`.
+    /// Maximum number of requests of this side waiting for a response; further ones fail with
+    /// `OVERLOADED`.
     pub max_pending: usize,
-    /// How many requests of the peer are worked on; more are refused as `OVERLOADED`.
+    /// Maximum number of requests of the peer in flight; further ones are rejected with
+    /// `OVERLOADED`.
     pub max_inflight: usize,
-    /// The deadline of a call that names none. Without one the far end says how long it takes, and the
-    /// call ends with it or with the connection.
+    /// Deadline of a call that sets none. With `None`, such a call ends when the peer responds or
+    /// the connection closes.
     pub call_timeout: Option<Duration>,
-    /// How many values of a subscription are taken before the consumer has seen any. It begins with
-    /// a few, and grows while their size allows it.
+    /// Maximum number of values of a subscription that may be sent before the consumer takes one.
+    /// The window starts small and grows up to this limit while the size of the values allows it.
     pub max_window: u32,
-    /// How many values, and how many bytes of them, are kept for a consumer whose source knows no
-    /// window; beyond that the subscription fails as `OVERLOADED`.
+    /// Maximum number of values buffered for a consumer whose source does not support flow control.
+    /// Beyond it, or beyond `max_buffered_bytes`, the subscription fails with `OVERLOADED`.
     pub max_buffered_values: usize,
-    /// See [`ConnectionSettings::max_buffered_values`].
+    /// Maximum number of bytes buffered; see [`ConnectionSettings::max_buffered_values`].
     pub max_buffered_bytes: usize,
 }
 
@@ -64,20 +67,20 @@ impl Default for ConnectionSettings {
     }
 }
 
-/// What is done with the requests of the peer.
+/// How a connection handles the requests of the peer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IncomingRequests {
-    /// They are refused: this end only calls.
+    /// Rejects them; this side only calls.
     Reject,
-    /// They are calls of operations.
+    /// Runs the requests as calls of operations.
     Call(CallHandler),
-    /// Somebody else answers them, with [`Client::respond`] and its neighbors. A full channel makes
-    /// the peer wait.
+    /// Sends them to a channel; the receiver responds with [`Client::respond`],
+    /// [`Client::emit_error`] and [`Client::complete`]. A full channel blocks the connection.
     Channel(mpsc::Sender<RequestEvent>),
 }
 
-/// A connection that is to be run.
+/// A connection to a peer. Call [`Connection::run`] to drive it.
 #[must_use = "a connection does nothing until it is run"]
 pub struct Connection {
     peer: Arc<PeerHandle>,
@@ -91,7 +94,7 @@ struct TransportParts {
 }
 
 impl Connection {
-    /// A connection over a link, and the client that calls through it.
+    /// Creates a connection over a channel, and the client that calls through it.
     pub fn new(
         link: Channel,
         serve: IncomingRequests,
@@ -106,23 +109,24 @@ impl Connection {
         )
     }
 
-    /// The client that calls through it.
+    /// Returns a client that calls through this connection.
     pub fn client(&self) -> Client {
         Client::remote(Arc::clone(&self.peer))
     }
 
-    /// Runs it to its end, and says why it ended.
+    /// Runs the connection until it ends and returns the close reason.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future ends the connection: what is pending fails, queries of the peer are
-    /// canceled, its mutations run on in the pipeline.
+    /// Dropping the future closes the connection: pending requests fail, queries of the peer are
+    /// canceled, and its mutations continue in the pipeline.
     pub async fn run(self) -> CloseReason {
         self.run_with_on_close(|| ()).await
     }
 
-    /// As [`Connection::run`]; `lost` is called as soon as nothing can be asked any more, while the
-    /// far end may still be hearing why. Dropping the future drops it.
+    /// Like [`Connection::run`], but calls `on_close` as soon as new requests fail, while the close
+    /// reason may still be on its way to the peer. Dropping the future drops `on_close` without
+    /// calling it.
     pub(crate) async fn run_with_on_close(self, on_close: impl FnOnce()) -> CloseReason {
         let Self { peer, transport: link, incoming_requests: serve } = self;
         let TransportParts { incoming, mut pump } = link;
@@ -133,7 +137,7 @@ impl Connection {
             () = event_loop::run(&peer, incoming, &serve, &mut tasks).boxed() => false,
             () = &mut pump => true,
         };
-        // What waits for this connection learns of its end before the far end does.
+        // Fails the pending requests before the close is sent to the peer.
         drop(end);
         tasks.shutdown().await;
         on_close();
@@ -144,7 +148,7 @@ impl Connection {
     }
 }
 
-/// Ends what is pending however the connection ends.
+/// Fails pending requests when the connection ends, including by drop.
 struct DisconnectGuard<'a>(&'a PeerHandle);
 
 impl Drop for DisconnectGuard<'_> {

@@ -1,4 +1,4 @@
-//! A connection that is made again whenever it is lost.
+//! A client that reconnects when its connection is lost.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::payload::Payload;
 use crate::pipeline::CallRequest;
 use crate::transport::{CloseReason, Connector};
 
-/// How a session waits between two tries, and what bounds its connections.
+/// Backoff between connection attempts, and the limits of each connection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReconnectSettings {
-    /// The wait after the first loss; it doubles with every try that fails.
+    /// Delay before the first reconnect attempt. It doubles with every failed attempt.
     pub min_backoff: Duration,
-    /// It never grows beyond this.
+    /// Upper limit of the delay.
     pub max_backoff: Duration,
-    /// What bounds each connection.
+    /// Limits of each connection.
     pub connection: ConnectionSettings,
 }
 
@@ -41,23 +41,23 @@ impl Default for ReconnectSettings {
     }
 }
 
-/// Where a session stands.
+/// State of a reconnecting client.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ConnectionStatus {
-    /// It is trying; these are the words of the last failure, if there was one.
+    /// Connecting, with the message of the last failure if there was one.
     Connecting(Option<String>),
-    /// There is a connection, and what is done first on each has been done.
+    /// Connected, and the connect hook has completed.
     Connected(Client),
-    /// It was told to end.
+    /// Closed by its owner.
     Closed,
 }
 
-/// What is done first on every new connection, such as registering.
+/// Hook that runs first on every new connection, for example to register operations.
 pub(crate) type OnConnect =
     Arc<dyn Fn(Client) -> BoxFuture<'static, Result<(), CallError>> + Send + Sync>;
 
-/// A way to one far end that survives the loss of its connections. Dropping it ends it.
+/// A client that reconnects when its connection is lost. Dropping it ends the session.
 #[derive(Debug)]
 pub struct ReconnectingClient {
     status: watch::Receiver<ConnectionStatus>,
@@ -66,7 +66,7 @@ pub struct ReconnectingClient {
 }
 
 impl ReconnectingClient {
-    /// A session that calls, and answers calls if `handler` says how.
+    /// Starts a client. It also serves the requests of the peer if `handler` is set.
     pub fn start(
         connector: impl Connector,
         handler: Option<CallHandler>,
@@ -95,7 +95,7 @@ impl ReconnectingClient {
         Self { status, stop, task: Some(tokio::spawn(reconnect_loop.run())) }
     }
 
-    /// The connection of this moment; `None` while there is none.
+    /// Returns the client of the current connection, or `None` if not connected.
     pub fn client(&self) -> Option<Client> {
         match &*self.status.borrow() {
             ConnectionStatus::Connected(client) if !client.is_closed() => Some(client.clone()),
@@ -103,22 +103,22 @@ impl ReconnectingClient {
         }
     }
 
-    /// Follows where the session stands.
+    /// Returns a receiver of the connection status.
     pub fn status(&self) -> watch::Receiver<ConnectionStatus> {
         self.status.clone()
     }
 
-    /// Waits until there is a connection.
+    /// Waits until the client is connected.
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE`: the session was told to end.
+    /// `UNAVAILABLE`: the client was closed.
     pub async fn wait_connected(&self) -> Result<Client, CallError> {
         wait_connected(self.status.clone()).await
     }
 
-    /// A subscription that is asked for again on the next connection whenever one is lost. Values
-    /// that came in between are not made up for.
+    /// Subscribes to an operation and resubscribes after every reconnect. Values sent while
+    /// disconnected are lost.
     pub fn subscribe(
         &self,
         operation: &str,
@@ -135,7 +135,7 @@ impl ReconnectingClient {
         .boxed()
     }
 
-    /// Ends the session, after what is queued has been sent.
+    /// Closes the client after the queued events have been sent.
     pub async fn close(mut self) {
         self.stop.cancel();
         if let Some(task) = self.task.take() {
@@ -153,7 +153,7 @@ impl Drop for ReconnectingClient {
     }
 }
 
-/// Waits until there is a connection.
+/// Waits until the client is connected.
 pub(crate) async fn wait_connected(
     mut status: watch::Receiver<ConnectionStatus>,
 ) -> Result<Client, CallError> {
@@ -169,7 +169,8 @@ pub(crate) async fn wait_connected(
     }
 }
 
-/// How long a hub that ends a stream may take to end its connection too.
+/// How long a failed subscription waits for the connection to close too. If the connection stays
+/// open, the error is returned.
 const STREAM_CLOSE_GRACE: Duration = Duration::from_secs(15);
 
 struct ReconnectingSubscription {
@@ -190,7 +191,8 @@ impl ReconnectingSubscription {
             }
             let (client, values) = self.values.as_mut()?;
             match values.next().await {
-                // Lost with its connection, or about to be: a hub that stops ends streams first.
+                // The connection is lost or about to close: a hub that shuts down ends its streams
+                // first.
                 Some(Err(error)) if *error.code() == ErrorCode::Unavailable => {
                     let closed = tokio::time::timeout(STREAM_CLOSE_GRACE, client.closed()).await;
                     if closed.is_err() {
@@ -246,7 +248,7 @@ impl ReconnectLoop {
         self.status.send_replace(ConnectionStatus::Closed);
     }
 
-    /// One connection from its beginning to its end.
+    /// Connects once and runs the connection until it ends.
     async fn run_connection(&self, failures: &mut u32) -> Result<CloseReason, String> {
         let channel = tokio::select! {
             () = self.stop.cancelled() => return Ok(CloseReason::normal()),
@@ -277,11 +279,12 @@ impl ReconnectLoop {
         }
     }
 
-    /// Doubles with every failure, and is never the same for two processes that lost the same hub.
+    /// Delay before the next attempt. It doubles with every failure and has jitter, so that
+    /// processes which lost the same hub do not reconnect at the same time.
     fn backoff(&self, failures: u32) -> Duration {
         let longest = self.settings.max_backoff;
         let wait = self.settings.min_backoff.saturating_mul(1 << failures.min(16)).min(longest);
-        // Between half of it and all of it.
+        // Jitter: between 50% and 100% of the delay.
         let draw = RandomState::new().hash_one(failures) % 1_000;
         wait.mul_f64(0.5 + f64::from(u32::try_from(draw).unwrap_or(0)) / 2_000.0)
     }

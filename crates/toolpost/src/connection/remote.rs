@@ -1,4 +1,4 @@
-//! One request over a link, from the caller's side.
+//! Outgoing requests over a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +22,20 @@ use crate::protocol::{CallEvent, Consumer, Control, RequestEvent, RequestTimeout
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OnBehalfOf(pub(crate) Option<Arc<Identity>>);
 
-/// A request that has an id and is not sent yet.
+/// A request that has an id but is not sent yet.
 pub(super) struct OutgoingRequest {
-    /// Boxed once, here, and sent in the same box.
+    /// Boxed once here and sent in the same allocation.
     request: Box<RequestEvent>,
     timeouts: RequestTimeouts,
     progress: ProgressSender,
 }
 
 impl OutgoingRequest {
-    /// Reads a request; a call without a deadline gets `default_timeout`.
+    /// Builds the request event; a call without a timeout gets `default_timeout`.
     ///
-    /// A call that is handed on gets an id of its own, with the caller's as its parent: the caller
-    /// knows nothing of this link, where its id may be in use, or have been given up by somebody whose
-    /// answer is still under way and must reach nobody else.
+    /// A forwarded call gets a new id, with the caller's id as its parent. The caller's id may
+    /// already be in use on this connection, or belong to an aborted request whose response is
+    /// still in transit.
     pub(super) fn new(
         request: CallRequest<'_>,
         on_behalf_of: Option<OnBehalfOf>,
@@ -74,10 +74,10 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The window before the size of the values is known.
+/// Window used until the size of the values is known.
 const INITIAL_WINDOW: u32 = 8;
 
-/// Gives the request up when it is dropped before its end, and tells the far end.
+/// Cancels the request, here and at the peer, if it is dropped before the request ends.
 struct RequestGuard {
     peer: Arc<PeerHandle>,
     id: Arc<str>,
@@ -86,7 +86,7 @@ struct RequestGuard {
 }
 
 impl RequestGuard {
-    /// The call has ended; without an answer that can only be because the link is gone.
+    /// Marks the call as finished. A missing response means that the connection was lost.
     fn finish(mut self, result: Option<Result<Outcome, CallError>>) -> Result<Outcome, CallError> {
         self.is_finished = true;
         result.unwrap_or_else(|| Err(self.peer.closed_error()))
@@ -101,10 +101,10 @@ impl Drop for RequestGuard {
     }
 }
 
-/// What has become of a call so far; small, since there may be ten thousands that wait.
+/// Whether a call has been sent. Kept small, because tens of thousands of calls may be waiting.
 enum SendState {
     Sent,
-    /// Boxed, because most calls find room.
+    /// Boxed because most calls find capacity at once.
     WaitingForCapacity(BoxFuture<'static, bool>),
 }
 
@@ -114,7 +114,7 @@ pub(super) async fn call(
 ) -> Result<Outcome, CallError> {
     let (mut guard, mut response, calling) = start_call(&peer, outgoing_request)?;
     if let SendState::WaitingForCapacity(sending) = calling {
-        // A request whose time runs out while it waits for room is answered without being sent.
+        // A request that times out while waiting for capacity fails without being sent.
         tokio::select! {
             biased;
             result = &mut response => return guard.finish(result.ok()),
@@ -161,7 +161,7 @@ fn register(
     Ok((guard, CallEvent::Requested(request)))
 }
 
-/// The values of a request; it goes out when the stream is first polled.
+/// Returns the values of a subscription. The request is sent when the stream is first polled.
 pub(super) fn subscribe(
     peer: Arc<PeerHandle>,
     outgoing_request: OutgoingRequest,
@@ -196,7 +196,7 @@ async fn start_subscription(
             Ok(()) => guard.was_sent = true,
             Err(_) => return Err(peer.closed_error().not_sent()),
         },
-        // Nothing was sent, so nothing can come but the end.
+        // Nothing was sent, so this can only be the end of the stream.
         _ = values.next() => {}
     }
     Ok(RemoteStream { guard, values, window, consumed: 0 })
@@ -205,9 +205,9 @@ async fn start_subscription(
 struct RemoteStream {
     guard: RequestGuard,
     values: stream::ValueReceiver,
-    /// How many values may be under way or unconsumed.
+    /// Maximum number of values in transit or not yet consumed.
     window: u32,
-    /// Values that the consumer has taken since room was last granted.
+    /// Values consumed since credit was last granted.
     consumed: u32,
 }
 
@@ -239,7 +239,8 @@ impl RemoteStream {
         self.guard.peer.enqueue(CallEvent::Control(Control::More { id, count }));
     }
 
-    /// Doubles the window as long as values of the size that was seen would still fit twice.
+    /// Doubles the window up to `max_window`, and returns the added credit. The window does not
+    /// grow if values of the largest size seen would fill more than half of `max_buffered_bytes`.
     fn grow_window(&mut self) -> u32 {
         let settings = &self.guard.peer.settings;
         let wider = self.window.saturating_mul(2).min(settings.max_window);

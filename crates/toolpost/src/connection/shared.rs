@@ -1,4 +1,5 @@
-//! What the parts of a connection share: the queue to the peer and the two tables of requests.
+//! State shared by the parts of a connection: the queue to the peer and the tables of pending and
+//! in-flight requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,9 +23,9 @@ pub(super) struct PeerHandle {
     pub(super) close_handle: CloseHandle,
     pub(super) settings: ConnectionSettings,
     state: Mutex<ConnectionState>,
-    /// Tells the driver that there is something in the outbox or that an alarm came closer.
+    /// Wakes the event loop when the outbox has events or the next deadline moved forward.
     pub(super) wake: Notify,
-    /// Tells whoever waits for it that a request of the peer has ended.
+    /// Notified when a request of the peer ends.
     request_ended: Notify,
 }
 
@@ -32,15 +33,16 @@ struct ConnectionState {
     pending: PendingRequests<Waiter>,
     inflight: InflightRequests<InflightRequest>,
     topics: Topics,
-    /// What could not wait for room: last words about requests, room for more values, refusals. The
-    /// driver does not read on while much of it waits, and requests of ours are bounded themselves.
+    /// Events that must not wait for send capacity: aborts, flow-control credit and errors. The
+    /// event loop stops reading while the outbox is full; requests of this side have their own
+    /// limit.
     outbox: VecDeque<CallEvent>,
-    /// The moment at which the driver looks again.
+    /// The deadline that the event loop's timer is set to.
     timer_deadline: Option<Instant>,
     is_disconnected: bool,
 }
 
-/// Whoever waits for answers.
+/// Receiver of the responses to a request.
 pub(super) struct Waiter {
     pub(super) sink: ResponseSink,
     pub(super) progress: ProgressSender,
@@ -51,12 +53,12 @@ pub(super) enum ResponseSink {
     Subscription(ValueSender),
 }
 
-/// What runs for a request of the peer.
+/// An in-flight request from the peer.
 pub(super) struct InflightRequest {
     pub(super) abort: Option<AbortHandle>,
-    /// Room for values that the peer has granted, where it counts them.
+    /// Credit for values granted by the peer, if the peer uses flow control.
     pub(super) credit: Option<Arc<Semaphore>>,
-    /// Whether its first answer is its last.
+    /// Whether the first response ends the request.
     pub(super) single_response: bool,
 }
 
@@ -100,7 +102,7 @@ impl PeerHandle {
         self.state().inflight.len()
     }
 
-    /// Takes a request of ours in.
+    /// Adds an outgoing request to the pending table.
     pub(super) fn register_request(
         &self,
         id: &Arc<str>,
@@ -133,7 +135,7 @@ impl PeerHandle {
         Ok(())
     }
 
-    /// Gives a request of ours up; the far end is told if it was asked.
+    /// Cancels a request of this side and notifies the peer if the request was sent.
     pub(super) fn cancel_request(
         &self,
         id: &Arc<str>,
@@ -148,7 +150,7 @@ impl PeerHandle {
         Some(waiter)
     }
 
-    /// Gives a request of ours up in the name of whoever waits for it, and says whether it was
+    /// Aborts a request of this side, fails its waiter with `error`, and returns whether it was
     /// pending.
     pub(super) fn abort_request(&self, id: &Arc<str>, reason: &str, error: CallError) -> bool {
         let Some(waiter) = self.cancel_request(id, Some(reason), true) else { return false };
@@ -156,7 +158,7 @@ impl PeerHandle {
         true
     }
 
-    /// Says something without waiting for room; it goes out when there is some.
+    /// Sends an event without waiting; if the send queue is full, the event goes to the outbox.
     pub(super) fn enqueue(&self, event: CallEvent) {
         let mut state = self.state();
         if !state.is_disconnected {
@@ -165,7 +167,7 @@ impl PeerHandle {
     }
 
     fn enqueue_locked(&self, state: &mut ConnectionState, event: CallEvent) {
-        // Order matters: nothing overtakes what is already in the outbox.
+        // Preserves order: new events must not overtake the outbox.
         if state.outbox.is_empty() {
             match self.outgoing.try_send(event) {
                 Err(mpsc::error::TrySendError::Full(event)) => state.outbox.push_back(event),
@@ -177,7 +179,8 @@ impl PeerHandle {
         self.wake.notify_one();
     }
 
-    /// Moves what there is room for from the outbox to the queue, and says whether all went.
+    /// Moves events from the outbox to the send queue while it has capacity. Returns whether the
+    /// outbox is empty.
     pub(super) fn flush_outbox(&self) -> bool {
         let mut state = self.state();
         while let Some(event) = state.outbox.pop_front() {
@@ -189,14 +192,14 @@ impl PeerHandle {
         true
     }
 
-    /// The next alarm, which the driver will hear.
+    /// Returns the earliest deadline and records it as the one the event loop waits for.
     pub(super) fn arm_timer(&self) -> Option<Instant> {
         let mut state = self.state();
         state.timer_deadline = state.pending.next_deadline();
         state.timer_deadline
     }
 
-    /// Gives up what has run out of time, here and at the far end.
+    /// Fails the requests whose deadline has passed and aborts them at the peer.
     pub(super) fn expire_requests(&self) {
         let mut state = self.state();
         let expired = state.pending.expire(Instant::now(), Waiter::is_lagging);
@@ -212,7 +215,7 @@ impl PeerHandle {
         }
     }
 
-    /// An answer, or news about one.
+    /// Handles a response, progress, completion, abort or error event for a request of this side.
     pub(super) fn handle_response(&self, event: CallEvent) {
         let id = event.shared_id();
         let mut state = self.state();
@@ -228,7 +231,7 @@ impl PeerHandle {
                 return watcher.send(progress);
             }
             EventEffect::Unsolicited => {
-                // Its source streams to nobody, and should know.
+                // No consumer is left, so the peer should stop the stream.
                 return self.enqueue_locked(
                     &mut state,
                     aborted_event(&id, Some("no pending request has this id")),
@@ -246,7 +249,7 @@ impl PeerHandle {
         }
     }
 
-    /// Fails the request that a broken answer was meant for.
+    /// Fails the request that received an invalid response.
     pub(super) fn fail_request(&self, id: &str, error: CallError) {
         let waiter = self.state().pending.remove(id);
         if let Some(waiter) = waiter {
@@ -267,11 +270,11 @@ impl PeerHandle {
         self.request_ended.notify_waiters();
     }
 
-    /// Waits until no request of the peer is being worked on.
+    /// Waits until no request from the peer is in flight.
     pub(super) async fn wait_idle(&self) {
         loop {
             let mut ended = std::pin::pin!(self.request_ended.notified());
-            // Listens before it looks, so that an end in between is not missed.
+            // Register before checking, so that a request ending in between is not missed.
             ended.as_mut().enable();
             if self.inflight_count() == 0 {
                 return;
@@ -280,7 +283,7 @@ impl PeerHandle {
         }
     }
 
-    /// A request was answered, which ends a call and not a subscription.
+    /// Records a response to a request of the peer. This ends a call, but not a subscription.
     pub(super) fn mark_responded(&self, id: &str) {
         let state = self.state();
         if state.inflight.get(id).is_some_and(|running| running.single_response) {
@@ -289,7 +292,7 @@ impl PeerHandle {
         }
     }
 
-    /// The peer gives one of its requests up, or one of ours.
+    /// Handles an abort by the peer, of one of its own requests or of one of ours.
     pub(super) fn handle_abort(&self, id: Arc<str>, reason: Option<String>) {
         let state = self.state();
         let Some(running) = state.inflight.get(&id) else {
@@ -301,7 +304,7 @@ impl PeerHandle {
                 drop(state);
                 abort.abort(reason.unwrap_or_else(|| "the caller canceled the call".to_owned()));
             }
-            // Whoever answers by hand finds out that nobody waits.
+            // The request is served over a channel and has no handle to abort.
             None => {
                 drop(state);
                 self.end_request(&id);
@@ -331,7 +334,7 @@ impl PeerHandle {
         }
     }
 
-    /// Everything that is pending fails at once, since its answers can only come on this link.
+    /// Fails all pending requests; their responses cannot arrive on another connection.
     pub(super) fn disconnect(&self) {
         self.close_handle.close(CloseReason::abnormal("the connection was dropped"));
         let mut state = self.state();
@@ -351,7 +354,7 @@ impl PeerHandle {
         self.close_handle.reason().cloned().unwrap_or_else(CloseReason::normal)
     }
 
-    /// Why nothing can be asked on this link any more.
+    /// Error for requests on a closed connection.
     pub(super) fn closed_error(&self) -> CallError {
         let reason = self.close_reason();
         if reason.code == CloseReason::UNAUTHENTICATED {
@@ -365,12 +368,12 @@ impl PeerHandle {
 }
 
 impl Waiter {
-    /// Whether it has values left to take.
+    /// Whether the consumer has unread values.
     fn is_lagging(&self) -> bool {
         matches!(&self.sink, ResponseSink::Subscription(values) if values.is_lagging())
     }
 
-    /// One more value, unless its consumer is too far behind.
+    /// Queues one more value. Fails if the consumer is too far behind.
     fn send_value(&mut self, outcome: Outcome) -> Result<(), CallError> {
         match &mut self.sink {
             ResponseSink::Subscription(values) => values.send(outcome),
@@ -382,7 +385,7 @@ impl Waiter {
         match self.sink {
             ResponseSink::Call(reply) => {
                 let no_response = || CallError::unknown("the call ended without a response");
-                // Whoever went away in this moment does not miss it.
+                // The send fails only if the caller has dropped the call.
                 let _ = reply.send(result.and_then(|outcome| outcome.ok_or_else(no_response)));
             }
             ResponseSink::Subscription(values) => values.close(result.err()),
@@ -394,7 +397,7 @@ fn aborted_event(id: &Arc<str>, reason: Option<&str>) -> CallEvent {
     CallEvent::Aborted { id: Arc::clone(id), reason: reason.map(str::to_owned) }
 }
 
-/// A semaphore panics beyond its maximum, which a peer must not be able to reach.
+/// Adds credit up to a fixed maximum, because a semaphore panics when its permits overflow.
 fn add_credit(credit: &Semaphore, count: u32) {
     const MAX_CREDIT: usize = 1 << 20;
     let available = MAX_CREDIT.saturating_sub(credit.available_permits());

@@ -1,4 +1,4 @@
-//! The values of a remote subscription on their way to their consumer.
+//! Bounded queue between a remote subscription and its consumer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,15 +9,15 @@ use super::ConnectionSettings;
 use crate::error::CallError;
 use crate::outcome::Outcome;
 
-/// Where the connection puts values. The queue is bounded in number and bytes; a source that keeps
-/// to the window never fills it, and one that does not is cut off.
+/// Sending half of a value queue, used by the connection. The queue is bounded by count and bytes.
+/// A source that respects the window never fills it; any other source is cut off.
 pub(super) struct ValueSender {
     queue: mpsc::Sender<Outcome>,
     shared: Arc<StreamShared>,
     max_bytes: usize,
 }
 
-/// Where the consumer takes them.
+/// The consumer's end of the queue.
 pub(super) struct ValueReceiver {
     queue: mpsc::Receiver<Outcome>,
     shared: Arc<StreamShared>,
@@ -26,9 +26,9 @@ pub(super) struct ValueReceiver {
 #[derive(Default)]
 struct StreamShared {
     buffered_bytes: AtomicUsize,
-    /// The size of the largest value so far.
+    /// Size of the largest value so far, in bytes.
     largest_value: AtomicUsize,
-    /// Why it ended, if not by itself; written before the sender is dropped.
+    /// The error that ended the stream, if any. Set before the sender is dropped.
     error: Mutex<Option<CallError>>,
 }
 
@@ -43,7 +43,8 @@ pub(super) fn channel(settings: &ConnectionSettings) -> (ValueSender, ValueRecei
     )
 }
 
-/// Values that nobody has parsed know their size; others never crossed a wire.
+/// Size of a value in bytes. A parsed value counts as 0, because it was not received over the
+/// network.
 fn value_size(outcome: &Outcome) -> usize {
     outcome.envelope.data.as_raw().map_or(0, |raw| raw.get().len())
 }
@@ -57,13 +58,13 @@ impl ValueSender {
             return Err(too_slow());
         }
         match self.queue.try_send(outcome) {
-            // A consumer that has gone is about to take the request out.
+            // Closed: the consumer was dropped and is about to remove the request.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
             Err(mpsc::error::TrySendError::Full(_)) => Err(too_slow()),
         }
     }
 
-    /// Whether the consumer has values left to take: it is then not the source that is silent.
+    /// Whether the consumer has unread values; then the source is not idle.
     pub(super) fn is_lagging(&self) -> bool {
         self.queue.capacity() < self.queue.max_capacity()
     }
@@ -78,14 +79,15 @@ fn too_slow() -> CallError {
 }
 
 impl ValueReceiver {
-    /// The next value; `None` is the end, for which [`ValueReceiver::take_error`] has the reason.
+    /// Returns the next value. `None` is the end of the stream; [`ValueReceiver::take_error`]
+    /// returns the reason.
     pub(super) async fn next(&mut self) -> Option<Outcome> {
         let outcome = self.queue.recv().await?;
         self.shared.buffered_bytes.fetch_sub(value_size(&outcome), Ordering::Relaxed);
         Some(outcome)
     }
 
-    /// The size of the largest value so far, in bytes.
+    /// Returns the size of the largest value so far, in bytes.
     pub(super) fn largest_value(&self) -> usize {
         self.shared.largest_value.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! MCP content blocks as our own types: typed where we know them, whole where we do not.
+//! MCP content blocks: typed where the type is known, otherwise kept as JSON.
 
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::members::JsonMembers;
 use super::meta::serialize_extra;
 
-/// One block of a tool's answer.
+/// A content block of a tool result.
 ///
-/// Members that this version does not know, or that have a type it does not expect, stay in
-/// `extra` and are written back as they came.
+/// Unknown members, and members with an unexpected type, are kept in `extra` and serialized
+/// unchanged.
 ///
 /// ```
 /// use toolpost::ContentBlock;
@@ -25,112 +25,112 @@ use super::meta::serialize_extra;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ContentBlock {
-    /// Words.
+    /// Text.
     Text(TextBlock),
     /// A picture.
     Image(MediaBlock),
     /// Sound.
     Audio(MediaBlock),
-    /// A resource with its contents.
+    /// An embedded resource.
     Resource(ResourceBlock),
-    /// A resource to be fetched.
+    /// A link to a resource.
     ResourceLink(ResourceLinkBlock),
 }
 
-/// Words.
+/// A text block.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct TextBlock {
-    /// The words.
+    /// The text.
     pub text: String,
-    /// For whom, and how important.
+    /// Audience and priority.
     pub annotations: Option<Annotations>,
-    /// Every other member.
+    /// Unknown members, preserved as received.
     pub extra: Map<String, Value>,
 }
 
-/// A picture or a sound.
+/// An image or audio block.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct MediaBlock {
-    /// The bytes in base64.
+    /// The content, base64-encoded.
     pub data: String,
-    /// What kind of bytes.
+    /// Media type of the content.
     pub mime_type: String,
-    /// For whom, and how important.
+    /// Audience and priority.
     pub annotations: Option<Annotations>,
-    /// Every other member.
+    /// Unknown members, preserved as received.
     pub extra: Map<String, Value>,
 }
 
-/// A resource with its contents.
+/// A block that embeds the contents of a resource.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct ResourceBlock {
-    /// What is embedded.
+    /// The embedded contents.
     pub resource: ResourceContents,
-    /// For whom, and how important.
+    /// Audience and priority.
     pub annotations: Option<Annotations>,
-    /// Every other member.
+    /// Unknown members, preserved as received.
     pub extra: Map<String, Value>,
 }
 
-/// The contents of a resource: text, or bytes in base64.
+/// The contents of a resource: text, or base64-encoded bytes.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct ResourceContents {
-    /// Where it lives.
+    /// URI of the resource.
     pub uri: String,
-    /// What kind of contents.
+    /// Media type of the contents.
     pub mime_type: Option<String>,
-    /// The contents as text.
+    /// The contents, if they are text.
     pub text: Option<String>,
-    /// The contents as bytes in base64.
+    /// The contents, if they are binary, base64-encoded.
     pub blob: Option<String>,
-    /// Every other member.
+    /// Unknown members, preserved as received.
     pub extra: Map<String, Value>,
 }
 
-/// A resource to be fetched.
+/// A block that links to a resource.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct ResourceLinkBlock {
-    /// Where it lives.
+    /// URI of the resource.
     pub uri: String,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description of the resource.
     pub description: Option<String>,
-    /// What kind of contents.
+    /// Media type of the contents.
     pub mime_type: Option<String>,
-    /// For whom, and how important.
+    /// Audience and priority.
     pub annotations: Option<Annotations>,
-    /// Every other member.
+    /// Unknown members, preserved as received.
     pub extra: Map<String, Value>,
 }
 
-/// Hints of the server about a block.
+/// Hints from the server on how to use a block.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Annotations {
-    /// `user`, `assistant`, or whatever newer versions add.
+    /// `user`, `assistant`, or a value of a newer protocol version.
     pub audience: Option<Vec<String>>,
-    /// From 0 to 1; kept as the number that was written.
+    /// From 0 to 1, with its original notation.
     pub priority: Option<serde_json::Number>,
     /// ISO 8601.
     pub last_modified: Option<String>,
-    /// Every other member.
+    /// Unknown members, preserved as received.
     pub extra: Map<String, Value>,
 }
 
 impl ContentBlock {
-    /// A block of words.
+    /// Creates a text block.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextBlock { text: text.into(), ..TextBlock::default() })
     }
 
-    /// Reads a block; one of an unknown type, or without what its type requires, becomes a text
-    /// block that holds its JSON.
+    /// Parses a content block. A block of an unknown type, or without the members that its type
+    /// requires, becomes a text block that contains its JSON.
     pub fn from_value(value: Value) -> Self {
         match value {
             Value::Object(members) if has_required_members(&members) => {
@@ -140,18 +140,18 @@ impl ContentBlock {
         }
     }
 
-    /// Whether the block is of a known type and has what its type requires.
+    /// Whether the block has a known type and the members its type requires.
     #[cfg(feature = "mcp")]
     pub(crate) fn is_supported(value: &Value) -> bool {
         value.as_object().is_some_and(has_required_members)
     }
 
-    /// The block as JSON, equal to what it was read from.
+    /// Converts the block to JSON, equal to the JSON it was read from.
     pub fn into_value(self) -> Value {
         serde_json::to_value(&self).unwrap_or_default()
     }
 
-    /// The tag on the wire.
+    /// Returns the value of the `type` member.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",
@@ -174,7 +174,7 @@ impl ContentBlock {
     }
 }
 
-/// Whether the type is known and everything that it requires is there as a string.
+/// Whether the type is known and its required members have the right type.
 fn has_required_members(members: &Map<String, Value>) -> bool {
     let has = |key: &str| members.get(key).is_some_and(Value::is_string);
     match members.get("type").and_then(Value::as_str) {

@@ -1,4 +1,4 @@
-//! The only way to tell an envelope from data that looks like one.
+//! Detection of envelopes; distinguishes them from data that looks similar.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,11 +17,11 @@ impl Envelope<Value> {
         })
     }
 
-    /// Takes the value as an envelope, or gives it back untouched because it is plain data.
+    /// Parses the value as an envelope, or returns it unchanged if it is plain data.
     ///
     /// # Errors
     ///
-    /// The value is not an envelope; it is returned whole.
+    /// The value is not an envelope; it is returned unchanged.
     pub fn detect(value: Value) -> Result<Self, Value> {
         if !Self::is_envelope(&value) {
             return Err(value);
@@ -39,11 +39,11 @@ impl Envelope<Value> {
 }
 
 impl Envelope<Payload> {
-    /// As [`Envelope::detect`], without building a tree of data that is still text.
+    /// Like [`Envelope::detect`], without parsing data that is still text.
     ///
     /// # Errors
     ///
-    /// The payload is not an envelope; it is returned whole.
+    /// The payload is not an envelope; it is returned unchanged.
     pub fn detect_payload(payload: Payload) -> Result<Self, Payload> {
         let Some(raw) = payload.as_raw() else {
             let value = payload.into_value().unwrap_or_default();
@@ -63,7 +63,8 @@ struct ShallowEnvelope<'a> {
     meta: Map<String, Value>,
 }
 
-/// Skips over the text once; only an object can be an envelope, so anything else is not touched.
+/// Parses an envelope without building a tree for its data. Text that is not an object is rejected
+/// without parsing.
 fn parse_raw(text: &str) -> Option<Envelope<Payload>> {
     if !text.starts_with('{') {
         return None;
@@ -101,7 +102,7 @@ mod tests {
         meta
     }
 
-    /// Every value is tried as a tree and as text, and must come out the same either way.
+    /// Checks each value both parsed and as text; the results must agree.
     fn check(name: &str, value: &Value, expected: bool) {
         assert_eq!(Envelope::is_envelope(value), expected, "{name}");
         match Envelope::detect(value.clone()) {

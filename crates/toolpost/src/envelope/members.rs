@@ -1,11 +1,11 @@
-//! Typed members taken out of a JSON object; what has another type stays where it is.
+//! Takes typed members out of a JSON object. Members of another type stay in the object.
 
 use serde_json::{Map, Value};
 
-/// The members of an object that nobody has understood yet.
+/// The members of a JSON object that have not been read yet.
 ///
-/// A member is taken only if it has the right type, so whatever is left at the end can be kept as
-/// it came and written back: nothing is lost, not even what is wrong.
+/// A member is taken only if it has the expected type. The rest is kept unchanged and serialized
+/// again, so no member is lost, not even an invalid one.
 #[derive(Debug)]
 pub(super) struct JsonMembers(Map<String, Value>);
 
@@ -69,7 +69,7 @@ impl JsonMembers {
         serde_json::from_value(items).ok()
     }
 
-    /// As `strings`, leaving an empty list where it is.
+    /// Like `take_strings`, but leaves an empty list in the object.
     pub(super) fn take_nonempty_strings(&mut self, key: &str) -> Option<Vec<String>> {
         if self.0.get(key)?.as_array().is_some_and(Vec::is_empty) {
             None
@@ -87,7 +87,7 @@ impl JsonMembers {
     }
 }
 
-/// A whole number, also where it is written `200.0`.
+/// Reads an integer, also when written as `200.0`.
 pub(super) fn as_integer(value: &Value) -> Option<i64> {
     const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
     value.as_i64().or_else(|| {

@@ -1,4 +1,4 @@
-//! What each world says about a result.
+//! Source-specific metadata of a result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 use super::block::ContentBlock;
 use super::members::{JsonMembers, as_integer};
 
-/// Where a result came from; tells its variants apart by `source` on the wire.
+/// Source of a result with its metadata; `source` is the tag on the wire.
 ///
-/// The large ones are boxed: an envelope is moved at every step of a call.
+/// The large variants are boxed, because an envelope is moved at every stage of a call.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Meta {
-    /// A handler in this process.
+    /// A local handler in this process.
     Local(LocalMeta),
     /// An HTTP service.
     Http(Box<HttpMeta>),
@@ -24,68 +24,69 @@ pub enum Meta {
     Mcp(Box<McpMeta>),
 }
 
-/// The meta of a result that a handler in this process returned.
+/// Metadata of a result from a local handler.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LocalMeta {
-    /// Which operation it was.
+    /// Id of the operation.
     pub operation_id: Arc<str>,
-    /// When it was wrapped, in milliseconds since 1970.
+    /// Time at which the result was wrapped, in milliseconds since the Unix epoch.
     pub timestamp: i64,
-    /// Members that this version does not know, where there are any.
+    /// Unknown members, if there are any.
     pub extra: Option<Box<Map<String, Value>>>,
 }
 
-/// The meta of a result that an HTTP service answered.
+/// Metadata of a response from an HTTP service.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct HttpMeta {
-    /// The status of the response.
+    /// HTTP status code of the response.
     pub status_code: u16,
-    /// Lower-case names; repeated headers joined with `, `.
+    /// Response headers. Names are lowercase; the values of repeated headers are joined with `, `.
     pub headers: BTreeMap<String, String>,
-    /// The media type as the service wrote it.
+    /// The `Content-Type` header as received.
     pub content_type: String,
-    /// Cookies, apart because they cannot be joined.
+    /// `Set-Cookie` headers, kept separate because they cannot be joined.
     pub set_cookie: Vec<String>,
-    /// On each event of a stream: the event's own fields.
+    /// Fields of the server-sent event, if the result is an event of a stream.
     pub sse: Option<SseMeta>,
-    /// Members that this version does not know.
+    /// Unknown members.
     pub extra: Map<String, Value>,
 }
 
-/// The fields of one server-sent event.
+/// Fields of one server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SseMeta {
-    /// `event`, which is `message` unless the stream says otherwise.
+    /// The `event` field; `message` if the stream does not set it.
     pub event_type: String,
-    /// `id`, which stays the same until the stream changes it.
+    /// The last `id` of the stream. It stays the same until an event changes it.
     pub last_event_id: String,
-    /// `retry` in milliseconds.
+    /// The `retry` field, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<u64>,
 }
 
-/// The meta of a result that a tool of an MCP server gave.
+/// Metadata of a result from a tool of an MCP server.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct McpMeta {
-    /// The tool ran and says that it failed. This is a result, not a [`CallError`](crate::CallError).
+    /// Whether the tool ran and reported a failure. This is a result, not a
+    /// [`CallError`](crate::CallError).
     pub is_error: bool,
-    /// Every block, whether or not there is structured content.
+    /// All content blocks, with or without structured content.
     pub content: Vec<ContentBlock>,
-    /// The structured output, as the server sent it.
+    /// The structured output as received.
     pub structured_content: Option<Value>,
-    /// What the protocol carries beside the result.
+    /// The `_meta` object of the result.
     pub meta: Option<Map<String, Value>>,
-    /// Members that this version does not know.
+    /// Unknown members.
     pub extra: Map<String, Value>,
 }
 
 impl Meta {
-    /// The tag on the wire.
+    /// Returns the value of the `source` member.
     pub fn source(&self) -> &'static str {
         match self {
             Self::Local(_) => "local",
@@ -94,7 +95,8 @@ impl Meta {
         }
     }
 
-    /// Whether the members are a meta: a known source with its required fields, rightly typed.
+    /// Whether the members are valid metadata: a known source with its required fields and the
+    /// right types.
     pub(super) fn recognizes(members: &Map<String, Value>) -> bool {
         match members.get("source").and_then(Value::as_str) {
             Some("local") => LocalMeta::recognizes(members),
@@ -104,7 +106,7 @@ impl Meta {
         }
     }
 
-    /// Reads the members, or gives them back untouched.
+    /// Parses the members, or returns them unchanged as the error.
     pub(super) fn from_members(members: Map<String, Value>) -> Result<Self, Map<String, Value>> {
         if !Self::recognizes(&members) {
             return Err(members);
@@ -119,7 +121,7 @@ impl Meta {
 }
 
 impl LocalMeta {
-    /// The meta of a result that was wrapped at `timestamp`.
+    /// Creates the metadata of a result that was wrapped at `timestamp`.
     pub fn new(operation_id: impl Into<Arc<str>>, timestamp: i64) -> Self {
         Self { operation_id: operation_id.into(), timestamp, extra: None }
     }
@@ -139,8 +141,8 @@ impl LocalMeta {
 }
 
 impl HttpMeta {
-    /// The meta of a response; header names become lower-case, repeated ones are joined and
-    /// cookies kept apart.
+    /// Creates the metadata of a response. Header names are lowercased, repeated headers are
+    /// joined, and cookies are kept separate.
     pub fn new<N: AsRef<str>, V: AsRef<str>>(
         status_code: u16,
         headers: impl IntoIterator<Item = (N, V)>,
@@ -160,7 +162,7 @@ impl HttpMeta {
         meta
     }
 
-    /// Adds the fields of the event that the data came with.
+    /// Adds the fields of the server-sent event that carried the data.
     #[must_use]
     pub fn with_sse(mut self, sse: SseMeta) -> Self {
         self.sse = Some(sse);
@@ -208,19 +210,19 @@ fn as_status(value: &Value) -> Option<u16> {
 }
 
 impl SseMeta {
-    /// The fields of one event.
+    /// Creates the fields of an event without `retry`.
     pub fn new(event_type: impl Into<String>, last_event_id: impl Into<String>) -> Self {
         Self { event_type: event_type.into(), last_event_id: last_event_id.into(), retry: None }
     }
 
-    /// Adds the reconnection time that the event set.
+    /// Sets the reconnection time, in milliseconds.
     #[must_use]
     pub fn with_retry(mut self, milliseconds: u64) -> Self {
         self.retry = Some(milliseconds);
         self
     }
 
-    /// Taken only when it is understood whole, so that nothing inside it can get lost.
+    /// Taken only if all of its members are known; otherwise it stays in `extra` unchanged.
     fn take_from_members(members: &mut JsonMembers) -> Option<Self> {
         let fields = members.take_object("sse")?;
         let mut known = JsonMembers::new(fields.clone());
@@ -240,26 +242,26 @@ impl SseMeta {
 }
 
 impl McpMeta {
-    /// The meta of a result with these blocks.
+    /// Creates the metadata of a result with these content blocks.
     pub fn new(content: Vec<ContentBlock>) -> Self {
         Self { content, ..Self::default() }
     }
 
-    /// Says that the tool failed.
+    /// Marks the result as a tool failure.
     #[must_use]
     pub fn with_error(mut self) -> Self {
         self.is_error = true;
         self
     }
 
-    /// Adds the structured output.
+    /// Sets the structured output.
     #[must_use]
     pub fn with_structured_content(mut self, structured: Value) -> Self {
         self.structured_content = Some(structured);
         self
     }
 
-    /// Adds what the protocol carries beside the result.
+    /// Sets the `_meta` object.
     #[must_use]
     pub fn with_meta(mut self, meta: Map<String, Value>) -> Self {
         self.meta = Some(meta);

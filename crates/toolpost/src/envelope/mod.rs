@@ -1,4 +1,4 @@
-//! The response envelope: `data`, and a `meta` that says which world it came from.
+//! The response envelope: `data` and source-tagged `meta`.
 
 mod block;
 mod detect;
@@ -28,7 +28,7 @@ pub use schemas::{
     META_SCHEMA,
 };
 
-/// A result and where it came from; every call, over every endpoint, ends in one or in a
+/// A result with its source metadata. Every call, through every endpoint, returns an envelope or a
 /// [`CallError`].
 ///
 /// ```
@@ -42,48 +42,47 @@ pub use schemas::{
 pub struct Envelope<T = Value> {
     /// The output of the operation.
     pub data: T,
-    /// What its source says about it.
+    /// Metadata of the source.
     pub meta: Meta,
 }
 
 impl<T> Envelope<T> {
-    /// Wraps what a handler in this process returned; the time is now.
+    /// Wraps the result of a local handler, with the current time as its timestamp.
     pub fn local(data: T, operation_id: impl Into<Arc<str>>) -> Self {
         let meta = LocalMeta::new(operation_id, clock::epoch_ms());
         Self { data, meta: Meta::Local(meta) }
     }
 
-    /// Wraps what an HTTP service answered.
+    /// Wraps the response of an HTTP service.
     pub fn http(data: T, meta: HttpMeta) -> Self {
         Self { data, meta: Meta::Http(Box::new(meta)) }
     }
 
-    /// Wraps what an MCP server answered.
+    /// Wraps the result of an MCP server.
     pub fn mcp(data: T, meta: McpMeta) -> Self {
         Self { data, meta: Meta::Mcp(Box::new(meta)) }
     }
 
-    /// The data, for those who do not need to know where it came from.
+    /// Returns the data and drops the metadata.
     pub fn unwrap(self) -> T {
         self.data
     }
 
-    /// The same envelope around other data.
+    /// Converts the data and keeps the metadata.
     pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Envelope<U> {
         Envelope { data: convert(self.data), meta: self.meta }
     }
 
-    /// Whether a tool ran and said that it failed.
+    /// Whether a tool ran and reported a failure.
     pub fn is_error(&self) -> bool {
         matches!(&self.meta, Meta::Mcp(meta) if meta.is_error)
     }
 
-    /// The client's view: a tool's failure becomes an error that carries what the tool said.
+    /// Returns the data, or an error if the tool reported a failure.
     ///
     /// # Errors
     ///
-    /// `EXECUTION_ERROR` with the content blocks in its details, where the `mcp` meta says
-    /// `isError`.
+    /// `EXECUTION_ERROR` with the content blocks in its details, if the `mcp` meta has `isError`.
     pub fn into_result(self) -> Result<T, CallError> {
         match self.tool_error() {
             Some(error) => Err(error),
@@ -91,7 +90,7 @@ impl<T> Envelope<T> {
         }
     }
 
-    /// The error that a tool's failure becomes, where it is one.
+    /// Returns the error for a failed tool call, or `None` if the tool did not fail.
     pub(crate) fn tool_error(&self) -> Option<CallError> {
         match &self.meta {
             Meta::Mcp(meta) if meta.is_error => Some(error_from_tool(meta)),
@@ -119,20 +118,20 @@ fn error_from_tool(meta: &McpMeta) -> CallError {
 }
 
 impl Envelope<Payload> {
-    /// The envelope with its data as a tree.
+    /// Parses the data.
     ///
     /// # Errors
     ///
-    /// The data is text that cannot be held, as [`Payload::value`] says.
+    /// The data cannot be parsed; see [`Payload::value`].
     pub fn into_value(self) -> Result<Envelope<Value>, PayloadError> {
         Ok(Envelope { data: self.data.into_value()?, meta: self.meta })
     }
 
-    /// The envelope with its data as a Rust type.
+    /// Converts the data to a Rust type.
     ///
     /// # Errors
     ///
-    /// The data does not have the shape of the type.
+    /// The data does not match the type.
     pub fn into_typed<T: DeserializeOwned>(self) -> Result<Envelope<T>, PayloadError> {
         Ok(Envelope { data: self.data.into_typed()?, meta: self.meta })
     }

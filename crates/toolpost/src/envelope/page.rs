@@ -1,20 +1,20 @@
-//! Where a listing goes on, whatever its source calls it.
+//! Detection of the next page of a listing, for all sources.
 
 use serde_json::Value;
 
 use super::{Envelope, HttpMeta, Meta};
 
-/// How to ask for what comes next.
+/// How to request the next page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NextPage {
-    /// Call again with this cursor.
+    /// Cursor to pass to the next call.
     Cursor(String),
-    /// The next page has an address of its own.
+    /// URL of the next page.
     Url(String),
 }
 
-/// The common places of a cursor in a body, most specific first.
+/// JSON Pointers to the usual cursor fields of a body, most specific first.
 const CURSOR_POINTERS: [&str; 9] = [
     "/nextCursor",
     "/next_cursor",
@@ -27,13 +27,14 @@ const CURSOR_POINTERS: [&str; 9] = [
     "/cursor/next",
 ];
 
-/// The common places of an address in a body. A key may hold `@`, so these are pointers too.
+/// JSON Pointers to the usual next-page URL fields of a body.
 const URL_POINTERS: [&str; 6] =
     ["/@odata.nextLink", "/links/next", "/_links/next/href", "/paging/next", "/next_url", "/next"];
 
 impl Envelope<Value> {
-    /// The next page: an HTTP `Link` with `rel="next"`, an MCP `nextCursor`, or one of the
-    /// common fields of a body. `None` is the last page, or no listing at all.
+    /// Returns the next page, found in an HTTP `Link` header with `rel="next"`, an MCP
+    /// `nextCursor`, or one of the common fields of a body. `None` means that this is the last page
+    /// or not a list.
     ///
     /// ```
     /// use toolpost::{Envelope, NextPage};
@@ -64,7 +65,8 @@ fn next_page_in_body(data: &Value) -> Option<NextPage> {
     })
 }
 
-/// An empty cursor is how several services say that there is no next page.
+/// Returns a nonempty string or a number as text. Several services send an empty cursor on the last
+/// page.
 fn nonempty_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -73,7 +75,7 @@ fn nonempty_text(value: &Value) -> Option<String> {
     }
 }
 
-/// `<url>; rel="next"` among the links of RFC 8288.
+/// Returns the `rel="next"` link of the `Link` header (RFC 8288).
 fn next_link(meta: &HttpMeta) -> Option<NextPage> {
     let mut rest = meta.headers.get("link")?.as_str();
     while let Some((_, from_url)) = rest.split_once('<') {

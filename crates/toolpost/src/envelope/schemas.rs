@@ -1,4 +1,4 @@
-//! The JSON Schemas of the envelope and its parts, as others validate against them.
+//! JSON Schemas of the envelope and its parts, for validation by clients.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// The schema of a whole envelope, with every part under `$defs`.
+/// JSON Schema of an envelope, with its parts in `$defs`.
 pub static ENVELOPE_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     json!({
         "$schema": DIALECT,
@@ -22,15 +22,15 @@ pub static ENVELOPE_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     })
 });
 
-/// The schema of a meta of any source.
+/// Schema of the metadata of any source.
 pub static META_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("Meta"));
-/// The schema of the meta of a local result.
+/// Schema of the metadata of a local result.
 pub static LOCAL_META_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("LocalMeta"));
-/// The schema of the meta of an HTTP result.
+/// Schema of the metadata of an HTTP result.
 pub static HTTP_META_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("HttpMeta"));
-/// The schema of the meta of an MCP result.
+/// Schema of the metadata of an MCP result.
 pub static MCP_META_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("McpMeta"));
-/// The schema of one MCP content block.
+/// Schema of one MCP content block.
 pub static CONTENT_BLOCK_SCHEMA: LazyLock<Value> = LazyLock::new(|| standalone("ContentBlock"));
 
 fn standalone(name: &str) -> Value {

@@ -1,40 +1,41 @@
-//! What each error code means at every endpoint: HTTP status, JSON-RPC code, exit code, retry.
+//! Mapping of error codes to HTTP status, JSON-RPC code, exit code and retry behavior.
 //!
 //! Every endpoint uses this table, and `docs/errors.md` is generated from it.
 
 use super::{ErrorCode, ErrorOrigin};
 
-/// What one code means at every endpoint.
+/// How endpoints report one error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ErrorCodeInfo {
-    /// What happened, in a few words.
+    /// Short description.
     pub description: &'static str,
-    /// Who can do something about it.
+    /// Which side caused the error and can fix it.
     pub origin: ErrorOrigin,
-    /// The status of an HTTP answer. A declared error may have a status of its own.
+    /// HTTP status. A declared error may define its own.
     pub http_status: u16,
-    /// The code of the JSON-RPC error that it is outside of tools; the result of a tool is `isError`.
+    /// JSON-RPC error code outside of tool calls. A tool call returns a result with `isError`
+    /// instead.
     pub json_rpc_code: i64,
-    /// The exit code of the command line.
+    /// Exit code of the command line.
     pub exit_code: u8,
-    /// Whether the same call could succeed a moment later, safe or not.
+    /// Whether the same call may succeed later, regardless of whether a retry is safe.
     pub transient: bool,
-    /// Whether, once the handler was entered, it leaves open what was done by then. A declared error
-    /// is a definite answer, and a refusal says that nothing was started.
+    /// Whether the operation may have had an effect when a dispatched call fails with this code.
+    /// Declared errors are definite results, and rejections mean that nothing was started.
     pub may_have_executed: bool,
 }
 
-/// What JSON-RPC calls parameters that do not fit.
+/// JSON-RPC code for invalid parameters.
 const INVALID_PARAMS: i64 = -32_602;
-/// What JSON-RPC calls everything that it has no number for.
+/// JSON-RPC code for internal errors, used for every error without a code of its own.
 const INTERNAL_ERROR: i64 = -32_603;
 
-/// The exit code of a call that failed; wrong words and gateways that are not there have others.
+/// Exit code of a failed call. Usage errors and unreachable gateways have other exit codes.
 const CALL_FAILED: u8 = 1;
 
 impl ErrorCode {
-    /// The codes that there are whatever operations declare.
+    /// The predefined codes.
     pub const INFRASTRUCTURE: [Self; 10] = [
         Self::OperationNotFound,
         Self::AccessDenied,
@@ -48,7 +49,7 @@ impl ErrorCode {
         Self::Overloaded,
     ];
 
-    /// What it means at every endpoint.
+    /// Returns the meaning of the code at every endpoint.
     pub fn info(&self) -> ErrorCodeInfo {
         match self {
             Self::OperationNotFound => {

@@ -1,4 +1,4 @@
-//! One signal that a call should stop, and why.
+//! Cancellation of a call: the signal and its cause.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -10,16 +10,16 @@ use super::context::CallContext;
 use crate::error::CallError;
 use crate::spec::OperationKind;
 
-/// The signal of one call. Nested calls hang below it through the context of their caller, and are
-/// canceled with it.
+/// Cancellation state of one call. Nested calls are linked to it through the context of their
+/// caller and are canceled with it.
 #[derive(Debug, Default)]
 pub(super) struct Cancellation {
-    /// Made when somebody first has to wait; a call that is answered at once never needs it.
+    /// Created on first use; a call that completes at once never needs it.
     token: OnceLock<CancellationToken>,
-    /// The first cause wins; a call ends once.
+    /// The first cause; later ones are ignored.
     cause: OnceLock<CancelCause>,
-    /// Set when a mutation is dispatched: from then on a caller who merely goes away does not
-    /// stop it.
+    /// Set when a mutation is dispatched. From then on a disconnect of the caller does not cancel
+    /// it.
     is_detached: AtomicBool,
 }
 
@@ -31,7 +31,7 @@ enum CancelCause {
 }
 
 impl CallContext {
-    /// The signal as something that can be awaited.
+    /// Returns the cancellation token, created on first use.
     pub(crate) fn token(&self) -> &CancellationToken {
         let signal = &self.parts().cancellation;
         if let Some(token) = signal.token.get() {
@@ -41,7 +41,7 @@ impl CallContext {
             Some(caller) => caller.token().child_token(),
             None => CancellationToken::new(),
         });
-        // Pairs with the fence in `cancel`: one of the two sees what the other has written.
+        // Pairs with the fence in `cancel`: at least one side sees the other's write.
         fence(Ordering::SeqCst);
         if signal.cause.get().is_some() {
             token.cancel();
@@ -57,7 +57,8 @@ impl CallContext {
         self.cancel(CancelCause::Deadline);
     }
 
-    /// The caller went away, which is not the same as asking to stop.
+    /// Cancels the call because its caller disconnected. Has no effect on a detached call, such as
+    /// a dispatched mutation.
     pub(crate) fn cancel_by_disconnect(&self) {
         if !self.parts().cancellation.is_detached.load(Ordering::Acquire) {
             self.cancel(CancelCause::Disconnected);
@@ -68,8 +69,8 @@ impl CallContext {
         self.parts().cancellation.is_detached.store(true, Ordering::Release);
     }
 
-    /// The call turned out to be a mere way to another operation, and ends as that one would: with
-    /// its caller, unless it writes.
+    /// Sets the kind of the operation that the call forwards to. The call is then canceled when its
+    /// caller disconnects, unless that operation is a mutation.
     pub(crate) fn set_effective_kind(&self, kind: OperationKind, idempotent: bool) {
         let _ = self.parts().effective_kind.set((kind, idempotent));
         let outlives_caller = kind == OperationKind::Mutation;
@@ -78,7 +79,7 @@ impl CallContext {
 
     fn cancel(&self, cause: CancelCause) {
         let signal = &self.parts().cancellation;
-        // Only the first cause counts: whoever comes later finds the call already ended.
+        // Only the first cause is kept; a call ends once.
         let _ = signal.cause.set(cause);
         fence(Ordering::SeqCst);
         if let Some(token) = signal.token.get() {
@@ -86,12 +87,12 @@ impl CallContext {
         }
     }
 
-    /// Whether the call should stop.
+    /// Whether the call is canceled.
     pub fn is_canceled(&self) -> bool {
         self.cause().is_some()
     }
 
-    /// The error that the call ends with after the signal.
+    /// Returns the error of the canceled call.
     pub(crate) fn cancellation_error(&self) -> CallError {
         match self.cause() {
             Some(CancelCause::Deadline) => CallError::timeout("the deadline of the call passed"),
@@ -103,7 +104,8 @@ impl CallContext {
         }
     }
 
-    /// A nested call that was canceled from above has its cause further up.
+    /// Returns the cause of the cancellation. The cause of a nested call may be recorded in one of
+    /// its ancestors.
     fn cause(&self) -> Option<&CancelCause> {
         let mut context = self;
         loop {
@@ -115,7 +117,7 @@ impl CallContext {
     }
 }
 
-/// Stops a call from somewhere else; an explicit wish, which mutations obey too.
+/// Handle that aborts a call from elsewhere. An explicit abort also stops mutations.
 #[derive(Debug, Clone)]
 pub struct AbortHandle(CallContext);
 
@@ -124,10 +126,10 @@ impl AbortHandle {
         Self(context)
     }
 
-    /// Resolves when the call should stop, or its deadline has passed.
+    /// Waits until the call is canceled or its deadline has passed.
     pub(crate) async fn canceled_or_expired(&self) {
         let deadline = async {
-            // It may have moved meanwhile.
+            // The deadline may have moved during the sleep.
             while let Some(deadline) = self.0.deadline() {
                 if deadline <= Instant::now() {
                     return;
@@ -142,7 +144,7 @@ impl AbortHandle {
         }
     }
 
-    /// Asks the call to stop. A call that has already ended is not disturbed.
+    /// Aborts the call. Has no effect on a call that has ended.
     pub fn abort(&self, reason: impl Into<String>) {
         self.0.abort(Some(reason.into()));
     }

@@ -1,4 +1,4 @@
-//! Who can be asked something while a call runs.
+//! Requests from a handler to the client during a call.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,80 +7,82 @@ use serde_json::value::RawValue;
 
 use crate::error::{CallError, ErrorCode};
 
-/// Somebody behind a call who can be asked, in one of two ways. Endpoints that have nobody give none.
+/// Channel to the client of a call, for elicitation, sampling and roots. Endpoints that do not
+/// support it provide none.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum ClientChannel {
-    /// He is there while the call runs.
+    /// The client responds while the call runs.
     Live(Arc<dyn RespondToServer>),
-    /// He is told at the end of the call what is wanted, and calls again with the answers.
+    /// The call ends with the input it requires, and the client calls again with the responses.
     MultiRoundTrip(Arc<MultiRoundTrip>),
 }
 
-/// Somebody who answers while a call runs.
+/// A client that responds to requests while a call runs.
 pub trait RespondToServer: Send + Sync {
-    /// What he can be asked: a JSON object with a member for each topic, as he said it.
+    /// Capabilities of the client as it declared them: a JSON object with a member for each.
     fn client_capabilities(&self) -> &RawValue;
 
-    /// Asks, and waits for the answer for as long as whoever asks does.
+    /// Sends a request to the client and waits for its response, without a timeout of its own.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future takes the question back; an answer that comes after that is lost.
+    /// Dropping the future cancels the request; a later response is discarded.
     fn request(
         &self,
         request: ServerRequest,
     ) -> BoxFuture<'static, Result<Box<RawValue>, ServerRequestError>>;
 }
 
-/// Something that is asked.
+/// A request to the client.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerRequest {
-    /// What kind of answer is wanted, in words that both ends know.
+    /// Method name, known to both sides.
     pub method: Box<str>,
-    /// The question itself.
+    /// Parameters of the request.
     pub params: Option<Box<RawValue>>,
 }
 
 impl ServerRequest {
-    /// A question of some kind.
+    /// Creates a request with this method and these parameters.
     pub fn new(kind: impl Into<Box<str>>, params: Option<Box<RawValue>>) -> Self {
         Self { method: kind.into(), params }
     }
 }
 
-/// Why a question has no answer.
+/// Why a request to the client has no response.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerRequestError {
-    /// What he said instead, as JSON.
+    /// The error of the client, as JSON.
     #[error("the client rejected the request")]
     Rejected(Box<RawValue>),
-    /// He could not be asked, or went away.
+    /// The client cannot be reached or has disconnected.
     #[error("{0}")]
     Unreachable(String),
 }
 
-/// Somebody who is asked by the end of a call. Nothing of him is kept: whatever is needed to go on
-/// comes back with the next call.
+/// A client that receives requests at the end of a call. No state is kept: everything needed to
+/// continue is sent back with the next call.
 #[derive(Debug, Default)]
 pub struct MultiRoundTrip {
-    /// What he can be asked, as in [`RespondToServer::client_capabilities`].
+    /// Capabilities of the client, as in [`RespondToServer::client_capabilities`].
     pub client_capabilities: Option<Box<RawValue>>,
-    /// The answers to what was wanted before.
+    /// Responses to the requests of the previous call.
     pub input_responses: Option<Box<RawValue>>,
-    /// What whoever asked before gave him to bring back.
+    /// Opaque state that the previous call gave to the client.
     pub request_state: Option<Box<RawValue>>,
-    /// What is wanted now.
+    /// Requests of this call.
     input_requests: OnceLock<Box<RawValue>>,
 }
 
-/// The code of a call that ended with a question. Nothing failed, but nothing is done either.
+/// Code of a call that ended because it needs input from the client. The call did not fail, but it
+/// is not complete: the client calls again with the input.
 const INPUT_REQUIRED: &str = "INPUT_REQUIRED";
 
 impl MultiRoundTrip {
-    /// Somebody who can be asked this, and brings that along.
+    /// Creates the channel from what the client sent.
     pub fn new(
         client_capabilities: Option<Box<RawValue>>,
         input_responses: Option<Box<RawValue>>,
@@ -94,15 +96,15 @@ impl MultiRoundTrip {
         }
     }
 
-    /// Leaves word of what is wanted, and gives the error that the call is to end with.
+    /// Stores the requests and returns the error that the call must end with.
     pub fn require_input(&self, requests: Box<RawValue>) -> CallError {
-        // Of several in one call the first is told; the others are asked again by the next call.
+        // Only the first set of requests is kept; the next call makes the others again.
         let _ = self.input_requests.set(requests);
         let message = "more input is required; call again with it";
         CallError::new(ErrorCode::from(INPUT_REQUIRED), message)
     }
 
-    /// What is wanted, if that is what the call ended with.
+    /// Returns the stored requests if the call ended with their error.
     pub fn required_input(&self, error: &CallError) -> Option<&RawValue> {
         let is_input_required = error.code().as_str() == INPUT_REQUIRED;
         self.input_requests.get().filter(|_| is_input_required).map(|requests| &**requests)
@@ -110,7 +112,7 @@ impl MultiRoundTrip {
 }
 
 impl ClientChannel {
-    /// What can be asked: a JSON object with a member for each topic.
+    /// Capabilities of the client: a JSON object with a member for each.
     pub fn client_capabilities(&self) -> Option<&RawValue> {
         match self {
             Self::Live(present) => Some(present.client_capabilities()),

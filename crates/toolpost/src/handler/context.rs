@@ -1,4 +1,4 @@
-//! What a handler knows about the call it serves.
+//! The context of a call, as its handler sees it.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,44 +23,44 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::spec::OperationKind;
 
-/// The circumstances of one call: ids, identity, deadline, cancellation, progress, and a way on
-/// to other operations through [`build_env`](crate::build_env). Cloning it is cheap.
+/// The context of one call: ids, identity, deadline, cancellation and progress.
+/// [`build_env`](crate::build_env) uses it to call other operations. Cloning is cheap.
 #[derive(Clone)]
 pub struct CallContext(Arc<ContextParts>);
 
-/// Everything about a call that outlives its stages: made once, shared by the pipeline, the
-/// handler, whoever may abort it, and the calls inside it.
+/// The state of a call that outlives its stages. It is shared by the pipeline, the handler, abort
+/// handles and nested calls.
 pub(crate) struct ContextParts {
     operation: Arc<str>,
     request_id: RequestId,
     parent_request_id: Option<RequestId>,
     identity: Option<Arc<Identity>>,
-    /// The deadline that was asked for.
+    /// Deadline from the request.
     deadline: Option<Instant>,
     default_deadline: DefaultDeadline,
     progress: ProgressSender,
-    /// Who can be asked while the call runs.
+    /// Channel to the client while the call runs.
     client_channel: Option<ClientChannel>,
     metadata: Option<Arc<Map<String, Value>>>,
     attached: Option<Attachment>,
     pub(super) cancellation: Cancellation,
-    /// What the call really does, where that is known only after it was dispatched.
+    /// Kind and idempotency of the actual target, if known only after dispatch.
     pub(super) effective_kind: OnceLock<(OperationKind, bool)>,
-    /// The call that this one is part of, in this process.
+    /// The parent call, if it runs in this process.
     pub(super) caller: Option<CallContext>,
-    /// How many calls are above.
+    /// Number of ancestor calls.
     depth: u32,
-    /// Set while the call has its turn at an exclusive operation.
+    /// Set while the call holds the lock of an exclusive operation.
     holds_lock: AtomicBool,
-    /// Set once the call has a place at its source.
+    /// Set once the call holds a permit of its source.
     holds_source_permit: AtomicBool,
     nested_caller: Arc<dyn NestedCaller>,
-    /// The snapshot of the catalog that this call and those inside it see; its type is the
-    /// pipeline's business.
+    /// Catalog snapshot used by this call and its nested calls; the concrete type is private to the
+    /// pipeline.
     snapshot: Arc<dyn Any + Send + Sync>,
 }
 
-/// What a call begins with, from outside or out of a handler.
+/// Parameters of a new call, from an endpoint or from a handler.
 pub(crate) struct CallStart {
     pub(crate) operation: Arc<str>,
     pub(crate) request_id: RequestId,
@@ -73,11 +73,11 @@ pub(crate) struct CallStart {
     pub(crate) attached: Option<Attachment>,
 }
 
-/// Something that the endpoint knows and one kind of handler asks for, such as the connection a call
-/// came in on. It never leaves the process, and nested calls do not see it.
+/// A value that an endpoint provides to a specific handler, such as the connection of the call. It
+/// never leaves the process and is not visible to nested calls.
 pub(crate) type Attachment = Arc<dyn Any + Send + Sync>;
 
-/// How a handler's calls get back into the pipeline, without the handler knowing the pipeline.
+/// Runs nested calls. Decouples handlers from the pipeline.
 pub(crate) trait NestedCaller: Send + Sync {
     fn call(
         self: Arc<Self>,
@@ -89,27 +89,27 @@ pub(crate) trait NestedCaller: Send + Sync {
         call: NestedCall<'_>,
     ) -> BoxStream<'static, Result<Outcome, CallError>>;
 
-    /// Runs what is left of a call that nobody waits for any more, in an owned task.
+    /// Runs the rest of a call whose caller has disconnected, in a tracked async task.
     fn spawn_detached(&self, runtime: &Handle, context: CallContext, rest: BoxFuture<'static, ()>);
 }
 
-/// One call out of a handler.
+/// A call made by a handler.
 pub(crate) struct NestedCall<'a> {
     pub(crate) from: &'a CallContext,
     pub(crate) operation: &'a str,
     pub(crate) input: Payload,
     pub(crate) timeout: Option<Duration>,
     pub(crate) authority: NestedAuthority,
-    /// Whether whoever watches the caller sees how far it is.
+    /// Whether progress is forwarded to the observer of the caller.
     pub(crate) forwards_progress: bool,
 }
 
-/// As whom a handler calls on.
+/// Authority of a nested call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NestedAuthority {
-    /// As itself: it is running, so it may.
+    /// With the handler's own authority, without an access check.
     Trusted,
-    /// As the one who called it, with that one's rights and no others.
+    /// With the identity and permissions of the original caller.
     AsCaller,
 }
 
@@ -122,8 +122,8 @@ impl CallContext {
         Self::new(nesting, snapshot, call, None, 0)
     }
 
-    /// A call out of a handler: on the caller's behalf, with what is left of its time. Whoever
-    /// watches the caller can be asked in a call that is made in its place.
+    /// Creates the context of a nested call, with the identity and the remaining time of its
+    /// caller. The client channel is inherited only by a call made as the caller.
     pub(crate) fn nested(
         call: &NestedCall<'_>,
         operation: Arc<str>,
@@ -181,60 +181,61 @@ impl CallContext {
         }))
     }
 
-    /// The id of the operation that is being called.
+    /// Returns the id of the called operation.
     pub fn operation(&self) -> &str {
         &self.0.operation
     }
 
-    /// The id of this call, in every log line, trace and record about it.
+    /// Returns the id of this call, which appears in its logs, traces and records.
     pub fn request_id(&self) -> &RequestId {
         &self.0.request_id
     }
 
-    /// The id of the call that this one is part of.
+    /// Returns the id of the parent call.
     pub fn parent_request_id(&self) -> Option<&RequestId> {
         self.0.parent_request_id.as_ref()
     }
 
-    /// Who called, as the endpoint authenticated it, or on whose behalf a nested call happens.
+    /// Identity of the caller as authenticated by the endpoint, or the one a nested call runs on
+    /// behalf of.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.identity.as_deref()
     }
 
-    /// As [`CallContext::identity`], to be kept.
+    /// Like [`CallContext::identity`], as a shared pointer.
     pub(crate) fn shared_identity(&self) -> Option<Arc<Identity>> {
         self.0.identity.clone()
     }
 
-    /// As [`CallContext::metadata`], to be kept.
+    /// Like [`CallContext::metadata`], as a shared pointer.
     pub(crate) fn shared_metadata(&self) -> Option<Arc<Map<String, Value>>> {
         self.0.metadata.clone()
     }
 
-    /// What the call turned out to do, and whether twice is the same as once.
+    /// Returns the kind of the operation that the call forwarded to, and whether it is idempotent.
     pub(crate) fn effective_kind(&self) -> Option<(OperationKind, bool)> {
         self.0.effective_kind.get().copied()
     }
 
-    /// What came with the request beside its input, such as a trace context.
+    /// Metadata of the request, such as a trace context.
     pub fn metadata(&self) -> Option<&Map<String, Value>> {
         self.0.metadata.as_deref()
     }
 
-    /// What the endpoint attached, if it is of this type.
+    /// Returns the value that the endpoint attached, if it is of type `T`.
     pub fn attached<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.0.attached.as_deref()?.downcast_ref()
     }
 
-    /// When the caller stops waiting. A call that named no deadline has one from the moment in which
-    /// it first waits for something, and so has a call inside it. Such a deadline stands still while a
-    /// person is waited for, so whoever has waited for it looks again.
+    /// Deadline of the call. A call without a deadline gets a default one when it first waits,
+    /// which also applies to its nested calls. A default deadline is paused while the call waits
+    /// for approval, so check it again after waiting for it.
     pub fn deadline(&self) -> Option<Instant> {
         let defaults = self.self_and_ancestors().filter_map(|call| call.0.default_deadline.get());
         self.0.deadline.into_iter().chain(defaults).min()
     }
 
-    /// The deadline, after giving one to a call that named none.
+    /// Returns the deadline. If there is none, starts the default deadline with `timeout`.
     pub(crate) fn deadline_or_start_default(&self, timeout: Duration) -> Option<Instant> {
         self.deadline().or_else(|| self.0.default_deadline.start(timeout))
     }
@@ -243,42 +244,42 @@ impl CallContext {
         &self.0.default_deadline
     }
 
-    /// This call, and those that it is part of.
+    /// This call and its ancestors.
     pub(super) fn self_and_ancestors(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |call| call.0.caller.as_ref())
     }
 
-    /// How long the caller still waits.
+    /// Returns the time until the deadline.
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Resolves when the call should stop: aborted, out of time, or abandoned.
+    /// Waits until the call is canceled: aborted, timed out, or abandoned by its caller.
     pub async fn canceled(&self) {
         self.token().cancelled().await;
     }
 
-    /// The signal as a token, for libraries that take one.
+    /// Returns the cancellation token, for libraries that accept one.
     pub fn cancellation_token(&self) -> CancellationToken {
         self.token().clone()
     }
 
-    /// Tells the caller how far this call has come.
+    /// Reports progress to the caller.
     pub fn report(&self, progress: Progress) {
         self.0.progress.send(progress);
     }
 
-    /// Where reports go.
+    /// Returns the sender for progress reports.
     pub(crate) fn progress(&self) -> &ProgressSender {
         &self.0.progress
     }
 
-    /// Tells the caller something for its log.
+    /// Sends a log message to the caller.
     pub fn log(&self, line: LogMessage) {
         self.0.progress.log(line);
     }
 
-    /// Who can be asked something while the call runs, if there is somebody.
+    /// Channel to the client, if the endpoint provides one.
     pub fn client_channel(&self) -> Option<&ClientChannel> {
         self.0.client_channel.as_ref()
     }
@@ -307,7 +308,7 @@ impl CallContext {
         self.0.holds_source_permit.store(true, Ordering::Release);
     }
 
-    /// Whether a call above has a place at the source of an operation of which `is_meant` holds.
+    /// Whether an ancestor holds a source permit and `predicate` is true for its operation.
     pub(crate) fn ancestor_holds_source_permit(&self, predicate: impl Fn(&str) -> bool) -> bool {
         let mut holders = self
             .self_and_ancestors()
@@ -316,7 +317,7 @@ impl CallContext {
         holders.any(|call| predicate(&call.0.operation))
     }
 
-    /// Whether a call above has its turn at the operation that this call wants.
+    /// Whether an ancestor holds the exclusive lock of the same operation.
     pub(crate) fn would_deadlock(&self) -> bool {
         let mut lock_holders = self
             .self_and_ancestors()
@@ -326,7 +327,7 @@ impl CallContext {
     }
 }
 
-/// The instant that far away; a time beyond the end of the clock is no deadline.
+/// Returns the instant `timeout` from now, or `None` if it overflows the clock.
 pub(crate) fn deadline_after(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }

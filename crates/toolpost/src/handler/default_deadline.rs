@@ -1,4 +1,4 @@
-//! The deadline of a call that named none.
+//! The default deadline, for calls that specify none.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -7,26 +7,26 @@ use tokio::time::Instant;
 
 use super::context::{CallContext, deadline_after};
 
-/// When a call that named no deadline ends. It begins to count when the call first has to wait, and
-/// stands still while a person is waited for, in the call or in one inside it.
+/// Deadline of a call that sets none. It starts when the call first waits, and is paused while the
+/// call or a nested call waits for approval.
 #[derive(Debug, Default)]
 pub(super) struct DefaultDeadline {
     at: OnceLock<Instant>,
     pauses: Mutex<DeadlinePauses>,
 }
 
-/// For how long it stood still.
+/// How long the deadline has been paused.
 #[derive(Debug, Default)]
 struct DeadlinePauses {
-    /// How many are waited for now, and since when there is one.
+    /// Number of active pauses; `since` is the start of the first.
     waiters: u32,
     since: Option<Instant>,
-    /// The pauses that are over.
+    /// Total duration of finished pauses.
     elapsed: Duration,
 }
 
 impl DefaultDeadline {
-    /// The deadline, if it counts already. While it stands still it is always as far away.
+    /// Returns the deadline if it has started. While paused, the remaining time stays constant.
     pub(super) fn get(&self) -> Option<Instant> {
         let at = self.at.get()?;
         let pauses = self.pauses();
@@ -60,7 +60,7 @@ impl DefaultDeadline {
     }
 }
 
-/// The default deadlines of a call and of those that it is part of stand still until this is dropped.
+/// Pauses the default deadlines of a call and its ancestors until dropped.
 #[must_use]
 pub(crate) struct DeadlinePause(CallContext);
 
@@ -81,7 +81,8 @@ impl Drop for DeadlinePause {
 mod tests {
     use super::*;
 
-    /// Each row: what is done after a second each, and how many seconds are left of ten at the end.
+    /// Each row: the steps (`.` advances one second, `p` pauses, `g` resumes) and the seconds left
+    /// of ten.
     #[tokio::test(start_paused = true)]
     async fn default_deadline_pauses_while_waiting_for_approval() {
         for (steps, expected) in

@@ -1,4 +1,4 @@
-//! What runs when an operation is called, and what it is given.
+//! Handlers of operations and the context they get.
 
 mod cancellation;
 mod client_channel;
@@ -34,14 +34,14 @@ pub use progress::{LogMessage, Progress, ProgressObserver, ProgressSender};
 pub use request_id::RequestId;
 pub use typed::{IntoOnceHandler, IntoStreamHandler};
 
-/// Answers once; the open set behind queries and mutations.
+/// Handler of a query or mutation; returns one result.
 ///
 /// # Cancellation
 ///
-/// Cancellation is a signal: [`CallContext::canceled`]. The caller is answered at once; the
-/// future is then polled on for the pipeline's wind-up time, and dropped after that.
+/// Cancellation is a signal: [`CallContext::canceled`]. The caller gets its error at once. The
+/// future is polled for up to `PipelineSettings::cancel_grace` and then dropped.
 pub trait OnceHandler: Send + Sync + 'static {
-    /// Starts the work of one call.
+    /// Starts one call.
     fn call(
         &self,
         context: CallContext,
@@ -49,13 +49,13 @@ pub trait OnceHandler: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>>;
 }
 
-/// Answers many times; the open set behind subscriptions.
+/// Handler of a subscription; returns a stream of values.
 ///
 /// # Cancellation
 ///
-/// As for [`OnceHandler`]. The stream is polled only when its consumer wants the next value.
+/// As for [`OnceHandler`]. The stream is polled only when its consumer requests the next value.
 pub trait StreamHandler: Send + Sync + 'static {
-    /// Starts the stream of one subscription.
+    /// Starts one subscription.
     fn subscribe(
         &self,
         context: CallContext,
@@ -63,41 +63,42 @@ pub trait StreamHandler: Send + Sync + 'static {
     ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>>;
 }
 
-/// What a handler returned, and therefore how the result pipeline treats it.
+/// The output of a handler. The variant determines how the result stage processes it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum HandlerOutput {
-    /// The value of a Rust type: plain data, whatever it looks like.
+    /// A serialized Rust value. It is always plain data, even if it has the shape of an envelope.
     Data(Payload),
-    /// JSON from a dynamic handler or a wire: an envelope if it looks like one.
+    /// JSON from a dynamic handler or a remote source. Treated as an envelope if it has the shape
+    /// of one.
     Dynamic(Payload),
-    /// An envelope, made by an adapter.
+    /// An envelope built by an adapter.
     Envelope(Envelope<Payload>),
-    /// An envelope whose data is of one of the shapes that the operation declares, and which one.
+    /// An envelope, and which of the declared output schemas its data must match.
     WithSchema(Envelope<Payload>, Schema),
-    /// What another call ended with, handed on with its repairs and warnings.
+    /// The outcome of another call, forwarded with its repairs and warnings.
     Forwarded(Outcome),
 }
 
 impl HandlerOutput {
-    /// A value that no Rust type stands behind.
+    /// Wraps a JSON value that is not from a Rust type.
     pub fn dynamic(value: Value) -> Self {
         Self::Dynamic(value.into())
     }
 }
 
-/// The two kinds of handler.
+/// A handler, either for single results or for streams.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Handler {
-    /// For queries and mutations.
+    /// Handles queries and mutations.
     Once(Arc<dyn OnceHandler>),
-    /// For subscriptions.
+    /// Handles subscriptions.
     Stream(Arc<dyn StreamHandler>),
 }
 
 impl Handler {
-    /// Whether this kind of handler can serve that kind of operation.
+    /// Whether this handler can serve operations of `kind`.
     pub fn supports(&self, kind: OperationKind) -> bool {
         match self {
             Self::Once(_) => kind != OperationKind::Subscription,
@@ -105,7 +106,8 @@ impl Handler {
         }
     }
 
-    /// A once handler from a function over JSON; its result may be an envelope.
+    /// Creates a handler for queries and mutations from a function over JSON. With
+    /// [`HandlerOutput::Dynamic`], the result may be an envelope.
     pub fn once_fn<F, Fut>(function: F) -> Self
     where
         F: Fn(CallContext, Payload) -> Fut + Send + Sync + 'static,
@@ -114,7 +116,8 @@ impl Handler {
         Self::Once(Arc::new(OnceFn(function)))
     }
 
-    /// A stream handler from a function over JSON; each value may be an envelope.
+    /// Creates a handler for subscriptions from a function over JSON. With
+    /// [`HandlerOutput::Dynamic`], each value may be an envelope.
     pub fn stream_fn<F, S>(function: F) -> Self
     where
         F: Fn(CallContext, Payload) -> S + Send + Sync + 'static,

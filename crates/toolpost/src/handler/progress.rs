@@ -1,4 +1,4 @@
-//! How far a call has come, for whoever is watching.
+//! Progress reports and log messages of a running call.
 
 use std::sync::Arc;
 
@@ -6,34 +6,34 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-/// One report of a running call.
+/// A progress report of a running call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Progress {
-    /// How far it has come; it only grows.
+    /// Current progress; it only increases.
     pub progress: f64,
-    /// Where it ends, if that is known.
+    /// Final value, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// What it is doing.
+    /// Description of the current step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 impl Progress {
-    /// Progress toward an unknown end.
+    /// Creates a report without a total.
     pub fn new(progress: f64) -> Self {
         Self { progress, total: None, message: None }
     }
 
-    /// Says where it ends.
+    /// Sets the final value.
     #[must_use]
     pub fn with_total(mut self, total: f64) -> Self {
         self.total = Some(total);
         self
     }
 
-    /// Says what is happening.
+    /// Sets the description of the current step.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = Some(message.into());
@@ -41,35 +41,34 @@ impl Progress {
     }
 }
 
-/// Something that a call says while it is running, for the log of its caller.
+/// A log message that a running call sends to its caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LogMessage {
-    /// How much it matters: `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or
-    /// `emergency`.
+    /// Severity: `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert` or `emergency`.
     #[serde(default)]
     pub level: String,
-    /// The part that says it.
+    /// Name of the logger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logger: Option<String>,
-    /// What it says.
+    /// The logged value.
     #[serde(default)]
     pub data: Value,
 }
 
 impl LogMessage {
-    /// A line without a logger.
+    /// Creates a message without a logger name.
     pub fn new(level: impl Into<String>, data: impl Into<Value>) -> Self {
         Self { level: level.into(), logger: None, data: data.into() }
     }
 }
 
-/// Somebody who watches a running call. It is called by the handler and must return at once.
+/// Observes a running call. The handler invokes it, so it must not block.
 pub trait ProgressObserver: Send + Sync {
-    /// A report of how far the call has come.
+    /// Called for each progress report.
     fn progress(&self, progress: Progress);
 
-    /// Something that the call says; who does not care does nothing.
+    /// Called for each log message; ignored by default.
     fn log(&self, message: LogMessage) {
         drop(message);
     }
@@ -81,29 +80,31 @@ impl<F: Fn(Progress) + Send + Sync> ProgressObserver for F {
     }
 }
 
-/// Where progress goes: into a bounded channel, or to somebody who must not wait. A report that
-/// finds no room is dropped, because a later one says more and a slow watcher must not slow the work.
+/// Destination of progress reports: a bounded channel or an observer that must not block. A report
+/// that does not fit is dropped, because a later one supersedes it and a slow observer must not
+/// delay the call.
 #[derive(Clone, Default)]
 pub struct ProgressSender(Option<Arc<dyn ProgressObserver>>);
 
 impl ProgressSender {
-    /// Sends reports into a bounded channel.
+    /// Creates a sender into a bounded channel. Reports are dropped while the channel is full.
     pub fn new(sender: mpsc::Sender<Progress>) -> Self {
-        // Full or closed: either way nobody misses this one report.
+        // A report is dropped if the channel is full or closed.
         Self::from_fn(move |progress| drop(sender.try_send(progress)))
     }
 
-    /// Gives reports to a function, which is called by the handler and must return at once.
+    /// Creates a sender that passes reports to a function. The handler's task calls it, so it must
+    /// not block.
     pub fn from_fn(observer: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         Self::from_observer(Arc::new(observer))
     }
 
-    /// Gives reports, and what the call says, to somebody.
+    /// Passes progress reports and log messages to an observer.
     pub fn from_observer(observer: Arc<dyn ProgressObserver>) -> Self {
         Self(Some(observer))
     }
 
-    /// Tells whoever watches, if somebody does.
+    /// Sends a report to the observer, if there is one.
     pub fn send(&self, progress: Progress) {
         if let Some(observer) = &self.0 {
             observer.progress(progress);

@@ -1,4 +1,4 @@
-//! The id of a call on every transport, in every log line and record.
+//! Request ids, used on every transport and in logs and records.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -7,10 +7,10 @@ use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The id of one call: given by the caller, or fresh.
+/// Id of a call, provided by the caller or generated.
 ///
-/// A fresh id is a random number of this process and a counter, written out only when somebody
-/// reads it: most calls are never looked at.
+/// A generated id is a random number of the process plus a counter. It is formatted only when it is
+/// read, which most are not.
 #[derive(Clone)]
 pub struct RequestId(RequestIdRepr);
 
@@ -24,12 +24,12 @@ static PROCESS_PREFIX: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_
 static NEXT_SEQUENCE: AtomicU64 = AtomicU64::new(1);
 
 impl RequestId {
-    /// An id that nobody else has.
+    /// Generates a unique id.
     pub fn generate() -> Self {
         Self(RequestIdRepr::Generated(NEXT_SEQUENCE.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// The id as text, shared where it was given as text.
+    /// Returns the id as text. An id that was provided as text is not copied.
     pub(crate) fn to_shared(&self) -> Arc<str> {
         match &self.0 {
             RequestIdRepr::Generated(number) => generated_text(*number).into(),
@@ -44,7 +44,7 @@ impl<T: Into<Arc<str>>> From<T> for RequestId {
     }
 }
 
-// An id that went out fresh comes back as text, and is still the same id.
+// A generated id equals its text form, which is how it returns over a transport.
 impl PartialEq for RequestId {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
@@ -77,7 +77,8 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// The digits of a fresh id. `format!` would take longer than the rest of sending it.
+/// Formats a generated id. Written by hand because `format!` takes longer than the rest of sending
+/// the request.
 fn generated_text(number: u64) -> GeneratedText {
     let mut text = GeneratedText { bytes: [b'0'; 32], start: 8 };
     let mut write = |mut number: u64, mut at: usize, min: usize| {

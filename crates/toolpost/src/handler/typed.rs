@@ -1,4 +1,4 @@
-//! Handlers from ordinary functions over `serde` and `schemars` types.
+//! Typed handlers: functions over `serde` and `schemars` types.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::schema::{Issue, Schema};
 /// An `async fn` that can serve queries and mutations: `async fn(Input) -> Result<Output, E>`,
 /// with or without a [`CallContext`] as its first argument.
 pub trait IntoOnceHandler<Marker> {
-    /// The handler, and the schemas of what it takes and gives.
+    /// Returns the handler with its input and output schemas.
     fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema);
 }
 
 /// A function that can serve subscriptions: `fn(Input) -> impl Stream<Item = Result<Output, E>>`,
 /// with or without a [`CallContext`] as its first argument.
 pub trait IntoStreamHandler<Marker> {
-    /// The handler, and the schemas of what it takes and of each value it gives.
+    /// Returns the handler with its input schema and the schema of its values.
     fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema);
 }
 
-/// A function in the shape that both kinds are brought into.
+/// A function adapted to the common handler signature.
 struct TypedHandler<F>(F);
 
 impl<F, I, Fut, O, E> IntoOnceHandler<fn(I) -> Result<O, E>> for F
@@ -155,7 +155,8 @@ where
     }
 }
 
-/// A schema and a type can disagree, for example about a string's form; then the type decides.
+/// Deserializes the input. A type can reject input that its schema accepts, for example because of
+/// a string format.
 fn parse_input<I: DeserializeOwned>(input: Payload) -> Result<I, HandlerError> {
     input.into_typed().map_err(|error| {
         let issue = Issue::new("", error.to_string());

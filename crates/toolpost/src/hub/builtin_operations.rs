@@ -1,5 +1,5 @@
-//! `hub.list`, `hub.search`, `hub.schema`, `hub.call`: the four operations that are the same for
-//! people, agents, browsers and spokes. They show a caller what he may call and nothing else.
+//! `hub.list`, `hub.search`, `hub.schema`, `hub.call`: the four built-in operations, identical for
+//! people, agents, browsers and spokes. Callers see only the operations they can access.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::registry::{Catalog, Viewer};
 use crate::schema::Schema;
 use crate::spec::{OperationKind, OperationSpec};
 
-/// How many operations a page of a list has.
+/// Number of operations per page of `hub.list`.
 const PAGE_SIZE: usize = 200;
 
-/// How many operations a search gives at most.
+/// Maximum number of operations that `hub.search` returns.
 const MAX_SEARCH_RESULTS: usize = 100;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -41,9 +41,9 @@ pub(super) fn operations() -> Vec<Operation> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListInput {
-    /// Only the operations of this namespace.
+    /// Lists only the operations of this namespace.
     namespace: Option<String>,
-    /// Where the last page ended.
+    /// `nextCursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -51,15 +51,15 @@ struct ListInput {
 #[serde(rename_all = "camelCase")]
 struct ListOutput {
     operations: Vec<OperationSummary>,
-    /// The cursor of the next page; absent on the last.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
-/// An operation in a list.
+/// Summary of an operation.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OperationSummary {
-    /// `namespace.name`
+    /// Operation id, `namespace.name`
     id: String,
     /// `query`, `mutation` or `subscription`
     #[serde(rename = "type")]
@@ -106,9 +106,9 @@ async fn list(context: CallContext, input: ListInput) -> Result<ListOutput, Hand
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SearchInput {
-    /// Words to look for.
+    /// Search terms.
     query: String,
-    /// How many operations at most; 20 if absent.
+    /// Maximum number of operations to return; default 20.
     #[serde(default)]
     #[schemars(range(min = 1, max = 100))]
     limit: Option<usize>,
@@ -123,7 +123,7 @@ struct SearchOutput {
 async fn search(context: CallContext, input: SearchInput) -> Result<SearchOutput, HandlerError> {
     let catalog = call_catalog(&context)?;
     let limit = input.limit.unwrap_or(20).min(MAX_SEARCH_RESULTS);
-    // What is hidden must not take the places of what is not.
+    // Rank the whole catalog and filter afterwards, so hidden operations do not use up the limit.
     let hits = catalog.search(&input.query, catalog.len());
     let visible = hits.into_iter().map(|hit| hit.operation);
     let visible = visible.filter(|operation| is_visible(&context, operation)).take(limit);
@@ -134,7 +134,7 @@ async fn search(context: CallContext, input: SearchInput) -> Result<SearchOutput
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SchemaInput {
-    /// `namespace.name`
+    /// Operation id, `namespace.name`
     id: String,
 }
 
@@ -149,14 +149,15 @@ async fn schema(context: CallContext, input: SchemaInput) -> Result<Value, Handl
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct CallInput {
-    /// `namespace.name`
+    /// Operation id, `namespace.name`
     id: String,
-    /// What the operation takes; nothing if absent.
+    /// Input of the operation. If omitted, the operation is called without input.
     #[serde(default)]
     input: Option<Value>,
 }
 
-/// It writes if its target does, which is not known before it is called.
+/// Returns the spec of `hub.call`. It is a mutation because the kind of the target is not known
+/// before the call.
 fn call_spec() -> OperationSpec {
     let id = "hub.call".parse().expect("a plain id");
     let mut spec = OperationSpec::new(&id, OperationKind::Mutation);
@@ -173,7 +174,8 @@ async fn call(context: CallContext, input: Payload) -> Result<HandlerOutput, Han
     context.set_effective_kind(target.spec().kind, target.spec().idempotent);
     let input = called.input.map_or_else(Payload::empty_object, Payload::from);
     let result = call_as_caller(&context, &called.id, input).await;
-    // Nothing was done before it, so what it knows of its own effects is all there is to know.
+    // `hub.call` has no effects of its own, so the target's error alone determines whether anything
+    // ran.
     let outcome = result.map_err(|error| match error.may_have_run() {
         true => error,
         false => error.not_sent(),
@@ -181,7 +183,7 @@ async fn call(context: CallContext, input: Payload) -> Result<HandlerOutput, Han
     Ok(HandlerOutput::Forwarded(outcome))
 }
 
-/// What the call sees, and everything below it.
+/// Returns the catalog snapshot of the call, which its nested calls share.
 fn call_catalog(context: &CallContext) -> Result<&Catalog, CallError> {
     let snapshot = context.snapshot().downcast_ref();
     snapshot.ok_or_else(|| CallError::unknown("the call has no catalog"))
@@ -191,8 +193,8 @@ fn is_visible(context: &CallContext, operation: &Operation) -> bool {
     operation.spec().access_control.is_callable_by(context.identity())
 }
 
-/// An operation that the caller names: whoever may not call it is told what he lacks, as if he had
-/// called it himself.
+/// Returns the operation with the given id. If the caller cannot access it, the error is the same
+/// as for a direct call.
 fn resolve_operation<'a>(
     context: &'a CallContext,
     id: &str,

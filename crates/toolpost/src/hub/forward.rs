@@ -1,4 +1,4 @@
-//! Operations that run somewhere else: the handler hands the call to whoever is behind a name.
+//! Handlers that forward calls to the connection behind a spoke name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::payload::Payload;
 use crate::pipeline::CallRequest;
 use crate::spec::OperationKind;
 
-/// Where a call goes, and under which id it is known there.
+/// Forwards calls over a route, under the operation id used by the remote peer.
 pub(super) struct ForwardHandler {
     pub(super) route: Arc<SpokeRoute>,
     pub(super) operation: String,
@@ -32,8 +32,8 @@ impl ForwardHandler {
         }
     }
 
-    /// The same request as the far end gets it, with the shorter of what is left of the time and
-    /// what the operator allows.
+    /// Builds the request for the remote peer. Its timeout is the shorter of the remaining time and
+    /// `allowed`.
     fn request<'a>(
         &'a self,
         context: &CallContext,
@@ -72,7 +72,7 @@ impl OnceHandler for ForwardHandler {
                 response = client_call => {
                     Ok(HandlerOutput::Forwarded(response.map_err(|error| route.attribute_disconnect(&client, error))?))
                 }
-                // Dropping the call tells the far end.
+                // Dropping the client call sends the cancellation to the remote peer.
                 () = context.canceled() => {
                     Err(CallError::aborted("the call was canceled").into())
                 }
@@ -94,7 +94,7 @@ impl StreamHandler for ForwardHandler {
                 return futures::stream::once(std::future::ready(Err(error.into()))).boxed();
             }
         };
-        // The operator bounds calls; a stream may go on for as long as its consumer wants.
+        // The operator's timeout applies to calls only; a stream has no time limit.
         let request = self.request(&context, input, None);
         let values =
             client.subscribe_on_behalf(request, Some(OnBehalfOf(context.shared_identity())));

@@ -1,7 +1,8 @@
-//! Many processes, one registry: spokes offer operations over links, and anybody who may calls them.
+//! Operations of many processes in one registry.
 //!
-//! [`Hub`] is the middle: it accepts links, registers what spokes offer under their names, forwards
-//! calls, and keeps the specs of those who left as offline. [`Spoke`] is a process that offers.
+//! [`Hub`] accepts connections, registers the operations of spokes under their names, forwards
+//! calls, and lists the operations of disconnected spokes as offline. [`Spoke`] is a process that
+//! offers operations.
 
 mod builtin_operations;
 mod forward;
@@ -34,10 +35,10 @@ pub use upstream::Upstream;
 use register::CallingConnection;
 use spoke_registry::SpokeRegistry;
 
-/// Names that no spoke and no source may have: they belong to the gateway itself.
+/// Names reserved for the gateway. Spokes and sources cannot use them.
 pub const RESERVED_NAMES: [&str; 4] = ["demo", "gateway", "hub", "toolpost"];
 
-/// The middle of a star of processes. Cloning it shares everything.
+/// A hub, to which spokes and clients connect. Clones share the same hub.
 #[derive(Clone)]
 pub struct Hub(Arc<HubInner>);
 
@@ -45,39 +46,39 @@ struct HubInner {
     pipeline: Pipeline,
     settings: HubSettings,
     spokes: Mutex<SpokeRegistry>,
-    /// Every connection, so that they can be counted and closed.
+    /// All open connections, by connection id.
     connections: Mutex<HashMap<u64, HubConnection>>,
     next_connection_id: AtomicU64,
     tasks: TaskTracker,
     draining: CancellationToken,
 }
 
-/// A connection, and whose it is; one that this hub made itself is nobody's.
+/// A connection and its identity. Connections that this hub opened itself have no identity.
 struct HubConnection {
     client: Client,
     identity: Option<Arc<Identity>>,
 }
 
-/// How the spoke of a name is doing.
+/// Connection status of a spoke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpokeStatus {
-    /// Whether it is connected.
+    /// Whether the spoke is connected.
     pub is_online: bool,
-    /// Since when that is so, in milliseconds since 1970.
+    /// Time of the last status change, in milliseconds since the Unix epoch.
     pub since: i64,
 }
 
-/// The numbers that bound a hub.
+/// Limits of a hub.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HubSettings {
-    /// What bounds each connection.
+    /// Limits of each connection.
     pub connection: ConnectionSettings,
-    /// How many names of spokes are known, offline ones too, beside those that the operator has settled.
-    /// With none, nobody else offers anything.
+    /// Maximum number of spoke names, including offline ones. Names configured by the operator do
+    /// not count. With 0, only configured names can register.
     pub max_spokes: usize,
-    /// How many operations a spoke may offer.
+    /// Maximum number of operations per spoke.
     pub max_operations: usize,
 }
 
@@ -91,41 +92,42 @@ impl Default for HubSettings {
     }
 }
 
-/// What an operator says about a spoke of some name before it comes.
+/// Operator configuration of a spoke name, independent of whether the spoke is connected.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SpokeConfig {
-    /// The only identity that may use the name; else it belongs to the first that does.
+    /// The only identity that can use the name. If `None`, the name belongs to the first identity
+    /// that uses it.
     pub owner: Option<String>,
-    /// How long its calls may take.
+    /// Timeout of calls to the spoke.
     pub timeout: Option<Duration>,
-    /// Changes what it offers; `None` leaves an operation out.
+    /// Transforms the specs that the spoke registers; returning `None` excludes an operation.
     pub transform: Option<SpokeSpecTransform>,
 }
 
-/// Changes a spec that a spoke offers, or leaves it out.
+/// Changes the spec of an operation that a spoke registers, or omits the operation with `None`.
 pub type SpokeSpecTransform =
     Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
 
-/// What a hub holds at one moment.
+/// Current counters of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct HubStats {
     /// Connections.
     pub connections: usize,
-    /// Requests that wait for the answer of a peer.
+    /// Requests waiting for a response from a peer.
     pub pending: usize,
-    /// Requests of peers that are being worked on.
+    /// Requests from peers that are in flight.
     pub inflight: usize,
     /// Names whose spoke is connected.
     pub online_spokes: usize,
-    /// Names whose spoke has left.
+    /// Names whose spoke is disconnected.
     pub offline_spokes: usize,
 }
 
 impl Hub {
-    /// A hub in front of a pipeline, in whose registry it puts its own operations; the namespace
-    /// `hub` is theirs.
+    /// Creates a hub on top of a pipeline and registers its built-in operations under the reserved
+    /// namespace `hub`.
     pub fn new(pipeline: Pipeline, settings: HubSettings) -> Self {
         let operations =
             builtin_operations::operations().into_iter().chain([register::operation()]);
@@ -142,46 +144,47 @@ impl Hub {
         }))
     }
 
-    /// The four operations that everybody sees; a process without spokes can offer them too.
+    /// Returns the four built-in operations. A process without spokes can register them too.
     pub fn builtin_operations() -> Vec<Operation> {
         builtin_operations::operations()
     }
 
-    /// The pipeline that runs the calls of peers.
+    /// Returns the pipeline that runs the requests of peers.
     pub fn pipeline(&self) -> &Pipeline {
         &self.0.pipeline
     }
 
-    /// Says something about a spoke of some name before it comes. What is there already is adjusted
-    /// anew; its connection and its calls are left alone, unless the name is another identity's now.
+    /// Sets the configuration of a spoke name. Operations that are already registered are rebuilt;
+    /// the connection and its calls continue. If they cannot be rebuilt, for example because the
+    /// name now belongs to another identity, the spoke is disconnected.
     pub fn configure_spoke(&self, name: &str, config: SpokeConfig) {
         self.0.spokes().configure(name, config);
         self.0.reapply_config(name);
     }
 
-    /// Forgets what was said about a name. Whoever has it is sent away, and what it offered is taken
-    /// out; it may come again like any other.
+    /// Removes the configuration of a name, disconnects its spoke and unregisters its operations.
+    /// The spoke can register again as an unconfigured one.
     pub fn remove_spoke(&self, name: &str) {
         let mut spokes = self.0.spokes();
         spokes.remove_config(name);
         self.0.evict_spoke(spokes, name);
     }
 
-    /// As [`Hub::remove_spoke`], for a name that this hub itself has connected: the connection stays, since
-    /// calls may be on their way through it. Whoever made it ends it.
+    /// Like [`Hub::remove_spoke`], for a connection that this hub opened itself. The connection
+    /// stays open because calls may be in flight; its owner closes it.
     pub fn detach(&self, name: &str) {
         let mut spokes = self.0.spokes();
         spokes.remove_config(name);
         drop(self.0.remove_spoke(&mut spokes, name));
     }
 
-    /// How the spoke of a name is doing; `None` if there was none.
+    /// Returns the status of a spoke; `None` if the name is unknown.
     pub fn spoke_status(&self, name: &str) -> Option<SpokeStatus> {
         self.0.spokes().status(name)
     }
 
-    /// Closes every connection of those who are not who they were any more, by their ids, and says how
-    /// many.
+    /// Closes the connections of all identities whose id matches `is_revoked`, and returns their
+    /// number.
     pub fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let matches =
             |peer: &&HubConnection| peer.identity.as_ref().is_some_and(|it| is_revoked(&it.id));
@@ -195,8 +198,7 @@ impl Hub {
             .count()
     }
 
-    /// Talks with whoever is at the other end of the link until it ends, in a task that the hub
-    /// owns.
+    /// Runs a connection over `channel` until it closes, in an async task owned by the hub.
     pub fn accept(&self, channel: Channel, identity: Arc<Identity>) {
         let connection_id = self.0.next_connection_id.fetch_add(1, Ordering::Relaxed);
         let registrant =
@@ -219,7 +221,7 @@ impl Hub {
         });
     }
 
-    /// What it holds at this moment.
+    /// Returns the current counts of connections, requests and spokes.
     pub fn stats(&self) -> HubStats {
         let (online, offline) = self.0.spokes().count();
         let peers = self.0.connections();
@@ -232,18 +234,21 @@ impl Hub {
         }
     }
 
-    /// Begins nothing new, ends streams, and waits until the requests of peers are answered or the
-    /// deadline has passed; says which. The links stay, since calls in flight may need them.
+    /// Rejects new requests, ends streams, and waits until the requests of peers are finished or
+    /// the deadline passes. Returns whether they finished in time. Connections stay open because
+    /// calls in flight may need them.
     pub async fn drain(&self, deadline: Duration) -> bool {
         self.0.draining.cancel();
-        // Whoever comes from now on is refused, so these are all that can have something running.
+        // New requests are rejected from here on, so only these connections can have requests in
+        // flight.
         let peers: Vec<Client> =
             self.0.connections().values().map(|peer| peer.client.clone()).collect();
         let all_idle = futures::future::join_all(peers.iter().map(Client::wait_idle));
         tokio::time::timeout(deadline, all_idle).await.is_ok()
     }
 
-    /// Closes every link and waits until the far ends have heard it, for a bounded time.
+    /// Closes every connection and waits, for a bounded time, until the close has been sent to the
+    /// peers.
     pub async fn close(&self) {
         self.0.draining.cancel();
         self.0.tasks.close();
@@ -263,8 +268,8 @@ impl HubInner {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a connection among those that [`Hub::close`] closes. Whoever comes after everybody was
-    /// sent away is sent away too.
+    /// Adds a connection to the ones that [`Hub::close`] closes. If the hub is already closed, the
+    /// connection is closed immediately.
     fn track_connection(
         &self,
         connection_id: u64,
@@ -278,16 +283,17 @@ impl HubInner {
         }
     }
 
-    /// The operations of a peer that left are listed as offline.
+    /// Marks the operations of a disconnected peer as offline.
     fn take_offline(&self, connection_id: u64) {
         let mut spokes = self.spokes();
         let changes = spokes.detach(connection_id, &self.pipeline.registry().catalog());
-        // Still under the lock, so that whoever comes back at once is registered after this.
+        // The lock is still held, so a spoke that reconnects at once is registered after this
+        // change.
         self.pipeline.registry().apply(changes).expect("replacing cannot clash");
     }
 }
 
-/// Takes a peer out of the hub when its connection is lost.
+/// Removes a peer from the hub when its connection is lost.
 struct HubConnectionGuard {
     hub: Arc<HubInner>,
     connection_id: u64,

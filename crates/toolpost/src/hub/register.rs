@@ -1,4 +1,4 @@
-//! `hub.register`: a spoke says who it is and what it offers.
+//! `hub.register`: registers a spoke's name and operations.
 
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
@@ -27,12 +27,12 @@ pub(super) fn operation() -> Operation {
         .expect("built-in operations are valid")
 }
 
-/// The connection that a call came in on, as the handler of `hub.register` sees it.
+/// The connection of a `hub.register` call, attached to its context.
 pub(super) struct CallingConnection {
     hub: Weak<HubInner>,
     connection_id: u64,
     identity: Arc<Identity>,
-    /// Set as soon as there is one, which is before the first call.
+    /// Set before the first call on the connection.
     client: OnceLock<Client>,
 }
 
@@ -48,21 +48,22 @@ impl CallingConnection {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct RegisterInput {
-    /// The name of the spoke: `fs.read` of the spoke `box` becomes `box.fs.read`.
+    /// Name of the spoke. It prefixes the operation ids: `fs.read` of the spoke `box` becomes
+    /// `box.fs.read`.
     name: String,
-    /// Its operations; they replace the ones registered before.
+    /// Operations of the spoke. They replace the ones registered before.
     operations: Vec<Value>,
 }
 
-/// The result of a registration.
+/// Result of a registration.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct RegisterOutput {
-    /// The ids under which operations can be called now.
+    /// Ids of the registered operations, as callers see them.
     pub(super) registered: Vec<String>,
     pub(super) refused: Vec<RejectedOperation>,
 }
 
-/// An operation that was not taken.
+/// An operation that was rejected.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct RejectedOperation {
     pub(super) id: String,
@@ -95,7 +96,8 @@ async fn register(
 }
 
 impl HubInner {
-    /// Puts what a peer offers into the registry, under a name that its identity may use.
+    /// Registers the operations of a peer under a spoke name. Fails if its identity cannot use the
+    /// name.
     pub(super) async fn register_spoke(
         &self,
         name: &str,
@@ -112,11 +114,13 @@ impl HubInner {
             )));
         }
         let (route, rules) = self.claim_name(name, identity)?;
-        // Only what the operator has rules for can be adjusted otherwise later.
+        // The original specs are kept only if the operator configured a transform, which may change
+        // later.
         let retained_specs = rules.transform.is_some().then(|| Arc::new(specs.clone()));
         let (operations, rejected) = build_operations_off_thread(route, rules, specs).await?;
         let mut spokes = self.spokes();
-        // A peer that has left in the meantime stays away: nobody would take it offline again.
+        // Registering a closed connection would leave its operations online forever: its disconnect
+        // was already handled.
         if client.is_closed() {
             return Err(CallError::unavailable("the connection has ended"));
         }
@@ -129,8 +133,8 @@ impl HubInner {
         Ok(RegisterOutput { registered, refused: rejected })
     }
 
-    /// Puts what a name offers into the registry once more, under other rules. Whoever cannot be judged
-    /// by them is sent away, and may come again.
+    /// Rebuilds the operations of a name under its current configuration. If that is not possible,
+    /// the spoke is disconnected and can register again.
     pub(super) fn reapply_config(&self, name: &str) {
         let mut spokes = self.spokes();
         let Some((route, specs)) = spokes.registered_specs(name) else {
@@ -147,7 +151,7 @@ impl HubInner {
         self.pipeline.registry().apply(removals.chain(come)).expect("replacing cannot clash");
     }
 
-    /// Takes a name from whoever has it.
+    /// Removes a name with its operations and closes its connection.
     pub(super) fn evict_spoke(&self, mut spokes: MutexGuard<'_, SpokeRegistry>, name: &str) {
         let client = self.remove_spoke(&mut spokes, name);
         drop(spokes);
@@ -159,7 +163,7 @@ impl HubInner {
         }
     }
 
-    /// Takes a name and what it offers out, and gives the connection behind it.
+    /// Removes a name and its operations, and returns its connection.
     pub(super) fn remove_spoke(&self, spokes: &mut SpokeRegistry, name: &str) -> Option<Client> {
         let (client, removed) = spokes.remove(name);
         let removed = removed.into_iter().map(Change::Unregister);
@@ -182,7 +186,8 @@ impl HubInner {
     }
 }
 
-/// Compiling thousands of schemas takes a while, in which nobody else should have to wait.
+/// Builds operations, on a blocking thread if there are many: compiling thousands of schemas would
+/// block the runtime.
 async fn build_operations_off_thread(
     route: Arc<SpokeRoute>,
     config: SpokeConfig,
@@ -206,7 +211,7 @@ fn validate_name(name: &str) -> Result<(), CallError> {
         .map_err(|error| CallError::validation(format!("invalid spoke name: {error}"), &[]))
 }
 
-/// One odd operation is refused with its reason; the others stay.
+/// Builds operations from specs. Invalid specs are returned as rejected, with the reason.
 fn build_operations(
     route: &Arc<SpokeRoute>,
     config: &SpokeConfig,

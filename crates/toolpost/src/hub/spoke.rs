@@ -1,4 +1,4 @@
-//! A process that offers operations to a hub.
+//! Spokes: processes that register their operations with a hub.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::pipeline::{CallRequest, Pipeline};
 use crate::registry::Registry;
 use crate::transport::Connector;
 
-/// How long a hub may take to process a registration.
+/// Timeout of a registration.
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Operations under one name, offered to a hub for as long as the session lives.
+/// A named set of operations, offered to a hub while the session is open.
 ///
 /// ```no_run
 /// # #[cfg(feature = "ws")]
@@ -46,34 +46,35 @@ pub struct Spoke {
 }
 
 impl Spoke {
-    /// A spoke without operations.
+    /// Creates a spoke without operations.
     pub fn new(name: impl Into<String>) -> Self {
         Self::with_registry(name, Registry::new())
     }
 
-    /// A spoke that offers a registry, and every change of it.
+    /// Creates a spoke that registers the operations of `registry`, and registers again when they
+    /// change.
     pub fn with_registry(name: impl Into<String>, registry: Registry) -> Self {
         Self { name: name.into(), registry, settings: ReconnectSettings::default() }
     }
 
-    /// Offers one more operation.
+    /// Adds an operation.
     ///
     /// # Errors
     ///
-    /// [`OperationError::Duplicate`].
+    /// Returns [`OperationError::Duplicate`] if the id is already registered.
     pub fn operation(self, operation: Operation) -> Result<Self, OperationError> {
         self.registry.register(operation)?;
         Ok(self)
     }
 
-    /// How it waits, and what bounds it.
+    /// Sets the reconnect backoff and the connection limits.
     #[must_use]
     pub fn settings(mut self, settings: ReconnectSettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Connects, registers, and does both again whenever the connection is lost.
+    /// Connects and registers, and repeats both when the connection is lost.
     pub fn connect(self, connector: impl Connector) -> SpokeHandle {
         let pipeline = Pipeline::new(self.registry.clone());
         let handler = CallHandler::new(pipeline.clone(), CallerIdentity::Forwarded);
@@ -83,7 +84,7 @@ impl Spoke {
             let registration = Arc::clone(&shared_registration);
             async move { registration.register(&client).await }.boxed()
         });
-        // From before the first offer, so that no change falls between the two.
+        // Subscribe before the first registration, so that no change is missed.
         let changes = registration.registry.watch_changes();
         let session = ReconnectingClient::start_with_on_connect(
             connector,
@@ -123,8 +124,9 @@ impl SpokeRegistration {
         Ok(())
     }
 
-    /// Offers again whenever the registry has changed. Whoever is connecting may have read it before
-    /// the change, so this waits for the connection and offers once more than may be needed.
+    /// Registers again when the registry changes. A connection attempt in progress may have read
+    /// the registry before the change, so this waits for the connection and registers again, even
+    /// if that is sometimes redundant.
     async fn reregister_on_change(
         self: Arc<Self>,
         mut changes: watch::Receiver<u64>,
@@ -139,7 +141,7 @@ impl SpokeRegistration {
     }
 }
 
-/// A spoke at work. Dropping it ends it.
+/// Handle of a running spoke. Dropping it disconnects the spoke.
 #[derive(Debug)]
 pub struct SpokeHandle {
     client: Option<ReconnectingClient>,
@@ -148,26 +150,26 @@ pub struct SpokeHandle {
 }
 
 impl SpokeHandle {
-    /// Waits until the hub has taken the offer, and gives a client of the hub.
+    /// Waits until the spoke is registered, and returns a client of the hub.
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE`: the session has ended.
+    /// Returns `UNAVAILABLE` if the session has ended.
     pub async fn ready(&self) -> Result<Client, CallError> {
         self.client().wait_connected().await
     }
 
-    /// The session with the hub.
+    /// Returns the client of the hub.
     pub fn client(&self) -> &ReconnectingClient {
         self.client.as_ref().expect("it is taken only when this is closed or dropped")
     }
 
-    /// The pipeline that runs the calls of the hub.
+    /// Returns the pipeline that runs the calls from the hub.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
 
-    /// Leaves the hub.
+    /// Disconnects from the hub.
     pub async fn close(mut self) {
         if let Some(session) = self.client.take() {
             session.close().await;

@@ -25,7 +25,7 @@ struct SpokeConnection {
 }
 
 impl SpokeRoute {
-    /// Whoever answers for the name now.
+    /// Returns the client of the current connection, or an error if the spoke is offline.
     pub(super) fn client(&self) -> Result<Client, CallError> {
         match &*self.current.load() {
             Some(connection) => Ok(connection.client.clone()),
@@ -36,7 +36,7 @@ impl SpokeRoute {
         }
     }
 
-    /// An error of a call that went to the client; a lost connection is said to be this one's.
+    /// Adds the spoke name and close reason to the error of a call whose connection was lost.
     pub(super) fn attribute_disconnect(&self, client: &Client, error: CallError) -> CallError {
         match client.close_reason() {
             Some(reason) if *error.code() == ErrorCode::Unavailable => {
@@ -55,7 +55,7 @@ impl SpokeRoute {
     }
 }
 
-/// Every name that was ever used.
+/// The known spoke names, online and offline, and the operator's configuration of names.
 #[derive(Default)]
 pub(super) struct SpokeRegistry {
     spokes: HashMap<String, SpokeEntry>,
@@ -64,15 +64,16 @@ pub(super) struct SpokeRegistry {
 }
 
 struct SpokeEntry {
-    /// The identity that first used the name.
+    /// Identity that first used the name.
     owner: String,
     route: Arc<SpokeRoute>,
     operations: Vec<OperationId>,
-    /// What was offered, before it was adjusted; kept where the operator has rules that may change.
+    /// The specs as registered, before the transform. Kept only if the configuration has a
+    /// transform.
     specs: Option<Arc<Vec<Value>>>,
-    /// Since when it is online, or offline.
+    /// Time of the last status change, in milliseconds since the Unix epoch.
     since: i64,
-    /// When it was last left, counted in departures.
+    /// Sequence number of the last disconnect; orders spokes by how long they have been offline.
     disconnect_sequence: u64,
 }
 
@@ -81,13 +82,13 @@ impl SpokeRegistry {
         self.configs.insert(name.to_owned(), config);
     }
 
-    /// Forgets what the operator said about a name.
+    /// Removes the operator configuration of a name.
     pub(super) fn remove_config(&mut self, name: &str) {
         self.configs.remove(name);
     }
 
-    /// What can be adjusted anew under other rules: where the calls go, and what was offered. `None`
-    /// if there are none, or the name now belongs to another identity.
+    /// Returns the route and the original specs of a name, from which its operations can be
+    /// rebuilt. `None` if no specs are kept or the name now belongs to another identity.
     pub(super) fn registered_specs(
         &self,
         name: &str,
@@ -100,7 +101,7 @@ impl SpokeRegistry {
         Some((Arc::clone(&entry.route), Arc::clone(entry.specs.as_ref()?)))
     }
 
-    /// Puts other operations in the place of those of a name, and says which of before are gone.
+    /// Replaces the operations of a name and returns the ids that were removed.
     pub(super) fn replace_operations(
         &mut self,
         name: &str,
@@ -119,7 +120,7 @@ impl SpokeRegistry {
         (connection.map(|connection| connection.client.clone()), entry.operations)
     }
 
-    /// How a name is doing; `None` if nobody has used it.
+    /// Returns the status of a name; `None` if the name is unknown.
     pub(super) fn status(&self, name: &str) -> Option<SpokeStatus> {
         let entry = self.spokes.get(name)?;
         let is_online = entry.route.is_online();
@@ -130,7 +131,8 @@ impl SpokeRegistry {
         self.configs.get(name).cloned().unwrap_or_default()
     }
 
-    /// The slot of a name for an identity that may use it.
+    /// Returns the route of a name, and the operations of an evicted name. Fails if the name
+    /// belongs to another identity.
     pub(super) fn claim(
         &mut self,
         name: &str,
@@ -165,8 +167,9 @@ impl SpokeRegistry {
         Ok((route, evicted))
     }
 
-    /// Names that the operator has settled always have room. Among the others, the one that has been
-    /// away for the longest makes room for a new one, and its operations are forgotten.
+    /// Evicts a name to make room for `name`, and returns the operations of the evicted name. Names
+    /// configured by the operator do not count toward the limit. Among the others, the one that has
+    /// been offline the longest is evicted.
     fn evict_for(&mut self, name: &str, max: usize) -> Result<Vec<OperationId>, CallError> {
         let is_configured = |name: &str| self.configs.contains_key(name);
         let others = self.spokes.keys().filter(|entry| !is_configured(entry)).count();
@@ -191,7 +194,8 @@ impl SpokeRegistry {
         Ok(self.spokes.remove(&oldest).map(|entry| entry.operations).unwrap_or_default())
     }
 
-    /// Makes a peer the connection of a name and returns the operations that were removed.
+    /// Sets the connection of a name, and returns the ids of the operations that the name no longer
+    /// has.
     pub(super) fn attach(
         &mut self,
         name: &str,
@@ -209,7 +213,7 @@ impl SpokeRegistry {
         self.replace_operations(name, operations)
     }
 
-    /// A peer left: what it offered is offline.
+    /// Marks the spokes of a closed connection as offline and returns the registry changes.
     pub(super) fn detach(&mut self, connection_id: u64, catalog: &Catalog) -> Vec<Change> {
         let mut changes = Vec::new();
         for entry in
@@ -227,7 +231,7 @@ impl SpokeRegistry {
         changes
     }
 
-    /// How many names are online, and how many are not.
+    /// Returns the number of online and offline names.
     pub(super) fn count(&self) -> (usize, usize) {
         let is_online = |entry: &&SpokeEntry| entry.route.current.load().is_some();
         let online = self.spokes.values().filter(is_online).count();

@@ -1,4 +1,4 @@
-//! Another hub as a source: what it offers can be called here, under a name.
+//! Another hub as a source: its operations are registered here under a name.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,25 +16,27 @@ use crate::error::{CallError, ErrorCode};
 use crate::spec::HUB_META_KEY;
 use crate::transport::Connector;
 
-/// How often the list of the other hub is read again.
+/// Interval at which the operations of the upstream hub are listed again.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How soon is looked whether calls have ended.
+/// Interval at which [`Upstream::drain`] checks for pending calls.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How many specs are asked for at a time.
+/// Maximum number of concurrent spec requests.
 const MAX_CONCURRENT_REQUESTS: usize = 32;
 
-/// A connection to another hub, whose operations stand in this one's registry. Dropping it ends it.
+/// A connection to another hub whose operations are registered in this hub. Dropping it closes the
+/// connection.
 #[derive(Debug)]
 pub struct Upstream {
     client: ReconnectingClient,
-    /// Set when another one has its name, so that this one does not take it back.
+    /// Canceled by [`Upstream::drain`]. Stops the refresh, so that a successor keeps the name.
     replaced: CancellationToken,
 }
 
 impl Upstream {
-    /// Offers what another hub offers to our identity there: its `demo.add` is `name.demo.add` here.
+    /// Connects to another hub and registers the operations that it lists under `name`: its
+    /// `demo.add` becomes `name.demo.add`.
     pub fn start(
         hub: &Hub,
         name: &str,
@@ -70,13 +72,13 @@ impl Upstream {
         }
     }
 
-    /// Where the connection stands, now and whenever that changes.
+    /// Returns a receiver of the connection status.
     pub fn status(&self) -> watch::Receiver<ConnectionStatus> {
         self.client.status()
     }
 
-    /// Waits for the calls that are on their way through it, for as long as `patience`, and ends it.
-    /// Another one that has taken its name over is not disturbed.
+    /// Waits up to `timeout` for pending calls, then disconnects. Does not affect another upstream
+    /// that has taken over the name.
     pub async fn drain(self, timeout: Duration) {
         self.replaced.cancel();
         let Some(client) = self.client.client() else { return };
@@ -89,7 +91,7 @@ impl Upstream {
     }
 }
 
-/// Reads the list again from time to time, and takes the operations offline when the link is lost.
+/// Refreshes the operations periodically, and marks them offline when the connection is lost.
 async fn sync_operations(
     inner: Arc<HubInner>,
     name: String,
@@ -127,7 +129,8 @@ async fn import_operations(
         .try_filter_map(|spec| std::future::ready(Ok(spec)))
         .try_collect()
         .await?;
-    // The operator of this hub named the other one, so the name is the operator's.
+    // The operator of this hub configured the upstream, so the name is registered without an
+    // identity.
     let registered = inner.register_spoke(name, "", connection_id, client, specs).await?;
     for rejected in &registered.refused {
         let (operation, reason) = (&rejected.id, &rejected.reason);
@@ -161,7 +164,7 @@ async fn list_operations(client: &Client, max: usize) -> Result<Vec<String>, Cal
         let foreign = page.operations.into_iter().map(|listed| listed.id);
         ids.extend(foreign.filter(|id| !is_builtin(id)));
         match page.next_cursor {
-            // A list without an end is not read to it.
+            // Stops at the limit, in case the upstream's list never ends.
             Some(_) if ids.len() > max => return Ok(ids),
             Some(cursor) => input = json!({"cursor": cursor}),
             None => return Ok(ids),
@@ -169,17 +172,19 @@ async fn list_operations(client: &Client, max: usize) -> Result<Vec<String>, Cal
     }
 }
 
-/// Whether an operation is how the other gateway is asked about itself, or run; each has its own.
+/// Whether an operation belongs to the other gateway's own `hub` or `gateway` namespace. These are
+/// not imported, because each gateway has its own.
 fn is_builtin(id: &str) -> bool {
     id.starts_with("hub.") || id.starts_with("gateway.")
 }
 
-/// Whether an operation that was listed a moment ago is not for us any more.
+/// Whether a listed operation was removed or is no longer accessible.
 fn is_not_found_or_denied(error: &CallError) -> bool {
     matches!(error.code(), ErrorCode::OperationNotFound | ErrorCode::AccessDenied)
 }
 
-/// The spec of one operation; one that vanished in between or came from a third hub is left out.
+/// Fetches the spec of one operation. Returns `None` if it was removed meanwhile or comes from a
+/// third hub.
 async fn fetch_spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, CallError> {
     let mut spec = match client.call_json("hub.schema", json!({"id": id})).await {
         Ok(response) => response.data,
@@ -190,14 +195,14 @@ async fn fetch_spec(client: &Client, name: &str, id: &str) -> Result<Option<Valu
         return Ok(None);
     }
     let Some(members) = spec.as_object_mut() else { return Ok(None) };
-    // A `_meta` that is none is left for whoever reads the spec to refuse.
+    // A `_meta` that is not an object is rejected later, when the spec is parsed.
     let meta = members.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
         meta.insert(HUB_META_KEY.to_owned(), name.into());
     }
-    // Who may call it there was decided there; who may call it here is decided here.
+    // The other hub enforces its own access control; access here is configured here.
     members.insert("accessControl".to_owned(), json!({"requiredScopes": []}));
-    // Somebody has to agree where it runs, and is asked there.
+    // Approval is requested by the hub that runs the operation.
     members.remove("approval");
     Ok(Some(spec))
 }

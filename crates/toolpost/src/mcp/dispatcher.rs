@@ -1,4 +1,4 @@
-//! Where every message of a server goes, whichever way it came.
+//! Dispatches the messages of a server, independent of the transport.
 
 use std::sync::Arc;
 
@@ -11,14 +11,15 @@ use super::rpc::{self, RpcMessage};
 use super::server_messages::ServerMessageHandler;
 use crate::handler::{ClientChannel, RespondToServer};
 
-/// The longest id of a request of the server that is answered, in bytes.
+/// Maximum length of the id of a server request, in bytes; requests with longer ids are dropped.
 const MAX_ID_BYTES: usize = 256;
 
-/// A server of before asks while it works, and a client of 2026-07-28 is told only what came of it.
+/// Reason for rejecting a legacy server request during a call: a 2026-07-28 client responds only
+/// between calls.
 const NO_REQUESTS_DURING_CALL: &str = "the server sent a request during a call, and the calling \
     client responds only between calls";
 
-/// Sends the text of a response to the server, now or later.
+/// Sends the encoded response to a server request, immediately or later.
 pub(super) type ReplyFn = Box<dyn FnOnce(String) + Send>;
 
 /// Routes responses to pending requests and everything else to the message handler.
@@ -33,12 +34,12 @@ impl Dispatcher {
         Self { pending: Arc::default(), message_handler }
     }
 
-    /// Takes one message, or a batch; `reply` gives the way back of each answer that the server wants.
+    /// Dispatches one message or a batch. `reply` creates a reply function for each server request.
     /// A message on the stream of a request belongs to that request.
     ///
     /// # Errors
     ///
-    /// It is not JSON-RPC.
+    /// The text is not JSON-RPC.
     pub(super) fn dispatch(
         &self,
         text: &str,
@@ -58,7 +59,7 @@ impl Dispatcher {
                 let error = error.map(|error| truncate_for_log(&error.message));
                 tracing::warn!(source, error, "response with an unknown id");
             }
-            // What is said back to the server is not for the server to make large.
+            // The response repeats the id, so its size is limited.
             RpcMessage::Request { id, .. } if id.get().len() > MAX_ID_BYTES => {
                 tracing::warn!(
                     source = self.message_handler.source(),
@@ -101,7 +102,7 @@ impl Dispatcher {
     }
 }
 
-/// A request of the server.
+/// A request from the server.
 #[derive(Debug, Clone, Copy)]
 struct IncomingRequest<'a> {
     id: &'a RawValue,
@@ -138,7 +139,7 @@ impl Dispatcher {
         }
     }
 
-    /// The client to forward the request to, or why there is none.
+    /// Returns the client to forward the request to, or the reason why there is none.
     fn find_client(
         &self,
         request_id: Option<u64>,
@@ -163,7 +164,7 @@ impl Dispatcher {
         }
     }
 
-    /// Asks in a task that ends with the call.
+    /// Forwards the request in an async task that ends with the call.
     fn forward(
         &self,
         target: ServerRequestTarget,
@@ -181,7 +182,7 @@ impl Dispatcher {
     }
 }
 
-/// The beginning of what a server says, for a log.
+/// Truncates server text for a log.
 pub(super) fn truncate_for_log(text: &str) -> String {
     text.chars().take(500).collect()
 }

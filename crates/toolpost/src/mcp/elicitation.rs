@@ -1,4 +1,5 @@
-//! What a server may ask while it works, and who answers: the settings, or the client that called.
+//! Server requests during a call: elicitation, sampling and roots. The settings respond, or the
+//! calling client.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,21 +9,21 @@ use super::rpc::RpcError;
 use super::settings::{Elicitation, McpSettings, Roots, Sampling};
 use crate::handler::{ClientChannel, RespondToServer, ServerRequest, ServerRequestError};
 
-/// The requests during which a server may ask.
+/// Methods during which a server may send requests.
 const METHODS_WITH_SERVER_REQUESTS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 
 pub(super) fn allows_server_requests(method: &str) -> bool {
     METHODS_WITH_SERVER_REQUESTS.contains(&method)
 }
 
-/// What a server may ask for.
+/// Kind of a server request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerRequestKind {
-    /// Something from a person.
+    /// User input (`elicitation/create`).
     Elicitation,
-    /// Something from a model.
+    /// A model completion (`sampling/createMessage`).
     Sampling,
-    /// The folders of the client.
+    /// The roots of the client (`roots/list`).
     Roots,
 }
 
@@ -38,7 +39,7 @@ impl ServerRequestKind {
         }
     }
 
-    /// The capability that a client declares.
+    /// Returns the name of the client capability.
     pub(super) fn capability(self) -> &'static str {
         match self {
             Self::Elicitation => "elicitation",
@@ -47,7 +48,7 @@ impl ServerRequestKind {
         }
     }
 
-    /// Whether the settings leave it to the client that called.
+    /// Whether the settings forward requests of this kind to the calling client.
     pub(super) fn is_forwarded(self, settings: &McpSettings) -> bool {
         match self {
             Self::Elicitation => settings.elicitation == Elicitation::Client,
@@ -56,16 +57,17 @@ impl ServerRequestKind {
         }
     }
 
-    /// What is declared where the settings answer, or where it is not known yet who will call.
+    /// Capability value declared for requests that the settings handle, or while the calling client
+    /// is not known.
     fn declared_capability(self) -> &'static str {
         match self {
-            // A client that can open addresses for a person can only be promised once it called.
+            // URL mode depends on the calling client, so it is declared only during a call.
             Self::Elicitation => r#"{"form":{}}"#,
             Self::Sampling | Self::Roots => "{}",
         }
     }
 
-    /// Whether the settings have an answer.
+    /// Whether the settings provide the response.
     fn has_static_response(self, settings: &McpSettings) -> bool {
         match self {
             Self::Elicitation => {
@@ -77,12 +79,12 @@ impl ServerRequestKind {
     }
 }
 
-/// What a server is told that it may ask.
+/// Client capabilities declared to a server.
 #[derive(Debug, Clone)]
 pub(super) struct DeclaredCapabilities {
-    /// The topics that the client that called answers.
+    /// Kinds of requests that are forwarded to the calling client.
     forwarded: Vec<ServerRequestKind>,
-    /// The members of what the settings answer, without braces.
+    /// JSON members of the capabilities that the settings handle, without braces.
     static_members: String,
 }
 
@@ -99,15 +101,15 @@ impl DeclaredCapabilities {
         }
     }
 
-    /// Whatever may be asked in some call: many a server hides the tools that ask from those who
-    /// could never answer.
+    /// Capabilities that any call may have. Many servers hide tools that send requests from clients
+    /// that do not declare the capability.
     pub(super) fn maximal(&self) -> String {
         let forwarded_members =
             self.forwarded.iter().map(|kind| json_member(*kind, kind.declared_capability()));
         json_object(&self.static_members, &forwarded_members.collect::<String>())
     }
 
-    /// What may be asked in a call that this one is behind.
+    /// Capabilities of a call with this client channel.
     pub(super) fn for_call(&self, client_channel: Option<&ClientChannel>) -> String {
         let capabilities = client_channel
             .and_then(ClientChannel::client_capabilities)
@@ -121,7 +123,7 @@ impl DeclaredCapabilities {
     }
 }
 
-/// A member, and the comma before the next one.
+/// Formats a JSON member with a trailing comma.
 fn json_member(kind: ServerRequestKind, value: &str) -> String {
     format!("\"{}\":{value},", kind.capability())
 }
@@ -131,7 +133,7 @@ fn json_object(static_members: &str, forwarded_members: &str) -> String {
     format!("{{{}}}", members.trim_end_matches(','))
 }
 
-/// What a client says that it can be asked.
+/// Capabilities that a client declares.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ClientCapabilities<'a> {
@@ -158,7 +160,7 @@ impl<'a> ClientCapabilities<'a> {
     }
 }
 
-/// Whether this one can be asked that; the words say why not.
+/// Checks whether the client supports the request; the error is the reason why not.
 pub(super) fn check_supported(
     client_channel: Option<&ClientChannel>,
     kind: ServerRequestKind,
@@ -192,7 +194,7 @@ fn has_member(object: &RawValue, name: &str) -> bool {
     object.is_some_and(|object| object.get(name).is_some_and(|member| !member.is_null()))
 }
 
-/// Asks somebody who is there.
+/// Forwards a request to a connected client.
 pub(super) async fn forward(
     client: &dyn RespondToServer,
     method: &str,

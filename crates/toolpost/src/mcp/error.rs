@@ -1,4 +1,4 @@
-//! Why a request got no result, and what the caller of an operation is told.
+//! Errors of requests to a server, and their conversion to call errors.
 
 use std::fmt;
 
@@ -8,33 +8,33 @@ use super::rpc::RpcError;
 use crate::error::{CallError, ErrorCode};
 use crate::loopback::LoopbackError;
 
-/// Why a request got no result.
+/// The reason why a request has no result.
 #[derive(Debug, Clone)]
 pub(super) enum RequestError {
-    /// The server is not there any more, or never was.
+    /// The server disconnected or could not be reached.
     Disconnected {
         message: String,
-        /// Whether the request may have reached it.
+        /// Whether the request may have reached the server.
         sent: bool,
     },
-    /// The server forgot our session.
+    /// The server does not know the session.
     SessionNotFound {
-        /// Whether it said so in the words of the protocol, so that nothing was done.
+        /// Whether the server responded with 404, so that the request was not executed.
         is_confirmed: bool,
     },
-    /// The server answered with an error.
+    /// The server returned a JSON-RPC error.
     Rpc(Box<RpcError>),
-    /// An HTTP server answered with a status that is none of success.
+    /// An HTTP server responded with a status other than success.
     HttpStatus { status: u16, error: Option<Box<RpcError>>, body: String },
-    /// Somebody has to agree first.
+    /// Authorization is missing or was rejected.
     Unauthorized(String),
-    /// It took too long.
+    /// The request timed out.
     TimedOut(String),
-    /// What came back cannot be used.
+    /// The response is invalid.
     InvalidResponse(String),
-    /// The server wants something from a person, and nobody may be asked.
+    /// The server requires input that is not available.
     InputUnavailable(String),
-    /// The server wants something from whoever called, who was told.
+    /// The server requires input from the caller, and the error carries the input requests.
     InputRequired(CallError),
 }
 
@@ -72,7 +72,7 @@ impl RequestError {
         ))
     }
 
-    /// The JSON-RPC error, wherever it came.
+    /// Returns the JSON-RPC error, from the response or from the body of an HTTP error.
     pub(super) fn rpc(&self) -> Option<&RpcError> {
         match self {
             Self::Rpc(error) | Self::HttpStatus { error: Some(error), .. } => Some(error),
@@ -80,12 +80,12 @@ impl RequestError {
         }
     }
 
-    /// Whether the same server could answer after it was connected anew.
+    /// Whether a new connection to the server may succeed.
     pub(super) fn is_disconnect(&self) -> bool {
         matches!(self, Self::Disconnected { .. } | Self::SessionNotFound { .. })
     }
 
-    /// Whether it is certain that the server did nothing.
+    /// Whether the server certainly did not execute the request.
     pub(super) fn was_not_sent(&self) -> bool {
         matches!(
             self,
@@ -125,19 +125,19 @@ fn http_status_error(status: u16, message: String, body_text: &str) -> CallError
     }
 }
 
-/// What a server answered instead of a result, in the words of JSON-RPC.
+/// JSON-RPC error that an MCP server returned.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ServerError<'a> {
     /// Its number.
     pub code: i64,
-    /// Its words.
+    /// The error message; empty if the server sent none.
     pub message: &'a str,
-    /// What else it said.
+    /// Additional data.
     pub data: Option<&'a Value>,
 }
 
-/// The error of an MCP server that a call failed with, as the server said it; `None` if the call
+/// Returns the JSON-RPC error of the MCP server that failed a call, unchanged; `None` if the call
 /// failed for another reason.
 pub fn server_error(error: &CallError) -> Option<ServerError<'_>> {
     let details = match error.details()? {
@@ -149,13 +149,13 @@ pub fn server_error(error: &CallError) -> Option<ServerError<'_>> {
     Some(ServerError { code, message, data: details.get("data") })
 }
 
-/// The details that hold what the server said.
+/// Member of the error details with the JSON-RPC code.
 const CODE_MEMBER: &str = "jsonrpcCode";
-/// Says that the server itself had no words.
+/// Member of the error details that marks an empty server message.
 const EMPTY_MESSAGE_MEMBER: &str = "jsonrpcSilent";
 
-/// What the server said is for the caller; its code and data go along, so that [`server_error`] can
-/// find them.
+/// Converts a JSON-RPC error to a call error. The details hold its code and data, where
+/// [`server_error`] finds them.
 fn rpc_error(error: RpcError) -> CallError {
     let RpcError { code, message, data } = error;
     let mut details = Map::from_iter([(CODE_MEMBER.to_owned(), code.into())]);
@@ -172,7 +172,7 @@ fn rpc_error(error: RpcError) -> CallError {
             CallError::new(ErrorCode::OperationNotFound, message).with_details(details)
         }
         RpcError::INVALID_PARAMS => {
-            // The details of this code are a list of issues; this is the only one.
+            // The details of a validation error are a list of issues; here it has one entry.
             let mut issue = Map::from_iter([("path".to_owned(), "".into())]);
             issue.insert("message".to_owned(), message.as_str().into());
             issue.extend(details);
@@ -251,7 +251,7 @@ mod tests {
         ] {
             let original = RpcError { code, message: message.to_owned(), data: data.clone() };
             let error = RequestError::rpc_error(original).into_call_error("x");
-            // As it would be behind a hub.
+            // A hub serializes and deserializes the error.
             let error = serde_json::from_value(serde_json::to_value(error).unwrap()).unwrap();
             let expected = ServerError { code, message, data: data.as_ref() };
             assert_eq!(server_error(&error), Some(expected));

@@ -1,4 +1,4 @@
-//! Finding out what a server speaks.
+//! Negotiates the protocol version with a server.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use super::rpc::{Param, RpcError};
 use super::settings::McpSettings;
 use super::transport::ClientTransport;
 
-/// How long a process may think about `server/discover` before `initialize` is sent too: it
-/// may be one that starts slowly, or one that does not answer what it does not know.
+/// How long to wait for the response of a process to `server/discover` before `initialize` is sent
+/// too. The process may start slowly, or ignore unknown methods.
 const DISCOVER_GRACE: Duration = Duration::from_secs(3);
-/// How long the second response is awaited after the first arrived.
+/// How long to wait for the second response after the first one.
 const SECOND_RESPONSE_GRACE: Duration = Duration::from_secs(2);
 
-/// A server that was greeted.
+/// A server after the handshake.
 #[derive(Debug, Clone)]
 pub(super) struct RemoteServer {
     pub(super) protocol: ProtocolProfile,
@@ -32,18 +32,19 @@ pub(super) struct RemoteServer {
 }
 
 impl RemoteServer {
-    /// Whether the server says that it has something.
+    /// Whether the server declares a capability.
     pub(super) fn has_capability(&self, capability: &str) -> bool {
         self.capabilities.get(capability).is_some_and(|value| !value.is_null())
     }
 
-    /// Whether the server tells when one of its resources changes.
+    /// Whether the server supports resource subscriptions.
     pub(super) fn supports_resource_subscribe(&self) -> bool {
         self.capabilities.pointer("/resources/subscribe") == Some(&Value::Bool(true))
     }
 }
 
-/// Greets a server in the way that is settled or known, or finds out which way it understands.
+/// Performs the handshake of the configured or known protocol generation, or detects the
+/// generation.
 pub(super) async fn negotiate(
     transport: &ClientTransport,
     settings: &McpSettings,
@@ -71,7 +72,7 @@ struct Handshake<'a> {
 }
 
 impl Handshake<'_> {
-    /// First the new way, and then the old one if the server did not understand.
+    /// Sends `server/discover`, then `initialize` if the server is a legacy one.
     async fn discover_then_initialize(&self) -> Result<RemoteServer, RequestError> {
         match self.discover(MODERN_VERSIONS[0]).await {
             Err(failure) => self.initialize(legacy_fallback(&failure).ok_or(failure)?).await,
@@ -79,8 +80,8 @@ impl Handshake<'_> {
         }
     }
 
-    /// The same for a process, which may stay silent about what it does not know, or start slowly:
-    /// then both questions are asked, and whichever answer comes decides.
+    /// Detects the generation of a process, which may ignore unknown methods or start slowly. After
+    /// `DISCOVER_GRACE` both requests are pending, and the first successful response decides.
     async fn race_discover_and_initialize(&self) -> Result<RemoteServer, RequestError> {
         let mut discovering = std::pin::pin!(self.discover(MODERN_VERSIONS[0]));
         match tokio::time::timeout(DISCOVER_GRACE, &mut discovering).await {
@@ -93,7 +94,8 @@ impl Handshake<'_> {
         let mut initializing = std::pin::pin!(self.initialize(LEGACY_VERSIONS[0]));
         tokio::select! {
             found = &mut discovering => match found {
-                // A process that was greeted in both ways may hold on to the second.
+                // A process that received both requests may use the legacy session from then on, so
+                // a successful `initialize` takes precedence.
                 Ok(found) => match tokio::time::timeout(SECOND_RESPONSE_GRACE, initializing).await {
                     Ok(Ok(legacy)) => Ok(legacy),
                     _ => Ok(found),
@@ -113,7 +115,8 @@ impl Handshake<'_> {
         Timeouts::total(self.settings.start_timeout)
     }
 
-    /// The new way: `server/discover`, once more if the server wants another version.
+    /// Modern handshake: sends `server/discover`, and repeats it if the server supports another
+    /// common version.
     async fn discover(&self, version: &str) -> Result<RemoteServer, RequestError> {
         let mut protocol = ProtocolProfile::new(version, self.settings);
         let request = ClientRequest::new("server/discover", &[], self.timeouts());
@@ -141,7 +144,7 @@ impl Handshake<'_> {
         Ok(RemoteServer::new(protocol, info, found.capabilities, found.instructions))
     }
 
-    /// The old way: `initialize`.
+    /// Performs the legacy handshake with `initialize`.
     async fn initialize(&self, version: &str) -> Result<RemoteServer, RequestError> {
         let protocol = ProtocolProfile::new(version, self.settings);
         let (capabilities, info) =
@@ -179,7 +182,7 @@ impl Handshake<'_> {
         Ok(server)
     }
 
-    /// What a server of the old kind is asked for once it is there.
+    /// Completes the legacy handshake: opens the notification stream and sets the log level.
     async fn finish_initialize(&self, server: &RemoteServer) {
         if let ClientTransport::Http(http) = self.transport {
             http.open_notification_stream(server.protocol.clone()).await;
@@ -215,14 +218,14 @@ impl RemoteServer {
     }
 }
 
-/// The version to go on with in the old way, if the failure is that of a server that knows no other.
+/// Returns the legacy version to continue with, if the failure indicates a legacy server.
 fn legacy_fallback(failure: &RequestError) -> Option<&'static str> {
     let is_legacy_server = match failure {
         RequestError::HttpStatus { status: 400..=499, error, .. } => {
             !error.as_deref().is_some_and(RpcError::is_modern)
         }
         RequestError::Rpc(error) => !error.is_modern(),
-        // A response that means nothing, such as a page for people.
+        // A response that is not MCP, such as an HTML page.
         RequestError::InvalidResponse(_) | RequestError::SessionNotFound { .. } => true,
         _ => false,
     };

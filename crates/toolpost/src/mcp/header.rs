@@ -1,4 +1,4 @@
-//! Arguments that go into HTTP headers, as `x-mcp-header` of 2026-07-28 wants it.
+//! Arguments that are also sent as HTTP headers (`x-mcp-header`, 2026-07-28).
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,34 +8,34 @@ use serde_json::{Map, Value};
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// The largest whole number that every reader of JSON understands alike.
+/// Largest integer that every JSON parser represents exactly.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
-/// An argument, and the header it goes into.
+/// An argument and its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HeaderParam {
-    /// The properties that lead to it.
+    /// Path of property names to the argument.
     pub(crate) path: Vec<String>,
-    /// `Mcp-Param-…`.
+    /// Header name, `Mcp-Param-…`.
     pub(crate) header: String,
 }
 
-/// The annotated arguments of a schema.
+/// Returns the arguments that a schema annotates with `x-mcp-header`.
 ///
 /// # Errors
 ///
-/// Which annotation breaks which rule; such a tool must not be used over HTTP.
+/// Describes the first invalid annotation. The tool must not be used over HTTP then.
 pub(crate) fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, String> {
     let mut found = HeaderParamCollector::default();
     found.walk(schema, &mut Vec::new(), true)?;
     Ok(found.params)
 }
 
-/// Takes the annotations out of a schema.
+/// Removes the annotations from a schema.
 pub(crate) fn strip_annotations(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            // A property may have that name too, and is no text.
+            // A property may be named `x-mcp-header` too; its value is an object.
             if members.get(ANNOTATION).is_some_and(|annotation| !annotation.is_object()) {
                 members.shift_remove(ANNOTATION);
             }
@@ -53,8 +53,8 @@ struct HeaderParamCollector {
 }
 
 impl HeaderParamCollector {
-    /// Walks the whole schema: an annotation at a place that no chain of `properties` leads to is
-    /// wrong too.
+    /// Walks the whole schema: an annotation that is not reachable through `properties` is an error
+    /// too.
     fn walk(&mut self, at: &Value, path: &mut Vec<String>, reachable: bool) -> Result<(), String> {
         match at {
             Value::Object(members) => self.walk_object(members, path, reachable),
@@ -115,21 +115,21 @@ impl HeaderParamCollector {
     }
 }
 
-/// What RFC 9110 calls a token.
+/// Whether the name is a token as defined in RFC 9110.
 fn is_token(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 impl HeaderParam {
-    /// The value of the header for a call with these arguments, if it has one.
+    /// Returns the header value for a call with these arguments, if the argument has one.
     pub(super) fn header_value(&self, arguments: &Value) -> Option<String> {
         let value = self.path.iter().try_fold(arguments, |at, name| at.get(name))?;
         match value {
             Value::String(text) => Some(encode(text)),
             Value::Bool(yes) => Some(yes.to_string()),
             Value::Number(number) => Some(match number.as_f64().filter(|n| n.fract() == 0.0) {
-                // `42.0` is the integer 42.
+                // `42.0` is encoded as the integer 42.
                 #[expect(clippy::cast_possible_truncation, reason = "checked by the guard")]
                 Some(integral) if integral.abs() <= MAX_SAFE_INTEGER as f64 => {
                     (integral as i64).to_string()
@@ -142,11 +142,12 @@ impl HeaderParam {
 }
 
 impl HeaderParam {
-    /// Whether a header says what the arguments say, and is there exactly if they have a value.
+    /// Checks that the header matches the argument, and is present only if the argument has a
+    /// value.
     ///
     /// # Errors
     ///
-    /// How the two differ.
+    /// Describes the mismatch.
     pub(crate) fn verify(&self, arguments: &Value, sent: Option<&str>) -> Result<(), String> {
         let name = &self.header;
         let value = self.path.iter().try_fold(arguments, |at, name| at.get(name));
@@ -166,7 +167,7 @@ impl HeaderParam {
     }
 }
 
-/// Whether a text says what a value is; numbers are compared as numbers.
+/// Whether a header text represents a value; numbers are compared numerically.
 fn text_matches_value(value: &Value, sent: &str) -> bool {
     match value {
         Value::String(text) => text == sent,
@@ -179,8 +180,8 @@ fn text_matches_value(value: &Value, sent: &str) -> bool {
     }
 }
 
-/// The text that a client made a header of, base64 between marks undone; `None` if no client would
-/// have made this one.
+/// Decodes a header value: base64 between `=?base64?` and `?=`, otherwise plain text. Returns
+/// `None` if the base64 or its UTF-8 is invalid.
 pub fn decode(sent: &str) -> Option<Cow<'_, str>> {
     let encoded = sent.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?="));
     match encoded {
@@ -192,7 +193,7 @@ pub fn decode(sent: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The text if it can stand in a header as it is, else its base64 between marks.
+/// Returns the text if it is a valid header value, otherwise its base64 in `=?base64?…?=`.
 pub(super) fn encode(text: &str) -> String {
     let is_plain = text.bytes().all(|b| (0x20..=0x7e).contains(&b))
         && text.trim() == text

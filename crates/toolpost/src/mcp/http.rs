@@ -1,4 +1,5 @@
-//! A server on the network: every message is a POST, and every answer a document or a stream.
+//! Streamable HTTP transport: each message is a POST, and each response is a JSON document or an
+//! event stream.
 
 mod auth;
 mod notification_stream;
@@ -32,58 +33,58 @@ const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id"
 
 const MISSING_RESPONSE: &str = "the server ended the response before the result";
 
-/// What is read of the body of a refusal.
+/// Maximum number of bytes read from the body of an error response.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
-/// What is set aside for a body before any of it is there.
+/// Maximum buffer capacity reserved for a body before it is read, in bytes.
 const MAX_PREALLOCATION: u64 = 1024 * 1024;
-/// How long the end of a stream is waited for once the answer is there, so that the connection can be
-/// used again.
+/// How long to wait for the end of a stream after the response arrived, so that the connection can
+/// be reused.
 const STREAM_END_GRACE: Duration = Duration::from_millis(20);
-/// A server that wants to be asked again at once is asked a little later.
+/// Minimum delay before a stream is resumed, even if the server sets a shorter one.
 const MIN_RESUME_DELAY: Duration = Duration::from_millis(100);
-/// How many messages that nobody waits for are under way at once, and for how long each may be.
+/// Maximum number of detached posts in flight; `DETACHED_POST_TIMEOUT` limits the duration of each.
 const MAX_DETACHED_POSTS: usize = 16;
 const DETACHED_POST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many answers to questions of the server wait for their turn; more are lost.
+/// Maximum number of queued responses to server requests; further responses are dropped.
 const MAX_QUEUED_RESPONSES: usize = 256;
-/// How long is waited before a stream that broke off is asked for again, unless the server says.
+/// Delay before a broken stream is resumed, unless the server sets one.
 const DEFAULT_RESUME_DELAY: Duration = Duration::from_secs(1);
 
-/// The connection to a server on the network. Cloning it shares everything.
+/// A connection to a server over streamable HTTP. Clones share the connection.
 #[derive(Debug, Clone)]
 pub(super) struct HttpTransport(Arc<HttpTransportInner>);
 
 #[derive(Debug)]
 struct HttpTransportInner {
     client: reqwest::Client,
-    /// The short way, where there is one.
+    /// Client for a plain-HTTP server on a loopback address.
     loopback: Option<LoopbackClient>,
     url: Url,
     headers: HeaderMap,
     auth: HttpAuth,
-    /// What a server before 2026-07-28 knows us by.
+    /// Session id assigned by a legacy server.
     session_id: OnceLock<HeaderValue>,
-    /// The protocol version, once it is agreed on.
+    /// The negotiated protocol version.
     protocol_version: OnceLock<HeaderValue>,
     dispatcher: Dispatcher,
     max_message_bytes: usize,
     closed: watch::Sender<Option<String>>,
     stop: CancellationToken,
-    /// Canceled when the server's own words are of no interest any more.
+    /// Canceled to stop listening for server notifications.
     stop_listening: CancellationToken,
     tasks: TaskTracker,
-    /// Room for messages that nobody waits for.
+    /// Limits detached posts in flight.
     post_permits: Arc<Semaphore>,
-    /// Room for answers to questions of the server.
+    /// Limits queued responses to server requests.
     response_permits: Arc<Semaphore>,
 }
 
 impl HttpTransport {
-    /// Prepares a connection; nothing is sent yet.
+    /// Creates a connection without sending a request.
     ///
     /// # Errors
     ///
-    /// A header is none.
+    /// The HTTP client cannot be built, or a configured header is invalid.
     pub(super) fn start(
         settings: &McpSettings,
         http: &HttpSettings,
@@ -115,7 +116,9 @@ impl HttpTransport {
         })))
     }
 
-    /// Sends a request and waits for its answer. Dropping it tells the server in the way of its era.
+    /// Sends a request and waits for its response. Dropping the future cancels the request: a
+    /// legacy server receives `notifications/cancelled` (except for `initialize`), a later one sees
+    /// its stream close.
     pub(super) async fn request(
         &self,
         protocol: &ProtocolProfile,
@@ -132,7 +135,7 @@ impl HttpTransport {
         let result = tokio::select! {
             biased;
             exchanged = self.exchange(protocol, request, text, id) => match exchanged {
-                // Only this task takes the response out of the pending request.
+                // `exchange` delivers the response before it returns.
                 Ok(()) => pending_request.response.try_recv().unwrap_or_else(|_| Err(missing_response())),
                 Err(failure) => pending_request.response.try_recv().unwrap_or(Err(failure)),
             },
@@ -143,7 +146,7 @@ impl HttpTransport {
         result
     }
 
-    /// One request with everything that comes back for it.
+    /// Sends one request and dispatches everything in its response.
     async fn exchange(
         &self,
         protocol: &ProtocolProfile,
@@ -165,8 +168,8 @@ impl HttpTransport {
         self.handle_message(&body, Some(id))
     }
 
-    /// Reads a stream; if it breaks off before the answer, and the server gave it a number, asks for
-    /// the rest of it.
+    /// Reads a response stream. If it breaks before the response and the legacy server sent event
+    /// ids, the stream is resumed.
     async fn read_response_stream(
         &self,
         protocol: &ProtocolProfile,
@@ -184,7 +187,7 @@ impl HttpTransport {
             }
             tokio::time::sleep(cursor.retry.unwrap_or(DEFAULT_RESUME_DELAY).max(MIN_RESUME_DELAY))
                 .await;
-            // Whatever becomes of this, the request itself was sent.
+            // The request was already sent, so any failure here is reported as such.
             let resumed = self.open_stream(protocol, &cursor).await;
             let response = resumed.map_err(|failure| {
                 RequestError::disconnected(format!("{MISSING_RESPONSE}; {failure}"))
@@ -194,7 +197,8 @@ impl HttpTransport {
         Ok(())
     }
 
-    /// Hands on every message of a stream until it ends, or until the answer to `id` was one of them.
+    /// Dispatches every message of a stream until it ends, or shortly after the response to `id`
+    /// arrived.
     async fn read_stream(
         &self,
         mut response: Response,
@@ -250,7 +254,7 @@ impl HttpTransport {
         })
     }
 
-    /// Sends a message that nobody waits for, in a task.
+    /// Posts a message in an async task without waiting for it; drops it if too many are in flight.
     fn post_detached(&self, text: String) {
         let Ok(permit) = Arc::clone(&self.0.post_permits).try_acquire_owned() else {
             let source = self.0.dispatcher.message_handler.source();
@@ -260,7 +264,8 @@ impl HttpTransport {
         self.0.tasks.spawn(async move { http.post_with_permit(text, permit).await });
     }
 
-    /// Sends what the server wants to know. It waits for that, so this waits for room.
+    /// Posts a response to a server request. The server waits for it, so this waits for a post
+    /// permit.
     fn post_response(&self, text: String) {
         let Ok(permit) = Arc::clone(&self.0.response_permits).try_acquire_owned() else {
             let source = self.0.dispatcher.message_handler.source();
@@ -314,7 +319,7 @@ impl HttpTransport {
         request: &ClientRequest<'_>,
     ) -> Result<HeaderMap, RequestError> {
         let mut headers = self.0.common_headers();
-        // Before the handshake no version is agreed on.
+        // `initialize` negotiates the version.
         if request.method != "initialize" {
             insert_header(&mut headers, PROTOCOL_VERSION_HEADER, &protocol.version)?;
         }
@@ -342,7 +347,7 @@ impl HttpTransport {
         snippet.unwrap_or_else(|| "the connection was closed".to_owned())
     }
 
-    /// Says that the server is not there any more.
+    /// Marks the server as disconnected.
     pub(super) fn mark_disconnected(&self, reason: &str) {
         self.0.closed.send_if_modified(|close_reason| {
             let is_first = close_reason.is_none();
@@ -351,12 +356,12 @@ impl HttpTransport {
         });
     }
 
-    /// Lets what is under way come to its end, and begins nothing new.
+    /// Stops listening for notifications; requests in flight continue.
     pub(super) fn drain(&self) {
         self.0.stop_listening.cancel();
     }
 
-    /// Ends the session at the server and everything that is under way.
+    /// Stops the connection: fails all pending requests and deletes the session in an async task.
     pub(super) fn stop(&self) {
         if self.0.stop.is_cancelled() {
             return;
@@ -367,7 +372,7 @@ impl HttpTransport {
             .dispatcher
             .pending
             .fail_all(&RequestError::disconnected("the connection was closed"));
-        // A runtime that is dropped has no time for a farewell.
+        // Without a runtime the session cannot be deleted.
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
@@ -375,7 +380,7 @@ impl HttpTransport {
         self.0.tasks.spawn(async move {
             if http.0.session_id.get().is_some() {
                 let deleting = http.0.send(Method::DELETE, http.0.common_headers(), None);
-                // A server that keeps sessions for ever may well refuse this.
+                // Some servers reject DELETE, so the result is ignored.
                 let _ = tokio::time::timeout(Duration::from_secs(2), deleting).await;
             }
             http.0.auth.close().await;
@@ -395,18 +400,19 @@ impl HttpTransportInner {
         headers
     }
 
-    /// Sends, with access asked for if the server wants it, and refuses whatever is no success.
+    /// Sends a request, authorizes if required, and turns every status other than success into an
+    /// error.
     async fn send(
         &self,
         method: Method,
         headers: HeaderMap,
         body: Option<String>,
     ) -> Result<Response, RequestError> {
-        // It may be sent more than once.
+        // The request may be sent several times.
         let body = body.map(Bytes::from);
         let request = || {
             let mut request = reqwest::Request::new(method.clone(), self.url.clone());
-            // Set whole, since a builder would look each of them up and put it in again.
+            // Setting all headers at once avoids one lookup and insertion per header.
             *request.headers_mut() = headers.clone();
             *request.body_mut() = body.clone().map(reqwest::Body::from);
             RequestBuilder::from_parts(self.client.clone(), request)
@@ -443,10 +449,10 @@ impl HttpTransportInner {
     }
 }
 
-/// An answer that is none of success.
+/// A response with a status other than success.
 struct HttpErrorResponse {
     error: RequestError,
-    /// Whether it is the answer to the request itself, and not only to the HTTP around it.
+    /// Whether the body is the JSON-RPC response to the request itself.
     is_rpc_response: bool,
 }
 
@@ -474,8 +480,8 @@ async fn read_error_response(status: u16, response: Response) -> HttpErrorRespon
 }
 
 impl HttpErrorResponse {
-    /// That the server does not know our session any more, if that is what it says. Many a server
-    /// says with 400 what it should say with 404; then it is only likely.
+    /// Returns [`RequestError::SessionNotFound`] if the response means that the session is unknown.
+    /// Many servers send 400 instead of 404, in which case it is not confirmed.
     fn as_session_not_found(&self) -> Option<RequestError> {
         let RequestError::HttpStatus { status, error, body: body_text } = &self.error else {
             return None;
@@ -496,14 +502,14 @@ impl HttpErrorResponse {
     }
 }
 
-/// The words of a page for people.
+/// Text of an HTML page, without tags.
 fn strip_tags(page: &str) -> String {
     let pieces = page.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text));
     let words: Vec<&str> = pieces.flat_map(str::split_whitespace).collect();
     words.join(" ")
 }
 
-/// How far a stream was read, over all its connections.
+/// Read position in an event stream, kept across reconnects.
 #[derive(Debug, Default)]
 struct StreamCursor {
     last_event_id: String,
@@ -519,8 +525,7 @@ impl StreamCursor {
     }
 }
 
-/// Tells a server before 2026-07-28 that nobody waits any more; a later one sees that its stream was
-/// closed.
+/// Sends `notifications/cancelled` to a legacy server; a later one sees its stream close.
 struct CancelOnDrop<'a> {
     http: &'a HttpTransport,
     protocol: &'a ProtocolProfile,
@@ -561,7 +566,7 @@ fn insert_header(
 }
 
 async fn read_limited(mut response: Response, max: usize) -> Result<Vec<u8>, RequestError> {
-    // What the server says of the length is no reason to take more than a little at once.
+    // `Content-Length` is not trusted: only a limited capacity is reserved.
     let announced = response.content_length().map_or(0, |bytes| bytes.min(MAX_PREALLOCATION));
     let mut body = Vec::with_capacity(announced as usize);
     while let Some(chunk) =
@@ -575,7 +580,8 @@ async fn read_limited(mut response: Response, max: usize) -> Result<Vec<u8>, Req
     Ok(body)
 }
 
-/// What went wrong with its reasons, without the address, which may hold a secret.
+/// Returns the message of the innermost cause. The outer messages contain the URL, which may hold a
+/// secret.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut reasons = Vec::new();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! What a server has, as operations.
+//! Imports the tools, methods and subscriptions of a server as operations.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::handler::Handler;
 use crate::operation::{Operation, ResultPolicy};
 use crate::spec::OperationSpec;
 
-/// Operations, and what was odd on the way to them.
+/// Imported operations and the warnings of the import.
 #[derive(Debug, Default)]
 pub(super) struct ImportedOperations {
     pub(super) operations: Vec<Operation>,
@@ -48,7 +48,7 @@ pub(super) fn import(
         import.add(apply_transform(transform, read.spec), Handler::Once(Arc::new(handler)));
     }
     for method in method::supported_methods(&session.server) {
-        // A tool of the same name is what its server means by it.
+        // A tool with the same name takes precedence.
         if names.contains(method.name) {
             continue;
         }
@@ -61,7 +61,7 @@ pub(super) fn import(
     {
         let mut transformed = apply_transform(transform, subscriptions::spec(&handle.name));
         if let Some((spec, _)) = &mut transformed {
-            // It lasts, and would keep everybody else waiting.
+            // A long-lived exclusive subscription would block all later ones.
             spec.exclusive = false;
         }
         import.add(transformed, subscriptions::handler(handle));

@@ -1,9 +1,9 @@
-//! JSON as servers write it.
+//! Lenient parsing of JSON from servers.
 
 use serde_json::Value;
 
-/// Reads a document. A surrogate that stands alone, which JavaScript writes when a text is cut inside
-/// a character, is read as the sign for what cannot be said.
+/// Parses a document. Lone surrogates, which JavaScript writes when a string is cut inside a
+/// character, are replaced with U+FFFD.
 pub(super) fn parse_lenient(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).or_else(|error| match replace_lone_surrogates(text) {
         Some(repaired) => serde_json::from_str(&repaired),
@@ -11,7 +11,7 @@ pub(super) fn parse_lenient(text: &str) -> serde_json::Result<Value> {
     })
 }
 
-/// The text with every lone surrogate replaced; `None` if there is none.
+/// Replaces every lone surrogate; `None` if there is none.
 fn replace_lone_surrogates(text: &str) -> Option<String> {
     let mut repaired = String::with_capacity(text.len());
     let (mut rest, mut found) = (text, false);
@@ -36,7 +36,7 @@ fn replace_lone_surrogates(text: &str) -> Option<String> {
     found.then_some(repaired)
 }
 
-/// The number of `\uXXXX` at the beginning.
+/// Parses a `\uXXXX` escape at the start of the text.
 fn utf16_unit(text: &str) -> Option<u16> {
     u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok()
 }

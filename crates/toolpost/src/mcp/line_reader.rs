@@ -1,42 +1,42 @@
-//! Lines of bytes from somebody who may send anything, of any length.
+//! Splits untrusted bytes into lines of limited length.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much of a line that is too long is kept from each of its ends.
+/// Number of bytes kept from each end of an oversized line.
 const EDGE_BYTES: usize = 1024;
-/// What is read at once.
+/// Number of bytes to reserve for each read.
 const READ_CHUNK_BYTES: usize = 64 * 1024;
 
-/// Splits what is read into lines.
+/// Splits a byte stream into lines.
 #[derive(Debug)]
 pub struct LineReader<R> {
     reader: R,
     max_bytes: usize,
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// Offset of the next line in the buffer.
     start: usize,
-    /// Up to where no line break is.
+    /// Offset up to which the buffer was searched for a line break.
     searched: usize,
     skipping: Option<OversizedLine>,
 }
 
-/// One line without its end.
+/// A line without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InputLine<'a> {
     /// All of it.
     Complete(&'a [u8]),
-    /// The two ends of one that was too long.
+    /// A line that exceeds the limit; only its start and end are kept.
     Oversized(OversizedLine),
 }
 
-/// What is known of a line that was too long to be kept.
+/// The two ends and the length of an oversized line.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub struct OversizedLine {
-    /// How it began.
+    /// First bytes of the line.
     pub head: Vec<u8>,
-    /// How it ended.
+    /// Last bytes of the line.
     pub tail: Vec<u8>,
-    /// How long it was.
+    /// Length of the line in bytes.
     pub bytes: usize,
 }
 
@@ -52,18 +52,18 @@ impl OversizedLine {
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Reads lines of at most so many bytes.
+    /// Creates a reader for lines of at most `max_bytes` bytes.
     pub fn new(reader: R, max_bytes: usize) -> Self {
         let buffer = Vec::with_capacity(READ_CHUNK_BYTES);
         Self { reader, max_bytes, buffer, start: 0, searched: 0, skipping: None }
     }
 
-    /// The next line; `None` when there is none any more. What stands behind the last line break is
-    /// not a line.
+    /// Returns the next line; `None` at the end of the input. An unterminated last line is
+    /// discarded.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The I/O error of the reader.
     pub async fn next_line(&mut self) -> std::io::Result<Option<InputLine<'_>>> {
         loop {
             let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);
@@ -87,7 +87,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Forgets what was given out, and what belongs to a line that is too long.
+    /// Removes consumed lines and the bytes of an oversized line from the buffer.
     fn compact_buffer(&mut self) {
         if self.start > 0 {
             self.buffer.drain(..self.start);

@@ -1,4 +1,5 @@
-//! What a server offers beside its tools, as operations of the same names as the protocol's methods.
+//! Operations for resources, prompts and other methods besides tools. Each operation has the name
+//! of its MCP method.
 
 use std::sync::Arc;
 
@@ -18,15 +19,15 @@ use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::spec::{OperationId, OperationKind, OperationSpec};
 
-/// The member of an operation's `_meta` that names the method of the protocol that it passes on.
+/// Member of an operation's `_meta` with the MCP method that the operation calls.
 pub const METHOD_META: &str = "toolpost/method";
 
-/// The method of the protocol that an operation passes on, such as `resources/read`; `None` for a
-/// tool and for everything else.
+/// Returns the protocol method that an operation forwards, such as `resources/read`; `None` for a
+/// tool and for any other operation.
 ///
-/// The mark alone is not believed, because a spoke may set it too: the operation must be named after
-/// the method, behind the names of the hubs that it came through, and it must only read, because what
-/// passes resources on calls it without being asked for it by name.
+/// The metadata alone is not trusted, because a spoke can set it too. The name of the operation
+/// must be the method, optionally prefixed with hub names, and its kind must be read-only (query or
+/// subscription), because the passthrough of resources calls it without the client naming it.
 ///
 /// ```
 /// use toolpost::mcp::{METHOD_META, method_of};
@@ -49,14 +50,14 @@ pub fn method_of(spec: &OperationSpec) -> Option<&'static str> {
     (is_full_segment && spec.kind == kind).then_some(name)
 }
 
-/// A method of the protocol that is an operation.
+/// An MCP method that is exposed as an operation.
 #[derive(Debug)]
 pub(super) struct PassthroughMethod {
-    /// The method, and the name of the operation.
+    /// Name of the method and of the operation.
     pub(super) name: &'static str,
-    /// What the server must say it has.
+    /// Capability that the server must declare.
     capability: &'static str,
-    /// The input that names what it is about.
+    /// Input member that names the subject of the request.
     subject_param: Option<&'static str>,
     description: &'static str,
     input: fn() -> Value,
@@ -142,7 +143,7 @@ fn completion_input() -> Value {
     })
 }
 
-/// What this server offers.
+/// Returns the methods whose capability the server declares.
 pub(super) fn supported_methods(
     server: &RemoteServer,
 ) -> impl Iterator<Item = &'static PassthroughMethod> {
@@ -186,7 +187,7 @@ impl PassthroughMethod {
         let input: Map<String, Value> = input
             .into_typed()
             .map_err(|error| CallError::validation(error.to_string(), &[]).not_sent())?;
-        // What stands in `_meta` is between us and the server.
+        // `_meta` is set by this client, not by the caller.
         let given = input.iter().filter(|(name, _)| *name != "_meta");
         let params: Vec<_> =
             given.map(|(name, value)| (name.as_str(), Param::Value(value))).collect();
@@ -203,7 +204,7 @@ impl PassthroughMethod {
     }
 }
 
-/// What is read of a result; the rest of it stays text.
+/// Members of a result that are parsed; the others stay raw JSON.
 #[derive(Default, Deserialize)]
 struct ResourceResultMembers<'a> {
     #[serde(borrow)]
@@ -212,8 +213,8 @@ struct ResourceResultMembers<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// The whole result is the data, as it came; the contents of resources are blocks too, as far as
-/// they can be held.
+/// Converts a result to an envelope. The data is the unchanged result; resource contents also
+/// become content blocks if they can be parsed.
 fn into_envelope(result: Box<RawValue>) -> Result<Envelope<Payload>, CallError> {
     if !result.get().starts_with('{') {
         return Err(CallError::execution("the result is not an object"));

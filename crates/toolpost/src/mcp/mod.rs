@@ -1,18 +1,18 @@
 //! The tools of MCP servers as operations.
 //!
-//! A source is a process that speaks MCP over its standard input and output, or a server that speaks
-//! it over HTTP. Every protocol version from 2024-11-05 to 2026-07-28 is understood.
+//! A source is a process that serves MCP over its standard input and output, or an MCP server over
+//! HTTP. All protocol versions from 2024-11-05 to 2026-07-28 are supported.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `settings` | what is settled about a source before it is connected |
+//! | `settings` | configuration of a source |
 //! | `source` | connecting, listing, reloading, reconnecting |
 //! | `handshake`, `protocol_version` | negotiating the protocol version, and request metadata for it |
 //! | `session` | an initialized session: tool lists, requests, and requested input |
 //! | `transport` | the two transports: `stdio` with `process` and `line_reader`, `http` with `oauth` |
 //! | `rpc`, `pending`, `dispatcher`, `server_messages` | messages, pending requests, server messages |
 //! | `elicitation` | server requests during a call: elicitation, sampling, roots |
-//! | `tool`, `header`, `method`, `import` | what a server has, as operations |
+//! | `tool`, `header`, `method`, `import` | tools and methods of a server as operations |
 //! | `subscriptions` | resource subscriptions |
 //! | `source_handle`, `tool_handler`, `result` | a call, its retry, and its result as an envelope |
 

@@ -1,4 +1,4 @@
-//! The readers of what servers send, for those who try them with anything.
+//! Entry points to the parsers of server messages, for fuzzing.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::spec::OperationSpec;
 
-/// Takes a message, and gives the texts of what is answered; `None` if it is no message.
+/// Dispatches a message and returns the responses; `None` if the message is invalid.
 pub fn dispatch_message(text: &str) -> Option<Vec<String>> {
     let stdio = StdioSettings::new("true", [""; 0]);
     let mut settings = McpSettings::new(McpTransport::Stdio(stdio));
@@ -24,19 +24,19 @@ pub fn dispatch_message(text: &str) -> Option<Vec<String>> {
     let (sender, responses) = std::sync::mpsc::channel();
     let reply = || -> ReplyFn {
         let sender = sender.clone();
-        // Whoever reads the answers does so at the end.
+        // The receiver is read after dispatching.
         Box::new(move |response| drop(sender.send(response)))
     };
     dispatcher.dispatch(text, None, &reply).ok()?;
     Some(responses.try_iter().collect())
 }
 
-/// Takes a tool of a list.
+/// Parses a tool of a tool list.
 pub fn tool(tool: &Value) -> Option<OperationSpec> {
     tool::parse("any", tool, true).ok().map(|tool| tool.spec)
 }
 
-/// Takes the result of a tool whose output has no schema.
+/// Parses the result of a tool without an output schema.
 pub fn result(text: String) -> Option<Envelope<Payload>> {
     let raw = RawValue::from_string(text).ok()?;
     let options = ResultOptions { parse_json_text: false, tool_envelope: false };

@@ -1,4 +1,4 @@
-//! Requests that wait for a response, with their progress and server requests.
+//! Pending requests with their progress and server requests.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,12 +15,12 @@ use super::error::RequestError;
 use super::request::{ClientRequest, Timeouts, deadline_after};
 use crate::handler::{ClientChannel, LogMessage, Progress, ProgressSender};
 
-/// The maximum number of open server requests for one pending request.
+/// Maximum number of open server requests for one pending request.
 const MAX_SERVER_REQUESTS: usize = 16;
 
 pub(super) type RequestResult = Result<Box<RawValue>, RequestError>;
 
-/// The requests that wait.
+/// Requests that wait for a response.
 #[derive(Debug, Default)]
 pub(super) struct McpPendingRequests {
     last_id: AtomicU64,
@@ -30,7 +30,7 @@ pub(super) struct McpPendingRequests {
 #[derive(Debug, Default)]
 struct PendingState {
     requests: HashMap<u64, PendingEntry>,
-    /// Why nothing can wait any more.
+    /// Why no further requests can be registered.
     closed: Option<RequestError>,
 }
 
@@ -48,16 +48,16 @@ struct PendingEntry {
     activity: Arc<Activity>,
     /// Whether the request was made for an operation call.
     is_upstream_call: bool,
-    /// Where server requests are forwarded to.
+    /// Channel to the client for forwarded server requests.
     client_channel: Option<ClientChannel>,
-    /// The async tasks that forward server requests; aborted with the request.
+    /// Async tasks that forward server requests; aborted with the request.
     server_requests: Vec<AbortOnDropHandle<()>>,
 }
 
 /// The client that a server request is forwarded to.
 #[derive(Debug)]
 pub(super) struct ServerRequestTarget {
-    /// The pending request that it belongs to.
+    /// Id of the pending request that the server request belongs to.
     pub(super) request_id: u64,
     pub(super) client_channel: ClientChannel,
     activity: Arc<Activity>,
@@ -72,7 +72,7 @@ impl ServerRequestTarget {
     }
 }
 
-/// Ends an open server request when dropped.
+/// Marks a server request as closed when dropped.
 struct OpenRequestGuard(Arc<Activity>);
 
 impl Drop for OpenRequestGuard {
@@ -82,7 +82,7 @@ impl Drop for OpenRequestGuard {
     }
 }
 
-/// One request that waits. Dropping it forgets the request.
+/// Handle of a pending request; dropping it removes the request.
 #[derive(Debug)]
 pub(super) struct PendingRequest<'a> {
     pub(super) id: u64,
@@ -96,7 +96,7 @@ pub(super) struct PendingRequest<'a> {
 pub(super) struct Activity {
     start: Instant,
     last_ms: AtomicU64,
-    /// How many questions of the server are open.
+    /// Number of open server requests.
     open_server_requests: AtomicU64,
 }
 
@@ -106,7 +106,7 @@ impl Activity {
         self.last_ms.store(elapsed, Ordering::Relaxed);
     }
 
-    /// The instant at which the idle timeout expires.
+    /// Returns the instant at which the idle timeout expires.
     fn idle_deadline(&self, timeout: Duration) -> Instant {
         let last = match self.open_server_requests.load(Ordering::Relaxed) {
             0 => self.start + Duration::from_millis(self.last_ms.load(Ordering::Relaxed)),
@@ -137,7 +137,7 @@ impl Activity {
 }
 
 impl McpPendingRequests {
-    /// A request with a new id.
+    /// Registers a request under a new id; fails if the connection is closed.
     pub(super) fn register(
         &self,
         request: &ClientRequest<'_>,
@@ -176,11 +176,11 @@ impl McpPendingRequests {
         self.lock().requests.contains_key(&id)
     }
 
-    /// A `notifications/progress`.
+    /// Handles `notifications/progress`.
     pub(super) fn handle_progress(&self, params: &RawValue) {
         let Ok(report) = serde_json::from_str::<ProgressParams>(params.get()) else { return };
         let Some(id) = report.request_id() else { return };
-        // The watcher is called outside the lock.
+        // The progress observer is called without holding the lock.
         let progress_sender = self.lock().requests.get(&id).map(|entry| {
             entry.activity.touch();
             entry.progress.clone()
@@ -201,9 +201,9 @@ impl McpPendingRequests {
         }
     }
 
-    /// The client that a server request is forwarded to. Without a request id, it is the client of
-    /// the only pending upstream call; with several pending calls there is none, so that one caller
-    /// never receives the request for another.
+    /// Returns the client to forward a server request to. Without a request id, it is the client of
+    /// the only pending upstream call. With several pending calls it is `None`, so that no caller
+    /// receives a request that belongs to another.
     ///
     /// # Errors
     ///
@@ -239,7 +239,7 @@ impl McpPendingRequests {
         }
     }
 
-    /// Everybody who waits gets the same failure, and nobody can wait any more.
+    /// Fails all pending requests and rejects new ones.
     pub(super) fn fail_all(&self, failure: &RequestError) {
         let calls = {
             let mut waiting = self.lock();

@@ -1,4 +1,4 @@
-//! What is said in which era: protocol versions, and what every request carries.
+//! Protocol versions, and the metadata that every request carries.
 
 use std::borrow::Cow;
 
@@ -10,32 +10,32 @@ use super::rpc::{self, Param};
 use super::settings::McpSettings;
 use crate::trace;
 
-/// The versions that begin with a handshake, newest first.
+/// Versions with an `initialize` handshake, newest first.
 pub(super) const LEGACY_VERSIONS: [&str; 4] =
     ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// The versions in which every request says what it is, newest first.
+/// Versions in which every request carries its own metadata, newest first.
 pub(super) const MODERN_VERSIONS: [&str; 1] = ["2026-07-28"];
 
-/// Whether a server wants a handshake.
+/// Whether a server requires a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProtocolGeneration {
-    /// Up to 2025-11-25: `initialize`, sessions, requests of the server.
+    /// Up to 2025-11-25: `initialize`, sessions and server requests.
     Legacy,
-    /// From 2026-07-28 on: every request stands for itself.
+    /// From 2026-07-28: every request is self-contained.
     Modern,
 }
 
-/// How requests are worded.
+/// How requests of one protocol version are encoded.
 #[derive(Debug, Clone)]
 pub(super) struct ProtocolProfile {
     pub(super) generation: ProtocolGeneration,
     pub(super) version: String,
-    /// What a server may ask of us.
+    /// Capabilities declared to the server.
     capabilities: DeclaredCapabilities,
-    /// The members of `_meta` that every request of a modern kind has, without braces.
+    /// Members of `_meta` in every modern request, without braces.
     meta_prefix: String,
-    /// The same with the most that may be asked, and with what may be asked where nobody called who
-    /// could be.
+    /// The `_meta` members with the maximal capabilities; `meta_without_client` has those of a call
+    /// without a client channel.
     meta_maximal: String,
     meta_without_client: String,
 }
@@ -66,7 +66,7 @@ impl ProtocolProfile {
         }
     }
 
-    /// The text that says that nobody waits for an answer any more.
+    /// Encodes the notification that cancels a request.
     pub(super) fn cancellation(&self, id: u64) -> Result<String, serde_json::Error> {
         let id = Value::from(id);
         let params = [
@@ -76,13 +76,13 @@ impl ProtocolProfile {
         rpc::encode_request(None, "notifications/cancelled", &params, self.default_meta())
     }
 
-    /// The members of `_meta` for what nobody called for.
+    /// Returns the `_meta` members of messages that belong to no call.
     pub(super) fn default_meta(&self) -> &str {
         &self.meta_maximal
     }
 
-    /// The members of `_meta` for one request. One that is made for somebody says what may be asked
-    /// of him; any other says the most that may be asked of anybody.
+    /// Returns the `_meta` members of one request. A call declares the capabilities of its client;
+    /// other requests declare the maximal capabilities.
     pub(super) fn request_meta(&self, request: &ClientRequest<'_>, id: u64) -> String {
         let meta = match (self.generation, request.client_channel) {
             (ProtocolGeneration::Modern, Some(channel)) => Cow::Owned(with_capabilities(
@@ -103,13 +103,13 @@ impl ProtocolProfile {
         }
     }
 
-    /// What a server may ask of us, in a handshake.
+    /// Returns the capabilities for the handshake.
     pub(super) fn capabilities(&self) -> String {
         self.capabilities.maximal()
     }
 }
 
-/// The members of `_meta` that say which trace a request belongs to, each behind a comma.
+/// Returns the `_meta` members of the trace context, each with a leading comma.
 pub(super) fn trace_members(metadata: Option<&Map<String, Value>>) -> String {
     let members = trace::trace_members(metadata);
     members.map(|(name, text)| format!(",\"{name}\":{}", Value::from(text))).collect()
@@ -130,7 +130,7 @@ fn base_meta(version: &str) -> String {
     members.map(|(name, value): (&str, Value)| format!("\"{name}\":{value}")).join(",")
 }
 
-/// The least important messages that are asked for.
+/// Minimum level of the log messages to request.
 pub(super) const LOG_LEVEL: &str = "info";
 
 pub(super) fn client_info() -> Value {
@@ -149,7 +149,7 @@ mod tests {
         let stdio = StdioSettings::new("x", [""; 0]);
         let mut settings = McpSettings::new(McpTransport::Stdio(stdio));
         let form = json!({"elicitation": {"form": {}}});
-        // Whoever made an errand without being there cannot be asked.
+        // A call without a client channel declares only what the settings handle.
         for (elicitation, before_call, during_call) in [
             (Elicitation::Reject, json!({}), json!({})),
             (Elicitation::Decline, form.clone(), form.clone()),

@@ -1,4 +1,4 @@
-//! One request to a server.
+//! A request to a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,30 +11,31 @@ use super::protocol_version::ProtocolProfile;
 use super::rpc::{self, RequestParams};
 use crate::handler::{ClientChannel, ProgressSender};
 
-/// A request, and how long it may take.
+/// A request to a server and its timeouts.
 #[derive(Debug, Clone)]
 pub(super) struct ClientRequest<'a> {
     pub(super) method: &'a str,
     pub(super) params: &'a RequestParams<'a>,
-    /// What it is about, for a header: the name of a tool or a prompt, the address of a resource.
+    /// Subject of the request, for a header: the name of a tool or prompt, or the URI of a
+    /// resource.
     pub(super) subject: Option<&'a str>,
-    /// More headers, over HTTP.
+    /// Additional HTTP headers.
     pub(super) headers: Vec<(&'a str, String)>,
-    /// Where reports go; without it none are asked for.
+    /// Receives progress and log messages; set for calls only, and requests a progress token.
     pub(super) progress: Option<ProgressSender>,
-    /// The trace that it belongs to, as members of `_meta` without braces.
+    /// Trace context as members of `_meta`, without braces.
     pub(super) trace: String,
-    /// Who can be asked meanwhile.
+    /// The client that server requests are forwarded to during the request.
     pub(super) client_channel: Option<&'a ClientChannel>,
     pub(super) timeouts: Timeouts,
-    /// Set to the JSON-RPC id when the request is encoded.
+    /// Receives the JSON-RPC id when the request is encoded.
     pub(super) request_id: Option<Arc<AtomicU64>>,
 }
 
-/// How long is waited for an answer.
+/// Time limits for a response.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Timeouts {
-    /// Without a sign of progress.
+    /// Maximum time without progress.
     pub(super) idle: Duration,
     /// In any case.
     pub(super) deadline: Instant,
@@ -50,7 +51,7 @@ impl Timeouts {
     }
 }
 
-/// Later by so much, or as late as nobody waits for.
+/// Returns the moment after `time`, capped at one year.
 pub(super) fn deadline_after(moment: Instant, time: Duration) -> Instant {
     let longest = Duration::from_secs(60 * 60 * 24 * 365);
     moment + time.min(longest)
@@ -71,7 +72,7 @@ impl<'a> ClientRequest<'a> {
         }
     }
 
-    /// Publishes the JSON-RPC id before the request is sent.
+    /// Sets the cell that receives the JSON-RPC id before the request is sent.
     pub(super) fn with_request_id(mut self, request_id: Arc<AtomicU64>) -> Self {
         self.request_id = Some(request_id);
         self
@@ -93,12 +94,12 @@ impl<'a> ClientRequest<'a> {
             })
     }
 
-    /// Whether it is made for somebody who called.
+    /// Whether the request belongs to an operation call.
     pub(super) fn is_upstream_call(&self) -> bool {
         self.progress.is_some()
     }
 
-    /// The handshake must be waited for.
+    /// Whether the request may be canceled; `initialize` may not.
     pub(super) fn is_cancellable(&self) -> bool {
         self.method != "initialize"
     }

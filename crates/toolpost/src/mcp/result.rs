@@ -1,4 +1,4 @@
-//! The result of a tool as an envelope that loses nothing.
+//! Lossless conversion of tool results into envelopes.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::tool_envelope;
 
-/// Where a result's own member `source` is kept: in the meta of an envelope that name says which world
-/// the result came from, and no server decides that.
+/// Name under which a result's own `source` member is stored. In the meta of an envelope, `source`
+/// names the kind of source, which no server may set.
 pub(crate) const SOURCE_MEMBER: &str = "toolpost/source";
 
-/// How the results of a source are read.
+/// How tool results of a source are interpreted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResultOptions {
     pub(super) parse_json_text: bool,
@@ -32,7 +32,7 @@ impl From<&McpSettings> for ResultOptions {
     }
 }
 
-/// The members of a tool's result; what is large stays text.
+/// Members of a tool result; large ones stay raw JSON.
 #[derive(Default)]
 struct ToolResult<'a> {
     content: Option<&'a RawValue>,
@@ -60,7 +60,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for ToolResult<'a> {
                         "structuredContent" => members.structured = Some(map.next_value()?),
                         "isError" => members.set_is_error(&map.next_value()?),
                         "_meta" => members.set_meta(map.next_value()?),
-                        // The protocol's own; a complete result needs no word about it.
+                        // Protocol member that carries no information in a complete result.
                         "resultType" => drop(map.next_value::<IgnoredAny>()?),
                         "source" => {
                             let source = map.next_value()?;
@@ -77,7 +77,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for ToolResult<'a> {
 }
 
 impl ToolResult<'_> {
-    /// Something that is neither a boolean nor absent is taken for the worse of the two.
+    /// Sets the error flag. A value that is neither a boolean nor null counts as an error.
     fn set_is_error(&mut self, value: &Value) {
         self.is_error = !matches!(value, Value::Bool(false) | Value::Null);
     }
@@ -91,18 +91,18 @@ impl ToolResult<'_> {
     }
 }
 
-/// Reads the result of a tool.
+/// Converts a tool result into an envelope.
 ///
 /// # Errors
 ///
-/// It is no object, or has nothing of a result.
+/// The result is not an object.
 pub(super) fn to_envelope(
     raw: &RawValue,
     output: &Schema,
     options: ResultOptions,
 ) -> Result<Envelope<Payload>, String> {
     parse_envelope(raw, output, options).or_else(|error| {
-        // A character that was cut in two is mended; what cannot be held is kept as text.
+        // Lone surrogates are repaired; a result that cannot be parsed is kept as text.
         match json::parse_lenient(raw.get()) {
             Ok(value) => {
                 let repaired = RawValue::from_string(value.to_string());
@@ -114,7 +114,7 @@ pub(super) fn to_envelope(
     })
 }
 
-/// A result that nests too deeply or has numbers beyond all bounds, as the text that it is.
+/// Wraps a result as text if it nests too deeply or contains numbers out of range.
 fn text_envelope(raw: &RawValue, error: &str) -> Envelope<Payload> {
     tracing::warn!(error, "tool result kept as text");
     let block = ContentBlock::text(raw.get());
@@ -139,7 +139,7 @@ fn parse_envelope(
     meta.is_error = members.is_error;
     (meta.meta, meta.extra) = (members.meta, members.extra);
     let data = match (&structured, members.structured) {
-        // A schema looks into it anyway, and a copy costs less than reading the text again.
+        // Validation needs the parsed value, and a clone is cheaper than parsing the text again.
         (Some(value), _) if !output.is_unknown() => value.clone().into(),
         (Some(_), Some(raw)) => raw.to_owned().into(),
         _ => interpret_blocks(&meta, output, options).unwrap_or(blocks.data),
@@ -148,8 +148,7 @@ fn parse_envelope(
     Ok(Envelope::mcp(data, meta))
 }
 
-/// The same text, without the line breaks of a server that writes for people: a document is one line
-/// wherever it goes.
+/// Removes the line breaks of pretty-printed JSON, so that a document is a single line.
 fn compact(raw: &RawValue) -> Payload {
     let is_compact = memchr::memchr2(b'\n', b'\r', raw.get().as_bytes()).is_none();
     match serde_json::from_str::<Value>(raw.get()) {
@@ -160,7 +159,7 @@ fn compact(raw: &RawValue) -> Payload {
 
 struct ContentBlocks {
     blocks: Vec<ContentBlock>,
-    /// The same as data.
+    /// The same blocks as envelope data.
     data: Payload,
 }
 
@@ -171,12 +170,13 @@ fn parse_blocks(content: Option<&RawValue>) -> Result<ContentBlocks, String> {
     let parsed: Value = serde_json::from_str(content.get()).map_err(|error| error.to_string())?;
     let (items, is_list) = match parsed {
         Value::Array(items) => (items, true),
-        // One block, where a list of them should be.
+        // A single block instead of a list.
         other => (vec![other], false),
     };
     let is_known = items.iter().all(ContentBlock::is_supported);
     let read: Vec<_> = items.into_iter().map(ContentBlock::from_value).collect();
-    // What was understood is copied as text; what was not has become text blocks.
+    // Supported blocks are copied as raw JSON. Otherwise the parsed blocks are used, in which
+    // unsupported ones are text blocks.
     let data = match is_list && is_known {
         true => compact(content),
         false => read.iter().cloned().map(ContentBlock::into_value).collect::<Value>().into(),
@@ -184,7 +184,8 @@ fn parse_blocks(content: Option<&RawValue>) -> Result<ContentBlocks, String> {
     Ok(ContentBlocks { blocks: read, data })
 }
 
-/// What the blocks mean beyond being blocks.
+/// Returns the data in the blocks: the payload of a ToolEnvelope, or the JSON of the only text
+/// block.
 fn interpret_blocks(meta: &McpMeta, output: &Schema, options: ResultOptions) -> Option<Payload> {
     if options.tool_envelope
         && let Some(payload) = tool_envelope_payload(&meta.content)
@@ -208,7 +209,7 @@ fn single_text(blocks: &[ContentBlock]) -> Option<&str> {
     texts.next().is_none().then_some(first)
 }
 
-/// The payload of the two blocks of a ToolEnvelope.
+/// Returns the payload of a ToolEnvelope, which consists of two text blocks.
 fn tool_envelope_payload(blocks: &[ContentBlock]) -> Option<Value> {
     let [ContentBlock::Text(_), ContentBlock::Text(second)] = blocks else { return None };
     if !second.text.starts_with(tool_envelope::PREFIX) {
@@ -265,7 +266,7 @@ mod tests {
             (json!({"content": null, "structuredContent": 5}), &unknown, PLAIN, json!(5)),
             (json!({"structuredContent": null, "content": []}), &unknown, PLAIN, json!([])),
             (json!({"content": text("lone")}), &unknown, PLAIN, json!([text("lone")])),
-            // Text that is JSON.
+            // JSON in a text block.
             (json!({"content": [text("{\"a\":1}")]}), &object_schema(), PLAIN, json!({"a": 1})),
             (
                 json!({"content": [image, text("{\"a\":1}")]}),
@@ -294,7 +295,7 @@ mod tests {
                 json_text,
                 json!([text("{\"a\":1}")]),
             ),
-            // The two blocks of a ToolEnvelope.
+            // A ToolEnvelope in two text blocks.
             (json!({"content": [text("done"), text(envelope)]}), &unknown, PLAIN, json!({"a": 1})),
             (
                 json!({"content": [text("done"), text(envelope)]}),

@@ -1,4 +1,4 @@
-//! JSON-RPC messages, read as far as is needed to know whose they are.
+//! JSON-RPC messages, parsed only as far as routing requires.
 
 use std::borrow::Cow;
 
@@ -8,18 +8,18 @@ use serde_json::value::RawValue;
 
 use crate::payload::Payload;
 
-/// One message from the server.
+/// A message from the server.
 #[derive(Debug)]
 pub(super) enum RpcMessage<'a> {
-    /// The answer to a request of ours; one whose id is none that we give has none.
+    /// A response; `id` is `None` if it is missing or not a number.
     Response { id: Option<u64>, result: Result<&'a RawValue, RpcError> },
-    /// A request of the server.
+    /// A request from the server.
     Request { id: &'a RawValue, method: Cow<'a, str>, params: Option<&'a RawValue> },
-    /// Something that wants no answer.
+    /// A message without a response.
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
 }
 
-/// An error as JSON-RPC knows it.
+/// A JSON-RPC error object.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub(super) struct RpcError {
     #[serde(default)]
@@ -46,7 +46,7 @@ impl RpcError {
         self.code == Self::HEADER_MISMATCH
     }
 
-    /// Whether only a server of 2026-07-28 or later says this.
+    /// Whether only servers of 2026-07-28 or later send this error.
     pub(super) fn is_modern(&self) -> bool {
         matches!(
             self.code,
@@ -69,7 +69,7 @@ struct RawMessage<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// Reads a message, or the several of a batch as 2025-03-26 allows.
+/// Parses a message, or each message of a batch (2025-03-26).
 pub(super) fn parse(text: &str, each: &mut dyn FnMut(RpcMessage<'_>)) -> Result<(), String> {
     if text.trim_start().starts_with('[') {
         let all: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -95,7 +95,7 @@ fn parse_one(text: &str, each: &mut dyn FnMut(RpcMessage<'_>)) -> Result<(), Str
             RpcMessage::Response { id: id.and_then(parse_request_id), result: Ok(result) }
         }
         RawMessage { id, .. } => {
-            // `result: null` is none of the shapes that MCP has, and still a response.
+            // `result: null` is invalid in MCP, but it still completes the request.
             let response = Err(RpcError::new(0, "the response has neither a result nor an error"));
             RpcMessage::Response { id: id.and_then(parse_request_id), result: response }
         }
@@ -104,7 +104,7 @@ fn parse_one(text: &str, each: &mut dyn FnMut(RpcMessage<'_>)) -> Result<(), Str
     Ok(())
 }
 
-/// Our ids are numbers; a server that gives them back as text is understood.
+/// Parses the id of a response. Request ids are numbers; a server may return them as strings.
 fn parse_request_id(id: &RawValue) -> Option<u64> {
     let text = id.get().trim_matches('"');
     text.strip_suffix(".0").unwrap_or(text).parse().ok()
@@ -118,7 +118,7 @@ fn parse_error(error: &RawValue) -> RpcError {
     })
 }
 
-/// One member of the `params` of a request.
+/// A member of the `params` of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Param<'a> {
     Text(&'a str),
@@ -140,7 +140,7 @@ impl Serialize for Param<'_> {
 
 pub(super) type RequestParams<'a> = [(&'a str, Param<'a>)];
 
-/// The text of a request, or of a notification if it has no id. `meta` are the members of `_meta`,
+/// Encodes a request, or a notification if `id` is `None`. `meta` contains the members of `_meta`,
 /// without braces.
 pub(super) fn encode_request(
     id: Option<u64>,
@@ -178,7 +178,8 @@ pub(super) fn encode_request(
     Ok(String::from_utf8(text).expect("JSON is written as UTF-8"))
 }
 
-/// A message is one line on a pipe; a line break can only stand between the tokens of JSON.
+/// Replaces line breaks with spaces. A message is a single line on a pipe, and in JSON raw line
+/// breaks occur only between tokens.
 fn replace_newlines(text: &mut [u8]) {
     let mut from = 0;
     while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[from..]) {
@@ -187,7 +188,7 @@ fn replace_newlines(text: &mut [u8]) {
     }
 }
 
-/// The text of our answer to a request of the server.
+/// Encodes the response to a server request.
 pub(super) fn encode_response(
     id: &RawValue,
     response: Result<&impl std::fmt::Display, &RpcError>,
@@ -205,8 +206,8 @@ pub(super) fn encode_response(
     String::from_utf8(text).expect("line breaks were replaced by spaces")
 }
 
-/// The id in a message that is too long to be read whole: it stands before the result, or it is the
-/// last member but for the version. An id inside of the result is something else.
+/// Finds the id of a response that is too long to parse: before `result`, or as the last member
+/// except `jsonrpc`. Ids inside the result are ignored.
 pub(super) fn id_from_truncated(head: &[u8], tail: &[u8]) -> Option<u64> {
     let head = String::from_utf8_lossy(head);
     let before = head.find(r#""result""#).map(|end| &head[..end])?;
@@ -225,7 +226,7 @@ pub(super) fn id_from_truncated(head: &[u8], tail: &[u8]) -> Option<u64> {
     first().or_else(last)
 }
 
-/// The number behind the name of a member.
+/// Parses the number that follows a member name.
 fn leading_number(text: &str) -> Option<u64> {
     let digits = text.trim_start().strip_prefix(':')?.trim_start().trim_start_matches('"');
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());

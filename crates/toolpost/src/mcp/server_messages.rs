@@ -1,4 +1,4 @@
-//! What a server says and asks on its own: changes of its lists, log lines, questions.
+//! Handles messages that a server initiates: list changes, log messages and requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,20 +15,20 @@ use super::subscriptions::ResourceSubscriptions;
 use crate::handler::LogMessage;
 use crate::schema::Schema;
 
-/// The end of a connection at which the server's own words arrive.
+/// Handler of the messages that a server initiates.
 #[derive(Debug, Clone)]
 pub(super) struct ServerMessageHandler {
     source: Arc<str>,
     settings: Arc<McpSettings>,
-    /// Told when the server has said that it will tell about changes, or that it will not.
+    /// Notified when the server acknowledges or rejects `subscriptions/listen`.
     pub(super) listen_acknowledged: Arc<Notify>,
-    /// Told when the list of tools has changed.
+    /// Notified when the tool list has changed.
     pub(super) tools_changed: Arc<Notify>,
-    /// Told when one of the other lists has changed; which is said by the two below.
+    /// Notified when another list has changed; the two flags below state which.
     pub(super) lists_changed: Arc<Notify>,
     pub(super) prompts_changed: Arc<AtomicBool>,
     pub(super) resources_changed: Arc<AtomicBool>,
-    /// The resources that somebody follows.
+    /// Resource subscriptions of the source.
     pub(super) subscriptions: Arc<ResourceSubscriptions>,
 }
 
@@ -46,17 +46,17 @@ impl ServerMessageHandler {
         }
     }
 
-    /// Sets the resource subscriptions to notify.
+    /// Sets the resource subscriptions that receive updates.
     pub(super) fn with_subscriptions(self, subscriptions: &Arc<ResourceSubscriptions>) -> Self {
         Self { subscriptions: Arc::clone(subscriptions), ..self }
     }
 
-    /// The name of the source.
+    /// Returns the name of the source.
     pub(super) fn source(&self) -> &str {
         &self.source
     }
 
-    /// A notification that is not about one request.
+    /// Handles a notification that does not belong to a request.
     pub(super) fn handle_notification(&self, method: &str) {
         match method {
             "notifications/tools/list_changed" => self.tools_changed.notify_one(),
@@ -69,7 +69,7 @@ impl ServerMessageHandler {
         }
     }
 
-    /// A resource has changed.
+    /// Handles `notifications/resources/updated`.
     pub(super) fn handle_resource_updated(&self, params: &RawValue) {
         #[derive(serde::Deserialize)]
         struct ResourceUpdatedParams {
@@ -85,7 +85,7 @@ impl ServerMessageHandler {
         self.lists_changed.notify_one();
     }
 
-    /// Writes down what the server says, and gives it back.
+    /// Logs a server log message and returns it.
     pub(super) fn handle_log(&self, params: &RawValue) -> Option<LogMessage> {
         let line: LogMessage = serde_json::from_str(params.get()).ok()?;
         let logger = truncate_for_log(line.logger.as_deref().unwrap_or_default());
@@ -104,12 +104,12 @@ impl ServerMessageHandler {
         Some(line)
     }
 
-    /// Whether the settings leave it to the client that called to answer.
+    /// Whether the settings forward this kind of request to the calling client.
     pub(super) fn is_forwarded(&self, kind: ServerRequestKind) -> bool {
         kind.is_forwarded(&self.settings)
     }
 
-    /// What a request of the server gets that the client would answer, if it could be asked.
+    /// Returns the error for a server request that cannot be forwarded to the client.
     pub(super) fn reject_request(
         &self,
         method: &str,
@@ -127,7 +127,7 @@ impl ServerMessageHandler {
         })
     }
 
-    /// What a request of the server gets by the settings.
+    /// Responds to a server request from the settings.
     pub(super) fn handle_request(
         &self,
         method: &str,
@@ -202,7 +202,8 @@ fn method_not_found(message: impl Into<String>) -> RpcError {
     RpcError::new(RpcError::METHOD_NOT_FOUND, message)
 }
 
-/// The form with what is given and with the defaults of the rest; `None` if it does not fit then.
+/// Fills the form with the given values and the defaults of the others; `None` if the result does
+/// not match the schema.
 fn fill_form(schema: &Value, given: &Map<String, Value>) -> Option<Map<String, Value>> {
     let fields = schema["properties"].as_object()?;
     let responses = fields.iter().filter_map(|(name, field)| {

@@ -1,4 +1,4 @@
-//! A server that was greeted: what it lists, and what it is asked.
+//! A session after the handshake: lists and requests.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use super::subscriptions::ResourceSubscriptions;
 use super::transport::ClientTransport;
 use crate::handler::{ClientChannel, MultiRoundTrip};
 
-/// How often a server may ask for more input within one call.
+/// Maximum number of times one call is sent while the server requires input.
 const MAX_INPUT_ROUNDS: usize = 10;
-/// The longest that is waited for a change of the lists; then the question is asked again.
+/// Maximum duration of a `subscriptions/listen` request, which is then sent again.
 const MAX_LISTEN: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a server has to say that it will tell about changes before its lists are read anyway.
+/// How long to wait for the acknowledgment of `subscriptions/listen` before the lists are read.
 const LISTEN_ACK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection on which requests can be made.
+/// A connection to a server after the handshake.
 #[derive(Debug)]
 pub(super) struct ClientSession {
     transport: ClientTransport,
@@ -45,7 +45,7 @@ pub(super) struct ClientSession {
     settings: Arc<McpSettings>,
 }
 
-/// What a server listed.
+/// The tools of a server, and warnings about the list.
 #[derive(Debug, Default)]
 pub(super) struct ToolList {
     pub(super) tools: Vec<Value>,
@@ -53,7 +53,8 @@ pub(super) struct ToolList {
 }
 
 impl ClientSession {
-    /// Connects and greets. `era` is what is known from before, and is learnt.
+    /// Connects and performs the handshake. `generation` is the known protocol generation, and is
+    /// updated.
     pub(super) async fn connect(
         source: &Arc<str>,
         settings: &Arc<McpSettings>,
@@ -85,14 +86,14 @@ impl ClientSession {
         let is_process = matches!(settings.transport, McpTransport::Stdio(_));
         let connected = match connect(*generation).await {
             Ok(session) => Ok(session),
-            // A process that was asked what it does not know, and left or fell silent: a new one is
-            // greeted in the old way at once.
+            // The process exited or did not respond to an unknown method: a new one is started with
+            // the legacy handshake.
             Err(failure) if is_process && generation.is_none() && settings.protocol.is_none() => {
                 let failure = failure.to_string();
                 tracing::debug!(%source, failure, "retrying with the legacy handshake");
                 connect(Some(ProtocolGeneration::Legacy)).await
             }
-            // What was known is not true any more.
+            // The known generation is outdated.
             Err(failure) if generation.is_some() && settings.protocol.is_none() => {
                 let failure = failure.to_string();
                 tracing::debug!(%source, failure, "retrying handshake without a known generation");
@@ -106,7 +107,7 @@ impl ClientSession {
         Ok(session)
     }
 
-    /// The source that this is a session of.
+    /// Returns the name of the source.
     pub(super) fn source(&self) -> &str {
         self.message_handler.source()
     }
@@ -115,19 +116,19 @@ impl ClientSession {
         self.transport.is_http() && self.server.protocol.generation == ProtocolGeneration::Modern
     }
 
-    /// Whether a response that broke off says nothing about the server: over HTTP each has a connection
-    /// of its own.
+    /// Whether the session survives a broken response: over HTTP each response has its own
+    /// connection.
     pub(super) fn survives_broken_response(&self) -> bool {
         self.transport.is_http()
     }
 
-    /// Told when the list of tools has changed.
+    /// Notified when the tool list has changed.
     pub(super) fn tools_changed(&self) -> &Notify {
         &self.message_handler.tools_changed
     }
 
-    /// Waits until the server says that other lists than that of its tools have changed, and gives
-    /// what the methods of these begin with.
+    /// Waits until the server reports changes of lists other than its tool list, and returns the
+    /// method prefixes of these lists.
     pub(super) async fn lists_changed(&self) -> Vec<&'static str> {
         self.message_handler.lists_changed.notified().await;
         let parts = [
@@ -138,7 +139,7 @@ impl ClientSession {
         changed.map(|(_, part)| part).collect()
     }
 
-    /// Resolves when the server is gone, with words about it.
+    /// Resolves with the reason when the server disconnects.
     pub(super) async fn closed(&self) -> String {
         self.transport.closed().await
     }
@@ -151,12 +152,13 @@ impl ClientSession {
         self.transport.stop();
     }
 
-    /// Ends it as far as nobody uses it.
+    /// Stops the session; over HTTP, calls in flight continue.
     pub(super) fn drain(&self) {
         self.transport.drain();
     }
 
-    /// Every tool, page by page, within the time and the room that one server has.
+    /// Lists all tools, page by page. The time, the number of tools and the size of the list are
+    /// limited.
     pub(super) async fn list_tools(&self) -> Result<ToolList, RequestError> {
         if !self.server.has_capability("tools") {
             return Ok(ToolList::default());
@@ -206,7 +208,8 @@ impl ClientSession {
         self.transport.request(&self.server.protocol, &client_request).await
     }
 
-    /// The changes that a server wants to be asked about; `None` for one that does not.
+    /// Returns the list changes to subscribe to; `None` if there are none or the server is a legacy
+    /// one.
     fn list_changed_filter(&self) -> Option<Value> {
         let has_list_changed = |part: &&str| {
             let part = self.server.capabilities.get(*part);
@@ -219,8 +222,8 @@ impl ClientSession {
             .then_some(Value::Object(notifications))
     }
 
-    /// Begins to listen to changes of the lists, and waits until the server does so too: what changes
-    /// before is not told. What it returns never ends.
+    /// Subscribes to list changes, and waits for the acknowledgment, because earlier changes are
+    /// not reported. The returned future never completes.
     pub(super) async fn subscribe_list_changes(self: &Arc<Self>) -> BoxFuture<'static, ()> {
         let Some(notifications) = self.list_changed_filter() else {
             return std::future::pending().boxed();
@@ -259,12 +262,12 @@ impl ClientSession {
                 Ok(_) => pause = Duration::from_secs(1),
             }
             tokio::time::sleep(pause).await;
-            // Whatever changed meanwhile was not heard.
+            // Changes since the stream ended were not reported.
             self.message_handler.tools_changed.notify_one();
         }
     }
 
-    /// Makes a request, and answers what the server wants to know before it answers.
+    /// Sends a request, and provides input while the server requires it.
     pub(super) async fn request(
         &self,
         client_request: &ClientRequest<'_>,
@@ -285,7 +288,8 @@ impl ClientSession {
         }
     }
 
-    /// The request, with what whoever called brings along since the server asked for it.
+    /// Sends the request with the input responses and request state that the caller provides, if
+    /// any.
     async fn send_first(&self, client_request: &ClientRequest<'_>) -> RequestResult {
         let round_trip = match (self.server.protocol.generation, client_request.client_channel) {
             (ProtocolGeneration::Modern, Some(ClientChannel::MultiRoundTrip(round_trip))) => {
@@ -313,7 +317,8 @@ impl ClientSession {
         }
     }
 
-    /// The client that receives the input requests at the end of the call, if they are for it.
+    /// Returns the client that receives the input requests at the end of the call; `None` if the
+    /// call continues with input from elsewhere.
     fn defer_to_client<'a>(
         &self,
         client_request: &ClientRequest<'a>,
@@ -339,12 +344,12 @@ impl ClientSession {
                     .to_owned(),
             )),
             (false, true) => Ok(None),
-            // A question without requests only wants to be asked again, which is up to the client.
+            // Without input requests the server only requires a retry, which is up to the client.
             (_, false) => Ok(Some(round_trip)),
         }
     }
 
-    /// What a request of the server is about, if that is left to the client.
+    /// Returns the kind of a server request if it is forwarded to the client.
     fn forwarded_kind(&self, request: &InputRequest<'_>) -> Option<ServerRequestKind> {
         ServerRequestKind::from_method(&request.method)
             .filter(|kind| self.message_handler.is_forwarded(*kind))
@@ -365,7 +370,7 @@ impl ClientSession {
         )
     }
 
-    /// The same request with what the server wanted to know.
+    /// Sends the request again with the required input.
     async fn resend_with_input(
         &self,
         client_request: &ClientRequest<'_>,
@@ -425,7 +430,7 @@ impl ClientSession {
 }
 
 impl ToolList {
-    /// Takes the tools of a page; one that cannot be read is reported, and the others stay.
+    /// Adds the tools of a page; a tool that cannot be parsed becomes a warning.
     fn add(&mut self, tools: &[&RawValue]) {
         for tool in tools {
             match json::parse_lenient(tool.get()) {
@@ -457,21 +462,21 @@ impl<'a> ToolPage<'a> {
             serde_json::from_str(response.get()).map_err(|error| {
                 RequestError::InvalidResponse(format!("the list of tools cannot be read: {error}"))
             })?;
-        // What is no text is no cursor.
+        // A cursor that is not a string is ignored.
         let cursor = members.next_cursor.and_then(|raw| serde_json::from_str(raw.get()).ok());
         let next_cursor = cursor.filter(|cursor: &String| !cursor.is_empty());
         Ok(Self { tools: members.tools, next_cursor })
     }
 }
 
-/// What such a result calls itself.
+/// `resultType` of a result that requests input.
 const INPUT_REQUIRED: &str = "input_required";
 
-/// The members of the request that brings what was wanted.
+/// Request members that provide input.
 const INPUT_RESPONSES: &str = "inputResponses";
 const REQUEST_STATE: &str = "requestState";
 
-/// A result that is none yet.
+/// An intermediate result that requests input.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct InputRequired<'a> {
@@ -483,7 +488,7 @@ struct InputRequired<'a> {
     request_state: Option<&'a RawValue>,
 }
 
-/// One of the things that are wanted.
+/// One input request.
 #[derive(Deserialize)]
 struct InputRequest<'a> {
     #[serde(borrow)]
@@ -494,7 +499,7 @@ struct InputRequest<'a> {
 
 impl<'a> InputRequired<'a> {
     fn parse(response: &'a RawValue) -> Option<Self> {
-        // Hardly any answer is of this kind, and to look for the word costs far less than to read.
+        // Few responses are of this type, and a substring search is much cheaper than parsing.
         memchr::memmem::find(response.get().as_bytes(), INPUT_REQUIRED.as_bytes())?;
         let required: Self = serde_json::from_str(response.get()).ok()?;
         (required.result_type.as_deref() == Some(INPUT_REQUIRED)).then_some(required)

@@ -1,4 +1,4 @@
-//! What is settled about a source before it is connected.
+//! Configuration of a source.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,40 +11,40 @@ use url::Url;
 
 use crate::protocol::Secret;
 
-/// An MCP server, and how it is dealt with.
+/// Settings of an MCP server.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct McpSettings {
-    /// How it is reached.
+    /// Transport to the server.
     pub transport: McpTransport,
-    /// The one protocol version that is spoken; `None` finds out.
+    /// The only protocol version to use; `None` negotiates one.
     pub protocol: Option<String>,
-    /// How long the server may take from its start to its first answer.
+    /// Time limit for the handshake and for listing the tools.
     pub start_timeout: Duration,
-    /// How long a call may go on without a sign of progress.
+    /// Maximum time of a call without progress.
     pub timeout: Duration,
-    /// How long a call may go on, whatever its progress.
+    /// Maximum duration of a call, regardless of progress.
     pub max_timeout: Duration,
-    /// How long is waited before a server that was lost is connected again: at first, and at most.
+    /// Initial and maximum delay before a disconnected server is connected again.
     pub restart: (Duration, Duration),
-    /// The largest message that is taken, in bytes; the call that a larger one answers fails.
+    /// Maximum size of a message in bytes; a call with a larger response fails.
     pub message_bytes: usize,
-    /// The most tools that are taken from one server.
+    /// Maximum number of tools of the server; further tools are ignored.
     pub max_tools: usize,
-    /// What is said when the server asks a person for something.
+    /// How elicitation requests of the server are handled.
     pub elicitation: Elicitation,
-    /// What is said when the server asks a model for something.
+    /// How sampling requests of the server are handled.
     pub sampling: Sampling,
-    /// The folders that the server is told about.
+    /// The roots that the server can list.
     pub roots: Roots,
-    /// Whether a lone text block that is JSON becomes the data of a tool without an output schema.
+    /// Whether JSON in the only text block becomes the data of a tool without an output schema.
     pub parse_json_text: bool,
-    /// Whether the two blocks of a ToolEnvelope are recognized and its payload becomes the data.
+    /// Whether a ToolEnvelope in two text blocks is recognized and its payload becomes the data.
     pub tool_envelope: bool,
 }
 
 impl McpSettings {
-    /// The defaults for a server that is reached like this.
+    /// Creates default settings for a transport.
     pub fn new(transport: McpTransport) -> Self {
         Self {
             transport,
@@ -64,35 +64,35 @@ impl McpSettings {
     }
 }
 
-/// How a server is reached.
+/// Transport to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum McpTransport {
-    /// A process of ours, over its standard input and output.
+    /// A child process, over its standard input and output.
     Stdio(StdioSettings),
-    /// A server on the network, over streamable HTTP.
+    /// A remote server, over streamable HTTP.
     Http(HttpSettings),
 }
 
-/// A process that is a server.
+/// Settings of a server that runs as a child process.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StdioSettings {
     /// The program.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// What is added to its environment.
+    /// Additional environment variables.
     pub env: BTreeMap<String, Secret>,
-    /// Where it runs; here, if absent.
+    /// Working directory; that of this process if `None`.
     pub cwd: Option<PathBuf>,
-    /// The command line of a watcher, which is put before that of the server and ends the server
-    /// when this process is gone, however it went. See [`watch_child`](super::watch_child).
+    /// The command line of a watcher, which is prefixed to that of the server and terminates the
+    /// server when this process exits for any reason. See [`watch_child`](super::watch_child).
     pub watcher: Vec<OsString>,
 }
 
 impl StdioSettings {
-    /// A program with its arguments.
+    /// Creates settings for a program and its arguments.
     pub fn new(
         command: impl Into<String>,
         args: impl IntoIterator<Item = impl Into<String>>,
@@ -107,36 +107,36 @@ impl StdioSettings {
     }
 }
 
-/// A server on the network.
+/// Settings of a server over HTTP.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpSettings {
-    /// Its MCP endpoint.
+    /// URL of the MCP endpoint.
     pub url: Url,
-    /// What is sent with every request.
+    /// Headers sent with every request.
     pub headers: BTreeMap<String, Secret>,
-    /// A token that is sent as it is; then nothing is done about authorization.
+    /// Static bearer token; disables OAuth.
     pub bearer: Option<Secret>,
-    /// How access is asked for, when the server wants it.
+    /// How to authorize if the server requires it.
     pub oauth: OAuthSettings,
 }
 
 impl HttpSettings {
-    /// An endpoint that is reached without anything special.
+    /// Creates settings for an endpoint without headers and credentials.
     pub fn new(url: Url) -> Self {
         let oauth = OAuthSettings::default();
         Self { url, headers: BTreeMap::new(), bearer: None, oauth }
     }
 }
 
-/// Without the arguments and the environment, which may hold secrets.
+/// Omits the arguments and the environment, which may contain secrets.
 impl fmt::Debug for StdioSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StdioSettings").field("command", &self.command).finish_non_exhaustive()
     }
 }
 
-/// Without the path and the headers, which may hold secrets.
+/// Omits the path and the headers, which may contain secrets.
 impl fmt::Debug for HttpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = self.url.origin().ascii_serialization();
@@ -144,46 +144,46 @@ impl fmt::Debug for HttpSettings {
     }
 }
 
-/// What is known of this client at an authorization server.
+/// The OAuth client and the scopes to request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OAuthSettings {
-    /// The id of a client that was registered beforehand.
+    /// Id of a pre-registered client.
     pub client_id: Option<String>,
-    /// The issuer that it was registered at; if absent, the one that it is first used at.
+    /// Issuer that the client is registered at; if `None`, the first issuer that it is used at.
     pub issuer: Option<String>,
-    /// Its secret, if it has one.
+    /// Secret of the client, if it has one.
     pub client_secret: Option<Secret>,
-    /// The URL of a document that describes this client, which then is its id.
+    /// URL of the client metadata document, which is used as the client id.
     pub client_metadata_url: Option<String>,
-    /// What is asked for; what the server asks for, if empty.
+    /// Scopes to request; if empty, those that the server requires.
     pub scopes: Vec<String>,
 }
 
-/// A folder that a server is told about.
+/// A root directory that is exposed to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Root {
     /// `file://…`.
     pub uri: String,
-    /// What it is called.
+    /// Display name.
     pub name: Option<String>,
 }
 
 impl Root {
-    /// A folder without a name.
+    /// Creates a root without a name.
     pub fn new(uri: impl Into<String>) -> Self {
         Self { uri: uri.into(), name: None }
     }
 }
 
-/// Which folders a server is told about.
+/// Which roots are exposed to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Roots {
-    /// These; none are not even offered.
+    /// These roots; if empty, the capability is not declared.
     Static(Vec<Root>),
-    /// Those of the client that called, if it declares that it can be asked for them.
+    /// Those of the calling client, if it declares the capability.
     Client,
 }
 
@@ -199,37 +199,39 @@ impl From<Vec<Root>> for Roots {
     }
 }
 
-/// What is said when a server asks a model for something while a call runs.
+/// How sampling requests during a call are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sampling {
-    /// The server is told that there is no model: to ask one is at the expense of somebody.
+    /// Sampling is not offered, because model calls incur cost.
     #[default]
     Reject,
-    /// The model of the client that called is asked, if it declares that it can be.
+    /// Forwarded to the calling client, if it declares the capability.
     Client,
 }
 
-/// What is said when a server asks a person for something while a call runs.
+/// How elicitation requests during a call are handled.
 #[derive(Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Elicitation {
-    /// The client that called is asked, if it declares that it can be; else it is as with `Reject`.
+    /// Forwarded to the calling client if it declares the capability; otherwise handled like
+    /// `Reject`.
     #[default]
     Client,
-    /// The server is told that nobody can be asked, and the call fails with what it wanted.
+    /// Elicitation is not offered. A request for it fails with an error that quotes its message.
     Reject,
-    /// The person declines.
+    /// Responds with `decline`.
     Decline,
-    /// The person closes the question.
+    /// Responds with `cancel`.
     Cancel,
-    /// The person agrees with every default, and declines what has a field without one.
+    /// Accepts with the default values; declines if they do not make a valid form.
     Defaults,
-    /// The person answers with these fields, and with the defaults of the others.
+    /// Accepts with these fields and the defaults of the others; declines if the result does not
+    /// match the schema.
     Accept(Map<String, Value>),
 }
 
-/// Without the answers.
+/// Omits the field values.
 impl fmt::Debug for Elicitation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -1,4 +1,4 @@
-//! A server as a source of operations: connected, listed, kept up to date, connected again.
+//! An MCP server as a source of operations: connects, lists, reloads and reconnects.
 
 mod handover;
 
@@ -27,34 +27,35 @@ use crate::operation::{Operation, ResultPolicy};
 use crate::registry::{Change, Registry};
 use crate::spec::{OperationId, OperationSpec};
 
-/// How long a server must have been there for its next loss to count as the first.
+/// Minimum duration of a connection that resets the reconnect delay.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
-/// The longest time between two readings of a list that changes all the time.
+/// Maximum delay between two reloads of a list that changes constantly.
 const MAX_RELOAD_INTERVAL: Duration = Duration::from_secs(30);
-/// When a list that could not be read is tried again.
+/// Delay before a failed reload is retried.
 const RELOAD_RETRY_DELAY: Duration = Duration::from_secs(5);
-/// Changes of a list come in bursts; so much is waited for the rest of one.
+/// How long to wait for further changes of a list, which arrive in bursts.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// What is made of an operation before it is registered, and how its results are treated; `None`
-/// leaves it out.
+/// Transforms an operation before it is registered and sets its result policy; `None` omits the
+/// operation.
 pub type SpecTransform =
     Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
 
-/// What is odd about the names of everything that a server has, before any is changed or left out.
+/// Returns warnings about the configuration, given the names of all operations of a server before
+/// any is transformed or omitted.
 pub type ConfigLint = Arc<dyn Fn(&[&str]) -> Vec<String> + Send + Sync>;
 
-/// What a source needs from the one who starts it.
+/// Hooks of a source, provided by the program that starts it.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SourceHooks {
-    /// Changes or leaves out operations.
+    /// Changes or removes operations before they are registered.
     pub transform: Option<SpecTransform>,
-    /// Says what is configured for operations that are not there.
+    /// Reports configuration of operations that do not exist.
     pub lint: Option<ConfigLint>,
-    /// Keeps what authorization servers gave; in memory, if absent.
+    /// Stores OAuth credentials; in memory if absent.
     pub credentials: Option<Arc<dyn CredentialStore>>,
-    /// Brings a person to an authorization server; without it nobody is asked.
+    /// Runs user authorization; if absent, only stored tokens are used.
     pub authorizer: Option<Arc<dyn Authorizer>>,
 }
 
@@ -64,60 +65,60 @@ impl std::fmt::Debug for SourceHooks {
     }
 }
 
-/// How a source is doing.
+/// Connection status of a source.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum McpSourceStatus {
-    /// It is being connected.
+    /// The source is connecting.
     Connecting,
-    /// It is connected, and this is what it has.
+    /// The source is connected.
     Ready(Arc<ServerInfo>),
-    /// It is not there.
+    /// The source is not connected.
     Down {
         /// Why.
         reason: String,
-        /// When it is connected again.
+        /// Delay before the next connection attempt.
         retry_in: Duration,
     },
 }
 
-/// What was found at a server.
+/// Information about a connected server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerInfo {
-    /// What the server calls itself.
+    /// Name that the server reports.
     pub server: String,
     /// Its version.
     pub server_version: String,
-    /// The protocol version that is spoken.
+    /// Negotiated protocol version.
     pub protocol: String,
-    /// What it tells models about itself.
+    /// Instructions for models.
     pub instructions: Option<String>,
-    /// The tools as it listed them.
+    /// The tools as the server lists them.
     pub tools: Vec<Value>,
-    /// Whether it has resources.
+    /// Whether the server supports resources.
     pub resources: bool,
-    /// Whether it has prompts.
+    /// Whether the server supports prompts.
     pub prompts: bool,
-    /// What was odd about its tools.
+    /// Warnings about its tools.
     pub warnings: Vec<String>,
 }
 
-/// A server whose tools are operations. Dropping it takes them away and ends the server.
+/// An MCP server whose tools are operations. Dropping it unregisters them and stops the server.
 #[derive(Debug)]
 pub struct McpSource {
     status: watch::Receiver<McpSourceStatus>,
-    /// Where other adjustments are left for the supervisor.
+    /// Passes a new transform to the supervisor.
     handle: Arc<SourceHandle>,
-    /// Tells the supervisor to leave in good order.
+    /// Requests the supervisor to release the operations.
     release: oneshot::Sender<ReleaseRequest>,
     tasks: TaskTracker,
     stop: DropGuard,
 }
 
 impl McpSource {
-    /// Starts a source. Its operations appear in the registry in namespace `name` as soon as the
-    /// server has listed them; nothing waits for that. Must be called in a runtime.
+    /// Starts a source without waiting for the server. Its operations are registered in the
+    /// namespace `name` when the server has listed them. Must be called within a Tokio runtime.
     pub fn start(
         registry: &Registry,
         name: &str,
@@ -154,23 +155,23 @@ impl McpSource {
         Self { status: handle.status.subscribe(), handle, release, tasks, stop: stop.drop_guard() }
     }
 
-    /// Other adjustments from now on, and how long a call may go on without a sign of progress. The
-    /// server, its session and the calls in flight are left alone.
+    /// Sets the transform, and the time a call may take without progress. The server, its session
+    /// and the calls in flight are not affected.
     pub fn set_transform(&self, transform: Option<SpecTransform>, timeout: Duration) {
         self.handle.set_transform(transform, timeout);
     }
 
-    /// How it is doing, now and whenever that changes.
+    /// Returns a receiver for the current status and its changes.
     pub fn status(&self) -> watch::Receiver<McpSourceStatus> {
         self.status.clone()
     }
 
-    /// Waits until the operations are there.
+    /// Waits until the operations are registered.
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE` with the reason when the server cannot be connected, `TIMEOUT` when it takes
-    /// longer than `limit`.
+    /// `UNAVAILABLE` with the reason if the connection fails, `TIMEOUT` if it takes longer than
+    /// `limit`.
     pub async fn ready(&self, limit: Duration) -> Result<Arc<ServerInfo>, CallError> {
         let mut status = self.status.clone();
         let resolved = status.wait_for(|status| !matches!(status, McpSourceStatus::Connecting));
@@ -189,7 +190,7 @@ impl McpSource {
         }
     }
 
-    /// Ends the source, and waits until nothing is left of it.
+    /// Stops the source and waits until it has ended.
     pub async fn close(self) {
         drop(self.stop);
         self.tasks.wait().await;
@@ -201,15 +202,16 @@ struct Supervisor {
     registry: Registry,
     hooks: SourceHooks,
     tasks: TaskTracker,
-    /// What the server was found to speak.
+    /// Protocol generation of the server, once known.
     generation: Option<ProtocolGeneration>,
-    /// Whether the server has ever said what it has.
+    /// Whether the tools were listed, so that the namespace is not pending.
     has_listed: bool,
-    /// What stands in the registry.
+    /// Ids of the registered operations.
     registered: Vec<OperationId>,
-    /// Whose operations stand there until this one has its own.
+    /// The source that is being replaced; its operations stay registered until this one has its
+    /// own.
     predecessor: Option<handover::Predecessor>,
-    /// Whether the namespace is somebody else's affair now.
+    /// Whether the namespace was released to another source.
     is_released: bool,
 }
 
@@ -269,7 +271,7 @@ impl Supervisor {
         }
     }
 
-    /// Connects, listens, lists, and puts what was listed into the registry.
+    /// Connects, subscribes to list changes, and lists and registers the tools.
     async fn connect(
         &mut self,
     ) -> Result<(Arc<ClientSession>, BoxFuture<'static, ()>), RequestError> {
@@ -298,7 +300,7 @@ impl Supervisor {
         }
     }
 
-    /// Follows the changes of the list until the server is gone.
+    /// Handles list changes until the server disconnects; returns the reason.
     async fn run_session(
         &mut self,
         session: &Arc<ClientSession>,
@@ -316,7 +318,7 @@ impl Supervisor {
                 () = &mut listening => {}
                 parts = session.lists_changed() => {
                     self.republish(&parts);
-                    // A server that never rests is heard all the more slowly.
+                    // The delay limits the rate of republishing.
                     tokio::select! {
                         reason = &mut closed => return reason,
                         () = tokio::time::sleep(DEBOUNCE * 5) => {}
@@ -329,7 +331,7 @@ impl Supervisor {
                         reason = &mut closed => return reason,
                         () = self.reload_tools(session) => {}
                     }
-                    // A server whose list never rests is read again all the more slowly.
+                    // Limits the reload rate of a list that changes constantly.
                     tokio::select! {
                         reason = &mut closed => return reason,
                         () = tokio::time::sleep((reading.elapsed() * 5).min(MAX_RELOAD_INTERVAL)) => {}
@@ -352,8 +354,8 @@ impl Supervisor {
         }
     }
 
-    /// Puts what was listed into the registry. Reading many schemas takes long, so it is done where
-    /// nobody waits for it.
+    /// Registers the listed tools if they changed. Parsing many schemas takes long, so it runs on a
+    /// blocking thread.
     async fn register_tools_if_changed(&mut self, session: &Arc<ClientSession>, listed: ToolList) {
         let before = match &*self.handle.status.borrow() {
             McpSourceStatus::Ready(found) => Some(Arc::clone(found)),
@@ -396,8 +398,8 @@ impl Supervisor {
         self.handle.status.send_replace(McpSourceStatus::Ready(Arc::new(found)));
     }
 
-    /// Puts operations in the place of those of before; what is the same is not touched, unless
-    /// another source had put it there.
+    /// Replaces the registered operations. Unchanged ones are not touched, unless they were offline
+    /// or taken over from another source.
     fn replace_operations(&mut self, operations: Vec<Operation>, taken_over: &[OperationId]) {
         let catalog = self.registry.catalog();
         let others: std::collections::HashSet<_> = taken_over.iter().collect();
@@ -422,8 +424,8 @@ impl Supervisor {
         self.registered = ids;
     }
 
-    /// Puts the operations behind some lists in their own place: whoever follows the catalog sees
-    /// that there is something new behind them.
+    /// Registers the operations behind changed lists again, so that catalog watchers notice the
+    /// change.
     fn republish(&self, parts: &[&str]) {
         let catalog = self.registry.catalog();
         let is_affected = |operation: &&Arc<Operation>| {
@@ -448,7 +450,7 @@ impl Supervisor {
     }
 }
 
-/// The time between two attempts, longer each time up to a limit.
+/// Exponential backoff with an upper limit.
 struct Backoff {
     initial: Duration,
     max: Duration,
@@ -467,7 +469,7 @@ impl Backoff {
     fn next(&mut self) -> Duration {
         let now = self.next.min(self.max);
         self.next = now * 2;
-        // Sources that were lost together do not come back in step.
+        // Jitter, so that sources that disconnected together do not reconnect in step.
         let jitter = getrandom::u32().map_or(0, |random| random % 20);
         now + now * jitter / 100
     }

@@ -1,4 +1,4 @@
-//! Where the handlers of a source find the session of the moment.
+//! State that the handlers of a source share, including the current session.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,47 +22,48 @@ use super::subscriptions::ResourceSubscriptions;
 use crate::error::CallError;
 use crate::handler::{CallContext, LogMessage, Progress, ProgressObserver, ProgressSender};
 
-/// How long a call waits for a server that is just being connected, or will be in a moment.
+/// How long a call waits for a server that is connecting or about to reconnect.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
-/// How long a call that may be repeated waits for the server to come back.
+/// How long a call that can be retried waits for the server to reconnect.
 const RECONNECT_WAIT: Duration = Duration::from_secs(5);
-/// What is left of the time of a call that waits, so that it can still say why it failed.
+/// Time reserved before the deadline of a waiting call, so that it can still return the cause of
+/// the failure.
 const ERROR_MARGIN: Duration = Duration::from_micros(200);
 
-/// What the handlers of a source share.
+/// State that the handlers of a source share.
 pub(super) struct SourceHandle {
     pub(super) name: Arc<str>,
     pub(super) settings: Arc<McpSettings>,
     pub(super) status: watch::Sender<McpSourceStatus>,
-    /// The resources that somebody follows.
+    /// Resource subscriptions of the source.
     pub(super) subscriptions: Arc<ResourceSubscriptions>,
     session: ArcSwapOption<ClientSession>,
-    /// Why there was no session when there was last none.
+    /// Why the source was last down.
     down_reason: ArcSwapOption<String>,
-    /// Canceled when no session will come any more.
+    /// Canceled when there will be no further session.
     closed: CancellationToken,
-    /// How long a call may go on without a sign of progress, in microseconds; it may be adjusted.
+    /// Maximum time of a call without progress, in microseconds; can change at runtime.
     timeout: AtomicU64,
-    /// What is made of operations before they are registered.
+    /// Transforms operations before they are registered.
     transform: Mutex<Option<SpecTransform>>,
-    /// Told when that has changed.
+    /// Notified when the transform has changed.
     pub(super) transform_changed: Notify,
-    /// The calls in flight; awaited when the source is drained.
+    /// Calls in flight; awaited when the source drains.
     pub(super) calls: TaskTracker,
 }
 
-/// A request of a handler.
+/// A request of a handler to the server.
 #[derive(Debug)]
 pub(super) struct UpstreamCall<'a> {
     pub(super) method: &'a str,
     pub(super) params: &'a RequestParams<'a>,
     pub(super) subject: Option<&'a str>,
     pub(super) headers: Vec<(&'a str, String)>,
-    /// Whether doing it twice is the same as doing it once.
+    /// Whether the request can be repeated without further effect.
     pub(super) is_repeatable: bool,
 }
 
-/// Hands what a server says about a call to whoever watches the call.
+/// Forwards the progress and log messages of a call to its context.
 struct ContextObserver(CallContext);
 
 impl ProgressObserver for ContextObserver {
@@ -102,7 +103,7 @@ impl SourceHandle {
         }
     }
 
-    /// How long a call may go on without a sign of progress.
+    /// Returns the maximum time of a call without progress.
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_micros(self.timeout.load(Ordering::Relaxed))
     }
@@ -121,7 +122,7 @@ impl SourceHandle {
         self.session.store(Some(session));
     }
 
-    /// Tells everybody that there is no session for now.
+    /// Publishes that there is no session at present.
     pub(super) fn set_down(&self, reason: String, retry_delay: Duration) {
         self.down_reason.store(Some(Arc::new(reason.clone())));
         self.status.send_replace(McpSourceStatus::Down { reason, retry_in: retry_delay });
@@ -131,14 +132,14 @@ impl SourceHandle {
         self.session.swap(None)
     }
 
-    /// As [`SourceHandle::take_session`], for good: whoever waits for a session is told that none will come.
+    /// Like [`SourceHandle::take_session`], but final: waits for a new session end without one.
     pub(super) fn close(&self) -> Option<Arc<ClientSession>> {
         self.closed.cancel();
         self.take_session()
     }
 
-    /// Runs a call; once more if the server disconnected and the call is repeatable, and once more
-    /// if nothing of it had been sent.
+    /// Runs a call. After a disconnect it is retried once if it is repeatable, and once if it was
+    /// not sent.
     pub(super) async fn call(
         &self,
         context: &CallContext,
@@ -168,7 +169,7 @@ impl SourceHandle {
                 Err(failure) if failure.is_disconnect() => failure,
                 Err(failure) => {
                     if failure.rpc().is_some_and(RpcError::is_header_mismatch) {
-                        // The tool wants other headers than it did when it was listed.
+                        // The header parameters of the tool have changed since it was listed.
                         session.tools_changed().notify_one();
                     }
                     return Err(failure.into_call_error(&self.name));
@@ -187,7 +188,7 @@ impl SourceHandle {
         }
     }
 
-    /// Where a call that failed on a disconnect can be retried.
+    /// Returns the session on which a call can be retried after a disconnect.
     async fn retry_session(
         &self,
         context: &CallContext,
@@ -204,7 +205,7 @@ impl SourceHandle {
         self.next_session(session, wait).await
     }
 
-    /// The session of the moment; one that is just being made is waited for.
+    /// Returns the current session; waits if the source is connecting.
     async fn current_session(&self) -> Result<Arc<ClientSession>, CallError> {
         if let Some(session) = self.session.load_full() {
             return Ok(session);
@@ -227,7 +228,7 @@ impl SourceHandle {
         })
     }
 
-    /// Waits for the session after `previous`.
+    /// Waits for a session other than `previous`.
     async fn next_session(
         &self,
         previous: &Arc<ClientSession>,

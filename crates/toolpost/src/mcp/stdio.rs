@@ -1,4 +1,4 @@
-//! A server that is a process of ours: a message is a line.
+//! The stdio transport: the server is a child process, and each message is a line.
 
 use std::time::Duration;
 
@@ -19,28 +19,28 @@ use super::request::ClientRequest;
 use super::rpc;
 use super::settings::{McpSettings, StdioSettings};
 
-/// Messages that wait to be written.
+/// Maximum number of messages that wait to be written.
 const QUEUE_CAPACITY: usize = 256;
-/// How long the last answers of a server that has ended may take to be read, and how long a server
-/// that has closed its output may take to end.
+/// How long to read the last responses after the server has exited, and how long to wait for its
+/// exit after it has closed a pipe.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
-/// The connection to a server that is a process.
+/// A connection to a server that runs as a child process.
 #[derive(Debug)]
 pub(super) struct StdioTransport {
     dispatcher: Dispatcher,
     outgoing: mpsc::Sender<String>,
-    /// Why it is over, once it is.
+    /// Why the connection was closed, once it is.
     closed: watch::Receiver<Option<String>>,
     stop: CancellationToken,
 }
 
 impl StdioTransport {
-    /// Starts the process; its tasks are owned by `tasks`.
+    /// Starts the process; `tasks` tracks its async tasks.
     ///
     /// # Errors
     ///
-    /// It cannot be started.
+    /// The process cannot be started.
     pub(super) fn start(
         settings: &McpSettings,
         stdio: &StdioSettings,
@@ -66,14 +66,15 @@ impl StdioTransport {
         tasks.spawn(async move {
             let (reason, rest) = exiting.await;
             pending.fail_all(&RequestError::disconnected(reason.clone()));
-            // The next one begins when this one is really gone.
+            // The close is reported, and the next process started, only after this one is gone.
             rest.terminate().await;
             close_sender.send_replace(Some(reason));
         });
         Ok(Self { dispatcher, outgoing, closed: over, stop })
     }
 
-    /// Sends a request and waits for its answer. Dropping it tells the server.
+    /// Sends a request and waits for its response. Dropping the future cancels the request at the
+    /// server, except `initialize`.
     pub(super) async fn request(
         &self,
         protocol: &ProtocolProfile,
@@ -114,7 +115,7 @@ impl StdioTransport {
         }
     }
 
-    /// Resolves when the server is gone, with words about it.
+    /// Resolves with the reason when the server disconnects.
     pub(super) async fn closed(&self) -> String {
         let mut close_reason = self.closed.clone();
         let message =
@@ -122,7 +123,7 @@ impl StdioTransport {
         message.unwrap_or_else(|| "the server was stopped".to_owned())
     }
 
-    /// Asks the server to leave; its tasks see to it.
+    /// Requests the server to stop; its async tasks carry it out.
     pub(super) fn stop(&self) {
         self.stop.cancel();
     }
@@ -134,7 +135,7 @@ impl Drop for StdioTransport {
     }
 }
 
-/// Tells the server that nobody waits any more, unless somebody has got the answer.
+/// Sends `notifications/cancelled` if the response has not arrived.
 struct CancelOnDrop<'a> {
     stdio: &'a StdioTransport,
     protocol: &'a ProtocolProfile,
@@ -148,13 +149,13 @@ impl Drop for CancelOnDrop<'_> {
             return;
         }
         if let Ok(text) = self.protocol.cancellation(self.id) {
-            // A queue that is full belongs to a server that does not read anyway.
+            // If the queue is full, the server is not reading, and the notification is dropped.
             let _ = self.stdio.outgoing.try_send(text);
         }
     }
 }
 
-/// Writes what is queued; closes the server's input when it is to leave.
+/// Writes queued messages; closes the server's standard input when stopping.
 async fn write_queue(
     mut stdin: ChildStdin,
     mut queue: mpsc::Receiver<String>,
@@ -163,7 +164,7 @@ async fn write_queue(
 ) {
     let writing = async {
         while let Some(mut text) = queue.recv().await {
-            // Whatever else is there goes out with it.
+            // All queued messages are written at once.
             text.push('\n');
             while let Ok(more) = queue.try_recv() {
                 text.push_str(&more);
@@ -178,8 +179,7 @@ async fn write_queue(
     stopping.run_until_cancelled(writing).await;
 }
 
-/// Waits until the process has ended, or has said all it will, or shall stop; and gives the words
-/// for it.
+/// Waits until the process has exited, closed a pipe, or is to stop; returns the reason.
 async fn wait_exit(
     process: ProcessHandle,
     reader_task: tokio::task::JoinHandle<()>,
@@ -191,7 +191,7 @@ async fn wait_exit(
         biased;
         () = stop.cancelled() => "the server was stopped".to_owned(),
         exit = process.exited() => {
-            // What it answered before it ended still counts.
+            // Responses sent before the exit are still read.
             let _ = tokio::time::timeout(EXIT_GRACE, &mut reader_task).await;
             exit_message(exit, &process)
         }
@@ -235,7 +235,7 @@ impl OutputReader {
                 Ok(None) => return,
                 Err(error) => return tracing::warn!(source, %error, "cannot read from the server"),
             }
-            // A flood of lines must not keep everybody else from their turn.
+            // Yield, so that many lines do not starve other tasks.
             tokio::task::coop::consume_budget().await;
         }
     }
@@ -264,7 +264,7 @@ fn handle_line(dispatcher: &Dispatcher, outgoing: &mpsc::WeakSender<String>, lin
     }
 }
 
-/// The answer cannot be used, but whoever waits for it is told.
+/// Fails the pending request of a response that is not valid UTF-8.
 fn reject_invalid_utf8(dispatcher: &Dispatcher, line: &[u8]) {
     let source = dispatcher.message_handler.source();
     tracing::warn!(source, "message is not valid UTF-8");

@@ -1,4 +1,4 @@
-//! A tool of a server as an operation.
+//! Conversion of tools into operations.
 
 use serde_json::{Map, Value};
 
@@ -6,25 +6,25 @@ use super::header::{self, HeaderParam};
 use crate::schema::Schema;
 use crate::spec::{OperationId, OperationKind, OperationSpec};
 
-/// The member of an operation's `_meta` that holds what the server says about a tool beyond what an
-/// operation has a place for.
+/// Member of an operation's `_meta` with the members of a tool that have no equivalent in an
+/// operation.
 pub const TOOL_META: &str = "toolpost/mcp";
 
-/// A tool that was understood.
+/// A tool that was converted into an operation.
 #[derive(Debug)]
 pub(super) struct ImportedTool {
     pub(super) spec: OperationSpec,
-    /// Which arguments go into headers too, over HTTP.
+    /// Arguments that are also sent as HTTP headers.
     pub(super) header_params: Vec<HeaderParam>,
-    /// What was not understood about it.
+    /// Problems found while parsing the tool.
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads a tool of a list.
+/// Converts a tool of a tool list into an operation.
 ///
 /// # Errors
 ///
-/// Why it cannot be an operation; the others of the list can.
+/// Describes why the tool is skipped. Other tools of the list are not affected.
 pub(super) fn parse(
     source: &str,
     tool: &Value,
@@ -57,7 +57,7 @@ pub(super) fn parse(
     Ok(ImportedTool { spec, header_params: headers, warnings })
 }
 
-/// A tool that only reads says so; every other may have an effect.
+/// Returns `Query` for a tool with `readOnlyHint`, otherwise `Mutation`.
 fn kind(members: &Map<String, Value>) -> OperationKind {
     if hint(members, "readOnlyHint") { OperationKind::Query } else { OperationKind::Mutation }
 }
@@ -75,7 +75,7 @@ fn text(members: &Map<String, Value>, name: &str) -> Option<String> {
     members.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The schema as it is, or the unknown one with a warning when it means nothing.
+/// Returns the schema; if it is invalid, the unknown schema and a warning.
 fn schema(
     members: &Map<String, Value>,
     tool: &str,
@@ -90,7 +90,7 @@ fn schema(
     })
 }
 
-/// Everything that has no place of its own in an operation.
+/// Returns the members without an equivalent in an operation.
 fn extra_members(members: &Map<String, Value>) -> Option<Map<String, Value>> {
     let is_mapped = |name: &str| {
         matches!(name, "name" | "title" | "description" | "inputSchema" | "outputSchema")
@@ -104,7 +104,7 @@ fn extra_members(members: &Map<String, Value>) -> Option<Map<String, Value>> {
     (!rest.is_empty()).then(meta)
 }
 
-/// The beginning of something that may be very long.
+/// Formats a value, truncated to 80 characters.
 fn truncate(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(80) {

@@ -1,4 +1,4 @@
-//! What runs when a tool of a server is called.
+//! The handler for tool calls.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::spec::{OperationKind, OperationSpec};
 
-/// Calls a tool.
+/// Calls a tool of a server.
 pub(super) struct ToolHandler(Arc<ToolHandlerInner>);
 
 struct ToolHandlerInner {
@@ -53,7 +53,7 @@ impl OnceHandler for ToolHandler {
             tokio::select! {
                 biased;
                 called = inner.call(&context, input) => Ok(HandlerOutput::Envelope(called?)),
-                // Dropping the call tells the server.
+                // Dropping the call cancels it at the server.
                 () = context.canceled() => {
                     Err(CallError::aborted("the call was canceled").into())
                 }

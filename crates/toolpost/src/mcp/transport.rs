@@ -1,4 +1,4 @@
-//! The two ways to a server, behind one face.
+//! Common interface of the stdio and HTTP transports.
 
 use std::sync::Arc;
 
@@ -42,11 +42,11 @@ impl ClientTransport {
         matches!(self, Self::Http(_))
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     ///
     /// # Cancellation
     ///
-    /// The server is told that nobody waits any more.
+    /// The request is canceled at the server.
     pub(super) async fn request(
         &self,
         protocol: &ProtocolProfile,
@@ -72,7 +72,7 @@ impl ClientTransport {
         }
     }
 
-    /// Resolves when the server is gone, with words about it.
+    /// Resolves with the reason when the server disconnects.
     pub(super) async fn closed(&self) -> String {
         match self {
             Self::Stdio(stdio) => stdio.closed().await,
@@ -80,15 +80,14 @@ impl ClientTransport {
         }
     }
 
-    /// Takes note that the server could not be reached. Whether a process is there is known anyway.
+    /// Marks an HTTP server as disconnected. The exit of a process is detected separately.
     pub(super) fn mark_disconnected(&self, reason: &str) {
         if let Self::Http(http) = self {
             http.mark_disconnected(reason);
         }
     }
 
-    /// Ends what is of no use any more. A call over HTTP has a connection of its own, and may come to
-    /// its end.
+    /// Stops a process. Over HTTP, calls in flight have their own connections and can complete.
     pub(super) fn drain(&self) {
         match self {
             Self::Stdio(stdio) => stdio.stop(),
@@ -96,7 +95,7 @@ impl ClientTransport {
         }
     }
 
-    /// Begins the end; the tasks of the connection see to it.
+    /// Starts closing the connection; its async tasks complete the shutdown.
     pub(super) fn stop(&self) {
         match self {
             Self::Stdio(stdio) => stdio.stop(),
@@ -106,7 +105,7 @@ impl ClientTransport {
 }
 
 impl Drop for ClientTransport {
-    /// Whoever is stopped while a server is being greeted never comes to stop the connection.
+    /// Stops the connection even if the handshake is canceled.
     fn drop(&mut self) {
         self.stop();
     }

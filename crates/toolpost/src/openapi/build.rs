@@ -1,4 +1,4 @@
-//! From an import to operations that can be called.
+//! Builds callable operations from an import.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -32,38 +32,38 @@ use crate::spec::{OperationKind, OperationSpec};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServiceInfo {
-    /// What the service is called.
+    /// Title of the service.
     pub title: String,
     /// Its version.
     pub version: String,
-    /// How many operations there are of each kind, how many are missing, and how much is odd.
+    /// Number of operations of each kind, of skipped operations and of warnings.
     pub counts: OperationCounts,
-    /// The operations that cannot be called, and why.
+    /// Operations that were not imported, with the reasons.
     pub skipped: Vec<SkippedOperation>,
-    /// What is odd about the document.
+    /// Problems in the document that do not prevent the import.
     pub warnings: Vec<DocumentWarning>,
 }
 
-/// Why a service cannot be called at all.
+/// Why the operations of a service cannot be registered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenApiError {
-    /// The document cannot be had.
+    /// The document cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// What is at hand cannot be read.
+    /// The given document text cannot be parsed.
     #[error("the document cannot be read: {0}")]
     Document(String),
-    /// It is something else.
+    /// The document cannot be imported.
     #[error(transparent)]
     Import(#[from] ImportError),
-    /// A credential of the settings cannot be shown.
+    /// A configured credential is invalid.
     #[error("{0}")]
     Credentials(String),
-    /// The proxy or a certificate of the settings cannot be used.
+    /// The configured proxy or a configured certificate is invalid.
     #[error("no client can be made with these settings: {0}")]
     Client(String),
-    /// An operation cannot be put into the registry.
+    /// An operation cannot be registered.
     #[error(transparent)]
     Operation(#[from] crate::operation::OperationError),
 }
@@ -72,11 +72,11 @@ pub enum OpenApiError {
 pub(super) struct BuiltOperations {
     pub(super) operations: Vec<Operation>,
     pub(super) info: ServiceInfo,
-    /// Whether the document is that of a gateway, whose operations come and go.
+    /// Whether the document describes a Toolpost gateway, whose operations change over time.
     pub(super) is_gateway: bool,
 }
 
-/// What every operation of a source shares.
+/// Creates the context that all operations of a source share.
 pub(super) fn build_service(
     name: &str,
     settings: OpenApiSettings,
@@ -95,11 +95,11 @@ pub(super) fn build_service(
     })
 }
 
-/// Makes operations of a document, and lets its hosts be called from now on.
+/// Builds the operations of a document and replaces the allowed hosts of the source.
 ///
 /// # Errors
 ///
-/// It is no API document.
+/// The document is not an API document.
 pub(super) fn build_operations(
     service: &Arc<ServiceContext>,
     documents: &Arc<DocumentSet>,
@@ -135,7 +135,7 @@ pub(super) fn build_operations(
     Ok(BuiltOperations { operations: built, info, is_gateway })
 }
 
-/// An operation with its handler, unless it is left out.
+/// Builds an operation with its handler. Returns `None` if the transform omits the operation.
 fn build_operation(
     service: &Arc<ServiceContext>,
     hosts: &AllowedHosts,
@@ -150,7 +150,7 @@ fn build_operation(
     let Some((spec, policy)) = adjusted else { return Ok(None) };
     let server = match server_url(&plan.servers, &service.settings.server) {
         Ok(server) => server,
-        // It is there, and whoever calls it learns what is missing.
+        // The operation is registered anyway, and each call fails with the reason.
         Err(error) => {
             let handler = unavailable_handler(spec.kind, &error.to_string());
             let operation = Operation::from_spec(spec).handler(handler).policy(policy).build();
@@ -169,7 +169,7 @@ fn build_operation(
     operation.build().map(Some).map_err(|error| error.to_string())
 }
 
-/// An operation whose credentials fill required parameters, which then need not be given.
+/// Makes required parameters optional if the configured credentials provide them.
 fn relax_credential_parameters(
     service: &ServiceContext,
     mut spec: OperationSpec,
@@ -193,7 +193,7 @@ fn relax_credential_parameters(
     (spec, plan)
 }
 
-/// The schema of an input, some of whose members need not be there.
+/// An input schema with some required properties made optional.
 struct RelaxedInput {
     input: Schema,
     optional_names: Vec<String>,
@@ -229,14 +229,14 @@ impl SharedDefs for RelaxedInput {
         let mut apart = input.split(cache);
         match &mut apart.root {
             SplitRoot::Inline(root) => self.relax(root),
-            // What others have too stays as it is.
+            // A shared definition cannot be changed for one input, so the schema is not split.
             root => *root = SplitRoot::Unsplit,
         }
         apart
     }
 }
 
-/// What is wrong with operations that have no address, once for each reason.
+/// Returns one warning per reason for operations without a server URL.
 pub(super) fn server_warnings(
     operations: &[ImportedOperation],
     settings: &ServerSettings,
@@ -258,7 +258,7 @@ pub(super) fn server_warnings(
     reasons.into_iter().map(warning).collect()
 }
 
-/// What is configured for something that the document does not have.
+/// Returns warnings about configuration that matches nothing in the document.
 fn unmatched_config(
     service: &ServiceContext,
     documents: &DocumentSet,
@@ -291,7 +291,7 @@ fn unmatched_config(
     messages.into_iter().map(|message| DocumentWarning { at: String::new(), message }).collect()
 }
 
-/// Answers every call with what is missing.
+/// Returns a handler that fails every call with `reason`.
 fn unavailable_handler(kind: OperationKind, reason: &str) -> Handler {
     let reason: Arc<str> = reason.into();
     let unavailable = move || {
@@ -306,7 +306,7 @@ fn unavailable_handler(kind: OperationKind, reason: &str) -> Handler {
     }
 }
 
-/// The hosts that a document and its settings name.
+/// Returns the hosts that the document and the settings allow.
 fn allowed_hosts<'p>(
     service: &ServiceContext,
     documents: &DocumentSet,
@@ -340,7 +340,7 @@ fn allowed_hosts<'p>(
     hosts
 }
 
-/// Where tokens are fetched because the document says so, and nobody else.
+/// Returns the token URLs that come from the document because the configuration sets none.
 fn token_urls<'p>(
     settings: &OpenApiSettings,
     plan: &'p OperationPlan,
@@ -356,7 +356,8 @@ fn token_urls<'p>(
     })
 }
 
-/// What went wrong at the bottom of it, without the address, which may hold a secret.
+/// Returns the message of the innermost cause. Outer messages may include the URL, which may
+/// contain a secret.
 fn innermost_cause(error: &reqwest::Error) -> String {
     let error: &dyn std::error::Error = error;
     let reasons = std::iter::successors(error.source(), |reason| reason.source());

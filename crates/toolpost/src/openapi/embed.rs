@@ -1,4 +1,4 @@
-//! A service whose document is at hand, put into a registry once.
+//! One-time registration of a service from the text of its document.
 
 use std::sync::Arc;
 
@@ -9,17 +9,16 @@ use super::settings::OpenApiSettings;
 use super::source::SourceHooks;
 use crate::registry::{Change, Registry};
 
-/// Registers the operations of a document that is at hand, in namespace `name`, and returns a
-/// summary. Where the settings say that the document is, relative addresses in it begin; nothing is
-/// read from there, so that it must not refer to other files.
+/// Registers the operations of a document in namespace `name`, and returns a summary.
 ///
-/// Whoever wants a document to be read from a file or an address, and to be kept up to date, starts an
-/// [`OpenApiSource`](super::OpenApiSource).
+/// The document location in the settings is only the base for relative URLs. Nothing is read from
+/// it, so the document must not refer to other files. To load a document from a file or URL and
+/// keep it up to date, start an [`OpenApiSource`](super::OpenApiSource).
 ///
 /// # Errors
 ///
-/// The text is no API document, the settings cannot be used, or an operation of the same id is there.
-/// The registry is then as it was.
+/// The text is not an API document, the settings cannot be used, or an operation with the same id
+/// is registered. The registry is not changed in that case.
 ///
 /// # Examples
 ///

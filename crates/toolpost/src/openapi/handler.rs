@@ -1,4 +1,4 @@
-//! What runs when an operation of a service is called.
+//! Handlers of imported operations.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::operation::{OutputPolicy, ResultPolicy};
 use crate::payload::{Payload, PayloadError};
 use crate::spec::{OperationKind, OperationSpec};
 
-/// What the operations of a source share.
+/// Context that all operations of a source share.
 #[derive(Debug)]
 pub(super) struct ServiceContext {
     pub(super) name: Arc<str>,
@@ -32,17 +32,18 @@ pub(super) struct ServiceContext {
     pub(super) credential_store: CredentialStore,
 }
 
-/// The way to one operation.
+/// Everything that is needed to call one operation.
 #[derive(Debug)]
 pub(super) struct OperationRoute {
     pub(super) service: Arc<ServiceContext>,
     pub(super) plan: Arc<OperationPlan>,
     template: RequestTemplate,
-    /// What it shows, or why it cannot.
+    /// The credentials of the operation, or why they are not available.
     credentials: Result<OperationCredentials, CredentialError>,
-    /// Whether calling it twice is the same as calling it once.
+    /// Whether the operation is idempotent, so that its requests can be retried after they were
+    /// sent.
     pub(super) is_idempotent: bool,
-    /// Whether anybody looks into what it answers.
+    /// Whether the output must be parsed, which is the case unless the output policy is `Raw`.
     pub(super) needs_parsed_output: bool,
     is_stream: bool,
 }
@@ -62,14 +63,14 @@ impl OperationRoute {
             plan,
             template,
             credentials,
-            // What HTTP reads with is a query, whatever it becomes here.
+            // GET and HEAD requests are safe to repeat, whatever the kind of the operation.
             is_idempotent: spec.kind == OperationKind::Query || spec.idempotent || is_read,
             needs_parsed_output: policy.output != OutputPolicy::Raw,
             is_stream: spec.kind == OperationKind::Subscription,
         }
     }
 
-    /// The handler that goes this way.
+    /// Converts the route into a handler.
     pub(super) fn into_handler(self) -> Handler {
         let is_stream = self.is_stream;
         let route = RouteHandler(Arc::new(self));
@@ -79,8 +80,8 @@ impl OperationRoute {
         }
     }
 
-    /// Opens a stream, and says what nobody may read in it. One that is asked for again brings a header
-    /// along, and may be asked for as often as it takes.
+    /// Opens a stream, and returns it with the redactor for the credentials of the request. A
+    /// resume request has an extra header and is always idempotent.
     pub(super) async fn open(
         &self,
         context: &CallContext,
@@ -91,7 +92,7 @@ impl OperationRoute {
         Ok((http_response, SecretRedactor::from_request(&request)))
     }
 
-    /// Sends the request for an input; a status other than success is an error.
+    /// Sends the request for an input. A status other than success is an error.
     async fn send(
         &self,
         context: &CallContext,
@@ -110,7 +111,7 @@ impl OperationRoute {
         let credentials = self.credentials.as_ref().map_err(Clone::clone)?;
         credentials.apply(&mut request).await?;
         let mut http_response = client.send(&request, options).await?;
-        // A token that is not accepted any more is replaced once. Nothing was done for the old one.
+        // A rejected token is replaced once. The 401 means that the request was not executed.
         if http_response.status == 401 && credentials.apply_refreshed(&mut request).await? {
             http_response = client.send(&request, options).await?;
         }
@@ -138,7 +139,7 @@ impl OperationRoute {
             }
             ServiceProtocol::Toolpost => {
                 let until_deadline = deadline.saturating_duration_since(Instant::now());
-                // A stream may go on for as long as its consumer wants.
+                // A stream has no timeout unless the caller sets one.
                 let timeout =
                     if self.is_stream { context.remaining() } else { Some(until_deadline) };
                 peer_gateway::build_request(
@@ -168,7 +169,7 @@ impl OperationRoute {
         })
     }
 
-    /// What a success becomes.
+    /// Converts a success response to the output of the operation.
     pub(super) fn output(
         &self,
         status: u16,
@@ -219,7 +220,7 @@ impl OnceHandler for RouteHandler {
             tokio::select! {
                 biased;
                 called = route.call(&context, input) => Ok(called?),
-                // Dropping the call closes its connection.
+                // Dropping the call future closes its connection.
                 () = context.canceled() => {
                     Err(CallError::aborted("the call was canceled").into())
                 }

@@ -1,4 +1,4 @@
-//! What a document would become, without a registry to put it into.
+//! Inspects a document without registering its operations.
 
 use std::sync::Arc;
 
@@ -10,27 +10,28 @@ use super::request::ServerSettings;
 use super::schema::DocumentWarning;
 use super::settings::Namespaces;
 
-/// A document, and what became of everything in it.
+/// A document and the result of its import.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// What the service is called.
+    /// Title of the service.
     pub title: String,
     /// Its version.
     pub version: String,
-    /// What the document is written by, such as `OpenAPI 3.1.0` or `Swagger 2.0`.
+    /// Specification and version of the document, such as `OpenAPI 3.1.0` or `Swagger 2.0`.
     pub specification: String,
-    /// Its operations in the namespace that was given, what was skipped, and what is odd.
+    /// The imported operations, the skipped ones and the warnings.
     pub report: ImportReport,
 }
 
-/// Reads a document with every file that it refers to, and says what its operations would be in
-/// namespace `name`. Nothing is called; `server` is where the service would be called, if not where the
-/// document says.
+/// Loads a document with all files it refers to, and reports the operations it would have in
+/// namespace `name`.
+///
+/// No operation is called. `server` overrides the server URL of the document.
 ///
 /// # Errors
 ///
-/// It cannot be had, or it is no API document.
+/// The document cannot be loaded, or it is not an API document.
 ///
 /// # Examples
 ///
@@ -54,7 +55,7 @@ pub async fn inspect(
 ) -> Result<Inspection, OpenApiError> {
     let LoadedDocument { documents, warnings } = load(location, settings).await?;
     let (name, server) = (name.to_owned(), server.clone());
-    // A large document takes long, so it is read where nobody waits for it.
+    // Importing a large document blocks, so it runs on the blocking thread pool.
     let reading = tokio::task::spawn_blocking(move || {
         let documents = Arc::new(documents);
         let mut imported = import(&documents, &name, Namespaces::Below)?;
@@ -69,7 +70,7 @@ pub async fn inspect(
     Ok(Inspection { title, version, specification: specification(&documents), report })
 }
 
-/// What a document calls its service, and which version that is.
+/// Returns the title and version of the service.
 pub(super) fn title_and_version(documents: &DocumentSet) -> (String, String) {
     let info = documents.node(documents.root()).get("info");
     let text = |name| scalar_text(info.and_then(|info| info.get(name)));
@@ -84,7 +85,8 @@ fn specification(documents: &DocumentSet) -> String {
     }
 }
 
-/// A text, or a number where one was meant to be a text, as versions often are.
+/// Returns a string, or a number as text, because versions are often unquoted. Empty for anything
+/// else.
 fn scalar_text(node: Option<TreeNode<'_>>) -> String {
     let Some(node) = node else { return String::new() };
     let text = node.as_str().map(str::to_owned);

@@ -1,20 +1,20 @@
 //! HTTP services with an OpenAPI document as operations.
 //!
-//! A document is read with every file that it refers to, its operations are imported with plans, and a
-//! call follows the plan of its operation.
+//! A document is loaded with all files it refers to. The import creates a plan for each operation,
+//! and a call follows the plan of its operation.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `settings` | what is settled about a source before its document is read |
-//! | `source`, `embed`, `build` | documents that are loaded, refreshed, and registered |
-//! | `load`, `document` | files that refer to each other, as one compact tree |
-//! | `import`, `schema` | from a document to operations with plans, and to the report about the rest |
-//! | `inspect` | what a document would become |
+//! | `settings` | settings of a source |
+//! | `source`, `embed`, `build` | loading, refreshing and registering documents |
+//! | `load`, `document` | files that refer to each other, as compact trees |
+//! | `import`, `schema` | operations with their plans and schemas, and the import report |
+//! | `inspect` | the operations a document would have |
 //! | `plan` | how an operation is called: the interface between import and calls |
-//! | `request`, `credential` | from an input to a request, and what it shows |
-//! | `client` | where requests may go, how long, how large, how often |
-//! | `handler`, `response`, `stream` | a call, its answer as an envelope, values that come one by one |
-//! | `peer_gateway` | the same for services that are Toolpost gateways |
+//! | `request`, `credential` | the request for an input, and its credentials |
+//! | `client` | allowed hosts, timeouts, size limits, retries |
+//! | `handler`, `response`, `stream` | a call, its response as an envelope, streams of values |
+//! | `peer_gateway` | calls to services that are Toolpost gateways |
 
 mod build;
 mod client;

@@ -1,4 +1,4 @@
-//! The readers of documents, for those who try them with anything and those who measure them.
+//! Document parsers for fuzz tests and benchmarks.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use super::document::{self, DocumentFile, DocumentSet, Tree};
 use super::import::{self, ImportReport};
 use super::settings::Namespaces;
 
-/// A document that was read.
+/// A parsed document.
 #[derive(Debug)]
 pub struct ParsedDocument(Tree);
 
 impl ParsedDocument {
-    /// Reads JSON or YAML, or says why not.
+    /// Parses JSON or YAML. The error is a message.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let reading = document::parse(bytes).map_err(|error| error.to_string())?;
         Ok(Self(reading.tree))
     }
 
-    /// Imports it as a document that stands alone, or says why it is none.
+    /// Imports the document without external references. The error is a message.
     pub fn import(self) -> Result<ImportReport, String> {
         let url = "file:///document".parse().expect("it is an address");
         let documents = DocumentSet::new(vec![DocumentFile { url, tree: self.0 }]);
@@ -27,13 +27,13 @@ impl ParsedDocument {
         import.map(ImportReport::from).map_err(|error| error.to_string())
     }
 
-    /// All of it, copied out.
+    /// Copies the document into a [`Value`].
     pub fn to_value(&self) -> Value {
         self.0.root().to_value()
     }
 }
 
-/// What each of the two readers of YAML makes of a text.
+/// Parses a YAML text with each of the two readers. `None` if a reader rejects it.
 pub fn parse_yaml_with_both_readers(text: &str) -> [Option<Value>; 2] {
     document::parse_with_both_readers(text).map(|tree| tree.map(|tree| tree.root().to_value()))
 }

@@ -1,7 +1,7 @@
-//! What becomes of one operation of a document: everything that making its request and reading its
-//! answer need, settled once, so that a call looks nothing up in the document.
+//! Plan of an operation: everything that is needed to build its request and decode its response. It
+//! is computed once at import, so a call does not read the document.
 //!
-//! The importer writes plans, the caller follows them, and neither knows the other.
+//! The importer creates plans, and the handler executes them. They share no other interface.
 
 use std::sync::Arc;
 
@@ -10,40 +10,41 @@ use url::Url;
 
 use crate::schema::Schema;
 
-/// How an operation is called over HTTP.
+/// Describes how to call an operation over HTTP.
 #[derive(Debug, Clone)]
 pub(crate) struct OperationPlan {
     pub(crate) method: Method,
     pub(crate) protocol: ServiceProtocol,
-    /// The path as the document has it, with its `{names}`; it goes behind a server's address.
+    /// Path of the document with its `{names}`, relative to the server URL.
     pub(crate) path: String,
-    /// Where it may be called, best first; the operation's own, else the path's, else the document's.
+    /// Servers, best first: those of the operation, or of the path, or of the document.
     pub(crate) servers: Arc<[ServerTemplate]>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) body: Option<RequestBody>,
     pub(crate) responses: Vec<DeclaredResponse>,
-    /// What the caller has to show: any one of these, each of them whole. None is as good as one
-    /// that asks for nothing.
+    /// Alternative security requirements. One of them must be satisfied completely. An empty list
+    /// is the same as an empty requirement.
     pub(crate) security: Arc<[SecurityRequirement]>,
 }
 
-/// What is spoken on the way to a service and back.
+/// Protocol of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServiceProtocol {
-    /// Requests and answers as the document describes them.
+    /// Requests and responses as declared in the document.
     Http,
-    /// Another gateway: the body is the input, and the answer is the envelope or the error, as they are.
+    /// Another gateway. The body is the unchanged input, and the response is the unchanged envelope
+    /// or error.
     Toolpost,
 }
 
-/// An address with holes.
+/// A server URL with variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerTemplate {
-    /// The address as the document has it; relative ones are relative to `base`.
+    /// URL as declared in the document. A relative URL is resolved against `base`.
     pub(crate) url: String,
-    /// Where the document was found, if that is an address that can be called.
+    /// URL of the document, if it is HTTP or HTTPS.
     pub(crate) base: Option<Url>,
-    /// The name of each variable, its default and what it may be (anything, if that is empty).
+    /// Variables with their names, defaults and allowed values. An empty list allows any value.
     pub(crate) variables: Vec<ServerVariable>,
 }
 
@@ -54,43 +55,43 @@ pub(crate) struct ServerVariable {
     pub(crate) allowed: Vec<String>,
 }
 
-/// One value of the input that has a place in the request.
+/// An input property that is sent as a parameter of the request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Parameter {
-    /// Its name in the request.
+    /// Name in the request.
     pub(crate) name: String,
-    /// Its name in the input, which differs where two would clash.
+    /// Name of the input property. It differs from `name` if names would conflict.
     pub(crate) input: String,
     pub(crate) location: ParameterLocation,
     pub(crate) required: bool,
     pub(crate) serialization: ParameterSerialization,
 }
 
-/// Where a parameter stands.
+/// Location of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParameterLocation {
     Path,
     Query,
-    /// The whole query as one value (OpenAPI 3.2); its notation is a media type.
+    /// The whole query string as one value (OpenAPI 3.2), serialized as a media type.
     QueryString,
     Header,
     Cookie,
 }
 
-/// How a value becomes text.
+/// How a parameter value is serialized.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ParameterSerialization {
     Style {
         style: Style,
         explode: bool,
-        /// Whether characters that mean something in addresses stay as they are.
+        /// Whether reserved URL characters are sent without escaping.
         allow_reserved: bool,
     },
-    /// Written as a document of this media type.
+    /// Serialized as this media type.
     Content(String),
 }
 
-/// The styles of OpenAPI 3; those of Swagger 2.0 that 3 has not are named after what they write.
+/// Serialization styles of OpenAPI 3, and those that only Swagger 2.0 has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     Matrix,
@@ -100,72 +101,74 @@ pub(crate) enum Style {
     SpaceDelimited,
     PipeDelimited,
     DeepObject,
-    /// OpenAPI 3.2: as `form`, joined and written as cookies are.
+    /// OpenAPI 3.2: like `form`, with the separator and escaping of cookies.
     Cookie,
-    /// Swagger 2.0 `tsv`.
+    /// `tsv` of Swagger 2.0.
     TabDelimited,
 }
 
-/// What is sent behind the head.
+/// The request body of an operation.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestBody {
-    /// Its name in the input: `body`, unless that would clash.
+    /// Name of the input property: `body`, unless that would conflict with a parameter.
     pub(crate) input: String,
     pub(crate) required: bool,
-    /// What it may be sent as, the best first; never empty.
+    /// Accepted media types, best first. Never empty.
     pub(crate) contents: Vec<BodyContent>,
 }
 
 /// A body of one media type.
 #[derive(Debug, Clone)]
 pub(crate) struct BodyContent {
-    /// As the document has it: it may be a range such as `image/*`.
+    /// Media type as declared. It may be a range such as `image/*`.
     pub(crate) media_type: String,
     pub(crate) kind: ContentKind,
-    /// For forms and parts, how each property is written; those that are not named follow the rules
-    /// of their kind.
+    /// Encodings of the properties of forms and multipart bodies. Other properties use the default
+    /// of their content kind.
     pub(crate) encodings: Vec<PropertyEncoding>,
 }
 
-/// How the value of a body becomes bytes.
+/// How a body value is encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContentKind {
     /// `application/json` and `+json`.
     Json,
-    /// JSON values in a row (`application/jsonl`, `application/x-ndjson`, `application/json-seq`).
+    /// A sequence of JSON values (`application/jsonl`, `application/x-ndjson`,
+    /// `application/json-seq`).
     JsonLines,
     /// `application/x-www-form-urlencoded`.
     Form,
     /// `multipart/*`.
     Multipart,
-    /// `text/*` and others that are text, such as XML.
+    /// `text/*` and other text types, such as XML.
     Text,
-    /// Anything else; the value is a `$binary`, or a text in base64.
+    /// Any other type. The value is a `$binary` object or a base64 string.
     Binary,
 }
 
-/// How one property of a form or of a multipart body is written.
+/// Encoding of one property of a form or multipart body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct PropertyEncoding {
     pub(crate) property: String,
-    /// The media types that it may have; the first one is sent, unless a `$binary` names another.
+    /// Declared media types. The first is sent, unless a `$binary` value states another.
     pub(crate) content_type: Option<String>,
-    /// Headers of the part; the values are what the document fixes (`const`, `default`, a lone
-    /// `enum`, an `example` never).
+    /// Headers of the part with their fixed values: `const`, a single `enum` value or `default`,
+    /// but never `example`.
     pub(crate) headers: Vec<(String, String)>,
-    /// Only where the document names a style; `contentType` does not count then.
+    /// Style, `explode` and `allowReserved`, if the document declares any of them. `content_type`
+    /// is then ignored.
     pub(crate) style: Option<(Style, bool, bool)>,
-    /// Whether the property is bytes by its schema (`format: binary`, `contentEncoding`, no type).
+    /// Whether the schema declares binary data (`format: binary`, `contentEncoding`, no type).
     pub(crate) is_binary: bool,
 }
 
-/// What the service may answer with.
+/// A response that the document declares.
 #[derive(Debug, Clone)]
 pub(crate) struct DeclaredResponse {
     pub(crate) status: StatusRange,
-    /// The media types that are declared, with the schemas of what they carry.
+    /// Declared media types with their schemas.
     pub(crate) contents: Vec<ResponseContent>,
-    /// The code of the error that is raised with it; only for answers that are no success.
+    /// Error code of the response. Set only for error responses.
     pub(crate) code: Option<Arc<str>>,
 }
 
@@ -175,39 +178,39 @@ pub(crate) struct ResponseContent {
     pub(crate) schema: Schema,
 }
 
-/// `200`, `2XX` or `default`; the narrowest that matches counts.
+/// Status of a declared response: `200`, `2XX` or `default`. The narrowest match is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StatusRange {
     Exactly(u16),
-    /// The first digit.
+    /// First digit of the status.
     Class(u16),
     Default,
 }
 
-/// Schemes that have to be satisfied together.
+/// Security schemes that must all be satisfied.
 pub(crate) type SecurityRequirement = Vec<SchemeRequirement>;
 
-/// One scheme of a requirement.
+/// One scheme of a security requirement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SchemeRequirement {
-    /// The name of the scheme in the document, by which configuration finds it.
+    /// Name of the scheme in the document, which is also its configuration key.
     pub(crate) name: String,
     pub(crate) scheme: Arc<SecurityScheme>,
     pub(crate) scopes: Vec<String>,
 }
 
-/// How a secret is shown.
+/// How a credential is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SecurityScheme {
     Basic,
     Bearer,
-    /// Another scheme of the `Authorization` header, such as `digest`, by its name.
+    /// Another `Authorization` scheme by name, such as `digest`.
     OtherHttp(String),
     ApiKey {
         location: ParameterLocation,
         name: String,
     },
-    /// OAuth 2.0; only the flow `clientCredentials` needs no person.
+    /// OAuth 2.0. Only the `clientCredentials` flow needs no user interaction.
     OAuth2 {
         token_url: Option<Url>,
         refresh_url: Option<Url>,
@@ -217,6 +220,6 @@ pub(crate) enum SecurityScheme {
         url: Option<Url>,
     },
     MutualTls,
-    /// What this version does not know.
+    /// A scheme type that is not supported.
     Unknown(String),
 }

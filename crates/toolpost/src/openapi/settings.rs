@@ -1,4 +1,4 @@
-//! What is settled about a source before its document is read.
+//! Settings of a source.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,37 +10,40 @@ use super::document::redact_url;
 use super::load::{DocumentLocation, LoadSettings};
 use super::request::ServerSettings;
 
-/// A service with a document, and how it is dealt with.
+/// Settings of an OpenAPI source.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct OpenApiSettings {
-    /// Where its document is.
+    /// Location of the document.
     pub document: DocumentLocation,
-    /// How far its document may lead. Whoever names no client there has it read by the one that calls
-    /// the service.
+    /// Limits for loading the document. If no client is set, the document is loaded with the HTTP
+    /// client of the source.
     pub load: LoadSettings,
-    /// Where it is called, if not where its document says.
+    /// Overrides for the servers of the document.
     pub server: ServerSettings,
-    /// What is shown to it, and to nobody else.
+    /// Credentials for this service only.
     pub credentials: Credentials,
-    /// Where the operations of another gateway stand, whose document says in which namespaces they are.
+    /// Namespaces of the operations of another gateway. The document of a gateway declares their
+    /// original namespaces.
     pub namespaces: Namespaces,
-    /// The hosts that may be called beside those that the document names: `api.example.com`,
-    /// `*.example.com`, `10.0.0.5`, each with a port or without.
+    /// Allowed hosts in addition to those of the document: `api.example.com`, `*.example.com` or
+    /// `10.0.0.5`, each with an optional port.
     pub hosts: Vec<String>,
-    /// How its requests are sent.
+    /// Settings of the HTTP client.
     pub client: ClientSettings,
-    /// How long is waited before a document that cannot be read is read again: at first, and at most.
+    /// Initial and maximum delay before a failed load of the document is retried.
     pub reload_backoff: (Duration, Duration),
-    /// Whether the document itself is given only to those who show what needs no document to say how: a
-    /// bearer token, a user and a password, or headers. They go to where the document is.
+    /// Whether loading the document requires credentials. Only those that need no declared scheme
+    /// are sent: a bearer token, a user and password, or headers. They are sent to the origin of
+    /// the document.
     pub document_requires_auth: bool,
-    /// How often is looked whether the document has changed; never, if absent.
+    /// How often the document is checked for changes. If `None`, a gateway document is checked
+    /// every 30 seconds and other documents never.
     pub refresh: Option<Duration>,
 }
 
 impl OpenApiSettings {
-    /// The defaults for a document at this place.
+    /// Creates default settings for a document.
     pub fn new(document: DocumentLocation) -> Self {
         Self {
             document,
@@ -57,7 +60,7 @@ impl OpenApiSettings {
     }
 }
 
-/// Without credentials and the queries of addresses, which may hold secrets.
+/// Omits credentials and URL queries, which may contain secrets.
 impl fmt::Debug for OpenApiSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let document = self.document.url().map(|address| redact_url(&address));
@@ -66,46 +69,48 @@ impl fmt::Debug for OpenApiSettings {
     }
 }
 
-/// Where the operations of another gateway stand here.
+/// Namespaces of the operations of another gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Namespaces {
-    /// All of them in the namespace of the source, as those of another hub: `demo.add` is
+    /// All operations are in the namespace of the source, as for another hub: `demo.add` becomes
     /// `name.demo.add`.
     #[default]
     Below,
-    /// Where they stand there: `demo.add` is `demo.add`. What is registered here already stays as it
-    /// is, and so does its id.
+    /// Operations keep their ids: `demo.add` stays `demo.add`. An operation that is registered
+    /// already is not replaced.
     Keep,
 }
 
-/// How long, how large and how often, for the requests of one source.
+/// Timeouts, size limits and retries of the requests of a source.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClientSettings {
-    /// How long a connection may take to be made.
+    /// Timeout for establishing a connection.
     pub connect_timeout: Duration,
-    /// How long a call may take with all its attempts; a stream, until it begins.
+    /// Timeout for a call including all its attempts. For a stream, it applies until the response
+    /// starts.
     pub timeout: Duration,
-    /// How long a stream may be silent; for ever, if absent.
+    /// Maximum time to wait for the next value of a stream. If `None`, there is no limit.
     pub idle_timeout: Option<Duration>,
-    /// The largest body that is taken, in bytes, after it was unpacked. Of a stream, the largest event.
+    /// Maximum size of a decompressed response body in bytes. For a stream, the maximum size of one
+    /// event.
     pub response_bytes: usize,
-    /// The largest head of an answer that is taken, in bytes.
+    /// Maximum size of the response headers in bytes.
     pub header_bytes: usize,
-    /// How often and when a request is sent again.
+    /// Retry settings.
     pub retry: RetrySettings,
-    /// When a host is left alone.
+    /// Circuit breaker settings.
     pub breaker: BreakerSettings,
-    /// Whether a stream that ends is asked for again from where it ended.
+    /// Whether a stream that ends is resumed after its last event.
     pub reconnect: bool,
-    /// Through whom requests go; if absent, through those that the environment names.
+    /// Proxy for all requests. If `None`, the proxies from the environment are used.
     pub proxy: Option<Url>,
-    /// Authorities that are trusted beside those of the system, in PEM.
+    /// Trusted CA certificates in PEM, in addition to those of the system.
     pub ca_certificates: Option<String>,
 }
 
-/// Without the proxy, whose address may hold a password.
+/// Omits the proxy, whose URL may contain a password.
 impl fmt::Debug for ClientSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientSettings")
@@ -134,17 +139,18 @@ impl Default for ClientSettings {
     }
 }
 
-/// How often and when a request is sent again, where that is safe.
+/// Retry settings. Only requests that are safe to repeat are retried.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RetrySettings {
-    /// How often at most; 0 sends everything once.
+    /// Maximum number of retries. 0 disables retries.
     pub retries: u32,
-    /// The longest pause before the first repetition; it doubles each time.
+    /// Maximum delay before the first retry. It doubles with each retry, and the actual delay is
+    /// random.
     pub base_delay: Duration,
-    /// The longest pause before any.
+    /// Maximum delay before any retry.
     pub max_delay: Duration,
-    /// The longest `Retry-After` that is waited for; whoever asks for more is not asked again.
+    /// Maximum `Retry-After` to wait for. A longer one is not retried.
     pub max_retry_after: Duration,
 }
 
@@ -159,15 +165,15 @@ impl Default for RetrySettings {
     }
 }
 
-/// When a host is left alone.
+/// Circuit breaker settings.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct BreakerSettings {
-    /// After so many failures in a row; 0 never.
+    /// Number of consecutive failures that open the breaker. 0 disables it.
     pub failures: u32,
-    /// For so long; then one request tries.
+    /// How long the breaker stays open. Then one request is sent as a probe.
     pub open_for: Duration,
-    /// Whether an answer with a status from 500 on is a failure too.
+    /// Whether a 5xx response counts as a failure.
     pub server_errors: bool,
 }
 

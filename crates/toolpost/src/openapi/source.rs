@@ -1,4 +1,5 @@
-//! A service as a source of operations: its document read, kept up to date, read again.
+//! A service as a source of operations: loads its document, registers the operations and refreshes
+//! them.
 
 mod fingerprint;
 
@@ -24,24 +25,25 @@ use crate::operation::{Operation, OperationError, ResultPolicy};
 use crate::registry::{Change, Registry};
 use crate::spec::{OperationId, OperationSpec};
 
-/// How often the document of a gateway is looked at, unless it is configured.
+/// How often the document of a gateway is checked for changes, unless configured.
 const GATEWAY_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What is made of an operation before it is registered, and how its results are treated; `None`
-/// leaves it out.
+/// Changes an operation before it is registered and sets its result policy. `None` omits the
+/// operation.
 pub type OperationTransform =
     Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
 
-/// Warnings about the names of all operations of a document, before any is changed or left out.
+/// Returns warnings for the names of all operations in a document, before any is changed or
+/// omitted.
 pub type ConfigLint = Arc<dyn Fn(&[&str]) -> Vec<String> + Send + Sync>;
 
-/// What a source needs from the one who starts it.
+/// Hooks of the application that starts a source.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SourceHooks {
-    /// Changes or leaves out operations.
+    /// Changes or omits operations.
     pub transform: Option<OperationTransform>,
-    /// Says what is configured for operations that are not there.
+    /// Reports configuration for operations that do not exist.
     pub lint: Option<ConfigLint>,
 }
 
@@ -51,53 +53,52 @@ impl std::fmt::Debug for SourceHooks {
     }
 }
 
-/// How a source is doing.
+/// Status of a source.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum OpenApiStatus {
-    /// Its document is being read.
+    /// The document is being loaded.
     Loading,
-    /// Its document was read, and this is what it has. Whether the service is there is seen by
-    /// calling it.
+    /// The document is loaded. Whether the service is reachable is known only from calls.
     Ready(Arc<ServiceInfo>),
-    /// Its document cannot be read.
+    /// The document cannot be loaded.
     Down {
         /// Why.
         reason: String,
-        /// When it is tried again.
+        /// Delay before the next attempt.
         retry_in: Duration,
     },
 }
 
-/// The hosts of a service, for those who want to know how they are. It outlives its source.
+/// The hosts of a service, for status checks. It can outlive its source.
 #[derive(Debug, Clone)]
 pub struct ServiceHosts(Arc<ServiceContext>);
 
 impl ServiceHosts {
-    /// Whether one of them failed again and again, and is left alone or just being tried again.
+    /// Whether the circuit breaker of a host is open or half-open.
     pub fn has_open_breaker(&self) -> bool {
         self.0.client.has_open_breaker()
     }
 }
 
-/// A service whose operations are operations here. Dropping it takes them away.
+/// A service whose operations are registered here. Dropping it removes the operations.
 #[derive(Debug)]
 pub struct OpenApiSource {
     status: watch::Receiver<OpenApiStatus>,
     hosts: ServiceHosts,
-    /// Asks the supervisor for its operations, which are somebody else's from then on.
+    /// Requests the operations from the supervisor, which no longer manages them afterwards.
     release: oneshot::Sender<oneshot::Sender<Vec<OperationId>>>,
     tasks: TaskTracker,
     stop: DropGuard,
 }
 
 impl OpenApiSource {
-    /// Starts a source. Its operations appear in the registry in namespace `name` as soon as its
-    /// document was read; nothing waits for that. Must be called in a runtime.
+    /// Starts a source without waiting for its document. Its operations are registered in namespace
+    /// `name` when the document is loaded. Must be called within a Tokio runtime.
     ///
     /// # Errors
     ///
-    /// A header, the proxy or a certificate of the settings cannot be used.
+    /// A configured header, the proxy or a certificate is invalid.
     pub fn start(
         registry: &Registry,
         name: &str,
@@ -109,12 +110,13 @@ impl OpenApiSource {
         Ok(Self::spawn(registry, service, hooks, None))
     }
 
-    /// Starts a source in the place of another of the same name. The operations of that one stay until
-    /// the document was read, or could not be. Calls in flight are not disturbed.
+    /// Replaces this source by a new one with the same name. The current operations stay registered
+    /// until the new document is loaded or fails to load. Calls in flight are not affected.
     ///
     /// # Errors
     ///
-    /// A header, the proxy or a certificate of the settings cannot be used; then the other one goes on.
+    /// A header, the proxy or a certificate of the settings cannot be used. This source is returned
+    /// unchanged in that case.
     pub fn replace_with(
         self,
         registry: &Registry,
@@ -147,22 +149,22 @@ impl OpenApiSource {
         Self { status: watched, hosts, release, tasks, stop: stop.drop_guard() }
     }
 
-    /// How it is doing, now and whenever that changes.
+    /// Returns the status of the source and its changes.
     pub fn status(&self) -> watch::Receiver<OpenApiStatus> {
         self.status.clone()
     }
 
-    /// How its hosts are doing, as far as calls have shown it.
+    /// Returns the hosts of the service, whose state is known from previous calls.
     pub fn hosts(&self) -> ServiceHosts {
         self.hosts.clone()
     }
 
-    /// Waits until the operations are there.
+    /// Waits until the operations are registered.
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE` with the reason when the document cannot be read, `TIMEOUT` when it takes longer
-    /// than `patience`.
+    /// `UNAVAILABLE` with the reason if the document cannot be loaded, `TIMEOUT` if that takes
+    /// longer than `timeout`.
     pub async fn ready(&self, timeout: Duration) -> Result<Arc<ServiceInfo>, CallError> {
         let mut status = self.status.clone();
         let final_status = status.wait_for(|status| !matches!(status, OpenApiStatus::Loading));
@@ -181,14 +183,14 @@ impl OpenApiSource {
         }
     }
 
-    /// Ends the source, and waits until nothing is left of it.
+    /// Stops the source and waits until its tasks have ended.
     pub async fn close(self) {
         drop(self.stop);
         self.tasks.wait().await;
     }
 
-    /// Gives the operations away and ends the source: they stay in the registry, and whoever takes them
-    /// answers for them. Calls in flight are not disturbed.
+    /// Stops the source and returns its operations, which stay registered. The caller becomes
+    /// responsible for them. Calls in flight are not affected.
     pub async fn release_operations(self) -> Vec<OperationId> {
         let (successor, released_operations) = oneshot::channel();
         let _ = self.release.send(successor);
@@ -203,11 +205,11 @@ struct Supervisor {
     registry: Registry,
     hooks: SourceHooks,
     status: watch::Sender<OpenApiStatus>,
-    /// What stands in the registry.
+    /// Operations that this source has registered.
     registered: Vec<OperationId>,
-    /// Whether the document is that of a gateway.
+    /// Whether the document describes a Toolpost gateway.
     is_gateway: bool,
-    /// Whose operations stand there until this one has its own.
+    /// The replaced source, whose operations stay registered until this source has its own.
     predecessor: Option<OpenApiSource>,
 }
 
@@ -224,7 +226,7 @@ impl Supervisor {
             () = Box::pin(self.run_refresh_loop()) => None,
         };
         if let Some(successor) = successor {
-            // Whoever does not take them any more has been stopped, and nobody answers for them.
+            // The receiver is gone, so the operations are removed here.
             let Err(registered) = successor.send(std::mem::take(&mut self.registered)) else {
                 return;
             };
@@ -245,7 +247,7 @@ impl Supervisor {
         loop {
             tokio::time::sleep(interval).await;
             let now = self.fingerprint().await;
-            // A place that says nothing about its age is read each time.
+            // A document without a fingerprint is loaded each time.
             if now.is_some() && now == fingerprint {
                 continue;
             }
@@ -269,7 +271,7 @@ impl Supervisor {
         .await
     }
 
-    /// What is shown where the document is.
+    /// Returns the credential headers for loading the document.
     async fn document_headers(&self) -> Result<HeaderMap, OpenApiError> {
         let ServiceContext { settings, credential_store, .. } = &*self.service;
         let DocumentLocation::Url(url) = &settings.document else { return Ok(HeaderMap::new()) };
@@ -284,7 +286,7 @@ impl Supervisor {
         Ok(request.headers)
     }
 
-    /// Reads the document until that succeeds.
+    /// Loads the document, with retries until it succeeds.
     async fn load_initial(&mut self) {
         let (mut retry_in, max) = self.service.settings.reload_backoff;
         while let Err(error) = self.load_document().await {
@@ -301,8 +303,8 @@ impl Supervisor {
         }
     }
 
-    /// Reads the document and puts what it says into the registry. Reading a large one takes long, so
-    /// it is done where nobody waits for it.
+    /// Loads the document and registers its operations. Importing a large document blocks, so it
+    /// runs on the blocking thread pool.
     async fn load_document(&mut self) -> Result<(), OpenApiError> {
         let settings = &self.service.settings;
         let mut load_settings = settings.load.clone();
@@ -331,13 +333,13 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Takes over the operations of the predecessor, to replace them.
+    /// Takes over the registered operations of the predecessor, to replace them.
     async fn adopt_predecessor(&mut self) {
         let Some(predecessor) = self.predecessor.take() else { return };
         self.registered.extend(predecessor.release_operations().await);
     }
 
-    /// Puts what was read into the registry, and says what became of it.
+    /// Registers the operations and returns the summary.
     fn register_operations(
         &mut self,
         built: BuiltOperations,
@@ -348,7 +350,7 @@ impl Supervisor {
         info.warnings.splice(0..0, load_warnings);
         let (mut registrable, taken) = self.partition_by_conflict(operations);
         info.warnings.extend(taken.iter().map(|operation| conflict_warning(operation.id())));
-        // Somebody may have come in between.
+        // An operation with the same id may have been registered in the meantime.
         while let Err(OperationError::Duplicate(id)) =
             self.registry.apply(self.registry_changes(&registrable))
         {
@@ -361,7 +363,7 @@ impl Supervisor {
         info
     }
 
-    /// Those that can be registered, and those whose ids are somebody else's.
+    /// Splits operations into those that can be registered and those whose id is taken.
     fn partition_by_conflict(
         &self,
         operations: Vec<Operation>,
@@ -374,7 +376,7 @@ impl Supervisor {
         })
     }
 
-    /// These operations in the place of those of before.
+    /// Returns the changes that replace the registered operations by the new ones.
     fn registry_changes(&self, operations: &[Operation]) -> Vec<Change> {
         let current_ids: HashSet<_> = operations.iter().map(Operation::id).collect();
         let before: HashSet<_> = self.registered.iter().collect();
@@ -388,7 +390,8 @@ impl Supervisor {
         removed.map(Change::Unregister).chain(come).collect()
     }
 
-    /// The source owns its namespace; ids in other namespaces are used only if nothing else has them.
+    /// Whether an id is in the namespace of the source. Ids in other namespaces are registered only
+    /// if they are not taken.
     fn owns_namespace(&self, id: &OperationId) -> bool {
         id.namespace() == &*self.service.name
     }
@@ -399,13 +402,13 @@ fn conflict_warning(id: &OperationId) -> DocumentWarning {
     DocumentWarning { at: String::new(), message }
 }
 
-/// How often is looked whether a document has changed. The operations of a gateway come and go with its
-/// sources, so its document is looked at as often as the list of a hub.
+/// Returns how often the document is checked for changes. The operations of a gateway change with
+/// its sources, so its document is checked as often as the operation list of a hub.
 fn refresh_interval(configured: Option<Duration>, is_gateway: bool) -> Option<Duration> {
     configured.or_else(|| is_gateway.then_some(GATEWAY_REFRESH_INTERVAL))
 }
 
-/// Sources that failed together do not come back in step.
+/// Adds up to 20% of jitter, so that sources do not retry at the same time.
 fn jittered(delay: Duration) -> Duration {
     let jitter = getrandom::u32().map_or(0, |random| random % 20);
     delay + delay * jitter / 100

@@ -1,8 +1,8 @@
-//! Whole numbers that are written with a fraction of zero.
+//! Floats with an integral value, such as `2.0`.
 
 use serde_json::{Number, Value};
 
-/// Whether there is one.
+/// Whether the value contains a float with an integral value.
 pub(super) fn contains_integral_float(value: &Value) -> bool {
     match value {
         Value::Number(number) => as_integer(number).is_some(),
@@ -12,7 +12,7 @@ pub(super) fn contains_integral_float(value: &Value) -> bool {
     }
 }
 
-/// Writes them without.
+/// Converts floats without a fractional part to integers, recursively.
 pub(super) fn convert_to_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {

@@ -1,7 +1,8 @@
-//! JSON of somebody outside: every key once, and not too deep.
+//! Strict parsing of untrusted JSON: no duplicate keys, limited depth.
 //!
-//! Readers disagree about which of two equal keys counts, and whoever checks may read another one
-//! than whoever acts. So there is no such JSON here, and no text that passes is refused later.
+//! Parsers disagree about which of two duplicate keys wins, so validation and execution could read
+//! different values. Such JSON is rejected here, and text that passes this check does not fail to
+//! parse later.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,10 +11,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-/// Builds the tree.
+/// Parses JSON into a [`Value`] and rejects duplicate keys.
 pub(super) struct StrictTree;
 
-/// Looks at everything and keeps nothing.
+/// Validates the document without building a value.
 pub(super) struct StrictCheck;
 
 fn duplicate_key<E: Error>(key: &str) -> E {
@@ -142,7 +143,8 @@ impl<'de> Visitor<'de> for StrictCheck {
     }
 }
 
-/// The keys of one object; most have few, and few are found fastest by looking at each.
+/// The keys of one object. The first keys are searched linearly, which is fastest for small
+/// objects; the rest are hashed.
 #[derive(Default)]
 struct ObjectKeys {
     linear: Vec<String>,
@@ -152,7 +154,7 @@ struct ObjectKeys {
 impl ObjectKeys {
     const LINEAR_LIMIT: usize = 16;
 
-    /// Gives the key back if it was there before.
+    /// Adds a key. Returns the key as the error if it is a duplicate.
     fn insert(&mut self, key: String) -> Result<(), String> {
         if self.linear.contains(&key) || self.hashed.contains(&key) {
             return Err(key);

@@ -1,4 +1,4 @@
-//! access: whether this caller may call this operation, perhaps on this very resource.
+//! Access stage: checks whether the caller may call the operation, and with which resource.
 
 use super::input;
 use super::state::CallState;
@@ -10,8 +10,8 @@ pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
     check_against(call, &operation)
 }
 
-/// The same by what holds now, for a call that has waited: what its caller may do can have changed
-/// since the call took its snapshot.
+/// Repeats the check against the current catalog, for a call that has waited. Access control may
+/// have changed since the call took its snapshot.
 pub(super) fn recheck(call: &mut CallState) -> Result<(), CallError> {
     let now = call.shared.registry.catalog();
     match now.get(call.context.operation()).cloned() {

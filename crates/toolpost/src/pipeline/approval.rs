@@ -1,4 +1,4 @@
-//! approval: whether somebody has to agree first.
+//! approval: waits for consent if the call requires it.
 
 use super::access;
 use super::hooks::{CallView, HookResult};
@@ -7,19 +7,19 @@ use super::state::CallState;
 use crate::error::CallError;
 use crate::handler::DeadlinePause;
 
-/// Decides which calls need a person's word, and waits for it.
+/// Decides which calls need approval, and waits for it.
 pub trait ApprovalGate: Send + Sync + 'static {
-    /// Lets the call through, lets it wait, or refuses it with `ACCESS_DENIED`. Where somebody agreed,
-    /// it says who.
+    /// Lets the call proceed, holds it pending approval, or rejects it with `ACCESS_DENIED`.
+    /// Returns the approval if one was given.
     fn obtain(&self, call: &CallView<'_>) -> HookResult<Option<Approval>>;
 }
 
-/// Somebody's word for a call, kept with it for whoever writes the call down.
+/// The approval of a call, kept for the audit record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
-    /// What the call was known by while it waited.
+    /// The id of the call while it was pending approval.
     pub id: String,
-    /// Who agreed.
+    /// The approver.
     pub approver: String,
 }
 
@@ -31,7 +31,8 @@ pub(super) async fn wait_for_approval(call: &mut CallState) -> Result<(), CallEr
             Ok(())
         }
         HookResult::Pending(decision) => {
-            // What is run is what was shown, and not a text that somebody else reads otherwise.
+            // Parse the input now, so that the call runs with exactly the value shown to the
+            // approver.
             if let Some(payload) = &mut call.input {
                 input::parse(payload)?;
             }

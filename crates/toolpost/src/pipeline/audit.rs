@@ -1,5 +1,5 @@
-//! audit-enter and audit-exit: whoever writes down what happens hears of every call, refused ones
-//! too, exactly twice.
+//! audit-enter and audit-exit: the audit sink receives each call exactly twice, including rejected
+//! ones.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use crate::error::{CallError, ErrorOrigin};
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 
-/// Writes down what happens.
+/// Records the start and the end of every call.
 pub trait AuditSink: Send + Sync + 'static {
-    /// A call begins. An error refuses it, since what cannot be recorded must not run.
+    /// Records the start of a call. An error rejects the call: a call that cannot be recorded does
+    /// not run.
     fn enter(&self, call: &CallView<'_>) -> AuditEntry;
 
-    /// A call ends. The answer waits for a [`HookResult::Pending`]; an error takes the place of the answer,
-    /// since what is not recorded must not be acknowledged.
+    /// Records the end of a call. The response waits for a [`HookResult::Pending`]. An error
+    /// replaces the response: a call that is not recorded is not acknowledged.
     fn exit(
         &self,
         call: &CallView<'_>,
@@ -27,12 +28,12 @@ pub trait AuditSink: Send + Sync + 'static {
     ) -> HookResult<()>;
 }
 
-/// What is known of a record of a call that begins.
+/// Result of recording the start of a call.
 #[must_use]
 pub struct AuditEntry {
-    /// Comes back in [`CallView::audit_id`] when the call ends, also where it never came to run.
+    /// Returned in [`CallView::audit_id`] when the call ends, even if it was rejected.
     pub id: Option<u64>,
-    /// Whether the call may go on.
+    /// Whether the call may proceed.
     pub result: HookResult<()>,
 }
 
@@ -42,17 +43,17 @@ impl From<HookResult<()>> for AuditEntry {
     }
 }
 
-/// How a call ended.
+/// How a call ended, as reported to the audit sink.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AuditOutcome<'a> {
-    /// With an envelope.
+    /// The call returned an envelope.
     Succeeded(&'a Outcome),
-    /// With an error.
+    /// The call failed.
     Failed(&'a CallError),
-    /// A subscription, after this many values.
+    /// A subscription completed.
     Completed {
-        /// How many there were.
+        /// Number of values sent.
         values: u64,
     },
 }
@@ -88,7 +89,7 @@ pub(super) async fn exit(
         observer.end(&call.view(), audit_outcome, times);
     }
     let Some(audit) = &call.shared.audit else { return Ok(()) };
-    // Not cancellable: the record of the end is part of every end.
+    // Not cancellable: the end of every call must be recorded.
     let recorded = match audit.exit(&call.view(), audit_outcome, took) {
         HookResult::Ready(result) => result,
         HookResult::Pending(future) => future.await,
@@ -105,8 +106,8 @@ fn call_times(call: &CallState) -> CallTimes {
     CallTimes::new(now - started_at, call.dispatched_at.map(|at| now - at))
 }
 
-/// Nothing is repaired in silence, neither in an answer nor in a value of a stream. What is wrong is
-/// said with its place; the words may quote the value, so they are for debugging only.
+/// Logs every repair and warning of a response or stream value, with its path. Warning messages can
+/// quote the value, so they are logged at debug level only.
 pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
     let (request_id, operation) = (call.context.request_id(), call.context.operation());
     for repair in outcome.repairs() {
@@ -124,12 +125,12 @@ pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
     }
 }
 
-/// One line for each call, without a word of what it carried. Words of others are recorded as text,
-/// which whoever writes the log quotes and escapes: nobody outside can write log lines of his own.
+/// Logs one line per call, without its input or output. Untrusted text is recorded as a string
+/// field, which the subscriber quotes and escapes, so it cannot inject log lines.
 fn log(call: &CallState, audit_outcome: &AuditOutcome<'_>, took: Duration) {
     let view = call.view();
     let (request_id, operation, endpoint) = (view.request_id, view.operation_id, view.endpoint);
-    // Only looked at by lines that are written.
+    // Closures, so that the values are computed only for enabled log levels.
     let identity = || view.identity.map_or("", |identity| &identity.id);
     let trace_id = || view.trace_id().unwrap_or_default();
     let ms = || took.as_secs_f64() * 1_000.0;
@@ -156,13 +157,13 @@ fn log(call: &CallState, audit_outcome: &AuditOutcome<'_>, took: Duration) {
     }
 }
 
-/// Whether an error may be in words of a source about something that belongs into no log. One out of
-/// a call inside this one is told of there.
+/// Whether the error message may contain data that must not be logged. An error of a nested call is
+/// logged by that call.
 fn may_contain_secrets(call: &CallView<'_>, error: &CallError) -> bool {
     error.is_nested() || call.operation.is_some_and(Operation::has_secrets)
 }
 
-/// What lies behind an error, from the outside in, without the words that the error says itself.
+/// Returns the source chain of an error, outermost first, without causes that repeat its message.
 fn causes(error: &CallError) -> String {
     let mut causes = Vec::new();
     let mut cause = std::error::Error::source(error);

@@ -1,4 +1,4 @@
-//! A call as a future, and what happens to it when nobody waits for it any more.
+//! A call as a future, and how it continues when the future is dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,24 +13,25 @@ use crate::error::CallError;
 use crate::handler::{AbortHandle, CallContext};
 use crate::outcome::Outcome;
 
-/// A call, started by its first poll and run by whoever awaits it.
+/// A call as a future. The first poll starts it.
 ///
 /// # Cancellation
 ///
-/// Dropping it says that the caller went away. The call is then carried on in a task that the
-/// pipeline owns: a query, or a call that was not dispatched yet, is canceled and ends at once; a
-/// mutation runs to its end. Either way it reaches audit-exit. To stop a mutation, abort it.
+/// Dropping the future means that the caller disconnected. The call then continues in an async task
+/// owned by the pipeline: a query, or a call that was not dispatched yet, is canceled and ends at
+/// once; a mutation runs to completion. In both cases it reaches audit-exit. To stop a mutation,
+/// abort it.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Call {
-    /// `None` once it has answered.
+    /// `None` once the call has completed.
     running: Option<BoxFuture<'static, Result<Outcome, CallError>>>,
     caller: Caller,
 }
 
-/// Whoever is waiting for a call or a subscription.
+/// The waiting side of a call or subscription.
 pub(super) struct Caller {
     context: CallContext,
-    /// Where to carry on; known once the first poll found that there is something to wait for.
+    /// The runtime to continue on after a drop. Set when the first poll returns pending.
     runtime: Option<Handle>,
 }
 
@@ -40,7 +41,7 @@ impl Call {
         Self { running: Some(Box::pin(run(state))), caller }
     }
 
-    /// Stops the call from somewhere else.
+    /// Returns a handle that aborts the call from elsewhere.
     pub fn abort_handle(&self) -> AbortHandle {
         self.caller.abort_handle()
     }
@@ -50,7 +51,7 @@ impl Future for Call {
     type Output = Result<Outcome, CallError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Taken out while it is polled: one that panics must not be carried on.
+        // Taken out during the poll, so that a future that panics is not resumed on drop.
         let mut running = self.running.take().expect("a call is not polled after completion");
         let polled = running.as_mut().poll(cx);
         if polled.is_pending() {
@@ -84,7 +85,8 @@ impl Caller {
         }
     }
 
-    /// Hands what is still running to the pipeline. What was never polled was never started.
+    /// Moves the rest of the call to an async task of the pipeline. Does nothing if the call never
+    /// waited.
     pub(super) fn detach(&mut self, rest: impl Future<Output = ()> + Send + 'static) {
         let Some(runtime) = self.runtime.take() else { return };
         self.context.cancel_by_disconnect();

@@ -1,4 +1,4 @@
-//! dispatch: the handler runs, until it answers or nobody wants the answer.
+//! dispatch: runs the handler until it returns or the call is canceled.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use crate::handler::{Handler, HandlerOutput};
 use crate::payload::Payload;
 use crate::spec::OperationKind;
 
-/// Held until the handler has really ended, also when its caller was answered long ago.
+/// Permits and locks held until the handler has ended, even if the response was sent earlier.
 #[derive(Default)]
 pub(super) struct Guards {
     _admission: Option<Admission>,
@@ -35,7 +35,7 @@ impl Guards {
     }
 }
 
-/// A stream in progress and its guards.
+/// A running stream and the guards it holds.
 pub(super) struct RunningStream {
     values: BoxStream<'static, Result<HandlerOutput, HandlerError>>,
     guards: Guards,
@@ -91,7 +91,7 @@ fn kind_mismatch(call: &CallState, what: &str) -> CallError {
     CallError::validation(format!("{} {what}", call.context.operation()), &[]).not_sent()
 }
 
-/// The next value of a stream; `None` is its end.
+/// Returns the next value of a stream, or `None` at its end.
 pub(super) async fn next_value(
     call: &CallState,
     running: &mut RunningStream,
@@ -110,9 +110,9 @@ pub(super) async fn next_value(
     }
 }
 
-/// Lets a stream that nobody reads any more notice it. It is polled to its next value and no
-/// further: one that still yields after the signal is at a safe point to be dropped, and one that is
-/// always ready would never stop.
+/// Signals cancellation to a stream that is no longer read. The stream is polled up to its next
+/// value only: a stream that yields after the signal is safe to drop, and one that is always ready
+/// would never stop.
 pub(super) fn shutdown_stream(call: &CallState, running: RunningStream) {
     call.context.abort(None);
     let RunningStream { values, guards } = running;
@@ -120,8 +120,8 @@ pub(super) fn shutdown_stream(call: &CallState, running: RunningStream) {
     shutdown_handler(call, next.map(drop).boxed(), guards);
 }
 
-/// Polls a canceled handler on until it has noticed, for a bounded time. The caller does not wait
-/// for this; whoever is next in an exclusive queue does.
+/// Polls a canceled handler until it ends or the grace period passes. The caller does not wait for
+/// this; the next call in an exclusive queue does.
 fn shutdown_handler(call: &CallState, mut rest: BoxFuture<'static, ()>, guards: Guards) {
     if (&mut rest).now_or_never().is_some() {
         return;
@@ -135,7 +135,8 @@ fn shutdown_handler(call: &CallState, mut rest: BoxFuture<'static, ()>, guards: 
     });
 }
 
-/// From here on the call may have had an effect.
+/// Marks the call as dispatched and takes its input. From this point on the call may have had an
+/// effect.
 fn mark_dispatched(call: &mut CallState) -> Payload {
     call.dispatched = true;
     call.dispatched_at = call.shared.is_timed().then(Instant::now);
@@ -156,7 +157,7 @@ fn handler_result(
     }
 }
 
-/// The error says only that the handler panicked; the message is logged, not returned.
+/// Returns an error without the panic message, which is only logged.
 fn panic_error(call: &CallState, panic: &(dyn Any + Send)) -> CallError {
     let panic_message = panic
         .downcast_ref::<&str>()

@@ -1,4 +1,4 @@
-//! What the open stages are shown, and how they answer.
+//! The view of a call that hooks receive, and their result type.
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -11,60 +11,60 @@ use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::trace::{CallSpan, TRACE_PARENT, TraceContext};
 
-/// The answer of a seam: most know at once, and those should cost nothing.
+/// Result of a hook. Most hooks decide immediately; `Ready` avoids a boxed future.
 #[must_use]
 pub enum HookResult<T> {
     /// Decided.
     Ready(Result<T, CallError>),
-    /// Not yet; the call waits, and is cancellable meanwhile.
+    /// The decision is pending. The call waits for the future and can be canceled while it waits.
     Pending(BoxFuture<'static, Result<T, CallError>>),
 }
 
-/// What a seam may know about a call.
+/// The data of a call that hooks can read.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct CallView<'a> {
-    /// The id of the call.
+    /// Id of the call.
     pub request_id: &'a RequestId,
-    /// The call that this one is part of.
+    /// Id of the parent call.
     pub parent_request_id: Option<&'a RequestId>,
-    /// Where it came in; `local` for calls inside this process.
+    /// The endpoint that received the call; `local` for calls inside this process.
     pub endpoint: &'static str,
-    /// The id that was asked for, whether or not there is such an operation.
+    /// The requested operation id, whether or not it exists.
     pub operation_id: &'a str,
-    /// The operation, if there is one.
+    /// The operation, if it exists.
     pub operation: Option<&'a Operation>,
-    /// Who calls, or on whose behalf.
+    /// The identity that calls or on whose behalf the call is made.
     pub identity: Option<&'a Identity>,
-    /// Whether access is not checked.
+    /// Whether the access check is skipped.
     pub trusted: bool,
-    /// Where whoever waits for the call hears how far it has come.
+    /// Sends progress to the caller.
     pub progress: &'a ProgressSender,
-    /// The input, until the handler has it.
+    /// The input; `None` once the handler has taken it.
     pub input: Option<&'a Payload>,
-    /// What [`AuditSink::enter`](super::AuditSink::enter) said about it.
+    /// The id returned by [`AuditSink::enter`](super::AuditSink::enter).
     pub audit_id: Option<u64>,
-    /// Whose word it had to wait for, as soon as that was given.
+    /// The approval of the call, once it was given.
     pub approval: Option<&'a Approval>,
-    /// What came with the call beside its input.
+    /// Metadata of the call, separate from its input.
     pub metadata: Option<&'a Map<String, Value>>,
-    /// The spans of the call, where it is recorded.
+    /// The trace spans of the call, if it is traced.
     pub span: Option<&'a CallSpan>,
     pub(super) context: &'a CallContext,
 }
 
 impl<'a> CallView<'a> {
-    /// How many calls of this process it is inside of.
+    /// Returns the number of ancestor calls in this process.
     pub fn depth(&self) -> u32 {
         self.context.depth()
     }
 
-    /// Whether a call that it is inside of holds a place at its source.
+    /// Whether an ancestor of this call holds a source permit.
     pub fn ancestor_holds_source_permit(&self) -> bool {
         self.context.ancestor_holds_source_permit(|_| true)
     }
 
-    /// Whether a call that it is inside of holds a place at this very source.
+    /// Whether an ancestor of this call holds a permit of this source.
     pub fn ancestor_holds_permit_of(&self, namespace: &str) -> bool {
         let is_in_namespace = |operation: &str| {
             operation.split_once('.').is_some_and(|(source, _)| source == namespace)
@@ -72,7 +72,7 @@ impl<'a> CallView<'a> {
         self.context.ancestor_holds_source_permit(is_in_namespace)
     }
 
-    /// The id of the trace that it belongs to, as it is written.
+    /// Returns the trace id in hexadecimal, if the call has a valid trace context.
     pub fn trace_id(&self) -> Option<&'a str> {
         let text = self.metadata?.get(TRACE_PARENT)?.as_str()?;
         TraceContext::parse(text).and_then(|_| text.get(3..35))

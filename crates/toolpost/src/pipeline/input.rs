@@ -1,4 +1,4 @@
-//! input: whether what came in fits what the operation takes.
+//! input: validates the input against the schema of the operation.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
     Err(CallError::validation(format!("the input does not fit {id}"), &issues))
 }
 
-/// The input as a tree, for whoever has to look inside.
+/// Returns the input as a parsed value.
 pub(super) fn parse(payload: &mut Payload) -> Result<&mut Value, CallError> {
     payload.value().map_err(|error| {
         CallError::validation("the input cannot be read", &[Issue::new("", error.to_string())])

@@ -1,4 +1,4 @@
-//! limits: whether there is room for one more call, at the endpoint and at its source.
+//! limits: checks the concurrency limits of the endpoint and the source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,37 +11,38 @@ use super::hooks::{CallView, HookResult};
 use super::state::CallState;
 use crate::error::{CallError, ErrorCode};
 
-/// Decides how much is too much, beyond what [`PipelineSettings`](super::PipelineSettings) bound.
+/// Admission control beyond the limits of [`PipelineSettings`](super::PipelineSettings).
 pub trait Limits: Send + Sync + 'static {
-    /// Before anything else is looked at: lets the call in until the permit is dropped, or refuses it
-    /// with `OVERLOADED`. Whoever may not call is refused after this, so nobody should wait here.
+    /// Admits a call until the permit is dropped, or rejects it with `OVERLOADED`. Runs before the
+    /// access check, so implementations should not wait here.
     fn admit(&self, call: &CallView<'_>) -> HookResult<Permit>;
 
-    /// Just before the handler runs: gives the call a place at its source, lets it wait for one, or
-    /// refuses it. A call inside another one that holds a place must not wait: the two would wait for
-    /// each other.
+    /// Acquires a permit of the source just before the handler runs: grants it, waits for one, or
+    /// rejects the call. A nested call whose ancestor holds a permit must not wait, because that
+    /// can deadlock.
     fn acquire_source(&self, call: &CallView<'_>) -> HookResult<Permit> {
         let _ = call;
         HookResult::Ready(Ok(Permit::default()))
     }
 
-    /// How the source did, after so much time. Of a stream, its first value or its end.
+    /// Reports how the source responded and how long after dispatch. For a stream, called for its
+    /// first value, or its end if it has none, and for an error that ends it.
     fn record_result(&self, call: &CallView<'_>, signal: SourceSignal, took: Duration) {
         let _ = (call, signal, took);
     }
 }
 
-/// What the end of a call says about the source that it was sent to.
+/// What the result of a call indicates about the health of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SourceSignal {
-    /// It is there: it answered, if only with an error of its own.
+    /// The source responded, possibly with an error.
     Alive,
-    /// It was lost over the call.
+    /// The connection to the source was lost.
     Disconnected,
-    /// It did not answer in the time that there was.
+    /// The source did not respond in time.
     TimedOut,
-    /// Nothing was sent, or nobody waited.
+    /// Unknown: nothing was sent, the call was canceled, or the error is from a nested call.
     Unknown,
 }
 
@@ -58,7 +59,7 @@ impl SourceSignal {
     }
 }
 
-/// Room for one call, given back when it is dropped.
+/// Permission for one call to run, released on drop.
 #[derive(Default)]
 pub struct Permit {
     semaphore_permit: Option<OwnedSemaphorePermit>,
@@ -66,18 +67,18 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Holds anything whose drop gives the room back.
+    /// Creates a permit from a guard whose drop releases the capacity.
     pub fn new(guard: impl Send + 'static) -> Self {
         Self { semaphore_permit: None, _guard: Some(Box::new(guard)) }
     }
 
-    /// Whether something is held.
+    /// Whether the permit holds a semaphore permit.
     fn is_held(&self) -> bool {
         self.semaphore_permit.is_some()
     }
 }
 
-/// One of a counted number of places, which costs no allocation.
+/// Wraps a semaphore permit without an allocation.
 impl From<OwnedSemaphorePermit> for Permit {
     fn from(permit: OwnedSemaphorePermit) -> Self {
         Self { semaphore_permit: Some(permit), _guard: None }
@@ -92,7 +93,7 @@ impl std::fmt::Debug for Permit {
     }
 }
 
-/// Everything that a call holds while it is let in.
+/// What a call holds from admission until it ends.
 pub(super) struct Admission {
     _permit: Permit,
     _inflight: InflightGuard,
@@ -118,7 +119,8 @@ pub(super) async fn admit(call: &CallState) -> Result<Admission, CallError> {
     Ok(Admission { _permit: permit, _inflight: inflight_guard })
 }
 
-/// A place at the source, just before dispatch: nobody holds one who still waits for something else.
+/// Acquires the source permit. This is the last step before dispatch, so a call that holds a permit
+/// waits for nothing else.
 pub(super) async fn acquire_source(call: &CallState) -> Result<Permit, CallError> {
     let Some(limits) = &call.shared.limits else { return Ok(Permit::default()) };
     let hook_result = limits.acquire_source(&call.view());
@@ -129,17 +131,17 @@ pub(super) async fn acquire_source(call: &CallState) -> Result<Permit, CallError
     Ok(permit)
 }
 
-/// Tells how the source did.
+/// Reports the result of the source to the limits.
 pub(super) fn record_result<T>(call: &CallState, result: &Result<T, CallError>) {
     let (Some(limits), Some(since)) = (&call.shared.limits, call.dispatched_at) else { return };
     limits.record_result(&call.view(), SourceSignal::from_result(result), Instant::now() - since);
 }
 
-/// Counts the calls in flight. It refuses and never queues. What is called from inside a call is
-/// counted and not refused: it belongs to a call that was let in.
+/// Limits the calls in flight. It rejects and never queues. Nested calls are counted but not
+/// rejected, because they belong to an admitted call.
 pub(super) struct ConcurrencyLimit {
     in_flight: Arc<AtomicUsize>,
-    /// Those of them that are inside others.
+    /// The number of nested calls among those in flight.
     nested: Arc<AtomicUsize>,
     max: usize,
 }
@@ -176,7 +178,7 @@ impl ConcurrencyLimit {
     }
 }
 
-/// When to come again where nobody can know it.
+/// The retry delay if no better estimate is known.
 pub(super) const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl Drop for InflightGuard {

@@ -1,4 +1,4 @@
-//! lock: calls of an exclusive operation run one after another, first come first served.
+//! lock: calls of an exclusive operation run one at a time, in FIFO order.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,24 +11,25 @@ use super::state::CallState;
 use crate::error::CallError;
 use crate::spec::OperationId;
 
-/// The queues of the exclusive operations that somebody is using now.
+/// The queues of the exclusive operations that are in use.
 ///
-/// They are kept by id and not with the operation, so that an operation which is replaced while it
-/// runs still runs alone.
+/// Queues are keyed by operation id, so that exclusivity holds even if the operation is replaced
+/// while a call runs.
 pub(super) struct ExclusiveLocks {
     queues: Arc<Mutex<HashMap<OperationId, Arc<LockQueue>>>>,
     max_waiting: usize,
 }
 
 struct LockQueue {
-    /// One permit; tokio hands it on in the order of asking.
+    /// A semaphore with one permit. Tokio grants it in FIFO order.
     semaphore: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
 /// The exclusive lock of one call, released on drop.
 pub(super) struct LockGuard {
-    // Declared first: the semaphore is released while the queue is still listed.
+    // Declared first so that it drops first: the permit is released while the queue is still in the
+    // map.
     _permit: OwnedSemaphorePermit,
     _queue_ref: QueueRef,
 }
@@ -37,7 +38,7 @@ pub(super) async fn acquire(call: &CallState) -> Result<Option<Box<LockGuard>>, 
     if !call.operation()?.spec().exclusive {
         return Ok(None);
     }
-    // Boxed, so that other operations do not carry the room for it.
+    // Boxed to keep the future of non-exclusive calls small.
     Box::pin(acquire_exclusive(call)).await.map(Some)
 }
 
@@ -71,7 +72,7 @@ impl ExclusiveLocks {
     }
 }
 
-/// One user of a queue; the last one takes the queue off the list.
+/// A reference to a queue. The last reference removes the queue from the map.
 struct QueueRef {
     id: OperationId,
     queue: Arc<LockQueue>,
@@ -92,7 +93,7 @@ impl QueueRef {
 impl Drop for QueueRef {
     fn drop(&mut self) {
         let mut queues = lock(&self.queues);
-        // The list's own reference and this one: nobody else is here or on the way.
+        // Two references, the map's and this one: no other call uses the queue.
         if Arc::strong_count(&self.queue) == 2 {
             queues.remove(&self.id);
         }

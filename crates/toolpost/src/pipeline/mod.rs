@@ -1,8 +1,9 @@
-//! The life of a call, from the endpoint to the answer.
+//! The call pipeline, from the endpoint to the response.
 //!
-//! Every path goes through the same stages in the same order, each in a file of its own:
-//! look-up, then **audit-enter → limits → access → input → approval → lock → dispatch → result →
-//! audit-exit**. The permit of the source is acquired last, before dispatch. A call rejected at any stage still reaches audit-exit.
+//! Every call goes through the same stages in the same order, each in its own file: lookup, then
+//! **audit-enter → limits → access → input → approval → lock → dispatch → result → audit-exit**.
+//! The source permit is acquired last, before dispatch. A call rejected at any stage still reaches
+//! audit-exit.
 
 mod access;
 mod approval;
@@ -54,10 +55,10 @@ use limits::ConcurrencyLimit;
 use lock::ExclusiveLocks;
 use state::CallState;
 
-/// Runs the operations of a registry. Cloning it shares everything.
+/// Runs the operations of a registry. Clones share the same pipeline.
 ///
-/// Needs a tokio runtime: a call that is dropped before its end is carried on in a task that the
-/// pipeline owns.
+/// Requires a Tokio runtime: a call that is dropped before it ends continues in an async task owned
+/// by the pipeline.
 #[derive(Clone)]
 pub struct Pipeline(Arc<PipelineShared>);
 
@@ -70,32 +71,34 @@ struct PipelineShared {
     observer: Option<Arc<dyn Observer>>,
     concurrency: ConcurrencyLimit,
     locks: ExclusiveLocks,
-    /// Owns what outlives its caller: abandoned calls and handlers that are winding up.
-    /// [`Pipeline::drain`] waits for it.
+    /// Async tasks that outlive their caller: detached calls and canceled handlers.
+    /// [`Pipeline::drain`] waits for them.
     tasks: TaskTracker,
-    /// Set when a drain has run out of patience.
+    /// Canceled when a drain reaches its deadline.
     stop: CancellationToken,
 }
 
-/// A call of an operation of either kind.
+/// A started call or subscription.
 pub(crate) enum StartedCall {
     Call(Call),
     Stream(Subscription),
 }
 
-/// The numbers that bound a pipeline.
+/// Limits and timeouts of a pipeline.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PipelineSettings {
-    /// How many calls and subscriptions may be in flight; more are refused as `OVERLOADED`.
+    /// Maximum number of calls and subscriptions in flight; more are rejected with `OVERLOADED`.
     pub max_concurrent_calls: usize,
-    /// How many calls may wait for one exclusive operation; more are refused as `OVERLOADED`.
+    /// Maximum number of calls waiting for one exclusive operation; more are rejected with
+    /// `OVERLOADED`.
     pub max_exclusive_queue: usize,
-    /// How deep calls may nest; deeper ones fail, since it is a loop.
+    /// Maximum nesting depth of calls. A deeper call fails with `OVERLOADED`, which stops infinite
+    /// recursion.
     pub max_nesting: u32,
-    /// The deadline of a call that names none. Subscriptions have none unless they name it.
+    /// Default deadline of a call that specifies none. Subscriptions have no default deadline.
     pub call_timeout: Duration,
-    /// How long a canceled handler may take to notice before it is dropped.
+    /// How long a canceled handler may keep running before it is dropped.
     pub cancel_grace: Duration,
 }
 
@@ -111,9 +114,9 @@ impl Default for PipelineSettings {
     }
 }
 
-/// The life of a call on one screen; the stages have their reasons in their own files.
+/// Runs a call through all stages.
 ///
-/// Not an `async fn`, which would hold the call twice: a call is moved as little as possible.
+/// Not an `async fn`, because that would store the call twice in the future.
 #[expect(clippy::manual_async_fn, reason = "an async fn holds its argument twice")]
 fn run(mut call: CallState) -> impl Future<Output = Result<Outcome, CallError>> + Send {
     async move {
@@ -136,7 +139,7 @@ async fn run_stages(call: &mut CallState) -> Result<Outcome, CallError> {
     result::build_outcome(call, output?)
 }
 
-/// Everything before dispatch, the same for calls and subscriptions.
+/// Runs every stage before dispatch, for calls and subscriptions.
 async fn prepare(call: &mut CallState) -> Result<dispatch::Guards, CallError> {
     let admission = limits::admit(call).await?;
     call.handler()?;
@@ -150,12 +153,12 @@ async fn prepare(call: &mut CallState) -> Result<dispatch::Guards, CallError> {
 }
 
 impl Pipeline {
-    /// A pipeline with the default settings and no seams filled.
+    /// Creates a pipeline with the default settings and no hooks.
     pub fn new(registry: Registry) -> Self {
         Self::builder(registry).build()
     }
 
-    /// A pipeline whose settings and seams are to be chosen.
+    /// Returns a builder for the settings and hooks of a pipeline.
     pub fn builder(registry: Registry) -> PipelineBuilder {
         PipelineBuilder {
             registry,
@@ -167,7 +170,7 @@ impl Pipeline {
         }
     }
 
-    /// The operations that this pipeline runs.
+    /// Returns the registry of the operations that this pipeline runs.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
     }
@@ -207,11 +210,11 @@ impl Pipeline {
         outcome.envelope.into_value().map_err(|error| output_mismatch(operation, &error))
     }
 
-    /// As [`Pipeline::call_trusted`], with Rust types on both sides.
+    /// Like [`Pipeline::call_trusted`], with Rust types for input and output.
     ///
     /// # Errors
     ///
-    /// Whatever the call fails with, and when one of the types does not fit.
+    /// Any error of the call, or an input or output that does not fit its type.
     #[doc(alias = "execute_as")]
     pub async fn call_trusted_as<T: DeserializeOwned>(
         &self,
@@ -222,7 +225,8 @@ impl Pipeline {
         outcome.envelope.into_typed().map_err(|error| output_mismatch(operation, &error))
     }
 
-    /// The trusted path to the values of a subscription; it starts when it is first polled.
+    /// Subscribes to an operation without an access check. The subscription starts when the stream
+    /// is first polled.
     pub fn subscribe(
         &self,
         operation: &str,
@@ -237,13 +241,13 @@ impl Pipeline {
             .boxed()
     }
 
-    /// A call on somebody's authority; this is what every endpoint uses.
+    /// Calls an operation with the given authority. Every endpoint uses this.
     pub fn call(&self, request: CallRequest<'_>, authority: Authority) -> Call {
         Call::new(CallState::root(&self.0, request, authority))
     }
 
-    /// Writes down a call that a endpoint refused before it became one, and counts it as one of its
-    /// caller's. Gives what to say instead where a limit would not have let it in.
+    /// Records a call that an endpoint rejected before it entered the pipeline, and counts it
+    /// against the caller's limits. Returns the limit error if a limit rejects the call as well.
     pub async fn record_rejected(
         &self,
         request: CallRequest<'_>,
@@ -259,14 +263,15 @@ impl Pipeline {
             Ok(()) => {
                 limits::admit(&call).await.err().map(|rejected| call.finalize_error(rejected))
             }
-            // What is wrong with the journal is said in the log.
+            // Journal errors are logged.
             Err(_) => None,
         };
         let _ = audit::exit(&call, &AuditOutcome::Failed(rejected.as_ref().unwrap_or(error))).await;
         rejected
     }
 
-    /// A subscription on somebody's authority; a once operation gives its one value and ends.
+    /// Starts a subscription with the given authority. A query or mutation yields its single value
+    /// and ends.
     pub fn start_subscription(
         &self,
         request: CallRequest<'_>,
@@ -275,12 +280,13 @@ impl Pipeline {
         Subscription::new(CallState::root(&self.0, request, authority))
     }
 
-    /// Starts what the operation is, for those who do not know it.
+    /// Starts a call or a subscription, depending on the kind of the operation.
     pub(crate) fn start(&self, request: CallRequest<'_>, authority: Authority) -> StartedCall {
         Self::start_state(CallState::root(&self.0, request, authority))
     }
 
-    /// As [`Pipeline::start`], for those who want one value and wait for it as for an answer.
+    /// Like [`Pipeline::start`], but a subscription also gets the default call timeout, for callers
+    /// that wait for a single value.
     pub(crate) fn start_single(
         &self,
         request: CallRequest<'_>,
@@ -300,15 +306,15 @@ impl Pipeline {
         }
     }
 
-    /// How many calls and subscriptions are in flight.
+    /// Returns the number of calls and subscriptions in flight.
     pub fn in_flight(&self) -> usize {
         self.0.concurrency.in_flight()
     }
 
-    /// Waits for what has outlived its caller, aborts what is left at the deadline, and says
-    /// whether the deadline was met.
+    /// Waits for calls that outlived their caller and aborts the remaining ones at the deadline.
+    /// Returns whether the deadline was met.
     ///
-    /// New calls are not refused here: whoever drains closes the endpoints first.
+    /// New calls are not rejected; close the endpoints before draining.
     pub async fn drain(&self, deadline: Duration) -> bool {
         let PipelineShared { tasks, stop, settings, .. } = &*self.0;
         tasks.close();
@@ -331,7 +337,7 @@ fn output_mismatch(operation: &str, error: &PayloadError) -> CallError {
     CallError::execution(message)
 }
 
-/// Chooses the settings and fills the seams of a pipeline.
+/// Configures the settings and the hooks of a pipeline.
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct PipelineBuilder {
     registry: Registry,
@@ -343,37 +349,37 @@ pub struct PipelineBuilder {
 }
 
 impl PipelineBuilder {
-    /// The numbers that bound it.
+    /// Sets the limits and timeouts.
     pub fn settings(mut self, settings: PipelineSettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Who writes down what happens.
+    /// Sets the audit sink.
     pub fn audit(mut self, audit: impl AuditSink) -> Self {
         self.audit = Some(Arc::new(audit));
         self
     }
 
-    /// Who decides how much is too much, beyond the settings.
+    /// Sets limits in addition to the settings.
     pub fn limits(mut self, limits: Arc<dyn Limits>) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Who decides which calls need a person's word.
+    /// Sets the gate that decides which calls need approval.
     pub fn approval(mut self, approval: impl ApprovalGate) -> Self {
         self.approval = Some(Arc::new(approval));
         self
     }
 
-    /// Who watches, without a say.
+    /// Sets an observer, which cannot affect calls.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Puts it together.
+    /// Builds the pipeline.
     pub fn build(self) -> Pipeline {
         Pipeline(Arc::new(PipelineShared {
             registry: self.registry,

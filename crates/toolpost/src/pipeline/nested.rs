@@ -1,4 +1,4 @@
-//! The way back into the pipeline: for a handler that calls on, and for a call that was left.
+//! Nested calls from handlers, and calls that continue after their caller is gone.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who watches calls without a say in them: for metrics, and for the spans of a trace.
+//! Passive observers of calls, for metrics and trace spans.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::hooks::CallView;
 use crate::operation::Operation;
 use crate::trace::CallSpan;
 
-/// Watches every call, nested and refused ones too. Nothing of it may wait.
+/// Observes every call, including nested and rejected ones. Its methods must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// The spans of a call that begins, given what came with it, where calls are recorded. Whatever
-    /// the call causes stands below them; without them it stands below what came.
+    /// Returns the spans of a new call, given its metadata, if calls are traced. Spans created by
+    /// the call become their children; without them, children of the incoming trace context.
     fn span(
         &self,
         metadata: Option<&Map<String, Value>>,
@@ -22,20 +22,20 @@ pub trait Observer: Send + Sync + 'static {
         None
     }
 
-    /// A call begins; [`Observer::end`] follows in any case.
+    /// Called when a call begins. [`Observer::end`] always follows.
     fn begin(&self, call: &CallView<'_>);
 
-    /// A call has ended.
+    /// Called when a call has ended.
     fn end(&self, call: &CallView<'_>, audit_outcome: &AuditOutcome<'_>, times: CallTimes);
 }
 
-/// How long a call took.
+/// Durations of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CallTimes {
-    /// From its beginning to its end.
+    /// Total duration.
     pub total: Duration,
-    /// How much of it the handler had, if it was entered.
+    /// Time spent in the handler, if the call was dispatched.
     pub handler: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! What is asked for.
+//! The request of a call.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use serde_json::{Map, Value};
 use crate::handler::{Attachment, ClientChannel, ProgressSender, RequestId};
 use crate::payload::Payload;
 
-/// A request as an endpoint builds it; every other field has its default.
+/// A request to call an operation, as endpoints build it. Fields that are not set have defaults.
 ///
-/// The name is borrowed: it is looked up when the call is made and not needed after that.
+/// The operation id is borrowed, because it is only needed to look up the operation when the call
+/// is made.
 #[must_use = "a request does nothing until it is called"]
 pub struct CallRequest<'a> {
     pub(super) operation: &'a str,
@@ -27,7 +28,7 @@ pub struct CallRequest<'a> {
     pub(super) attached: Option<Attachment>,
 }
 
-/// A request that outlives the name it was looked up by.
+/// A request that owns its operation id.
 pub(crate) struct RequestParts {
     pub(crate) operation: Arc<str>,
     pub(crate) input: Payload,
@@ -40,7 +41,7 @@ pub(crate) struct RequestParts {
 }
 
 impl<'a> CallRequest<'a> {
-    /// The least that makes a request.
+    /// Creates a request with default options.
     pub fn new(operation: &'a str, input: impl Into<Payload>) -> Self {
         Self {
             operation,
@@ -57,7 +58,7 @@ impl<'a> CallRequest<'a> {
         }
     }
 
-    /// What a call that leaves this process is made of.
+    /// Converts the request into the parts that are sent to another process.
     pub(crate) fn into_parts(self) -> RequestParts {
         RequestParts {
             operation: self.operation.into(),
@@ -71,62 +72,64 @@ impl<'a> CallRequest<'a> {
         }
     }
 
-    /// The id that the caller gave it; else it gets a fresh one.
+    /// Sets the request id. By default, an id is generated.
     pub fn request_id(mut self, id: impl Into<RequestId>) -> Self {
         self.request_id = Some(id.into());
         self
     }
 
-    /// The call that it is part of, in another process.
+    /// Sets the id of the parent call, which runs in another process.
     pub fn parent_request_id(mut self, id: impl Into<RequestId>) -> Self {
         self.parent_request_id = Some(id.into());
         self
     }
 
-    /// How long the caller waits.
+    /// Sets the timeout of the call.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// How long a subscription may be silent.
+    /// Sets the maximum time between two values of a subscription.
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_timeout = Some(timeout);
         self
     }
 
-    /// Where it came in.
+    /// Sets the endpoint that received the call.
     pub fn endpoint(mut self, endpoint: &'static str) -> Self {
         self.endpoint = endpoint;
         self
     }
 
-    /// Where progress goes.
+    /// Sets the receiver of progress reports.
     pub fn progress(mut self, progress: ProgressSender) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Who can be asked while the call runs; he stays in this process.
+    /// Sets the channel for requests to the client while the call runs. It is not forwarded to
+    /// other processes.
     pub fn client_channel(mut self, client_channel: Option<ClientChannel>) -> Self {
         self.client_channel = client_channel;
         self
     }
 
-    /// What came with it beside the input, such as a trace context.
+    /// Sets metadata that accompanies the input, such as a trace context.
     pub fn metadata(mut self, metadata: Map<String, Value>) -> Self {
         self.metadata = Some(Arc::new(metadata));
         self
     }
 
-    /// As [`CallRequest::metadata`], shared with whoever it came from.
+    /// Like [`CallRequest::metadata`], with shared ownership.
     pub(crate) fn shared_metadata(mut self, metadata: Option<Arc<Map<String, Value>>>) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// What the endpoint lets a handler ask for with [`CallContext::attached`](crate::CallContext::attached);
-    /// it stays in this process.
+    /// Attaches a value that handlers read with
+    /// [`CallContext::attached`](crate::CallContext::attached). It is not forwarded to other
+    /// processes.
     pub fn attach<T: Any + Send + Sync>(self, attached: Arc<T>) -> Self {
         self.attach_any(attached)
     }

@@ -1,5 +1,5 @@
-//! result: the one way from what a handler returned to an envelope; every path and every value of
-//! a stream goes through [`build_outcome`].
+//! result: converts handler output to an envelope. Every call and every stream value goes through
+//! [`build_outcome`].
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalized, RepairAction, Schema};
 
-/// Detects, wraps, normalizes and validates, in this order, and says what it found.
+/// Detects, wraps, normalizes and validates, in this order, and logs repairs and warnings.
 pub(super) fn build_outcome(call: &CallState, output: HandlerOutput) -> Result<Outcome, CallError> {
     let outcome = normalize_output(call.operation()?, output)?;
     audit::log_findings(call, &outcome);
@@ -63,13 +63,14 @@ fn wrap(operation: &Operation, output: HandlerOutput) -> Outcome {
     Envelope::local(data, operation.id().to_shared()).into()
 }
 
-/// What the declared schema has to say about an envelope.
+/// How the declared schema applies to an envelope.
 enum SchemaTarget {
-    /// It describes the data.
+    /// The schema applies to the data.
     Data,
-    /// Nothing: a tool's failure must never be repaired into a well-formed object.
+    /// The schema does not apply: a tool error must not be repaired into a valid object.
     Skip,
-    /// It should describe the data, but the data are the tool's content blocks.
+    /// The schema should apply to structured content, but the data consists of the tool's content
+    /// blocks.
     MissingStructuredContent,
 }
 
@@ -89,8 +90,8 @@ fn schema_target(envelope: &mut Envelope<Payload>) -> SchemaTarget {
     }
 }
 
-/// Whether the items are the tool's own blocks. They are compared as blocks, since one of an unknown
-/// type stands in the content as its text.
+/// Whether the items are the content blocks of the tool. They are compared as blocks, because a
+/// block of an unknown type is kept in the content as text.
 fn are_content_blocks(items: &[Value], content: &[ContentBlock]) -> bool {
     items.len() == content.len()
         && items
@@ -99,8 +100,8 @@ fn are_content_blocks(items: &[Value], content: &[ContentBlock]) -> bool {
             .all(|(item, block)| ContentBlock::from_value(item.clone()) == *block)
 }
 
-/// Makes the data fit as far as the policy allows. A schema or data that cannot be read is worth a
-/// warning; the data goes out as it is.
+/// Repairs the data as far as the policy allows. If the schema or the data cannot be read, the data
+/// is unchanged and a warning is added.
 fn apply_policy(schema: &Schema, policy: ResultPolicy, data: &mut Payload) -> Normalized {
     let value = match data.value() {
         Ok(value) => value,
@@ -112,7 +113,8 @@ fn apply_policy(schema: &Schema, policy: ResultPolicy, data: &mut Payload) -> No
     }
 }
 
-/// What TypeBox's function cannot repair stays as it is; what it made up or lost is always said.
+/// Casts the value like TypeBox. A value that cannot be cast adds a warning, and so does every
+/// invented or lost value.
 fn cast(schema: &Schema, value: &mut Value) -> Normalized {
     let mut normalized = Normalized::default();
     match schema.cast(value) {

@@ -1,4 +1,4 @@
-//! A call in flight: what was asked, by whom, until when.
+//! The state of a call in flight.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,40 +23,40 @@ use crate::registry::{Catalog, Viewer};
 use crate::spec::OperationKind;
 use crate::trace::{CallSpan, TRACE_PARENT};
 
-/// How soon a deadline that stands still is looked at again.
+/// Minimum interval between checks of a paused deadline.
 const MIN_TIMER_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) struct CallState {
     pub(super) shared: Arc<PipelineShared>,
     pub(super) context: CallContext,
     target: CallTarget,
-    /// Taken by dispatch.
+    /// The input, until dispatch takes it.
     pub(super) input: Option<Payload>,
-    /// Whether access is not checked; decided by the type of the authority and by nothing else.
+    /// Whether the access check is skipped. Determined only by the type of the authority.
     pub(super) trusted: bool,
     endpoint: &'static str,
     pub(super) idle_timeout: Option<Duration>,
-    /// When it began, where somebody writes that down.
+    /// Start time, if the call is timed.
     pub(super) started_at: Option<Instant>,
-    /// When its handler was entered, where somebody writes that down.
+    /// Time of dispatch, if the call is timed.
     pub(super) dispatched_at: Option<Instant>,
-    /// How whoever writes it down knows it again.
+    /// The id of the call at the audit sink.
     pub(super) audit_id: Option<u64>,
-    /// Whose word it had to wait for.
+    /// The approval of the call, if one was given.
     pub(super) approval: Option<Box<Approval>>,
     pub(super) dispatched: bool,
-    /// Its spans, where it is recorded.
+    /// The trace spans of the call, if it is traced.
     span: Option<Box<CallSpan>>,
 }
 
 enum CallTarget {
     Resolved(Arc<Operation>),
-    /// Nothing of that id; the context knows which was asked for.
+    /// No such operation; the context has the requested id.
     Missing,
 }
 
 impl CallTarget {
-    /// The look-up, and the id in the form that is kept.
+    /// Looks up an operation and returns its id in shared form.
     fn resolve(catalog: Option<&Catalog>, id: &str) -> (Self, Arc<str>) {
         match catalog.and_then(|catalog| catalog.get(id)) {
             Some(operation) => (Self::Resolved(Arc::clone(operation)), operation.id().to_shared()),
@@ -68,8 +68,8 @@ impl CallTarget {
 type Metadata = Option<Arc<Map<String, Value>>>;
 
 impl PipelineShared {
-    /// The spans of a call that begins, and its metadata: whatever it causes stands below it. Where
-    /// nobody records calls, a trace passes as it came.
+    /// Starts the spans of a call and returns the metadata for its children. Without spans, the
+    /// trace context is passed on unchanged.
     fn start_span(
         &self,
         metadata: Metadata,
@@ -87,7 +87,7 @@ impl PipelineShared {
         (Some(span), Some(Arc::new(child_metadata)))
     }
 
-    /// Whether anybody wants to know how long things take.
+    /// Whether an audit sink, an observer or limits need timing.
     pub(super) fn is_timed(&self) -> bool {
         self.audit.is_some() || self.observer.is_some() || self.limits.is_some()
     }
@@ -132,8 +132,8 @@ impl CallState {
         }
     }
 
-    /// A call out of a handler: trusted because its caller is running, unless it acts as somebody
-    /// else.
+    /// Creates the state of a nested call. It is trusted, because its caller is already running,
+    /// unless it is made with the rights of the caller.
     pub(super) fn nested(shared: Arc<PipelineShared>, call: NestedCall<'_>) -> Self {
         let catalog = call.from.snapshot().downcast_ref::<Catalog>();
         let (target, operation) = CallTarget::resolve(catalog, call.operation);
@@ -155,7 +155,7 @@ impl CallState {
         }
     }
 
-    /// The look-up, which comes before every stage.
+    /// Returns the operation, or the not-found error.
     pub(super) fn operation(&self) -> Result<&Arc<Operation>, CallError> {
         match &self.target {
             CallTarget::Resolved(operation) => Ok(operation),
@@ -206,7 +206,7 @@ impl CallState {
         }
     }
 
-    /// Fails if nobody wants the call any more.
+    /// Fails if the call is canceled or its deadline has passed.
     pub(super) fn ensure_active(&self) -> Result<(), CallError> {
         if self.context.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
             self.context.cancel_by_deadline();
@@ -217,7 +217,7 @@ impl CallState {
         Ok(())
     }
 
-    /// Waits for a seam while the call is wanted.
+    /// Waits for a hook until the call is canceled or its deadline passes.
     pub(super) async fn await_hook<T>(&self, result: HookResult<T>) -> Result<T, CallError> {
         match result {
             HookResult::Ready(result) => result,
@@ -227,8 +227,8 @@ impl CallState {
 
     /// Waits for `future` until the call is canceled or its deadline passes.
     ///
-    /// What is ready at once costs one poll. Whoever has to wait is asked first whether the call is
-    /// still wanted, so that a canceled call never ends as if nothing had happened.
+    /// A future that is ready at once costs one poll. While waiting, cancellation is checked before
+    /// the future, so a canceled call never completes successfully.
     pub(super) async fn until_canceled<F: Future>(
         &self,
         future: F,
@@ -239,11 +239,12 @@ impl CallState {
             return Ok(output);
         }
         self.start_deadline();
-        // Boxed, so that the calls which never wait do not carry the room for it.
+        // Boxed to keep the future small for calls that never wait.
         Box::pin(self.poll_until_canceled(None, future)).await
     }
 
-    /// As [`CallState::until_canceled`], and no longer than the operator of this process allows.
+    /// Like [`CallState::until_canceled`], but also limited to `allowed`, the timeout configured in
+    /// this process.
     pub(super) async fn until_canceled_or_timeout<F: Future>(
         &self,
         allowed: Duration,
@@ -254,8 +255,9 @@ impl CallState {
         Box::pin(self.poll_until_canceled(deadline_after(allowed), future)).await
     }
 
-    /// Polled by hand, because there may be ten thousands that wait, and `select!` would hold each
-    /// of the futures twice.
+    /// Polls `future` until it is ready, the call is canceled, or a deadline passes. Polls by hand,
+    /// because `select!` would store each future twice and tens of thousands of calls may be
+    /// waiting.
     async fn poll_until_canceled<F: Future + ?Sized>(
         &self,
         allowed: Option<Instant>,
@@ -274,7 +276,7 @@ impl CallState {
                 }
                 let now = Instant::now();
                 match deadline() {
-                    // It stood still for a time.
+                    // The deadline was paused and is now later.
                     Some(later) if later > now => sleep.reset(later.max(now + MIN_TIMER_INTERVAL)),
                     _ => {
                         self.context.cancel_by_deadline();
@@ -287,8 +289,8 @@ impl CallState {
         .await
     }
 
-    /// Starts the clock of a call that named no deadline. The clock is not read before somebody
-    /// has to wait, so a call that is answered at once does not pay for it.
+    /// Starts the default deadline of a call without one. The clock is read only when the call has
+    /// to wait, so a call that completes at once does not pay for it.
     pub(super) fn start_deadline(&self) -> Option<Instant> {
         match self.kind() {
             Some(OperationKind::Subscription) => self.context.deadline(),
@@ -296,7 +298,8 @@ impl CallState {
         }
     }
 
-    /// Decides, once, what the error means for somebody who would call again.
+    /// Determines whether the error is safe to retry, given the operation and whether it was
+    /// dispatched.
     pub(super) fn finalize_error(&self, error: CallError) -> CallError {
         let progress = match self.operation() {
             Ok(operation) => {

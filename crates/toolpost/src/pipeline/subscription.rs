@@ -1,4 +1,5 @@
-//! A subscription as a stream: the same stages, and the result stage for every value.
+//! Subscriptions as streams. They run through the same stages as calls; the result stage runs for
+//! every value.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,15 +16,15 @@ use crate::outcome::Outcome;
 use crate::spec::OperationKind;
 use audit::AuditOutcome;
 
-/// The values of a subscription, each an [`Outcome`]; an error is its last item.
+/// The values of a subscription, each an [`Outcome`]. An error is the last item.
 ///
 /// # Cancellation
 ///
-/// It starts when it is first polled. Dropping it cancels the handler, in a task that the pipeline
-/// owns, and reaches audit-exit.
+/// The subscription starts when it is first polled. Dropping it cancels the handler in an async
+/// task owned by the pipeline, and its end is recorded in the audit log.
 #[must_use = "a subscription does nothing until it is polled"]
 pub struct Subscription {
-    /// `None` once it has ended.
+    /// `None` once the stream has ended.
     running: Option<BoxStream<'static, Result<Outcome, CallError>>>,
     caller: Caller,
 }
@@ -35,13 +36,13 @@ impl Subscription {
             Some(OperationKind::Subscription) => {
                 futures::stream::unfold(SubscriptionPhase::NotStarted(state), advance).boxed()
             }
-            // A once operation has one value, or one error, and ends.
+            // A query or mutation yields one value or one error.
             _ => futures::stream::once(run(state)).boxed(),
         };
         Self { running: Some(running), caller }
     }
 
-    /// Stops the subscription from somewhere else.
+    /// Returns a handle that aborts the subscription from elsewhere.
     pub fn abort_handle(&self) -> AbortHandle {
         self.caller.abort_handle()
     }
@@ -55,7 +56,8 @@ impl Stream for Subscription {
         let polled = running.as_mut().poll_next(cx);
         match polled {
             Poll::Ready(None) => self.running = None,
-            // A consumer may also leave between two values.
+            // Captured after every poll, because the consumer may also drop the stream between two
+            // values.
             _ => self.caller.capture_runtime(),
         }
         polled
@@ -123,7 +125,7 @@ async fn next_outcome(call: CallState, mut running: RunningStream, values: u64) 
 
 async fn fail(call: CallState, error: CallError) -> StreamStep {
     let failed = Err(call.finalize_error(error));
-    // It failed already, and that is what its consumer has to know.
+    // The subscription failed already; its consumer gets that error, not the audit error.
     let _ = audit::exit(&call, &AuditOutcome::from_result(&failed)).await;
     Some((failed, SubscriptionPhase::Ended))
 }

@@ -1,4 +1,4 @@
-//! Events as text, and texts that are no events with the reason why.
+//! Encoding of events as JSON text, and decoding with error diagnosis.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,25 +17,26 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalized, Repair};
 
-/// The longest type that is worth a suggestion, and the longest part of one that is told.
+/// Maximum length of an event type that gets a suggestion, and of the part of a type quoted in an
+/// error.
 const MAX_TYPE_NAME_LEN: usize = 40;
 
-/// The largest frame that is read as a tree in order to say what is wrong with it.
+/// Maximum size of a frame that is parsed into a tree to diagnose an error.
 const MAX_DIAGNOSED_BYTES: usize = 64 * 1024;
 
-/// The longest id of a request, in bytes.
+/// Maximum length of a request id, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
-/// Why a frame is not an event; whoever sent it is told.
+/// Error for a frame that is not a valid event. It is reported to the sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct FrameError {
-    /// The request that the frame is about, as far as it could be read.
+    /// Id of the request that the frame belongs to, as far as it could be read.
     pub id: Arc<str>,
-    /// Whether the frame tried to answer a request, which can then only fail.
+    /// Whether the frame is a response or an error. The request it belongs to can then only fail.
     pub is_response: bool,
-    /// What is wrong, and where.
+    /// Description of the error and its location.
     pub message: String,
 }
 
@@ -44,7 +45,7 @@ impl FrameError {
         Self { id: "".into(), is_response: false, message: message.into() }
     }
 
-    /// The event that tells the sender.
+    /// Returns the error event to send to the peer.
     pub(crate) fn to_event(&self) -> CallEvent {
         let error = CallError::validation(self.message.clone(), &[]);
         CallEvent::Failed { id: Arc::clone(&self.id), error }
@@ -52,17 +53,18 @@ impl FrameError {
 }
 
 impl CallEvent {
-    /// The event as one frame of text.
+    /// Serializes the event as one text frame.
     pub fn to_json(&self) -> String {
-        // Every part of an event is JSON already or made of strings and numbers.
+        // Serialization cannot fail: every part is already JSON or consists of strings and numbers.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads one frame. Unknown members are ignored; payloads stay text until somebody looks.
+    /// Parses one frame. Unknown members are ignored; payloads are kept as text and parsed on
+    /// demand.
     ///
     /// # Errors
     ///
-    /// What is wrong with the frame, with the id of the request it is about where that can be seen.
+    /// Returns a [`FrameError`] that describes the problem, with the request id if it can be read.
     pub fn from_json(text: &str) -> Result<Self, FrameError> {
         let frame: RawFrame<'_> = serde_json::from_str(text).map_err(|_| diagnose(text))?;
         frame.decode().map_err(|message| FrameError {
@@ -99,8 +101,8 @@ impl<'a> RawFrame<'a> {
                 let (id, aborted) = self.decode_for_request::<AbortedIn>()?;
                 Ok(CallEvent::Aborted { id, reason: aborted.reason })
             }
-            // About no request: the far end could not tell which one a frame was about. Refusing
-            // it would be answered by another of its kind, and so on for ever.
+            // An error without a request id: the peer could not tell which request a frame belongs
+            // to. Rejecting it would cause another such error, in an endless loop.
             names::ERROR if self.id.is_empty() => {
                 Ok(CallEvent::Failed { id: self.shared_id(), error: self.parse_payload()? })
             }
@@ -163,7 +165,8 @@ impl<'a> RawFrame<'a> {
         }
     }
 
-    /// What is said about a request, once it is known to be about one request only.
+    /// Decodes the payload of an event about a request, after checking that `id` and `requestId`
+    /// agree.
     fn decode_for_request<T: for<'de> Deserialize<'de>>(&self) -> Result<(Arc<str>, T), String> {
         let request_ref: RequestRefIn = self.parse_payload()?;
         self.check_id(request_ref.request_id.as_deref())?;
@@ -190,7 +193,8 @@ impl<'a> RawFrame<'a> {
     }
 }
 
-/// Most envelopes are local ones with nothing unknown in them, and those need no tree of their meta.
+/// Decodes an envelope. Local envelopes without unknown members, the common case, take a fast path
+/// that builds no tree of the metadata.
 fn decode_envelope(output: &RawValue) -> Result<Envelope<Payload>, String> {
     if let Ok(plain) = serde_json::from_str::<LocalEnvelopeIn<'_>>(output.get())
         && plain.meta.source == "local"
@@ -283,7 +287,7 @@ struct MoreIn {
     count: u32,
 }
 
-/// Milliseconds come from clocks that may count in fractions.
+/// Converts to whole milliseconds. Peers may send fractions.
 #[expect(clippy::cast_possible_truncation, reason = "a cast saturates, which is the far future")]
 fn to_millis(milliseconds: f64) -> i64 {
     milliseconds as i64
@@ -298,13 +302,14 @@ fn to_unsigned_millis(milliseconds: f64) -> u64 {
     milliseconds as u64
 }
 
-/// The reason without the position, which is one inside the payload and would mislead.
+/// Returns the error message without its position. The position is relative to the payload, not to
+/// the frame, and would mislead.
 fn error_reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
-/// A type is echoed to whoever sent it, and need not be echoed whole.
+/// Truncates an event type for use in an error message.
 fn truncate_name(name: &str) -> &str {
     match name.char_indices().nth(MAX_TYPE_NAME_LEN) {
         Some((end, _)) => &name[..end],
@@ -313,7 +318,7 @@ fn truncate_name(name: &str) -> &str {
 }
 
 fn unknown_type(name: &str) -> String {
-    // Comparing takes as long as the name is, and nobody misspells a book.
+    // The comparison takes time in proportion to the length, and a long name is not a typo.
     if name.len() > MAX_TYPE_NAME_LEN {
         return "unknown type of event".to_owned();
     }
@@ -328,7 +333,8 @@ fn unknown_type(name: &str) -> String {
     }
 }
 
-/// A frame that is not JSON, such as one with a `NaN` in it, may still say what it was meant for.
+/// Builds the error for a frame that is not valid JSON, for example because it contains `NaN`.
+/// Extracts the type and request id from the text if possible.
 fn malformed_frame(text: &str, message: String) -> FrameError {
     let mut frame_error = FrameError::new(message);
     let text_of = |name: &str| -> Option<&str> {
@@ -344,7 +350,8 @@ fn malformed_frame(text: &str, message: String) -> FrameError {
     frame_error
 }
 
-/// Ids stand in every log line about a call, so they are short and on one line.
+/// Checks the length and characters of an id. Ids appear in log lines, so they must be short and on
+/// one line.
 fn validate_id(id: &str) -> Result<(), String> {
     if id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
         return Err(format!("an id has at most {MAX_ID_BYTES} bytes, and no control characters"));
@@ -352,7 +359,7 @@ fn validate_id(id: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Says what is wrong with a frame that is not even the shell of an event. Slow, and rare.
+/// Diagnoses a frame that does not have the structure of an event. Slow, but rarely needed.
 fn diagnose(text: &str) -> FrameError {
     if text.len() > MAX_DIAGNOSED_BYTES
         && let Err(error) = serde_json::from_str::<RawFrame<'_>>(text)

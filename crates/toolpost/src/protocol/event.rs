@@ -1,4 +1,4 @@
-//! What two processes say to each other: six events and a few control frames.
+//! Messages of the call protocol: six events and a few control frames.
 
 use std::sync::Arc;
 
@@ -10,109 +10,110 @@ use crate::handler::Progress;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 
-/// One event about one request, as both ends of a link see it.
+/// An event of the call protocol, as seen by both peers.
 ///
-/// On the wire it is `{"type", "id", "payload"}`; [`CallEvent::to_json`] and [`CallEvent::from_json`] are
-/// the two ways. A link inside a process hands it over as it is.
+/// The wire format is `{"type", "id", "payload"}`; [`CallEvent::to_json`] and
+/// [`CallEvent::from_json`] convert to and from it. The in-process transport passes events without
+/// serializing them.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CallEvent {
-    /// Somebody asks for an operation.
+    /// A request to call an operation.
     Requested(Box<RequestEvent>),
-    /// An answer: one for a call, many for a subscription.
+    /// A response: one for a call, any number for a subscription.
     Responded {
-        /// Which request it answers.
+        /// The id of the request.
         id: Arc<str>,
-        /// The envelope, with repairs and warnings beside it.
+        /// The envelope with its repairs and warnings.
         outcome: Outcome,
     },
-    /// How far a request has come.
+    /// Progress of a request.
     Progress {
-        /// Which request it is about.
+        /// Id of the request.
         id: Arc<str>,
         /// How far.
         progress: Progress,
     },
-    /// The end of a subscription.
+    /// The subscription ended.
     Completed {
-        /// Which request has ended.
+        /// Id of the request.
         id: Arc<str>,
     },
-    /// One of the two does not want to go on.
+    /// The caller or the peer aborted the request.
     Aborted {
-        /// Which request.
+        /// Id of the request.
         id: Arc<str>,
-        /// Why, for a person.
+        /// Human-readable reason.
         reason: Option<String>,
     },
     /// The request failed.
     Failed {
-        /// Which request.
+        /// Id of the request.
         id: Arc<str>,
         /// Why.
         error: CallError,
     },
-    /// About the link itself.
+    /// A control frame of the connection.
     Control(Control),
 }
 
-/// What is asked for, and by when.
+/// A request to call an operation.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct RequestEvent {
-    /// The id of the request; the answers carry it.
+    /// The id of the request. Its responses carry the same id.
     pub id: Arc<str>,
-    /// Which operation.
+    /// Id of the operation to call.
     pub operation: Arc<str>,
-    /// What it is given.
+    /// The input of the operation.
     pub input: Payload,
-    /// The request that this one is part of.
+    /// Id of the parent request, if this is a nested call.
     pub parent_id: Option<Arc<str>>,
-    /// When the caller stops waiting, in milliseconds since 1970.
+    /// Deadline of the call, in milliseconds since the Unix epoch.
     pub deadline: Option<i64>,
-    /// How long the caller waits, in milliseconds, for peers whose clocks differ.
+    /// How long the caller waits, in milliseconds. Does not depend on synchronized clocks.
     pub timeout_ms: Option<u64>,
-    /// How long a subscription may be silent, in milliseconds.
+    /// Maximum time between events of a subscription, in milliseconds.
     pub idle_timeout_ms: Option<u64>,
-    /// How many values the caller takes before it grants more with [`Control::More`]; without it
-    /// the values come as fast as the link takes them.
+    /// Number of values the caller accepts before it grants more with [`Control::More`]. If `None`,
+    /// values are sent as fast as the transport accepts them.
     pub window: Option<u32>,
-    /// On whose behalf; a hub puts the authenticated identity in its place.
+    /// The identity of the caller. A hub replaces it with the authenticated identity.
     pub identity: Option<Arc<Identity>>,
-    /// What comes beside the input, such as a trace context.
+    /// Additional data of the request, such as a trace context.
     pub metadata: Option<Arc<Map<String, Value>>>,
 }
 
-/// Frames about the link itself; their types begin with `__` and their id is empty.
+/// Control frames of the connection. Their types start with `__` and their id is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Control {
-    /// Who is speaking; the first frame of a peer that could not send a header.
+    /// An access token; the first frame of a peer that cannot send an HTTP header.
     Auth(Secret),
-    /// Wants the events of a topic, `type:id`. Answers come to whoever asked without it.
+    /// Subscribes to a topic, `type:id`. Responses are sent to the caller without a subscription.
     Subscribe(String),
-    /// Takes one [`Control::Subscribe`] back.
+    /// Cancels one [`Control::Subscribe`].
     Unsubscribe(String),
-    /// Room for more values of a subscription.
+    /// Grants more values to a subscription.
     More {
-        /// Which request.
+        /// Id of the request.
         id: Arc<str>,
         /// How many.
         count: u32,
     },
 }
 
-/// A token on its way to whoever checks it; it is never printed.
+/// A token. Its text is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
+    /// Wraps a secret text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for the one who checks it.
+    /// Returns the text of the token, for authentication.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -125,7 +126,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl RequestEvent {
-    /// The least that makes a request.
+    /// Creates a request with only the required fields.
     pub fn new(id: Arc<str>, operation: impl Into<Arc<str>>, input: Payload) -> Self {
         Self {
             id,
@@ -141,8 +142,8 @@ impl RequestEvent {
         }
     }
 
-    /// How long the caller still waits at `now` (milliseconds since 1970): the shorter of the two
-    /// ways to say it.
+    /// Returns the remaining time in milliseconds at `now` (milliseconds since 1970): the smaller
+    /// of what `deadline` and `timeout_ms` allow.
     pub fn remaining_ms(&self, now: i64) -> Option<u64> {
         let absolute = self.deadline.map(|at| u64::try_from(at.saturating_sub(now)).unwrap_or(0));
         absolute.into_iter().chain(self.timeout_ms).min()
@@ -150,7 +151,7 @@ impl RequestEvent {
 }
 
 impl CallEvent {
-    /// The request that the event is about; control frames are about none.
+    /// Returns the id of the request; empty for control frames.
     pub fn id(&self) -> &str {
         match self {
             Self::Requested(request) => &request.id,
@@ -163,7 +164,7 @@ impl CallEvent {
         }
     }
 
-    /// As [`CallEvent::id`], to be kept.
+    /// Returns [`CallEvent::id`] as a shared string.
     pub(crate) fn shared_id(&self) -> Arc<str> {
         match self {
             Self::Requested(request) => Arc::clone(&request.id),
@@ -176,7 +177,7 @@ impl CallEvent {
         }
     }
 
-    /// The name of its type on the wire.
+    /// Returns the event type as written on the wire.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Requested(_) => names::REQUESTED,
@@ -193,7 +194,7 @@ impl CallEvent {
     }
 }
 
-/// The types as they stand on the wire.
+/// Event types as they appear on the wire.
 pub(super) mod names {
     pub(in crate::protocol) const REQUESTED: &str = "call.requested";
     pub(in crate::protocol) const RESPONDED: &str = "call.responded";

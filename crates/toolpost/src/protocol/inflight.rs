@@ -1,11 +1,11 @@
-//! The requests of a peer that are being worked on here.
+//! Requests of a peer that this side is processing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::CallError;
 
-/// What one peer has asked for and was not answered yet. `R` is whatever runs.
+/// Requests of one peer that are still running. `R` represents the running work.
 #[derive(Debug)]
 pub struct InflightRequests<R> {
     requests: HashMap<Arc<str>, R, foldhash::fast::RandomState>,
@@ -13,27 +13,27 @@ pub struct InflightRequests<R> {
 }
 
 impl<R> InflightRequests<R> {
-    /// An empty table with room for `most` requests.
+    /// Creates an empty table with capacity for `max` requests.
     pub fn new(max: usize) -> Self {
         Self { requests: HashMap::default(), max }
     }
 
-    /// How many are being worked on.
+    /// Number of requests in flight.
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Whether none is.
+    /// Whether no request is in flight.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
 
-    /// Whether a request of that id may begin.
+    /// Checks whether a request with this id can start.
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR` for an id that is in use: its answers could not be told apart.
-    /// `OVERLOADED` when there is no room; nothing was started.
+    /// `VALIDATION_ERROR` if the id is in use, because the responses would be ambiguous.
+    /// `OVERLOADED` if the limit is reached; nothing was started.
     pub fn admit(&self, id: &str) -> Result<(), CallError> {
         if self.requests.contains_key(id) {
             let message = format!("the request id `{id}` is already in use on this connection");
@@ -48,43 +48,43 @@ impl<R> InflightRequests<R> {
         Ok(())
     }
 
-    /// Notes what runs for a request that was admitted.
+    /// Adds the running state of an admitted request.
     pub fn insert(&mut self, id: Arc<str>, running: R) {
         self.requests.insert(id, running);
     }
 
-    /// What runs for a request.
+    /// Returns the running state of a request.
     pub fn get(&self, id: &str) -> Option<&R> {
         self.requests.get(id)
     }
 
-    /// The request has ended.
+    /// Removes a request that has ended and returns its running state.
     pub fn remove(&mut self, id: &str) -> Option<R> {
         self.requests.remove(id)
     }
 
-    /// Everything that runs; the table is empty after it.
+    /// Removes all requests and returns their running states.
     pub fn drain(&mut self) -> Vec<R> {
         self.requests.drain().map(|(_, running)| running).collect()
     }
 }
 
-/// Topics that a peer says it wants, counted. Answers go to whoever asked whether it says so or not;
-/// a peer that does gets nothing more, so that nobody can listen to another's requests.
+/// Topics a peer has subscribed to, with a count for each. Responses always go to the peer that
+/// sent the request. A subscription adds nothing, so a peer cannot observe the requests of another.
 #[derive(Debug, Default)]
 pub struct Topics {
     subscriptions: HashMap<String, u32>,
 }
 
-/// How many topics a peer may name.
+/// Maximum number of topics a peer can subscribe to.
 const MAX_TOPICS: usize = 4_096;
 
 impl Topics {
-    /// Wants a topic once more.
+    /// Adds a subscription to a topic.
     ///
     /// # Errors
     ///
-    /// `OVERLOADED`: too many topics.
+    /// `OVERLOADED` if there are too many topics.
     pub fn add(&mut self, topic: String) -> Result<(), CallError> {
         if self.subscriptions.len() >= MAX_TOPICS && !self.subscriptions.contains_key(&topic) {
             let message = format!("{MAX_TOPICS} topics are subscribed to, which is the limit");
@@ -95,11 +95,11 @@ impl Topics {
         Ok(())
     }
 
-    /// Takes one wish back.
+    /// Removes one subscription to a topic.
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR`: nobody wanted it.
+    /// `VALIDATION_ERROR` if the topic is not subscribed to.
     pub fn remove(&mut self, topic: &str) -> Result<(), CallError> {
         let Some(count) = self.subscriptions.get_mut(topic) else {
             let message = format!("the topic `{topic}` is not subscribed to");
@@ -112,12 +112,12 @@ impl Topics {
         Ok(())
     }
 
-    /// How many different topics are wanted.
+    /// Returns the number of distinct topics.
     pub fn len(&self) -> usize {
         self.subscriptions.len()
     }
 
-    /// Whether none is.
+    /// Whether the peer has no topic subscriptions.
     pub fn is_empty(&self) -> bool {
         self.subscriptions.is_empty()
     }

@@ -1,5 +1,5 @@
-//! The call protocol without any I/O: events, their text, and what they do to the requests that are
-//! pending on either side.
+//! The call protocol without I/O: events, their encoding, and the state of pending requests on both
+//! sides.
 
 mod codec;
 mod event;

@@ -1,7 +1,7 @@
-//! The requests that wait for an answer: what each event and each passing moment does to them.
+//! Pending requests: how events and timeouts change them.
 //!
-//! Nothing here does I/O or reads a clock, so every rule is a row of a table in the tests. Whoever
-//! waits is a `W` that is handed out with what has happened to it.
+//! This module performs no I/O and reads no clock, so the tests can cover every rule with a table.
+//! `W` is the waiter of a request; it is returned together with what happened to the request.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -15,12 +15,13 @@ use crate::error::CallError;
 use crate::handler::Progress;
 use crate::outcome::Outcome;
 
-/// Everything that was asked for on one link and is not answered yet.
+/// Requests sent over one transport that have not ended yet.
 #[derive(Debug)]
 pub struct PendingRequests<W> {
     entries: HashMap<Arc<str>, PendingEntry<W>, foldhash::fast::RandomState>,
-    /// When to look again, at the latest. An entry that has moved or gone leaves its old line here,
-    /// which is thrown away when its time comes or when most of the lines are such.
+    /// Times at which to check requests. Entries that have been postponed or removed leave stale
+    /// items here. A stale item is dropped when its time is reached or when stale items are the
+    /// majority.
     deadlines: BinaryHeap<Reverse<(Instant, Arc<str>)>>,
 }
 
@@ -38,49 +39,49 @@ struct IdleTimeout {
     expires_at: Instant,
 }
 
-/// What the one who asked makes of the answers; the request is the same.
+/// How the caller consumes responses. The request is the same in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consumer {
-    /// Takes one answer.
+    /// Expects one response.
     Call,
-    /// Takes answers until the end.
+    /// Accepts responses until the end of the stream.
     Subscription,
 }
 
-/// When a request is given up.
+/// Timeouts of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RequestTimeouts {
-    /// At this moment.
+    /// Time at which the request expires.
     pub deadline: Option<Instant>,
-    /// When nothing has been heard for this long.
+    /// Maximum time between events of the request.
     pub idle: Option<Duration>,
 }
 
-/// What an event did.
+/// Effect of an event on the pending requests.
 #[derive(Debug)]
 #[must_use]
 pub enum EventEffect<'a, W> {
-    /// A value of a subscription; the next may follow.
+    /// A value of a subscription; more values can follow.
     Value(&'a mut W, Outcome),
-    /// The request has ended and its waiter is out of the table. `Ok(None)` is the end of a
+    /// The request ended and its waiter was removed from the table. `Ok(None)` is the end of a
     /// subscription.
     Ended(W, Result<Option<Outcome>, CallError>),
-    /// It goes on.
+    /// Progress of a request that continues.
     Progress(&'a mut W, Progress),
-    /// A value that nobody waits for: its source should stop.
+    /// A value without a pending request. Its source should stop.
     Unsolicited,
-    /// Nothing that anybody waits for.
+    /// An event that concerns no pending request.
     Ignored,
 }
 
-/// A request that was given up, and what its waiter and the far end are told.
+/// A request that timed out, with the error for its waiter and for the peer.
 #[derive(Debug)]
 pub struct ExpiredRequest<W> {
     /// The request.
     pub id: Arc<str>,
-    /// Whoever waited.
+    /// The waiter of the request.
     pub waiter: W,
-    /// What it is told.
+    /// The timeout error.
     pub error: CallError,
 }
 
@@ -91,26 +92,26 @@ impl<W> Default for PendingRequests<W> {
 }
 
 impl<W> PendingRequests<W> {
-    /// How many requests wait.
+    /// Number of pending requests.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none does.
+    /// Whether no request is pending.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether there is a request of that id.
+    /// Whether a request with this id is pending.
     pub fn contains(&self, id: &str) -> bool {
         self.entries.contains_key(id)
     }
 
-    /// Takes a request in.
+    /// Adds a request.
     ///
     /// # Errors
     ///
-    /// The id is in use; the waiter comes back.
+    /// Returns the waiter if the id is in use.
     pub fn insert(
         &mut self,
         now: Instant,
@@ -131,7 +132,7 @@ impl<W> PendingRequests<W> {
         Ok(())
     }
 
-    /// Takes an event in, and says what it did.
+    /// Applies an event and returns its effect.
     pub fn handle_event(&mut self, now: Instant, event: CallEvent) -> EventEffect<'_, W> {
         match event {
             CallEvent::Responded { id, outcome } => self.handle_response(now, &id, outcome),
@@ -151,15 +152,16 @@ impl<W> PendingRequests<W> {
         }
     }
 
-    /// Takes a request out because its waiter does not want it any more.
+    /// Removes a request that its waiter no longer needs.
     pub fn remove(&mut self, id: &str) -> Option<W> {
         let entry = self.entries.remove(id)?;
         self.compact_deadlines();
         Some(entry.waiter)
     }
 
-    /// Takes out what has run out of time. A waiter that `lags` has not taken what it was given: it
-    /// is not kept waiting by a silence.
+    /// Removes and returns the requests that timed out. The idle timeout restarts for a waiter for
+    /// which `is_lagging` returns true: it has not consumed the values it already received, so the
+    /// peer is not at fault.
     pub fn expire(
         &mut self,
         now: Instant,
@@ -178,7 +180,8 @@ impl<W> PendingRequests<W> {
                         expired.push(ExpiredRequest { id, waiter: entry.waiter, error });
                     }
                 }
-                // Heard of since the alarm was set, or another request under an old id.
+                // The timeout moved after this deadline was queued, or the id belongs to a newer
+                // request.
                 None => {
                     if let Some(at) = entry.next_timeout() {
                         self.deadlines.push(Reverse((at, id)));
@@ -189,12 +192,12 @@ impl<W> PendingRequests<W> {
         expired
     }
 
-    /// When [`PendingRequests::expire`] has something to do, at the earliest.
+    /// Returns the earliest time at which [`PendingRequests::expire`] may have work to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes everything out: the link is gone, and nobody waits for a deadline.
+    /// Removes all requests and returns their waiters. Used when the transport is closed.
     pub fn drain(&mut self) -> Vec<W> {
         self.deadlines.clear();
         self.entries.drain().map(|(_, entry)| entry.waiter).collect()
@@ -229,14 +232,15 @@ impl<W> PendingRequests<W> {
         EventEffect::Ended(entry.waiter, result_for(entry.consumer))
     }
 
-    /// The entry, whose idle time begins anew. Its alarm is not moved: it finds out by itself.
+    /// Returns the entry and restarts its idle timeout. The item in `deadlines` is not moved;
+    /// [`PendingRequests::expire`] reschedules it.
     fn touch(&mut self, now: Instant, id: &str) -> Option<&mut PendingEntry<W>> {
         let entry = self.entries.get_mut(id)?;
         entry.idle = entry.idle.and_then(|idle| IdleTimeout::new(now, idle.timeout));
         Some(entry)
     }
 
-    /// Throws the alarms of answered requests away once they are the most part.
+    /// Drops the deadlines of removed requests when they are the majority.
     fn compact_deadlines(&mut self) {
         if self.deadlines.len() > 2 * self.entries.len() + 64 {
             let entries = &self.entries;
@@ -246,7 +250,7 @@ impl<W> PendingRequests<W> {
 }
 
 impl IdleTimeout {
-    /// A wait beyond the end of the clock never ends.
+    /// Returns `None` if the expiry time overflows the clock; such a timeout never expires.
     fn new(now: Instant, timeout: Duration) -> Option<Self> {
         Some(Self { timeout, expires_at: now.checked_add(timeout)? })
     }

@@ -1,4 +1,4 @@
-//! The JSON Schema of every event, for peers in other languages.
+//! JSON Schema of all events, for peers written in other languages.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::event::names;
 use crate::envelope::ENVELOPE_SCHEMA;
 
-/// The schema of a frame: one of the events and control frames, each under `$defs` by its type.
+/// Schema of a frame: one of the events or control frames, each defined under `$defs` by its type.
 pub static CALL_EVENT_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let mut definitions = Map::new();
     for (name, payload) in payloads() {
@@ -15,7 +15,7 @@ pub static CALL_EVENT_SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     }
     let any: Vec<Value> =
         definitions.keys().map(|name| json!({"$ref": format!("#/$defs/{name}")})).collect();
-    // The envelope comes with definitions of its own, which its references look for at the root.
+    // The envelope schema has its own definitions, and its references resolve against the root.
     let mut envelope = ENVELOPE_SCHEMA.clone();
     if let Some(members) = envelope.as_object_mut() {
         members.shift_remove("$schema");
@@ -134,7 +134,7 @@ fn requested_payload() -> Value {
     )
 }
 
-/// A payload about one request.
+/// Returns the schema of a payload that carries a `requestId`.
 fn request_payload(required: &[&str], properties: Value) -> Value {
     let mut all = Map::new();
     all.insert("requestId".to_owned(), json!({"type": "string", "minLength": 1}));
@@ -145,7 +145,7 @@ fn request_payload(required: &[&str], properties: Value) -> Value {
     json!({"type": "object", "required": required, "properties": all})
 }
 
-/// A payload of a control frame, which needs everything in it.
+/// Returns the schema of a control frame's payload; all properties are required.
 fn control_payload(properties: &Value) -> Value {
     let required: Vec<&String> = properties.as_object().into_iter().flat_map(Map::keys).collect();
     json!({"type": "object", "required": required, "properties": properties})

@@ -1,4 +1,4 @@
-//! Every rule of the protocol as a row.
+//! Table-driven tests of the protocol rules.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn call_events_round_trip_and_match_schema() {
     }
 }
 
-/// Each row: a frame, the id that the error is about, and words of the error.
+/// Each row: a frame, the request id of the error, and part of the error message.
 #[test]
 fn invalid_frame_error_names_cause() {
     let rows = [
@@ -174,10 +174,11 @@ fn invalid_frame_error_names_cause() {
         let error = CallEvent::from_json(text).expect_err(text);
         assert!(error.message.contains(expected_message), "{text}: {}", error.message);
         assert_eq!(&*error.id, id, "{text}");
-        // Whoever sent it is told in an event that is one.
+        // The error is reported to the sender as an event.
         let error_frame = error.to_event().to_json();
         assert!(error_frame.contains("VALIDATION_ERROR"), "{error_frame}");
-        // Or two ends would tell each other for ever.
+        // The error event must be valid, or the two peers would report errors to each other
+        // forever.
         assert!(
             matches!(CallEvent::from_json(&error_frame), Ok(CallEvent::Failed { .. })),
             "{error_frame}"
@@ -185,7 +186,7 @@ fn invalid_frame_error_names_cause() {
     }
 }
 
-/// What a row of the table below ends with, in words short enough for a table.
+/// Formats an effect for the table below.
 fn describe(received: EventEffect<'_, &'static str>) -> String {
     match received {
         EventEffect::Value(waiter, outcome) => {
@@ -289,7 +290,8 @@ fn pending_requests_handle_each_event() {
     }
 }
 
-/// Each row: the timeouts, when events arrive (ms), when the request expires (ms).
+/// Each row: the deadline and idle timeout, the arrival times of events, and the expected expiry,
+/// all in milliseconds.
 #[test]
 #[expect(clippy::type_complexity, reason = "a row is a tuple")]
 fn pending_requests_expire_on_deadline_and_idle_timeout() {

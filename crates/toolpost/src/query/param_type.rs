@@ -1,4 +1,4 @@
-//! What a property comes down to: text, a list of texts, or something that only JSON can say.
+//! Classification of a property as text, a list of texts, or JSON.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,11 @@ use serde_json::{Map, Value, json};
 use super::QueryStyle;
 use crate::schema::type_name;
 
-/// How far references are followed before they are taken for a circle.
+/// Maximum number of resolution steps (references and nullable choices); a longer chain is treated
+/// as a cycle.
 const MAX_REF_DEPTH: usize = 16;
 
-/// Keywords that say nothing about which values fit.
+/// Keywords that do not restrict which values are valid.
 const ANNOTATIONS: [&str; 11] = [
     "$comment",
     "$defs",
@@ -25,14 +26,14 @@ const ANNOTATIONS: [&str; 11] = [
     "title",
 ];
 
-/// Keywords that choose between schemas; what they come to depends on the value.
+/// Keywords that select or combine schemas. Their effect depends on the value.
 const COMBINATORS: [&str; 9] =
     ["$dynamicRef", "$recursiveRef", "$ref", "allOf", "anyOf", "else", "if", "not", "oneOf"];
 
-/// A property, and where its references lead.
+/// A property and its shape after resolving references.
 #[derive(Debug, Clone)]
 pub(super) struct ParamType<'a> {
-    /// As the input has it.
+    /// The property's schema as written in the input schema.
     property: &'a Value,
     shape: ParamShape<'a>,
 }
@@ -44,18 +45,19 @@ enum ParamShape<'a> {
     Json,
 }
 
-/// What a text is taken for.
+/// How the text of a parameter is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScalarKind {
-    /// Text, whatever it looks like.
+    /// Always a string, even if it looks like another type.
     Text,
-    /// A number or a truth value.
+    /// A number or boolean.
     Literal,
     Json,
 }
 
-/// The properties of a plain object schema: `properties`, `required` and annotations only. Anything else
-/// could not be described parameter by parameter.
+/// Returns the properties of a plain object schema, one with only `type`, `properties`, `required`,
+/// a trivial `additionalProperties` or `unevaluatedProperties`, and annotations. Other schemas
+/// cannot be described parameter by parameter.
 pub(super) fn plain_properties(root: &Value) -> Option<&Map<String, Value>> {
     let members = root.as_object()?;
     let is_plain = members.iter().all(|(keyword, value)| match keyword.as_str() {
@@ -97,7 +99,7 @@ impl<'a> ParamType<'a> {
         }
     }
 
-    /// The schema of what can be written.
+    /// Returns the schema of the values that the parameter can encode.
     pub(super) fn schema(&self) -> Cow<'a, Value> {
         let mut schema = match self.shape {
             ParamShape::Text(text, _) => without_null(text),
@@ -135,7 +137,7 @@ fn param_shape<'a>(root: &'a Value, property: &'a Value) -> Option<ParamShape<'a
     Some(ParamShape::List(schema, items, scalar_kind(items)?))
 }
 
-/// Follows references, and choices between something and null, to a schema that stands for itself.
+/// Resolves references, and choices between a schema and null, to a schema without either.
 fn resolve_refs<'a>(root: &'a Value, mut schema: &'a Value) -> Option<&'a Map<String, Value>> {
     for _ in 0..MAX_REF_DEPTH {
         let members = schema.as_object()?;
@@ -153,7 +155,7 @@ fn resolve_refs<'a>(root: &'a Value, mut schema: &'a Value) -> Option<&'a Map<St
     None
 }
 
-/// The one choice that is not null.
+/// Returns the only choice that is not null, or `None` if there are several.
 fn non_null_choice(choices: &[Value]) -> Option<&Value> {
     let is_null = |choice: &Value| {
         let kind = choice.get("type").or_else(|| choice.get("const"));
@@ -164,7 +166,7 @@ fn non_null_choice(choices: &[Value]) -> Option<&Value> {
     others.next().is_none().then_some(only)
 }
 
-/// How a text is read where only texts fit, or only numbers and truth values.
+/// Returns how text is parsed if the schema allows only strings, or only numbers and booleans.
 fn scalar_kind(schema: &Map<String, Value>) -> Option<ScalarKind> {
     let types = non_null_types(schema)?;
     let is_string = |name: &&str| *name == "string";
@@ -177,7 +179,7 @@ fn scalar_kind(schema: &Map<String, Value>) -> Option<ScalarKind> {
     }
 }
 
-/// The types that fit beside null, if the schema says them.
+/// Returns the types other than null, if the schema declares types.
 fn non_null_types(schema: &Map<String, Value>) -> Option<Vec<&str>> {
     let types = match schema.get("type") {
         Some(Value::String(name)) => vec![name.as_str()],
@@ -210,7 +212,7 @@ fn without_null(schema: &Map<String, Value>) -> Map<String, Value> {
     schema
 }
 
-/// Keywords that nobody knows say nothing either.
+/// Whether a keyword does not restrict values. Extension keywords (`x-…`) do not.
 fn is_annotation(keyword: &str) -> bool {
     ANNOTATIONS.contains(&keyword) || keyword == "writeOnly" || keyword.starts_with("x-")
 }

@@ -17,7 +17,7 @@ fn schema(properties: &Value) -> Schema {
     .unwrap()
 }
 
-/// Each row: a property, how it is written, and the schema of what can be written, if another.
+/// Each row: a property, its query style, and the parameter schema if it differs from the property.
 #[test]
 fn query_encoding_selects_style_per_property() {
     use QueryStyle::{Json, Repeated, Text};
@@ -96,7 +96,7 @@ fn query_encoding_non_object_uses_single_parameter() {
         (json!({"type": "object", "properties": text, "additionalProperties": true}), false),
     ] {
         let schema = Schema::new(root.clone()).unwrap();
-        // The schema that says nothing is not an object either.
+        // The unknown schema does not describe an object either.
         let is_single = is_single || schema.is_unknown();
         assert_eq!(
             matches!(QueryEncoding::from_schema(&schema.json()), QueryEncoding::SingleParameter),
@@ -106,7 +106,7 @@ fn query_encoding_non_object_uses_single_parameter() {
     }
 }
 
-/// Each row: pairs, and the input or the places that are wrong.
+/// Each row: the query pairs, and the parsed input or the paths of the issues.
 #[test]
 #[expect(clippy::type_complexity, reason = "a row is a tuple")]
 fn query_encoding_parses_pairs_into_input() {

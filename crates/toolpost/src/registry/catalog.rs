@@ -1,4 +1,4 @@
-//! An immutable picture of what is registered.
+//! Immutable snapshots of the registry.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -15,39 +15,41 @@ pub(super) type NamespaceStates = Arc<HashMap<String, NamespaceState>>;
 pub(super) type NamespaceAccess = Arc<HashMap<String, AccessControl>>;
 pub(super) type OperationMap = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomState>;
 
-/// Why the operations of a namespace are not there.
+/// Why the operations of a namespace are unavailable.
 #[derive(Debug, Clone)]
 pub(super) enum NamespaceState {
-    /// They are still to come.
+    /// The source has not provided its operations yet. Holds the reason.
     Pending(String),
-    /// They do not come before somebody changes how they are reached.
+    /// The operations stay unavailable until the configuration changes. Holds the reason.
     Disabled(String),
 }
 
-/// What was registered at one moment.
+/// An immutable snapshot of the registered operations.
 #[derive(Debug, Default)]
 pub struct Catalog {
     operations: OperationMap,
-    /// Namespaces whose operations are still to come, and why they are not there.
+    /// Namespaces whose operations are pending or disabled, with the reason.
     namespace_states: NamespaceStates,
-    /// Who hears why the operations of a namespace are not there; everybody, where nothing is said.
+    /// Which callers see why the operations of a namespace are unavailable. Without an entry, every
+    /// caller does.
     namespace_access: NamespaceAccess,
-    /// Sorted by id; made by the first listing, since most catalogs are never listed.
+    /// Operations sorted by id. Built on the first listing, since most catalogs are never listed.
     sorted: OnceLock<Vec<Arc<Operation>>>,
-    /// Made by the first search.
+    /// Search index, built on the first search.
     index: OnceLock<SearchIndex>,
 }
 
-/// Who is told something.
+/// The recipient of an error message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Viewer<'a> {
-    /// This process itself, on nobody's behalf.
+    /// This process, not acting for a caller.
     Process,
-    /// Somebody whom a endpoint has let in, also where a handler calls on for him.
+    /// A caller admitted by an endpoint, including nested calls that a handler makes for that
+    /// caller.
     External(Option<&'a Identity>),
 }
 
-// An id hashes and compares as its text, so that a look-up needs no allocation.
+// An id hashes and compares like its text, so a lookup needs no allocation.
 impl Borrow<str> for OperationId {
     fn borrow(&self) -> &str {
         self.as_str()
@@ -77,9 +79,9 @@ impl Catalog {
         &self.namespace_access
     }
 
-    /// What a caller is told about an id that is not here: there is no such operation, or its source
-    /// has not said yet what it has. Why that is so names commands and variables, and is for those
-    /// who could call it.
+    /// Returns the error for an id that is not in the catalog: the operation does not exist, or its
+    /// namespace is pending or disabled. The reason can contain commands and variable names, so it
+    /// is included only for callers with access to the namespace.
     pub(crate) fn not_found_error(&self, id: &str, caller: Viewer<'_>) -> CallError {
         let namespace = id.split_once('.').map_or(id, |(namespace, _)| namespace);
         let Some(state) = self.namespace_states.get(namespace) else {
@@ -110,12 +112,12 @@ impl Catalog {
         }
     }
 
-    /// Whether a source of that name is still to say what it has.
+    /// Whether the operations of the namespace are pending or disabled.
     pub fn is_pending(&self, namespace: &str) -> bool {
         self.namespace_states.contains_key(namespace)
     }
 
-    /// Whether any source is still to say what it has, and may do so without anybody's doing.
+    /// Whether any namespace is pending. Disabled namespaces do not count.
     pub fn has_pending(&self) -> bool {
         self.namespace_states.values().any(|state| matches!(state, NamespaceState::Pending(_)))
     }
@@ -124,12 +126,12 @@ impl Catalog {
         self.operations.clone()
     }
 
-    /// The operation of that id.
+    /// Returns the operation with the given id.
     pub fn get(&self, id: &str) -> Option<&Arc<Operation>> {
         self.operations.get(id)
     }
 
-    /// Every operation, sorted by id.
+    /// Returns all operations, sorted by id.
     pub fn list(&self) -> &[Arc<Operation>] {
         self.sorted.get_or_init(|| {
             let mut sorted: Vec<_> = self.operations.values().cloned().collect();
@@ -138,10 +140,10 @@ impl Catalog {
         })
     }
 
-    /// The operations of one namespace, sorted by id.
+    /// Returns the operations of one namespace, sorted by id.
     pub fn namespace(&self, namespace: &str) -> &[Arc<Operation>] {
         let list = self.list();
-        // Ids are sorted as texts, so that those of a namespace stand together.
+        // Ids are sorted as text, so the ids of a namespace are contiguous.
         let prefix = format!("{namespace}.");
         let begin = list.partition_point(|operation| operation.id().as_str() < prefix.as_str());
         let rest = &list[begin..];
@@ -150,23 +152,24 @@ impl Catalog {
         &rest[..rest.partition_point(is_in_namespace)]
     }
 
-    /// How many there are.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether there are none.
+    /// Whether the catalog has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// The operations that the words fit best, best first: by name, then tags, then description.
+    /// Returns up to `limit` operations that match the query, best match first. Matches in names
+    /// weigh more than matches in tags, and those more than matches in descriptions.
     pub fn search(&self, query: &str, limit: usize) -> Vec<SearchHit> {
         let index = self.index.get_or_init(|| SearchIndex::new(self.list()));
         index.search(query, limit, self.list())
     }
 
-    /// The id that somebody who wrote `id` probably meant.
+    /// Returns the registered id most similar to a misspelled `id`.
     pub fn suggest(&self, id: &str) -> Option<&OperationId> {
         let nearest =
             suggest_name(id, self.list().iter().map(|operation| operation.id().as_str()))?;
@@ -174,17 +177,17 @@ impl Catalog {
     }
 }
 
-/// The longest name, in bytes, for which a nearer one is looked for.
+/// Maximum length of a requested name, in bytes, for which a suggestion is computed.
 const MAX_SUGGEST_LEN: usize = 80;
 
-/// The name among `names` that somebody who wrote `wanted` probably meant.
+/// Returns the name most similar to a misspelled `requested`.
 pub fn suggest_name<'a>(requested: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Nobody types so much by hand, and comparing takes time.
+    // The comparison takes time, and a long name is not a typo.
     if requested.len() > MAX_SUGGEST_LEN {
         return None;
     }
     let requested = requested.to_lowercase();
-    // A third of the letters may be wrong; beyond that it is a guess, not a suggestion.
+    // Up to a third of the characters may differ, and at least one.
     let limit = requested.chars().count().max(3) / 3;
     let is_similar_length =
         |name: &&str| name.len().abs_diff(requested.len()) <= limit.saturating_mul(4);

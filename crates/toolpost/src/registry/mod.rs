@@ -1,4 +1,4 @@
-//! The registry takes changes; everybody else reads immutable snapshots of it.
+//! The mutable set of operations. Readers use immutable snapshots of it.
 
 mod catalog;
 mod search;
@@ -19,31 +19,31 @@ pub use search::SearchHit;
 
 use catalog::NamespaceState;
 
-/// The operations of a process. Cloning it shares them.
+/// The operations of a process. Clones share the same operations.
 ///
-/// A change builds a new [`Catalog`] and swaps it in whole, so that nobody ever sees half of it;
-/// many changes at once cost as much as one, through [`Registry::apply`].
+/// A change builds a new [`Catalog`] and swaps it in atomically, so readers never see a partial
+/// change. With [`Registry::apply`], many changes cost as much as one.
 #[derive(Debug, Clone)]
 pub struct Registry(Arc<RegistryShared>);
 
 #[derive(Debug)]
 struct RegistryShared {
     catalog: ArcSwap<Catalog>,
-    /// Held while a new catalog is built, so that no change is lost to another.
+    /// Held while a new catalog is built, so that concurrent changes are not lost.
     write_lock: Mutex<()>,
-    /// The number of changes so far; receivers care that it moved, not by how much.
+    /// Number of changes so far. Receivers only observe that it changed.
     version: watch::Sender<u64>,
 }
 
-/// One change of a registry.
+/// A change to a registry.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Change {
-    /// Adds an operation; a taken id is an error.
+    /// Adds an operation. A duplicate id is an error.
     Register(Operation),
-    /// Adds an operation, or puts it in place of the one with the same id.
+    /// Adds an operation, or replaces the one with the same id.
     Replace(Operation),
-    /// Removes an operation; nothing happens if it is not there.
+    /// Removes an operation. Does nothing if it is not registered.
     Unregister(OperationId),
 }
 
@@ -58,7 +58,7 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// A registry without operations.
+    /// Creates an empty registry.
     pub fn new() -> Self {
         Self::default()
     }
@@ -67,27 +67,28 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`OperationError::Duplicate`] if the id is taken.
+    /// [`OperationError::Duplicate`] if the id is already registered.
     pub fn register(&self, operation: Operation) -> Result<(), OperationError> {
         self.apply([Change::Register(operation)]).map(drop)
     }
 
-    /// Adds one operation, or puts it in place of the one with the same id.
+    /// Adds an operation, or replaces the one with the same id.
     pub fn replace(&self, operation: Operation) {
         self.apply([Change::Replace(operation)]).expect("replacing cannot clash");
     }
 
-    /// Removes one operation, and says whether it was there.
+    /// Removes an operation. Returns whether it was registered.
     pub fn unregister(&self, id: &OperationId) -> bool {
         self.apply([Change::Unregister(id.clone())]).expect("removing cannot clash")
     }
 
-    /// Makes all changes at once, or none of them, and says whether anything changed. Listeners are
-    /// told only if it did.
+    /// Applies all changes atomically. Returns whether anything changed; receivers of
+    /// [`Registry::watch_changes`] are notified only in that case.
     ///
     /// # Errors
     ///
-    /// The first change that cannot be made; the registry is then as it was.
+    /// Returns the error of the first change that cannot be applied. The registry is then
+    /// unchanged.
     pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Result<bool, OperationError> {
         let guard = self.0.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut operations = self.catalog().operations();
@@ -115,22 +116,22 @@ impl Registry {
         Ok(changed)
     }
 
-    /// Says that the operations of a namespace are still to come, and why they are not there: until
-    /// then they are unavailable, which is something else than unknown.
+    /// Marks the operations of a namespace as pending, with the reason. Calls to them fail as
+    /// unavailable rather than as unknown operations.
     pub fn mark_pending(&self, namespace: &str, reason: impl Into<String>) {
         let state = NamespaceState::Pending(reason.into());
         self.update_namespace_states(|expected| drop(expected.insert(namespace.to_owned(), state)));
     }
 
-    /// Says that the operations of a namespace cannot come as it is, and why: they are unavailable,
-    /// and trying again does not help.
+    /// Marks the operations of a namespace as disabled, with the reason. Calls to them fail as
+    /// unavailable, and a retry does not help.
     pub fn mark_disabled(&self, namespace: &str, reason: impl Into<String>) {
         let state = NamespaceState::Disabled(reason.into());
         self.update_namespace_states(|expected| drop(expected.insert(namespace.to_owned(), state)));
     }
 
-    /// Says who hears why the operations of a namespace are not there: those who could call them.
-    /// Whoever else asks is told only that they are not.
+    /// Sets which callers see why the operations of a namespace are unavailable: those that
+    /// `access` permits. Other callers see only that the operations are unavailable.
     pub fn set_namespace_access(&self, namespace: &str, access: AccessControl) {
         let _guard = self.0.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
         let catalog = self.catalog();
@@ -145,7 +146,8 @@ impl Registry {
         self.0.catalog.store(Arc::new(catalog));
     }
 
-    /// Says that a namespace has what it has: whatever is not there is unknown.
+    /// Marks a namespace as ready. Calls to operations that it does not contain fail as unknown
+    /// operations.
     pub fn mark_ready(&self, namespace: &str) {
         if self.catalog().namespace_states().contains_key(namespace) {
             self.update_namespace_states(|expected| drop(expected.remove(namespace)));
@@ -162,12 +164,12 @@ impl Registry {
         self.0.catalog.store(Arc::new(catalog));
     }
 
-    /// What is registered now; later changes are not seen in it.
+    /// Returns a snapshot of the registered operations. Later changes do not affect it.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.0.catalog.load_full()
     }
 
-    /// Tells whoever holds the receiver that something changed since it last looked.
+    /// Returns a receiver that is notified when the registry changes.
     pub fn watch_changes(&self) -> watch::Receiver<u64> {
         self.0.version.subscribe()
     }
@@ -180,8 +182,8 @@ mod tests {
     use crate::error::RetryContext;
     use crate::spec::{OperationKind, OperationSpec};
 
-    /// Each row: who asks, and what he is told about a source that is late and about one that is
-    /// disabled, both for those who hold a scope.
+    /// Each row: the caller, and the reason it sees for a pending and for a disabled namespace.
+    /// Both namespaces require a scope.
     #[test]
     fn unavailable_reason_hidden_from_unauthorized_callers() {
         let registry = Registry::new();
@@ -192,7 +194,7 @@ mod tests {
         }
         registry.mark_pending("late", "no such file: /opt/box");
         registry.mark_disabled("off", "`BOX_KEY` is not set");
-        // What is registered later keeps all of it.
+        // A later registration keeps the namespace states and their access control.
         registry.register(operation("box.b")).unwrap();
         let [ada, bob] = ["ada", "bob"].map(Identity::new);
         let ada = ada.with_scopes(["boxes"]);

@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use crate::operation::Operation;
 
-/// One operation that was found.
+/// A search result.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SearchHit {
-    /// What was found.
+    /// The matching operation.
     pub operation: Arc<Operation>,
-    /// How well it fits; only to be compared with other hits of the same search.
+    /// Relevance score, comparable only with other hits of the same search.
     pub score: u32,
 }
 
-/// Every word of every operation, sorted, with the places where it stands.
+/// Inverted index of the words of all operations, sorted.
 ///
-/// A vocabulary is small even where operations are many, and it stands in one text, so that a word
-/// of the query is looked for in all of it at once instead of in every operation.
+/// The vocabulary is small even for many operations. It is stored as one string, so that a query
+/// word is matched against all words in one scan instead of one scan per operation.
 #[derive(Debug)]
 pub(super) struct SearchIndex {
-    /// The words, each behind a separator.
+    /// The words, each preceded by a separator.
     text: String,
-    /// Where each word begins in the text, and the places where it stands.
+    /// The start of each word in `text`, and its postings.
     words: Vec<(usize, Vec<Posting>)>,
     operations: usize,
 }
@@ -34,10 +34,10 @@ struct Posting {
     weight: u32,
 }
 
-/// Stands in no word, since words are alphanumeric.
+/// Never part of a word, because words are alphanumeric.
 const SEPARATOR: char = '\0';
 
-/// What a word is worth by the field it stands in.
+/// Weights of a word by the field that contains it.
 const NAME_WEIGHT: u32 = 100;
 const NAMESPACE_WEIGHT: u32 = 60;
 const TITLE_WEIGHT: u32 = 50;
@@ -80,7 +80,7 @@ impl SearchIndex {
         }
         let found = scores.into_iter().enumerate().filter(|(_, score)| score.matched > 0);
         let mut hits: Vec<(usize, SearchScore)> = found.collect();
-        // More words first, then the better score, then the id, so that the order is stable.
+        // Order by number of matched words, then by score, then by id, so that the order is stable.
         let rank = |(position, score): &(usize, SearchScore)| {
             (std::cmp::Reverse((score.matched, score.total)), *position)
         };
@@ -96,14 +96,14 @@ impl SearchIndex {
         hits.into_iter().map(hit).collect()
     }
 
-    /// Adds, for each operation, the best thing that this one word of the query found in it.
+    /// Adds the best match of one query word to the score of each operation.
     fn add_word(&self, term: &str, scores: &mut [SearchScore]) {
         for at in memchr::memmem::find_iter(self.text.as_bytes(), term.as_bytes()) {
             let word_index =
                 self.words.partition_point(|(begin, _)| *begin <= at).saturating_sub(1);
             self.add_postings(word_index, closeness(term, at, self.bounds(word_index)), scores);
         }
-        // `issues` finds `issue`: the beginnings of the wanted word are words themselves.
+        // Prefixes of the query word also match whole words, so `issues` finds `issue`.
         for (end, _) in term.char_indices().skip(4) {
             if let Some(word_index) = self.position(&term[..end]) {
                 self.add_postings(word_index, Some(1), scores);
@@ -139,15 +139,15 @@ impl SearchIndex {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct SearchScore {
-    /// How many words of the query were found.
+    /// Number of matched query words.
     matched: u32,
-    /// The sum over the words.
+    /// Sum of the scores of the query words.
     total: u32,
-    /// The best find of the word that is being looked for.
+    /// Best score of the current query word.
     current: u32,
 }
 
-/// How near a word of the query is to the word of the vocabulary that it was found in.
+/// Returns how closely a query word matches the indexed word in which it was found.
 fn closeness(term: &str, at: usize, (begin, end): (usize, usize)) -> Option<u32> {
     if at == begin && at + term.len() == end {
         Some(4)
@@ -173,7 +173,7 @@ fn weighted_words(operation: &Operation) -> impl Iterator<Item = (String, u32)> 
     fields.flat_map(|(text, weight)| tokenize(text).map(move |word| (word, weight)))
 }
 
-/// Lower-case words; `listIssues`, `list_issues` and `issues/list` all hold two.
+/// Splits text into lowercase words. `listIssues`, `list_issues` and `issues/list` each have two.
 fn tokenize(text: &str) -> impl Iterator<Item = String> {
     let mut words = vec![String::new()];
     let mut previous_is_lower = false;

@@ -1,4 +1,4 @@
-//! A schema whose definitions stand apart from it, among the components of an OpenAPI document.
+//! Moves the definitions of a schema into the components of an OpenAPI document.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,12 @@ use super::unbundle::{
     COMPONENTS_PREFIX, DEFINITION_KEYWORDS, escape_token, map_refs, visit_schemas,
 };
 
-/// The dialect of a document, in which a schema need not say what it is.
+/// Dialect of the generated document; schemas in it can omit `$schema`.
 const JSON_SCHEMA_2020_12: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Whether a schema means the same wherever it stands, once its references lead to where its parts
-/// are: it is of the dialect of the document, and neither it nor a part of it has a name of its own.
+/// Whether a schema keeps its meaning when moved, given that its references are rewritten. It must
+/// use the dialect of the document, contain no keywords that change the meaning of references, and
+/// refer only to itself by JSON Pointer.
 pub(crate) fn is_relocatable(document: &Value) -> bool {
     let Some(root) = document.as_object() else { return false };
     let mut is_movable = root.get("$schema").is_none_or(|dialect| dialect == JSON_SCHEMA_2020_12);
@@ -29,7 +30,7 @@ pub(crate) fn is_relocatable(document: &Value) -> bool {
     is_movable
 }
 
-/// Keywords that change what references mean.
+/// Keywords that change how references are resolved.
 const IDENTIFIER_KEYWORDS: [&str; 9] = [
     "$id",
     "id",
@@ -42,17 +43,17 @@ const IDENTIFIER_KEYWORDS: [&str; 9] = [
     "$vocabulary",
 ];
 
-/// The names of a schema and of its definitions among the components.
+/// Component names of a schema and its definitions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ComponentNames {
-    /// The component that is the schema itself.
+    /// Name of the component that holds the root schema.
     pub(crate) root: String,
-    /// The components that are its definitions, by keyword and key.
+    /// Names of the components that hold the definitions, by keyword and key.
     pub(crate) definitions: HashMap<(&'static str, String), String>,
 }
 
 impl ComponentNames {
-    /// Makes the references of a part of the schema lead to components.
+    /// Rewrites the references in part of the schema to refer to components.
     pub(crate) fn rewrite_refs(&self, part: &mut Value) {
         map_refs(part, &|reference| self.component_ref(reference));
     }
@@ -67,7 +68,7 @@ impl ComponentNames {
     }
 }
 
-/// The keyword and the key of the definition that a pointer leads into, and the way inside it.
+/// Parses a JSON Pointer into a definition: its keyword, its key, and the rest of the pointer.
 pub(crate) fn parse_definition_pointer(pointer: &str) -> Option<(&'static str, String, &str)> {
     let (keyword, rest) = pointer.strip_prefix('/')?.split_once('/')?;
     let keyword = DEFINITION_KEYWORDS.into_iter().find(|known| *known == keyword)?;
@@ -76,7 +77,7 @@ pub(crate) fn parse_definition_pointer(pointer: &str) -> Option<(&'static str, S
     Some((keyword, unescape_token(token), rest))
 }
 
-/// The references of a part, in the order in which they stand there.
+/// Returns the `$ref` values in a part, in document order.
 pub(crate) fn collect_refs(part: &Value) -> Vec<String> {
     let mut found = Vec::new();
     visit_schemas(part, &mut |members| {
@@ -85,7 +86,7 @@ pub(crate) fn collect_refs(part: &Value) -> Vec<String> {
     found
 }
 
-/// Whether a reference comes back as it was when it has led to a component.
+/// Whether a reference survives the rewrite to a component reference and back unchanged.
 pub(crate) fn ref_round_trips(reference: &str) -> bool {
     let Some((_, key, rest)) = parse_definition_pointer(reference.trim_start_matches('#')) else {
         return true;
@@ -93,7 +94,7 @@ pub(crate) fn ref_round_trips(reference: &str) -> bool {
     reference.ends_with(&format!("/{}{rest}", escape_token(&key)))
 }
 
-/// A token of a pointer; percent signs stay, since nobody writes them but those who must.
+/// Unescapes a JSON Pointer token. Percent-encoding is kept.
 fn unescape_token(token: &str) -> String {
     token.replace("~1", "/").replace("~0", "~")
 }

@@ -1,15 +1,16 @@
-//! What OpenAPI 3.0 and older drafts write differently, rewritten before anything is compiled.
+//! Rewrites notations of OpenAPI 3.0 and older drafts before compilation.
 
 use serde_json::{Map, Value};
 
 use super::SchemaError;
 use super::program::MAX_DEPTH;
 
-/// The document as both engines read it: `None` when it needs no rewriting.
+/// Rewrites older notations so that both engines can read the document. Returns `None` if nothing
+/// needs rewriting.
 ///
-/// `nullable: true` beside a `type` becomes the type `null`; a boolean `exclusiveMinimum` or
-/// `exclusiveMaximum` becomes the number it modifies, except in draft 4, whose own notation it is;
-/// a list of schemas under `items` becomes `prefixItems` in a document that names no draft.
+/// `nullable: true` next to a `type` becomes the type `null`. A boolean `exclusiveMinimum` or
+/// `exclusiveMaximum` becomes the number it modifies, except in draft 4, where it is valid. A list
+/// of schemas under `items` becomes `prefixItems` if the document has no `$schema`.
 pub(super) fn rewrite(document: &Value) -> Result<Option<Value>, SchemaError> {
     if nests_deeper(document, MAX_SCHEMA_DEPTH) {
         return Err(SchemaError::DoesNotCompile {
@@ -30,10 +31,11 @@ pub(super) fn rewrite(document: &Value) -> Result<Option<Value>, SchemaError> {
     Ok(Some(rewritten))
 }
 
-/// A schema is a document people write: far below what a value may nest.
+/// Maximum nesting depth of a schema. Schemas are mostly written by hand, so it is lower than the
+/// limit for values.
 const MAX_SCHEMA_DEPTH: u32 = 256;
 
-/// Whether the value nests deeper than `levels`; never walks further than that.
+/// Whether the value nests deeper than `levels`. The walk stops at that depth.
 pub(super) fn nests_deeper(value: &Value, levels: u32) -> bool {
     let Some(below) = levels.checked_sub(1) else {
         return true;
@@ -45,7 +47,7 @@ pub(super) fn nests_deeper(value: &Value, levels: u32) -> bool {
     }
 }
 
-/// The JSON Pointer to the first place deeper than [`MAX_DEPTH`] levels, if there is one.
+/// Returns the JSON Pointer to the first value nested deeper than [`MAX_DEPTH`] levels, if any.
 pub(super) fn first_path_too_deep(value: &Value) -> Option<String> {
     let mut node = value;
     let mut path = String::new();
@@ -74,7 +76,7 @@ fn deep_child(value: &Value, levels: u32) -> Option<(String, &Value)> {
     }
 }
 
-/// The notations that are foreign to the document's own draft, besides `nullable`.
+/// Notations, besides `nullable`, that the document's own draft does not support.
 #[derive(Clone, Copy)]
 struct LegacyNotation {
     boolean_limits: bool,
@@ -98,7 +100,7 @@ impl LegacyNotation {
         }
     }
 
-    /// Rewrites a schema and the schemas in it, but no data that it carries.
+    /// Rewrites a schema and its subschemas, but not data such as defaults.
     fn rewrite(self, schema: &mut Value) {
         match schema {
             Value::Array(schemas) => schemas.iter_mut().for_each(|schema| self.rewrite(schema)),

@@ -1,31 +1,32 @@
-//! One place where a value does not fit its schema.
+//! Validation issues.
 
 use jsonschema::error::ValidationErrorKind;
 use serde::{Deserialize, Serialize};
 
-/// A place and what is wrong there.
+/// A validation error and its location.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Issue {
-    /// JSON Pointer into the value; empty for the value itself.
+    /// JSON Pointer to the invalid value; empty for the root.
     pub path: String,
-    /// What does not fit, in words for a person.
+    /// Human-readable description of the error.
     pub message: String,
 }
 
 impl Issue {
-    /// An issue found by something other than a schema.
+    /// Creates an issue, for checks other than schema validation.
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }
 
-    /// The same issue of a value that stands at `path` in a larger one.
+    /// Prefixes the path of the issue with `path`.
     pub(super) fn prefixed(mut self, path: &str) -> Self {
         self.path.insert_str(0, path);
         self
     }
 
-    /// A missing property is named by its own path, since that is the place to mend.
+    /// Converts a validation error. The path of a missing property is that of the property, not of
+    /// its object.
     pub(super) fn from_validation(error: &jsonschema::ValidationError<'_>) -> Self {
         let path = error.instance_path();
         match error.kind() {
@@ -38,7 +39,7 @@ impl Issue {
     }
 }
 
-/// Messages quote the value, and a value can be the whole input.
+/// Shortens a message, which can quote the whole input.
 fn truncate_message(message: String) -> String {
     const MAX_MESSAGE_CHARS: usize = 400;
     if message.chars().nth(MAX_MESSAGE_CHARS).is_none() {

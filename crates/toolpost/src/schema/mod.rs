@@ -1,4 +1,4 @@
-//! JSON Schemas that are compiled once, on first use, and shared.
+//! JSON Schemas, compiled once on first use and shared.
 
 #[cfg(feature = "mcp")]
 mod bundle;
@@ -48,10 +48,10 @@ pub(crate) use unbundle::{
     COMPONENTS_PREFIX, DEFINITION_EXTENSION, definitions, ref_targets, visit_schemas_mut,
 };
 
-/// A JSON Schema with its compiled form; cloning it shares both.
+/// A JSON Schema and its compiled form. Clones share both.
 ///
-/// The dialect is 2020-12 unless `$schema` says otherwise, and formats are annotations. Remote
-/// and file references are refused: a schema is a document, never a reason to open a connection.
+/// The dialect is 2020-12 unless `$schema` specifies another, and formats are annotations. Remote
+/// and file references are rejected: compiling a schema never opens a connection.
 #[derive(Clone)]
 pub struct Schema {
     inner: Arc<SchemaInner>,
@@ -59,76 +59,76 @@ pub struct Schema {
 
 struct SchemaInner {
     document: SchemaDocument,
-    /// Filled by the first use: most operations of a large catalog are never called.
+    /// Set on first use; most operations of a large catalog are never called.
     compiled: OnceLock<Result<CompiledSchema, SchemaError>>,
-    /// Filled by the first cast, which few schemas ever see.
+    /// Set by the first cast, which most schemas never need.
     cast_program: OnceLock<cast::CastProgram>,
-    /// Filled by the first record of a call.
+    /// Set when a call is first recorded.
     secrets: OnceLock<Secrets>,
 }
 
-/// Where the text of a schema is.
+/// Storage of a schema document.
 enum SchemaDocument {
-    /// It is a document of its own.
+    /// A standalone document.
     Inline(Value),
-    /// It is a part of a larger one, and written out of it each time somebody asks.
+    /// Part of a larger document, extracted on each access.
     Part(Arc<dyn SchemaPart>),
-    /// The same, and it can be taken apart.
+    /// Like `Part`, with definitions that can be extracted one by one.
     #[cfg(any(feature = "mcp", feature = "openapi"))]
     #[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "imports make them"))]
     SharedDefs(Arc<dyn SharedDefs>),
 }
 
-/// A schema inside a document that many schemas share: a thousand of them would each repeat most of
-/// the others if they were kept as documents of their own.
+/// A schema inside a document that many schemas share. Keeping each as a separate document would
+/// duplicate most of their definitions.
 pub trait SchemaPart: Send + Sync {
-    /// The schema as a document of its own, with everything that it refers to.
+    /// Returns the schema as a standalone document with all referenced definitions.
     fn to_value(&self) -> Value;
 }
 
-/// The two readings of one document.
+/// Both compiled forms of a document.
 struct CompiledSchema {
-    /// Decides and repairs.
+    /// Validates and repairs values.
     program: SchemaProgram,
-    /// Words the errors, and decides where the program cannot.
+    /// Produces error messages, and decides validity where the program cannot.
     validator: jsonschema::Validator,
-    /// Word the errors of single places, each built when its node first needs it.
+    /// Validators for error messages of single values, built on first use by node.
     shallow_validators: Box<[OnceLock<Option<Box<jsonschema::Validator>>>]>,
 }
 
-/// Why a schema cannot be used.
+/// Error returned when a schema cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
-    /// A schema is an object or a boolean.
+    /// The document is neither an object nor a boolean.
     #[error("a schema must be an object or a boolean, found {found}")]
     NotASchema {
-        /// The JSON type that was found instead.
+        /// JSON type of the document.
         found: &'static str,
     },
-    /// The document is an object, but not a schema that means anything.
+    /// The document has a valid type, but cannot be compiled.
     #[error("schema does not compile at `{at}`: {message}")]
     DoesNotCompile {
-        /// JSON Pointer to the offending place inside the schema.
+        /// JSON Pointer to the invalid part of the schema.
         at: String,
-        /// What is wrong there.
+        /// Description of the problem.
         message: String,
     },
 }
 
-/// The document in the words of 2020-12, where it has some of OpenAPI 3.0 or of older drafts; `None`
-/// if it nests too deep.
+/// Rewrites notations of OpenAPI 3.0 and older drafts to 2020-12. Returns `None` if the document
+/// nests too deeply.
 #[cfg(feature = "mcp")]
 pub(crate) fn rewrite_to_2020_12(document: &Value) -> Option<Cow<'_, Value>> {
     Some(dialect::rewrite(document).ok()?.map_or(Cow::Borrowed(document), Cow::Owned))
 }
 
 impl Schema {
-    /// Takes a schema document as it is; it is compiled when it is first needed.
+    /// Creates a schema from a document. It is compiled on first use.
     ///
     /// # Errors
     ///
-    /// [`SchemaError::NotASchema`] when the document is neither an object nor a boolean.
+    /// Returns [`SchemaError::NotASchema`] if the document is neither an object nor a boolean.
     pub fn new(json: Value) -> Result<Self, SchemaError> {
         match json {
             Value::Object(_) | Value::Bool(_) => {
@@ -138,19 +138,19 @@ impl Schema {
         }
     }
 
-    /// Takes a schema that is part of a larger document. It is written when it is first compiled, and
-    /// whenever somebody reads it.
+    /// Creates a schema that is part of a larger document. It is extracted when first compiled and
+    /// on each access to its JSON.
     pub fn part(part: Arc<dyn SchemaPart>) -> Self {
         Self::from_document(SchemaDocument::Part(part))
     }
 
-    /// The same for one that can be taken apart.
+    /// Creates a schema whose definitions can be extracted one by one.
     #[cfg(feature = "openapi")]
     pub(crate) fn with_shared_defs(shared_defs: Arc<dyn SharedDefs>) -> Self {
         Self::from_document(SchemaDocument::SharedDefs(shared_defs))
     }
 
-    /// The schema as one that can be taken apart, if it is.
+    /// Returns the schema for splitting, if its definitions can be extracted one by one.
     #[cfg(any(feature = "mcp", feature = "openapi"))]
     pub(crate) fn as_shared_defs(&self) -> Option<&dyn SharedDefs> {
         match &self.inner.document {
@@ -159,7 +159,7 @@ impl Schema {
         }
     }
 
-    /// The schema that says nothing: every value fits and nothing is looked at.
+    /// The schema without constraints: every value is valid, and values are not inspected.
     pub fn unknown() -> Self {
         static UNKNOWN: OnceLock<Schema> = OnceLock::new();
         UNKNOWN
@@ -167,12 +167,13 @@ impl Schema {
             .clone()
     }
 
-    /// The schema of a Rust type.
+    /// Creates the schema of a Rust type.
     pub fn of<T: schemars::JsonSchema>() -> Self {
         Self::from_document(SchemaDocument::Inline(schemars::schema_for!(T).to_value()))
     }
 
-    /// Whether this is the unknown schema, `true` or `{}`; a part of a document never is.
+    /// Whether this is the unknown schema, `true` or `{}`. Always `false` for part of a larger
+    /// document.
     pub fn is_unknown(&self) -> bool {
         match &self.inner.document {
             SchemaDocument::Inline(Value::Bool(fits)) => *fits,
@@ -181,7 +182,7 @@ impl Schema {
         }
     }
 
-    /// The document itself; that of a [`Schema::part`] is written for this answer.
+    /// Returns the schema document. For a [`Schema::part`] it is extracted on each call.
     pub fn json(&self) -> Cow<'_, Value> {
         match &self.inner.document {
             SchemaDocument::Inline(json) => Cow::Borrowed(json),
@@ -191,20 +192,20 @@ impl Schema {
         }
     }
 
-    /// Compiles now what would otherwise be compiled by the first use.
+    /// Compiles the schema, which otherwise happens on first use.
     ///
     /// # Errors
     ///
-    /// [`SchemaError::DoesNotCompile`] names the place inside the schema.
+    /// Returns [`SchemaError::DoesNotCompile`] with the location in the schema.
     pub fn compile(&self) -> Result<(), SchemaError> {
         self.compiled().map(|_| ())
     }
 
-    /// Whether `value` fits. A value that nests too deeply to be walked does not.
+    /// Whether `value` is valid. A value that nests too deeply to be validated is not.
     ///
     /// # Errors
     ///
-    /// The schema itself does not compile.
+    /// Returns an error if the schema does not compile.
     ///
     /// # Examples
     ///
@@ -218,11 +219,11 @@ impl Schema {
         Ok(self.is_unknown() || self.compiled()?.is_valid(value))
     }
 
-    /// Lists every place where `value` does not fit; an empty list means that it fits.
+    /// Returns all validation errors of `value`; the list is empty if it is valid.
     ///
     /// # Errors
     ///
-    /// The schema itself does not compile.
+    /// Returns an error if the schema does not compile.
     pub fn validate(&self, value: &Value) -> Result<Vec<Issue>, SchemaError> {
         if self.is_unknown() {
             return Ok(Vec::new());
@@ -231,16 +232,17 @@ impl Schema {
         Ok(if compiled.is_valid(value) { Vec::new() } else { compiled.issues(value) })
     }
 
-    /// Makes `value` fit as far as that loses and invents nothing, and says what it changed.
+    /// Repairs `value` without losing or inventing data, and returns the repairs and the remaining
+    /// issues.
     ///
-    /// Missing properties get their defaults, scalars of the wrong type are converted where that
-    /// can be undone, and properties that no schema names are stripped. A value that fits and has
-    /// nothing to fill in or strip is not touched, nor is one that nests too deeply to be walked.
-    /// The rules are in `docs/normalize.md`.
+    /// Missing properties get their defaults, scalars of the wrong type are converted if the
+    /// conversion is lossless, and properties that no schema declares are stripped. A valid value
+    /// with nothing to fill in or strip is unchanged, and so is one that nests too deeply. The
+    /// rules are in `docs/normalize.md`.
     ///
     /// # Errors
     ///
-    /// The schema itself does not compile.
+    /// Returns an error if the schema does not compile.
     ///
     /// # Examples
     ///
@@ -278,19 +280,19 @@ impl Schema {
         Ok(Normalized { repairs: outcome.repairs, issues })
     }
 
-    /// How many schemas a normalization applies to places, for tests of its growth.
+    /// Returns the number of schemas that a normalization applies, for complexity tests.
     #[doc(hidden)]
     pub fn count_steps(&self, value: &mut Value, extras: Extras) -> Result<u64, SchemaError> {
         Ok(normalize::normalize(&self.compiled()?.program, value, extras).steps)
     }
 
-    /// The same for schemas that are compiled once, because they are one.
+    /// Returns an address that is equal for clones, which share one compiled form.
     #[cfg(test)]
     pub(crate) fn ptr_address(&self) -> usize {
         Arc::as_ptr(&self.inner) as usize
     }
 
-    /// The places of a value that are secret and belong into no record.
+    /// Returns the secrets that the schema declares, which must not be written to records.
     pub fn secrets(&self) -> &Secrets {
         self.inner.secrets.get_or_init(|| Secrets::of(&self.json()))
     }
@@ -331,10 +333,11 @@ impl CompiledSchema {
                 && self.validator.is_valid(value);
         }
         let mut evaluator = validate::Evaluator::new(&self.program, Extras::Keep);
-        evaluator.is_valid(self.program.root, value) && !evaluator.overflow
+        evaluator.check_valid(self.program.root, value) && !evaluator.overflow
     }
 
-    /// The errors of places that are known not to fit, without looking at any other.
+    /// Returns the errors at known mismatches. Falls back to validating the whole value if a
+    /// mismatch yields no error.
     fn describe_mismatches(&self, mismatches: &[normalize::Mismatch], value: &Value) -> Vec<Issue> {
         let mut issues = Vec::with_capacity(mismatches.len());
         for mismatch in mismatches {
@@ -363,7 +366,7 @@ impl CompiledSchema {
         self.shallow_validators[node as usize].get_or_init(build).as_deref()
     }
 
-    /// The errors of a value that does not fit.
+    /// Returns the validation errors of an invalid value.
     fn issues(&self, value: &Value) -> Vec<Issue> {
         if let Some(path) = dialect::first_path_too_deep(value) {
             let message = format!("nests deeper than {} levels", program::MAX_DEPTH);
@@ -405,7 +408,7 @@ impl<'de> serde::Deserialize<'de> for Schema {
     }
 }
 
-/// The JSON name of a value's type, for messages.
+/// Returns the JSON type name of a value, for messages.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,4 +1,4 @@
-//! The place of a repair, kept without an allocation where it is short.
+//! JSON Pointers with inline storage for short paths.
 
 use std::fmt;
 
@@ -6,10 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::short_bytes::{contains_either, copy_short};
 
-/// A JSON Pointer that is read like a `str`.
+/// A JSON Pointer that can be read like a `str`.
 ///
-/// Values are repaired in great numbers and most places have short names, so a pointer of up to
-/// 22 bytes is kept in place.
+/// Repairs are numerous and most paths are short, so a pointer of up to 22 bytes is stored inline.
 ///
 /// # Examples
 ///
@@ -25,7 +24,7 @@ const INLINE_LEN: usize = 22;
 
 #[derive(Clone)]
 enum PointerText {
-    /// The text ends where the bytes do, because a path is known from its end.
+    /// The text is at the end of `bytes`, because paths are written from the end.
     Inline {
         start: u8,
         bytes: [u8; INLINE_LEN],
@@ -34,7 +33,7 @@ enum PointerText {
 }
 
 impl JsonPointer {
-    /// The pointer as text; empty for the value itself.
+    /// Returns the pointer as a string; empty for the root.
     pub fn as_str(&self) -> &str {
         match &self.0 {
             PointerText::Inline { start, bytes } => {
@@ -45,10 +44,9 @@ impl JsonPointer {
         }
     }
 
-    /// Becomes what `write` writes, from back to front.
+    /// Replaces the pointer by the text that `write` writes from back to front.
     ///
-    /// It is written where it stays: writing it aside and moving it there took some four
-    /// nanoseconds more for each.
+    /// Writing in place is about four nanoseconds faster than writing to a buffer and moving it.
     #[inline]
     pub(super) fn write_reversed(&mut self, write: impl Fn(&mut ReverseWriter<'_>)) {
         if let PointerText::Heap(_) = self.0 {
@@ -74,10 +72,10 @@ impl JsonPointer {
     }
 }
 
-/// Writes bytes from back to front, as many as there is room for, and counts the others.
+/// Writes bytes from back to front. Bytes that exceed the buffer are counted, not written.
 pub(super) struct ReverseWriter<'b> {
     bytes: &'b mut [u8],
-    /// The bytes before this one are not written yet.
+    /// Index of the first written byte.
     start: usize,
     overflow: usize,
 }
@@ -93,7 +91,7 @@ impl ReverseWriter<'_> {
         self.bytes[self.start] = byte;
     }
 
-    /// Writes a name, with `~` and `/` escaped.
+    /// Writes a name with `~` and `/` escaped.
     #[inline]
     pub(super) fn push_name(&mut self, name: &str) {
         let name = name.as_bytes();

@@ -1,68 +1,68 @@
-//! What was changed to make a value fit, so that normalization never acts in silence.
+//! Repairs: the changes that normalization makes to a value.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Issue, JsonPointer};
 
-/// One change that was made to a value.
+/// A change made to a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Repair {
-    /// JSON Pointer to the changed place.
+    /// JSON Pointer to the changed value.
     pub path: JsonPointer,
-    /// What kind of change it was.
+    /// Kind of the change.
     pub action: RepairAction,
-    /// The value before, where there was one.
+    /// The value before the change, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Value>,
-    /// The value after, where there is one.
+    /// The value after the change, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
 }
 
-/// The closed set of changes.
+/// Kinds of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum RepairAction {
-    /// A missing property got the default of its schema.
+    /// A missing value was set to the default of its schema.
     Defaulted,
-    /// A value was written in another type without losing its meaning.
+    /// A value was converted to another type without loss.
     Converted,
-    /// A property that no schema names was removed.
+    /// A property that no schema declares was removed.
     Stripped,
-    /// A missing value was made up.
+    /// A missing value without a default was created.
     Invented,
-    /// A present value was lost to another.
+    /// A present value was replaced by another and lost.
     Replaced,
 }
 
 impl RepairAction {
-    /// Whether data was made up or lost, which deserves more than a debug line.
+    /// Whether data was invented or lost, which is worth more than a debug log event.
     pub fn is_warning(self) -> bool {
         matches!(self, Self::Invented | Self::Replaced)
     }
 }
 
-/// What happens to properties that no schema names.
+/// How to handle properties that no schema declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Extras {
-    /// They are removed, each with a repair.
+    /// Remove them, and record a repair for each.
     #[default]
     Strip,
     /// They stay.
     Keep,
 }
 
-/// What a normalization did, and what it could not do.
+/// The result of a normalization.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Normalized {
-    /// Every difference between what came in and what is there now.
+    /// All changes made to the value.
     pub repairs: Vec<Repair>,
-    /// What still does not fit.
+    /// Remaining validation errors.
     pub issues: Vec<Issue>,
 }

@@ -1,4 +1,4 @@
-//! Which places of a value are secret: those that a schema marks `writeOnly` or `format: password`.
+//! Finds the secret parts of a value: those that a schema marks `writeOnly` or `format: password`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use super::cast::percent_decode;
 
-/// What stands in a record in the place of a secret.
+/// Replacement for a secret in a record.
 pub const MASKED: &str = "***";
 
-/// The secret places of a schema, compiled once.
+/// The secrets that a schema declares, compiled once.
 ///
-/// Where it is not sure which of several subschemas a value belongs to, the value is secret if it
-/// would be in any of them: a record loses less by that than its writer by the opposite.
+/// If it is uncertain which of several subschemas applies, a value is secret if any of them marks
+/// it secret. Masking too much in a record is safer than exposing a secret.
 ///
 /// ```
 /// use toolpost::Schema;
@@ -26,25 +26,25 @@ pub const MASKED: &str = "***";
 /// ```
 #[derive(Debug, Default)]
 pub struct Secrets {
-    /// Empty where nothing is secret.
+    /// Empty if the schema declares no secrets.
     nodes: Box<[SecretNode]>,
 }
 
-/// What one subschema says.
+/// Secrets declared by one subschema.
 #[derive(Debug, Default)]
 struct SecretNode {
     is_secret: bool,
     properties: HashMap<String, usize>,
-    /// For the properties that are not named.
+    /// Subschemas of properties not in `properties`.
     additional: Vec<usize>,
-    /// For properties of some names; which ones is not looked at.
+    /// Subschemas of `patternProperties`; applied to every property, because names are not matched.
     patterns: Vec<usize>,
     prefix: Vec<usize>,
-    /// For the items behind those.
+    /// Subschemas of the items after the prefix.
     items: Vec<usize>,
-    /// For some items; which ones is not looked at.
+    /// Subschemas of `contains`; applied to every item.
     contains: Vec<usize>,
-    /// What is said about the same place: references and combinations.
+    /// Subschemas that apply to the same value: references and combinators.
     in_place: Vec<usize>,
 }
 
@@ -57,12 +57,12 @@ impl Secrets {
         }
     }
 
-    /// Whether nothing is secret, so that nobody has to look.
+    /// Whether the schema declares no secrets.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Puts [`MASKED`] in the place of every secret, and says whether there was one.
+    /// Replaces every secret by [`MASKED`], and returns whether there was one.
     pub fn mask(&self, value: &mut Value) -> bool {
         !self.is_empty() && self.mask_at(&[0], value)
     }
@@ -92,7 +92,7 @@ impl Secrets {
         found
     }
 
-    /// Every subschema of a place; references may lead in circles.
+    /// Returns all subschemas that apply to the same value. References can be cyclic.
     fn closure(&self, roots: &[usize]) -> Vec<usize> {
         let mut all = roots.to_vec();
         let mut known: HashSet<usize> = roots.iter().copied().collect();
@@ -132,10 +132,10 @@ impl Secrets {
 struct SecretCompiler<'a> {
     refs: RefIndex<'a>,
     nodes: Vec<SecretNode>,
-    /// By the address of the subschema, so that references in circles end.
+    /// Node ids by subschema address, so that cyclic references terminate.
     node_ids: HashMap<*const Value, usize>,
-    /// Those that are not read yet. Kept here and not on the stack, because references lead from one
-    /// to the next as often as their author likes.
+    /// Subschemas not yet compiled. An explicit stack, because reference chains can have any
+    /// length.
     pending: Vec<(usize, &'a Value)>,
 }
 
@@ -209,16 +209,16 @@ impl<'a> SecretCompiler<'a> {
     }
 }
 
-/// How many schemas of one name a reference is taken to lead to.
+/// Maximum number of targets indexed per name.
 const MAX_TARGETS_PER_NAME: usize = 16;
 
-/// What references can lead to.
+/// Index of possible reference targets.
 struct RefIndex<'a> {
     document: &'a Value,
-    /// Schemas with an address of their own, by the last part of it.
+    /// Schemas with an id, by the last path segment of the id.
     by_id: HashMap<&'a str, Vec<&'a Value>>,
     by_anchor: HashMap<&'a str, Vec<&'a Value>>,
-    /// The one with an address that a schema is inside of, where it is not the document.
+    /// The innermost schema with an id that encloses each schema, by address.
     enclosing_resources: HashMap<*const Value, &'a Value>,
 }
 
@@ -248,7 +248,8 @@ impl<'a> RefIndex<'a> {
         names
     }
 
-    /// Notes what a schema is called, and gives it where others are inside of it.
+    /// Indexes the anchors and the id of a schema. Returns the schema if it has an id and is the
+    /// base of references inside it.
     fn index_schema(
         &mut self,
         schema: &'a Value,
@@ -267,8 +268,8 @@ impl<'a> RefIndex<'a> {
         Some(schema)
     }
 
-    /// What a reference in a schema may lead to: a pointer, a name, an address. Addresses are not
-    /// resolved, so there may be several.
+    /// Returns the possible targets of a reference, which is a JSON Pointer, an anchor or a URI.
+    /// URIs are matched by their last path segment, so there can be several targets.
     fn resolve(&self, schema: &Value, reference: &str) -> Vec<&'a Value> {
         let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let fragment = percent_decode(fragment).unwrap_or_else(|| fragment.to_owned());
@@ -293,7 +294,7 @@ fn add_target<'a>(names: &mut HashMap<&'a str, Vec<&'a Value>>, name: &'a str, s
     }
 }
 
-/// What a relative address and a whole one of the same schema have in common.
+/// Returns the last path segment of a URI, which the relative and the absolute form of a URI share.
 fn last_segment(address: &str) -> &str {
     let address = address.split('#').next().unwrap_or_default().trim_end_matches('/');
     address.rsplit('/').next().unwrap_or_default()

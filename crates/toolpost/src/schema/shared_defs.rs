@@ -1,4 +1,4 @@
-//! Schemas of one document that are taken apart together, so that what they share is written once.
+//! Schemas of one document that are split together, so that shared definitions are written once.
 
 use std::any::Any;
 
@@ -6,47 +6,47 @@ use serde_json::Value;
 
 use super::SchemaPart;
 
-/// A schema inside a document, whose definitions can be had one by one.
+/// A schema inside a document whose definitions can be extracted one by one.
 pub(crate) trait SharedDefs: SchemaPart {
-    /// What it is an excerpt of: the same for all that can be taken apart together.
+    /// Identifies the document; schemas with the same id can be split together.
     fn document_id(&self) -> usize;
 
-    /// Remembers what was handed out of the document, for [`SharedDefs::split`].
+    /// Creates the cache that tracks the extracted definitions for [`SharedDefs::split`].
     fn new_cache(&self) -> Box<dyn Any>;
 
-    /// The schema without its definitions, and those that were not handed out before.
+    /// Returns the schema without its definitions, and the definitions not extracted before.
     fn split(&self, cache: &mut dyn Any) -> SplitSchema;
 }
 
-/// A schema that was taken apart. A reference in it is `#/$defs/` and the number of a definition,
-/// whatever its key.
+/// A schema separated from its definitions. References have the form `#/$defs/<index>`, regardless
+/// of the key of the definition.
 #[derive(Debug, Default)]
 pub(crate) struct SplitSchema {
     pub(crate) root: SplitRoot,
-    /// The definitions that nobody has seen yet.
+    /// Definitions that were not extracted before.
     pub(crate) new_definitions: Vec<SharedDefinition>,
-    /// Every definition that the schema has.
+    /// Indices of all definitions that the schema references.
     pub(crate) referenced: Vec<usize>,
-    /// Those that have another key here than where they were handed out.
+    /// Definitions that have a different key here than when they were extracted.
     pub(crate) renamed: Vec<(usize, String)>,
 }
 
-/// A schema without its definitions.
+/// The root of a schema, separated from its definitions.
 #[derive(Debug, Default)]
 pub(crate) enum SplitRoot {
-    /// It can only be had with them.
+    /// The schema cannot be separated from its definitions.
     #[default]
     Unsplit,
-    /// It is one of the definitions, and what leads there leads to the whole schema.
+    /// The schema is one of the definitions; references to it refer to the whole schema.
     Definition(usize),
     Inline(Value),
 }
 
-/// One definition of a document.
+/// A definition extracted from a document.
 #[derive(Debug)]
 pub(crate) struct SharedDefinition {
     pub(crate) index: usize,
-    /// Where it stands under `$defs`; nowhere yet, if it is only known as a schema itself.
+    /// Key under `$defs`; `None` if the definition has only been used as a root schema so far.
     pub(crate) key: Option<String>,
     pub(crate) schema: Value,
 }

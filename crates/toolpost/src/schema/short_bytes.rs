@@ -1,10 +1,10 @@
-//! Short texts by the word: names are so short that comparing or copying their bytes by a call is
-//! mostly the call.
+//! Fast operations on short texts. Property names are so short that calling a library function to
+//! compare or copy them costs more than the operation itself.
 //!
-//! Two words that overlap, one from the front and one from the back, cover every length between
-//! one word and two.
+//! Two overlapping words, one from the front and one from the back, cover every length between one
+//! word and two.
 
-/// Whether two texts are equal.
+/// Whether two strings are equal.
 #[inline]
 pub(super) fn str_eq(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
@@ -19,7 +19,7 @@ pub(super) fn str_eq(one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether one of two bytes is among others.
+/// Whether `bytes` contains `one` or `other`.
 #[inline]
 pub(super) fn contains_either(bytes: &[u8], one: u8, other: u8) -> bool {
     let either = |word| word_contains_byte(word, one) || word_contains_byte(word, other);
@@ -33,7 +33,7 @@ pub(super) fn contains_either(bytes: &[u8], one: u8, other: u8) -> bool {
     bytes.iter().any(|byte| *byte == one || *byte == other)
 }
 
-/// Copies bytes to others of the same length.
+/// Copies `from` to `to`, which must have the same length.
 #[inline]
 pub(super) fn copy_short(to: &mut [u8], from: &[u8]) {
     match from.len() {
@@ -43,7 +43,7 @@ pub(super) fn copy_short(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// The first and the last `N` bytes.
+/// Returns the first and the last `N` bytes, or `None` if there are fewer.
 #[inline]
 fn first_and_last_chunk<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
     Some((bytes.first_chunk()?, bytes.last_chunk()?))
@@ -60,10 +60,10 @@ fn copy_chunks<const N: usize>(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Whether a byte is among the eight of a word.
+/// Whether a word of eight bytes contains a byte.
 ///
-/// Where it is, the difference has a byte of zero; taking one from each byte sets a high bit that
-/// was not set before if and only if there is such a byte.
+/// If it does, the XOR with the repeated byte has a zero byte. Subtracting one from each byte sets
+/// a high bit that was not set before if and only if there is a zero byte.
 #[inline]
 fn word_contains_byte(word: u64, byte: u8) -> bool {
     const ONES: u64 = u64::MAX / 255;

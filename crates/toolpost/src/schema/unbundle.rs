@@ -1,29 +1,30 @@
-//! The way back from components of an OpenAPI document to a schema of its own.
+//! Restores a standalone schema from the components of an OpenAPI document.
 //!
-//! A `$ref` of a schema leads into the schema itself. In a document it would lead into the document,
-//! so a schema that is put there leaves its definitions among the components, and its references lead
-//! to these. [`unbundle`] undoes that to the letter.
+//! A `$ref` in a standalone schema is relative to the schema; in an OpenAPI document it is relative
+//! to the document. When a schema is added to a document, its definitions therefore become
+//! components and its references are rewritten. [`unbundle`] reverses this exactly.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// Where the schemas of a document stand.
+/// Reference prefix of the component schemas in an OpenAPI document.
 pub(crate) const COMPONENTS_PREFIX: &str = "#/components/schemas/";
-/// What a component says about the definition that it was: its `key`, its `keyword` if that is not
-/// `$defs`, its `title`, and the `schema` itself where the component says it in other words.
+/// Extension of a component with the metadata of the original definition: its `key`, its `keyword`
+/// if that is not `$defs`, its `title`, and the original `schema` if the component differs from it.
 pub(crate) const DEFINITION_EXTENSION: &str = "x-toolpost-definition";
-/// The keywords that hold definitions.
+/// Keywords that contain definitions.
 pub(crate) const DEFINITION_KEYWORDS: [&str; 2] = ["$defs", "definitions"];
 
-/// How deep a schema is looked at; what is deeper does not compile.
+/// Maximum depth that is visited; deeper schemas do not compile.
 const MAX_DEPTH: u32 = 512;
 
-/// The schema that was described by a reference to a component, with the members beside it put back.
-/// Its definitions are those that `$defs` among these names, and whatever else is led to, under the keys
-/// that the components themselves have. Anything else is as it is.
+/// Restores a schema that was replaced by a reference to a component, with the members next to the
+/// reference. Its definitions are those listed in `$defs` next to the reference, and all other
+/// referenced components, under the keys that the components specify. Any other schema is returned
+/// unchanged.
 ///
-/// `None` if a component is missing.
+/// Returns `None` if a component is missing.
 pub(crate) fn unbundle<'d, 'c: 'd>(
     described: &'d Value,
     component: impl Fn(&str) -> Option<&'c Value>,
@@ -69,13 +70,13 @@ pub(crate) fn unbundle<'d, 'c: 'd>(
     Some(schema)
 }
 
-/// What a schema is put together from.
+/// A component that becomes the root or a definition of the restored schema.
 struct BundledPart<'a> {
     keyword: &'a str,
     key: &'a str,
-    /// What is said beside the reference to it.
+    /// Object with the reference to the component and the members next to it.
     annotations: &'a Value,
-    /// The component.
+    /// The component schema.
     component: &'a Value,
 }
 
@@ -104,12 +105,13 @@ impl BundledPart<'_> {
     }
 }
 
-/// The text of a component as it was, which it says itself where it is said in other words.
+/// Returns the original schema of a component, which the extension contains if the component
+/// differs from it.
 fn original_schema(component: &Value) -> &Value {
     component.get(DEFINITION_EXTENSION).and_then(|origin| origin.get("schema")).unwrap_or(component)
 }
 
-/// The keyword and the key that a component has in the schemas that it is a definition of.
+/// Returns the keyword and key that a component has as a definition.
 fn definition_location(component: &Value) -> Option<(&str, &str)> {
     let origin = component.get(DEFINITION_EXTENSION)?;
     let keyword = origin.get("keyword").map_or(Some("$defs"), Value::as_str)?;
@@ -120,12 +122,12 @@ fn definition_ref(keyword: &str, key: &str) -> String {
     format!("#/{keyword}/{}", escape_token(key))
 }
 
-/// The components that a component leads to.
+/// Returns the names of the components that a component references.
 pub(crate) fn referenced_components(component: &Value) -> impl Iterator<Item = &str> {
     ref_targets(original_schema(component)).into_iter().filter_map(component_name)
 }
 
-/// Where the parts of a schema lead, by references and by discriminators.
+/// Returns the targets of all local references, including those of discriminators.
 pub(crate) fn ref_targets(part: &Value) -> Vec<&str> {
     let mut found = Vec::new();
     visit_schemas(part, &mut |members| {
@@ -138,18 +140,18 @@ pub(crate) fn ref_targets(part: &Value) -> Vec<&str> {
     found
 }
 
-/// The component that a schema refers to.
+/// Returns the name of the component that the schema's `$ref` refers to.
 fn root_component(described: &Value) -> Option<&str> {
     described.get("$ref")?.as_str()?.strip_prefix(COMPONENTS_PREFIX)
 }
 
-/// The component that a reference leads into.
+/// Returns the name of the component that a reference points into.
 fn component_name(reference: &str) -> Option<&str> {
     let rest = reference.strip_prefix(COMPONENTS_PREFIX)?;
     Some(&rest[..rest.find('/').unwrap_or(rest.len())])
 }
 
-/// The definitions at the root of a schema.
+/// Returns the definitions at the root of a schema: keyword, key and schema.
 pub(crate) fn definitions(
     document: &Value,
 ) -> impl Iterator<Item = (&'static str, &String, &Value)> {
@@ -159,7 +161,7 @@ pub(crate) fn definitions(
     })
 }
 
-/// Sends references elsewhere, those of a discriminator too.
+/// Rewrites all references, including those of discriminators.
 pub(crate) fn map_refs(part: &mut Value, to: &impl Fn(&str) -> Option<String>) {
     let turn = |value: &mut Value| {
         if let Some(other) = value.as_str().and_then(to) {
@@ -174,7 +176,7 @@ pub(crate) fn map_refs(part: &mut Value, to: &impl Fn(&str) -> Option<String>) {
     });
 }
 
-/// Shows every schema that is an object, and no data that looks like one.
+/// Calls `visitor` for every subschema that is an object, but not for data.
 pub(crate) fn visit_schemas_mut(
     schema: &mut Value,
     visitor: &mut impl FnMut(&mut Map<String, Value>),
@@ -201,7 +203,7 @@ fn visit_mut(schema: &mut Value, depth: u32, visitor: &mut impl FnMut(&mut Map<S
     }
 }
 
-/// The same for somebody who only looks.
+/// Like [`visit_schemas_mut`], without mutation.
 pub(crate) fn visit_schemas<'a>(
     schema: &'a Value,
     visitor: &mut impl FnMut(&'a Map<String, Value>),
@@ -226,11 +228,11 @@ fn visit<'a>(schema: &'a Value, depth: u32, visitor: &mut impl FnMut(&'a Map<Str
     }
 }
 
-/// What a keyword holds.
+/// What the value of a keyword contains.
 enum KeywordValue {
-    /// A schema, or a list of them.
+    /// A schema or a list of schemas.
     Schema,
-    /// Schemas by names.
+    /// A map from names to schemas.
     SchemaMap,
     Data,
 }

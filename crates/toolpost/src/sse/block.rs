@@ -1,25 +1,26 @@
-//! The lines of one event, gathered as bytes until the blank line.
+//! Lines of one event, collected as bytes until the blank line.
 
 use std::borrow::Cow;
 
-/// What a line is about.
+/// Field of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SseField {
     Data,
     Event,
     Id,
     Retry,
-    /// A comment, or a field that the standard does not know.
+    /// A comment, or a field that the standard does not define.
     Other,
 }
 
-/// So many bytes at the start of a line tell its field, and where its value begins: five letters,
-/// the colon and the space.
+/// Number of bytes at the start of a line that determine its field and the start of its value: five
+/// letters, the colon and the space.
 pub(super) const FIELD_PREFIX_LEN: usize = 7;
 
-/// Parts a line, or its first [`FIELD_PREFIX_LEN`] bytes at least, into field and value.
+/// Splits a line into field and value. At least the first [`FIELD_PREFIX_LEN`] bytes of the line
+/// are required, or the whole line if it is shorter.
 pub(super) fn split_field(line: &[u8]) -> (SseField, &[u8]) {
-    // A colon further back cannot follow a field that is known.
+    // A known field has its colon within this prefix.
     let colon = line.iter().take(FIELD_PREFIX_LEN - 1).position(|byte| *byte == b':');
     let (name, value) = match colon {
         Some(at) => (&line[..at], &line[at + 1..]),
@@ -35,26 +36,26 @@ pub(super) fn split_field(line: &[u8]) -> (SseField, &[u8]) {
     (field, value.strip_prefix(b" ").unwrap_or(value))
 }
 
-/// What the lines since the last blank one have said.
+/// The fields read since the last blank line.
 ///
-/// Bytes stay bytes here: a malformed sequence never reaches over the end of a line, so that text
-/// made at the end is the same as text made line by line.
+/// Values stay bytes until the end of the block. A malformed UTF-8 sequence never extends past the
+/// end of a line, so decoding at the end gives the same text as decoding line by line.
 #[derive(Debug, Default)]
 pub(super) struct EventBlock<'a> {
-    /// The values of the `data` lines and the line feeds between them; none before the first.
+    /// Values of the `data` lines joined by line feeds; `None` before the first `data` line.
     pub(super) data: Option<Cow<'a, [u8]>>,
     pub(super) event: Cow<'a, [u8]>,
-    /// The last id of this block that may be one.
+    /// Last valid id in this block.
     pub(super) id: Option<Cow<'a, [u8]>>,
     pub(super) retry: Option<u64>,
-    /// The value of an `id` line before its end, where it is known whether it counts.
+    /// The value of an unfinished `id` line. Its validity is known only at the end of the line.
     partial_id: Option<Cow<'a, [u8]>>,
-    /// The same for `retry`.
+    /// Value of a `retry` line that has not ended yet.
     partial_retry: Digits,
 }
 
 impl<'a> EventBlock<'a> {
-    /// A line of this field begins, with so much of its value.
+    /// Begins a line of the given field with the first part of its value.
     pub(super) fn begin_line(&mut self, field: SseField, value: &'a [u8]) {
         match field {
             SseField::Data => match &mut self.data {
@@ -72,7 +73,7 @@ impl<'a> EventBlock<'a> {
         }
     }
 
-    /// The value of the line that has begun goes on.
+    /// Appends to the value of the current line.
     pub(super) fn extend_line(&mut self, field: SseField, more: &[u8]) {
         let value = match field {
             SseField::Data => self.data.get_or_insert_default(),
@@ -84,7 +85,7 @@ impl<'a> EventBlock<'a> {
         value.to_mut().extend_from_slice(more);
     }
 
-    /// The line that has begun ends.
+    /// Ends the current line.
     pub(super) fn end_line(&mut self, field: SseField) {
         match field {
             SseField::Id => {
@@ -96,14 +97,15 @@ impl<'a> EventBlock<'a> {
         }
     }
 
-    /// How large the event is so far; `last_id` is the size of its id until it has one of its own.
+    /// Returns the size of the event so far, in bytes. `last_id` is the size of the inherited id,
+    /// used if the block has no id of its own.
     pub(super) fn size(&self, last_id: usize) -> usize {
         let data = self.data.as_ref().map_or(0, |data| data.len());
         let id = self.partial_id.as_ref().or(self.id.as_ref());
         data + self.event.len() + id.map_or(last_id, |id| id.len())
     }
 
-    /// The same without the chunk.
+    /// Copies borrowed data, so that the block outlives the chunk.
     pub(super) fn into_owned(self) -> EventBlock<'static> {
         let owned = |bytes: Cow<'_, [u8]>| Cow::Owned(bytes.into_owned());
         EventBlock {
@@ -120,14 +122,14 @@ impl<'a> EventBlock<'a> {
     }
 }
 
-/// A number in decimal digits, which comes piece by piece.
+/// A decimal number that is parsed in pieces.
 #[derive(Debug, Clone, Copy, Default)]
 enum Digits {
     #[default]
     Empty,
-    /// The largest number stands for all that are larger.
+    /// Saturates at `u64::MAX`.
     Number(u64),
-    /// Something else was among them.
+    /// The value contains a byte that is not a digit.
     Invalid,
 }
 

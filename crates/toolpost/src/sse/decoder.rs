@@ -1,4 +1,4 @@
-//! The state between two chunks.
+//! Incremental decoder that keeps its state between chunks.
 
 use std::borrow::Cow;
 use std::mem;
@@ -9,48 +9,48 @@ use memchr::memchr2;
 use super::block::{EventBlock, FIELD_PREFIX_LEN, SseField, split_field};
 use super::event::{MESSAGE, SseEvent};
 
-/// How large an event may be unless the decoder is told otherwise: 64 MiB.
+/// Default maximum size of an event: 64 MiB.
 pub const DEFAULT_LIMIT: usize = 64 << 20;
 
 const BYTE_ORDER_MARK: [u8; 3] = *b"\xEF\xBB\xBF";
 
-/// Why a stream is read no further.
+/// Error that ends decoding.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SseError {
-    /// The data, type and id of an event are too many bytes together.
+    /// The data, type and id of an event together exceed the size limit.
     #[error("event of the stream is larger than {limit} bytes")]
     TooLarge {
-        /// What the decoder allows.
+        /// Size limit of the decoder, in bytes.
         limit: usize,
     },
 }
 
-/// Makes events of the bytes of one stream, however they are cut into chunks.
+/// Decodes the bytes of one stream into events, independent of chunk boundaries.
 ///
-/// The time it takes is linear in the bytes, and what it holds between two chunks is the unfinished
-/// event, within the limit. Comments and unknown fields are passed over and never held, whatever
-/// their length.
+/// Decoding takes linear time. Between two chunks, the decoder holds only the unfinished event,
+/// within the limit. Comments and unknown fields are skipped and never buffered, whatever their
+/// length.
 #[derive(Debug)]
 pub struct SseDecoder {
     limit: usize,
-    /// An event was too large, and where the next one begins is not looked for.
+    /// Set after an oversized event: the decoder does not search for the next event.
     is_finished: bool,
-    /// The lines up to the next blank one belong to an event that is passed over.
+    /// Whether lines are discarded until the next blank line.
     is_skipping: bool,
-    /// How many bytes of a byte order mark the stream has begun with; all of them, too, when it has
-    /// begun with something else.
+    /// Number of byte order mark bytes matched at the start of the stream. Set to the full length
+    /// of the mark if the stream starts with something else.
     bom_matched: usize,
-    /// The last line ended with CR, so that an LF right after it belongs to that end.
+    /// Whether the last line ended with CR. An LF right after it is part of the same line ending.
     is_after_cr: bool,
-    /// The first bytes of a line whose field is not known yet, fewer than [`FIELD_PREFIX_LEN`].
+    /// The first bytes of a line whose field is not known yet. Shorter than [`FIELD_PREFIX_LEN`].
     line_prefix: Vec<u8>,
-    /// The field of a line that has begun in an earlier chunk.
+    /// Field of a line that began in an earlier chunk.
     open_field: Option<SseField>,
     block: EventBlock<'static>,
     last_id: String,
-    /// How many bytes that id came in. What replaces malformed ones is longer, and must not take an
-    /// event that has been accepted over the limit afterwards.
+    /// Size of the last id in bytes as received. Replacement characters are longer than the
+    /// malformed bytes and must not push a later event over the limit.
     last_id_size: usize,
     retry: Option<u64>,
 }
@@ -62,13 +62,13 @@ impl Default for SseDecoder {
 }
 
 impl SseDecoder {
-    /// A decoder at the start of a stream, with the [`DEFAULT_LIMIT`].
+    /// Creates a decoder with [`DEFAULT_LIMIT`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A decoder at the start of a stream that allows an event so many bytes. Counted are its data,
-    /// type and id, as they come, before anything is replaced.
+    /// Creates a decoder for a new stream with a maximum event size. The size counts the data, type
+    /// and id in bytes as received, before malformed bytes are replaced.
     pub fn with_limit(bytes: usize) -> Self {
         Self {
             limit: bytes,
@@ -85,12 +85,12 @@ impl SseDecoder {
         }
     }
 
-    /// Takes the next chunk and hands every event that is complete with it to `each`.
+    /// Decodes the next chunk and passes every completed event to `each`.
     ///
     /// # Errors
     ///
-    /// [`SseError::TooLarge`] once an event is larger than the limit. Events before it have been
-    /// handed out; the decoder is finished and says the same to every further chunk.
+    /// [`SseError::TooLarge`] if an event exceeds the limit. Earlier events have been passed to
+    /// `each`. The decoder is then finished and returns the same error for every further chunk.
     pub fn feed(
         &mut self,
         chunk: &[u8],
@@ -103,23 +103,24 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// Goes on behind an event that was too large: what is left of it is passed over.
+    /// Resumes after an oversized event and skips the rest of it.
     pub(super) fn skip_event(&mut self) {
         (self.is_finished, self.is_skipping) = (false, true);
     }
 
-    /// What to send as `Last-Event-ID`: the id as of the last blank line. An empty one is as good as
-    /// none.
+    /// Returns the value for `Last-Event-ID`: the id as of the last blank line. An empty id is
+    /// equivalent to no id.
     pub fn last_event_id(&self) -> &str {
         &self.last_id
     }
 
-    /// How long to wait before reconnecting, if the stream has said so.
+    /// Returns how long to wait before reconnecting, if the stream specifies it.
     pub fn retry(&self) -> Option<Duration> {
         self.retry.map(Duration::from_millis)
     }
 
-    /// The next event of a chunk, which is moved out of `rest`; none when the chunk is used up.
+    /// Returns the next event and advances `rest` past it. Returns `None` when the chunk is
+    /// consumed.
     pub(super) fn next_event<'a, 'c: 'a>(
         &'a mut self,
         rest: &mut &'c [u8],
@@ -150,7 +151,7 @@ impl SseDecoder {
         }
     }
 
-    /// Reads lines until a blank one ends an event, and says whether one did.
+    /// Reads lines until a blank line completes an event. Returns whether one was completed.
     fn read_lines<'c>(
         &mut self,
         block: &mut EventBlock<'c>,
@@ -184,7 +185,7 @@ impl SseDecoder {
         }
     }
 
-    /// Takes a part of a line whose end is elsewhere.
+    /// Reads part of a line that spans chunks.
     fn read_partial_line<'c>(
         &mut self,
         block: &mut EventBlock<'c>,
@@ -209,7 +210,7 @@ impl SseDecoder {
         self.check_limit(block)
     }
 
-    /// Ends a line that was read in parts.
+    /// Ends a line that arrived in several parts.
     fn end_partial_line(&mut self, block: &mut EventBlock<'_>) -> Result<(), SseError> {
         let field = match self.open_field.take() {
             Some(field) => field,
@@ -218,7 +219,7 @@ impl SseDecoder {
         self.end_line(block, field)
     }
 
-    /// Begins a line with what is known of it.
+    /// Begins a line from the buffered prefix.
     fn begin_partial_line(&mut self, block: &mut EventBlock<'_>) -> SseField {
         let (field, value) = split_field(&self.line_prefix);
         block.begin_line(field, &[]);
@@ -247,8 +248,7 @@ impl SseDecoder {
         Err(SseError::TooLarge { limit: self.limit })
     }
 
-    /// Does what a blank line does, and says whether the block is an event; otherwise it is empty
-    /// afterwards.
+    /// Handles a blank line. Returns whether the block is an event; if not, the block is cleared.
     fn end_block(&mut self, block: &mut EventBlock<'_>) -> bool {
         if mem::take(&mut self.is_skipping) {
             *block = EventBlock::default();
@@ -277,9 +277,9 @@ impl SseDecoder {
     }
 }
 
-/// Text of bytes, with U+FFFD for what is none.
+/// Converts bytes to text and replaces malformed UTF-8 with U+FFFD.
 ///
-/// The lossy way goes byte by byte, so it is taken only where something is to be lost.
+/// Lossy conversion is slow, so it is used only if the bytes are not valid UTF-8.
 fn utf8_lossy(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match bytes {

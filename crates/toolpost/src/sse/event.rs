@@ -1,28 +1,28 @@
-//! What a block of lines says.
+//! A decoded server-sent event.
 
 use std::borrow::Cow;
 
-/// The type of an event that does not name one.
+/// Default event type.
 pub(super) const MESSAGE: &str = "message";
 
-/// One event, lent by the chunk it came in as far as it lay there in one piece.
+/// One event. Values that are contiguous in the chunk are borrowed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SseEvent<'a> {
-    /// Its type: `message` unless the block says something else.
+    /// The event type. The default is `message`.
     pub event: Cow<'a, str>,
-    /// The values of its `data` lines, with a line feed between them.
+    /// Values of the `data` lines, joined by line feeds.
     pub data: Cow<'a, str>,
-    /// The last id that the stream has given, in this block or in one before; empty without one.
+    /// Last event id of the stream, from this block or an earlier one; empty if there is none.
     pub id: Cow<'a, str>,
-    /// The milliseconds to wait before reconnecting, if this block says so.
+    /// Milliseconds to wait before reconnecting, if this block specifies it.
     pub retry: Option<u64>,
 }
 
 impl SseEvent<'_> {
-    /// The event on its own, to be kept longer than its chunk.
+    /// Converts the event into one that does not borrow from the chunk.
     pub fn into_owned(self) -> SseEvent<'static> {
-        // Most events are of this type, which costs no memory.
+        // `message` is the most common type and needs no allocation.
         let event = match self.event {
             event if event == MESSAGE => Cow::Borrowed(MESSAGE),
             event => Cow::Owned(event.into_owned()),

@@ -1,16 +1,16 @@
-//! Server-sent events: bytes in, events out.
+//! Decoding of server-sent events.
 //!
-//! The body of a `text/event-stream` answer is read as the [HTML standard] says, to the letter: one
-//! byte order mark at the start is skipped, lines end with CR, LF or CRLF, and bytes that are not
-//! UTF-8 become U+FFFD. Where the chunks of the body are cut makes no difference to what comes out.
+//! The body of a `text/event-stream` response is parsed exactly as the [HTML standard] specifies:
+//! one byte order mark at the start is skipped, lines end with CR, LF or CRLF, and bytes that are
+//! not UTF-8 become U+FFFD. Chunk boundaries do not affect the result.
 //!
-//! - [`SseDecoder`] takes chunks and hands out events. What lies in one piece in a chunk is lent,
-//!   not copied.
-//! - [`SseStream`] does that for a stream of chunks, and is a stream of events.
+//! - [`SseDecoder`] takes chunks and returns events. Values that are contiguous in a chunk are
+//!   borrowed, not copied.
+//! - [`SseStream`] turns a stream of chunks into a stream of events.
 //!
-//! An event is there once its blank line is; what the body ends in the middle of is never seen.
-//! A block of lines without `data` is no event, but its `id` and `retry` count:
-//! [`SseDecoder::last_event_id`] and [`SseDecoder::retry`] say what to reconnect with.
+//! An event is complete at its blank line; an unfinished event at the end of the body is discarded.
+//! A block without `data` is not an event, but its `id` and `retry` take effect:
+//! [`SseDecoder::last_event_id`] and [`SseDecoder::retry`] return the values to reconnect with.
 //!
 //! ```
 //! use toolpost::sse::SseDecoder;
@@ -28,7 +28,8 @@
 //! # Ok::<(), toolpost::sse::SseError>(())
 //! ```
 //!
-//! [HTML standard]: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+//! [HTML standard]:
+//! https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 
 mod block;
 mod decoder;

@@ -1,4 +1,4 @@
-//! Events of a stream of chunks.
+//! Stream adapter that decodes events from chunks.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -9,27 +9,28 @@ use futures::Stream;
 use super::decoder::{SseDecoder, SseError};
 use super::event::SseEvent;
 
-/// Why a stream of events ends before its time.
+/// Error of an event stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SseStreamError<E: Error + 'static> {
-    /// The next chunk could not be had.
+    /// The underlying stream returned an error.
     #[error("event stream broke off")]
     Chunk(#[source] E),
-    /// The bytes cannot be read further.
+    /// The decoder returned an error.
     #[error(transparent)]
     Decode(#[from] SseError),
 }
 
-/// The events of a stream of chunks, such as the body of an answer.
+/// A stream of events decoded from a stream of chunks, such as a response body.
 ///
-/// It holds one chunk at a time and asks for the next when its events are used up. It ends with the
-/// chunks or after the first error, unless it is [passing over](SseStream::skip_oversized) what is too
-/// large; [`SseStream::decoder`] then says what to reconnect with.
+/// It holds one chunk at a time and polls for the next when all events of the chunk are consumed.
+/// It ends with the chunks or after the first error, unless it [skips](SseStream::skip_oversized)
+/// oversized events. [`SseStream::decoder`] then returns the values to reconnect with.
 ///
 /// # Cancellation
 ///
-/// Dropping it drops the stream of chunks. Nothing is lost by not waiting for the next event.
+/// Dropping the stream drops the stream of chunks. Canceling a wait for the next event loses
+/// nothing.
 ///
 /// # Examples
 ///
@@ -47,45 +48,45 @@ pub enum SseStreamError<E: Error + 'static> {
 /// ```
 #[derive(Debug)]
 pub struct SseStream<S, B> {
-    /// Dropped as soon as there is nothing more to be had from it.
+    /// Dropped when the stream ends.
     chunks: Option<S>,
     decoder: SseDecoder,
-    /// The chunk that is being read, and how much of it has been.
+    /// Current chunk and the number of bytes read from it.
     chunk: Option<(B, usize)>,
-    /// Whether an event that is too large is not the end.
+    /// Whether the stream continues after an oversized event.
     skips_oversized: bool,
 }
 
-/// The chunk is only looked at.
+/// The chunk is never pinned, so `B` need not be `Unpin`.
 impl<S: Unpin, B> Unpin for SseStream<S, B> {}
 
 impl<S, B> SseStream<S, B> {
-    /// The events of `chunks`, with the limit of [`SseDecoder::new`].
+    /// Decodes the events of `chunks` with the limit of [`SseDecoder::new`].
     pub fn new(chunks: S) -> Self {
         Self::with_decoder(chunks, SseDecoder::new())
     }
 
-    /// The events of `chunks`, read by `decoder`.
+    /// Decodes the events of `chunks` with the given decoder.
     pub fn with_decoder(chunks: S, decoder: SseDecoder) -> Self {
         Self { chunks: Some(chunks), decoder, chunk: None, skips_oversized: false }
     }
 
-    /// Goes on after an event that is too large: the error is an item of the stream, the event is
-    /// passed over, and the next one follows.
+    /// Continues after an oversized event: the stream yields the error, skips the event, and
+    /// continues with the next one.
     #[must_use]
     pub fn skip_oversized(mut self) -> Self {
         self.skips_oversized = true;
         self
     }
 
-    /// What reads the chunks.
+    /// Returns the decoder of the stream.
     pub fn decoder(&self) -> &SseDecoder {
         &self.decoder
     }
 }
 
 impl<S, B: AsRef<[u8]>> SseStream<S, B> {
-    /// The next event of the chunk at hand.
+    /// Returns the next event of the current chunk.
     fn next_event(
         current_chunk: &mut Option<(B, usize)>,
         decoder: &mut SseDecoder,
@@ -96,7 +97,7 @@ impl<S, B: AsRef<[u8]>> SseStream<S, B> {
         let taken = decoder.next_event(&mut rest).map(|event| event.map(SseEvent::into_owned));
         *read = bytes.len() - rest.len();
         let event = taken?;
-        // A chunk that has been used up is not held while the next is waited for.
+        // Drop a consumed chunk before waiting for the next one.
         if event.is_none() {
             *current_chunk = None;
         }

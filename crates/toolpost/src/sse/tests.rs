@@ -1,4 +1,4 @@
-//! Streams that are easy to get wrong, each cut in every way that matters.
+//! Edge cases of event streams, each decoded with many different chunk boundaries.
 
 use std::borrow::Cow;
 use std::io;
@@ -8,7 +8,8 @@ use futures::StreamExt;
 
 use super::*;
 
-/// What came out of a stream: events as `type|data|id|retry`, then the id and retry to go on with.
+/// Result of decoding a stream: events as `type|data|id|retry`, then the id and retry to reconnect
+/// with.
 #[derive(Debug, Clone, PartialEq)]
 struct DecodedStream {
     events: Vec<String>,
@@ -33,7 +34,8 @@ fn format_event(event: &SseEvent<'_>) -> String {
     format!("{}|{}|{}|{retry}", event.event, event.data, event.id)
 }
 
-/// Reads a stream whole, byte by byte, halved everywhere, and cut at random; all must agree.
+/// Decodes a stream whole, byte by byte, split in two at every position, and split at random. All
+/// results must be equal.
 fn decode_all_chunkings(limit: usize, stream: &[u8]) -> DecodedStream {
     let expected = decode(limit, [stream]);
     assert_eq!(decode(limit, stream.chunks(1)), expected, "byte by byte: {stream:?}");
@@ -48,7 +50,7 @@ fn decode_all_chunkings(limit: usize, stream: &[u8]) -> DecodedStream {
     expected
 }
 
-/// Chunks of nought to seven bytes.
+/// Splits the stream into chunks of zero to seven bytes.
 fn random_chunks(mut stream: &[u8], mut seed: u64) -> Vec<&[u8]> {
     let mut chunks = Vec::new();
     while !stream.is_empty() {
@@ -61,7 +63,7 @@ fn random_chunks(mut stream: &[u8], mut seed: u64) -> Vec<&[u8]> {
     chunks
 }
 
-/// Name, stream, events, and `id|retry` at the end.
+/// Each row: the name, the stream, the expected events, and the final `id|retry`.
 type StreamCase = (&'static str, &'static [u8], &'static [&'static str], &'static str);
 
 const STREAM_CASES: &[StreamCase] = &[
@@ -69,7 +71,7 @@ const STREAM_CASES: &[StreamCase] = &[
     ("plain", b"data: x\n\n", &["message|x||"], "|"),
     ("all fields", b"event: e\nid: 1\nretry: 5\ndata: x\n\n", &["e|x|1|5"], "1|5"),
     ("the order of fields is free", b"data: x\nretry: 5\nid: 1\nevent: e\n\n", &["e|x|1|5"], "1|5"),
-    // The start of the stream.
+    // Start of the stream.
     ("byte order mark", b"\xEF\xBB\xBFdata: x\n\n", &["message|x||"], "|"),
     ("byte order mark alone", b"\xEF\xBB\xBF", &[], "|"),
     ("byte order mark twice", b"\xEF\xBB\xBF\xEF\xBB\xBFdata: x\n\n", &[], "|"),
@@ -80,7 +82,7 @@ const STREAM_CASES: &[StreamCase] = &[
     ("wrong end of a byte order mark", b"\xEF\xBB\xBE:\ndata: y\n\n", &["message|y||"], "|"),
     ("byte order mark, blank lines", b"\xEF\xBB\xBF\n\r\ndata: y\n\n", &["message|y||"], "|"),
     ("blank lines first", b"\n\r\r\n\ndata: x\n\n", &["message|x||"], "|"),
-    // Ends of lines.
+    // Line endings.
     ("CR", b"data: x\rdata: y\r\r", &["message|x\ny||"], "|"),
     ("CRLF", b"data: x\r\ndata: y\r\n\r\n", &["message|x\ny||"], "|"),
     ("all three", b"data: x\rdata: y\ndata: z\r\n\n", &["message|x\ny\nz||"], "|"),
@@ -90,7 +92,7 @@ const STREAM_CASES: &[StreamCase] = &[
     ("CR CRLF ends two lines", b"data: x\r\r\ndata: y\r\r\n", &["message|x||", "message|y||"], "|"),
     ("CRLF LF ends two lines", b"data: x\r\n\ndata: y\n\n", &["message|x||", "message|y||"], "|"),
     ("other breaks are text", b"data: a\x0bb\x0cc\xC2\x85d\xE2\x80\xA8e\n\n", &["message|a\x0bb\x0cc\u{85}d\u{2028}e||"], "|"),
-    // The end of the stream.
+    // End of the stream.
     ("no blank line", b"data: x\n", &[], "|"),
     ("no end of line", b"data: x\n\ndata: y", &["message|x||"], "|"),
     ("an id without a blank line", b"id: 1\n\nid: 2\n", &[], "1|"),
@@ -113,7 +115,7 @@ const STREAM_CASES: &[StreamCase] = &[
     ("colon alone", b":\n\n:\n\ndata: x\n\n", &["message|x||"], "|"),
     ("colons", b"::\n: :\ndata::\n\n", &["message|:||"], "|"),
     ("space before a comment", b" : x\ndata: x\n\n", &["message|x||"], "|"),
-    // Names and values.
+    // Field names and values.
     ("no colon", b"data\n\n", &["message|||"], "|"),
     ("no colon, twice", b"data\ndata\n\n", &["message|\n||"], "|"),
     ("no colon elsewhere", b"event\nid\nretry\ndata\n\n", &["message|||"], "|"),
@@ -171,7 +173,7 @@ const STREAM_CASES: &[StreamCase] = &[
     ("retry in other digits", "retry: ١\n\n".as_bytes(), &[], "|"),
     ("the largest retry", b"retry: 18446744073709551615\n\n", &[], "|18446744073709551615"),
     ("retry that overflows", b"retry: 18446744073709551616\nretry: 99999999999999999999999999\ndata: x\n\n", &["message|x||18446744073709551615"], "|18446744073709551615"),
-    // The examples of the standard.
+    // Examples from the standard.
     ("stocks", b"data: YHOO\ndata: +2\ndata: 10\n\n", &["message|YHOO\n+2\n10||"], "|"),
     (
         "four blocks",
@@ -196,7 +198,7 @@ fn decoder_matches_sse_standard() {
 
 #[test]
 fn decoder_handles_concatenated_streams() {
-    // A row that has an unfinished block, or begins with a byte order mark, needs a stream of its own.
+    // Rows that end in an unfinished block or begin with a byte order mark cannot be concatenated.
     let rows = STREAM_CASES.iter().filter(|(_, stream, ..)| {
         !stream.starts_with(b"\xEF") && (stream.ends_with(b"\n\n") || stream.ends_with(b"\n\r\n"))
     });
@@ -219,7 +221,8 @@ fn decoder_handles_concatenated_streams() {
 
 #[test]
 fn event_over_limit_ends_stream() {
-    // Limit, stream, the events before the end, and whether it is one over the limit.
+    // Each row: the limit, the stream, the events before the end, and whether an event exceeds the
+    // limit.
     let rows: [(usize, &[u8], &[&str], bool); 18] = [
         (4, b"data: 1234\n\n", &["message|1234||"], false),
         (4, b"data: 12345\n\n", &[], true),
@@ -242,7 +245,8 @@ fn event_over_limit_ends_stream() {
             false,
         ),
         (4, b"retry: 00000000000000000000000000001\ndata: 1234\n\n", &["message|1234||1"], false),
-        // What replaces malformed bytes is not counted, nor with the next event.
+        // The limit counts malformed bytes as received, not their replacement characters, also when
+        // the next event inherits the id.
         (2, b"id: \xFF\n\n:\ndata: 1\n\n", &["message|1|\u{FFFD}|"], false),
         (0, b"data\n\ndata: 1\n\n", &["message|||"], true),
     ];
@@ -270,7 +274,7 @@ fn finished_decoder_repeats_error() {
 
 #[test]
 fn contiguous_event_is_borrowed() {
-    // Chunks, and whether type and data of the last event are lent.
+    // Each row: the chunks, and whether the type and the data of the last event are borrowed.
     let rows: [(&[&[u8]], bool, bool); 5] = [
         (&[b"event: e\ndata: x\n\n"], true, true),
         (&[b"data: x\n\n"], true, true),
@@ -305,7 +309,7 @@ fn large_event_decodes_in_linear_time() {
             decoder.feed(chunk, |event| lengths.push(event.data.len())).unwrap();
         }
         assert_eq!(lengths, [length]);
-        // Looking at everything again with each byte would take hours.
+        // A decoder that rescans the event for each byte would take hours.
         assert!(began.elapsed() < Duration::from_secs(60), "{size}: {:?}", began.elapsed());
     }
 }
@@ -327,7 +331,7 @@ fn comments_and_unknown_fields_are_not_buffered() {
 
 #[tokio::test]
 async fn sse_stream_decodes_chunks() {
-    // Chunks, where `!` breaks off, and what comes of them.
+    // Each row: the chunks, where `!` is a read error, and the expected result.
     let rows: [(&[&str], &[&str], &str); 6] = [
         (&[], &[], "|"),
         (&["data: x\n\nda", "ta: y\n\n"], &["message|x||", "message|y||"], "|"),

@@ -1,4 +1,4 @@
-//! Pieces that a workflow hands over, each with a `kind`.
+//! Artifacts of a workflow, tagged by `kind`.
 
 use serde::de::{self, Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -7,111 +7,111 @@ use serde_json::Value;
 use super::PayloadShapeError;
 use super::extensible_object::{self, ExtensibleValue, PayloadPath, extensible_object};
 
-/// A piece to work with, told apart by its `kind`.
+/// An artifact, distinguished by its `kind`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Artifact {
-    /// `output-template`: a text with places to fill in.
+    /// `output-template`: a text template with fields.
     OutputTemplate(OutputTemplate),
-    /// `tool-chain`: tools to call one after another.
+    /// `tool-chain`: a sequence of tool calls.
     ToolChain(ToolChain),
-    /// `worked-example`: an input with the output that it should give.
+    /// `worked-example`: an input and its expected output.
     WorkedExample(WorkedExample),
-    /// `eval-criteria`: what a good result fulfils.
+    /// `eval-criteria`: criteria for evaluating a result.
     EvalCriteria(EvalCriteria),
-    /// `comparison-matrix`: options in rows, aspects in columns.
+    /// `comparison-matrix`: a table with options as rows and criteria as columns.
     ComparisonMatrix(ComparisonMatrix),
-    /// An object of another kind, as it came.
+    /// An object of an unknown kind, unchanged.
     Other(Value),
 }
 
 extensible_object! {
-    /// A text with places to fill in.
+    /// A text template with fields.
     #[derive(Default)]
     pub struct OutputTemplate tagged "kind" {
-        /// What it is called.
+        /// Title of the template.
         title: String = "title",
         /// The text.
         template: String = "template",
-        /// The places to fill in.
+        /// Names of the fields to fill in.
         fields: Vec<String> = "fields",
-        /// What it is for.
+        /// Purpose of the template.
         description: Option<String> = "description",
     }
 }
 
 extensible_object! {
-    /// Tools to call one after another.
+    /// A sequence of tool calls.
     #[derive(Default)]
     pub struct ToolChain tagged "kind" {
-        /// What it is called.
+        /// Title of the chain.
         title: String = "title",
-        /// The calls in their order.
+        /// The calls, in order.
         steps: Vec<ToolChainStep> = "steps",
-        /// What it is for.
+        /// Purpose of the chain.
         description: Option<String> = "description",
     }
 }
 
 extensible_object! {
-    /// One call of a [`ToolChain`].
+    /// A call in a [`ToolChain`].
     #[derive(Default)]
     pub struct ToolChainStep {
-        /// The tool to call.
+        /// Name of the tool to call.
         tool: String = "tool",
-        /// What it does there.
+        /// Purpose of the tool in this step.
         description: Option<String> = "description",
     }
 }
 
 extensible_object! {
-    /// An input with the output that it should give.
+    /// An input and its expected output.
     #[derive(Default)]
     pub struct WorkedExample tagged "kind" {
-        /// What it is called.
+        /// Title of the example.
         title: String = "title",
-        /// What goes in, any JSON.
+        /// The input, any JSON.
         input: Value = "input",
-        /// What should come out, any JSON.
+        /// The expected output, any JSON.
         expected_output: Value = "expectedOutput",
-        /// What it is for.
+        /// Purpose of the example.
         description: Option<String> = "description",
     }
 }
 
 extensible_object! {
-    /// What a good result fulfils.
+    /// Criteria for evaluating a result.
     #[derive(Default)]
     pub struct EvalCriteria tagged "kind" {
-        /// What it is called.
+        /// Title of the criteria.
         title: String = "title",
         /// The criteria, one sentence each.
         criteria: Vec<String> = "criteria",
-        /// What it is for.
+        /// Purpose of the criteria.
         description: Option<String> = "description",
     }
 }
 
 extensible_object! {
-    /// Options in rows, aspects in columns.
+    /// A table with options as rows and criteria as columns.
     #[derive(Default)]
     pub struct ComparisonMatrix tagged "kind" {
-        /// What it is called.
+        /// Title of the matrix.
         title: String = "title",
-        /// The names of the columns.
+        /// Column names.
         headers: Vec<String> = "headers",
         /// The options.
         rows: Vec<MatrixRow> = "rows",
-        /// What it is for.
+        /// Purpose of the matrix.
         description: Option<String> = "description",
     }
 }
 
 extensible_object! {
-    /// One row of a [`ComparisonMatrix`].
+    /// A row of a [`ComparisonMatrix`].
     #[derive(Default)]
     pub struct MatrixRow {
-        /// The option's name.
+        /// Name of the option.
         label: String = "label",
         /// One value per column.
         values: Vec<String> = "values",
@@ -119,7 +119,7 @@ extensible_object! {
 }
 
 impl Artifact {
-    /// The `kind` that the artifact has on the wire.
+    /// Returns the `kind` of the artifact as written on the wire.
     pub fn kind(&self) -> &str {
         match self {
             Self::OutputTemplate(_) => "output-template",

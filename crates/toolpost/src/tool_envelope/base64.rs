@@ -1,4 +1,4 @@
-//! Base64 as the envelope has it: written one way, read in every way that means the same.
+//! Base64 for envelopes: strict encoding, lenient decoding.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use data_encoding::{BASE64, Encoding, Specification};
 
 use super::EnvelopeError;
 
-/// Both alphabets, no padding, left-over bits not looked at.
+/// Accepts both alphabets without padding and ignores trailing bits.
 static LENIENT: LazyLock<Encoding> = LazyLock::new(|| {
     let mut specification = Specification::new();
     specification
@@ -18,22 +18,22 @@ static LENIENT: LazyLock<Encoding> = LazyLock::new(|| {
     specification.encoding().expect("64 different symbols and two aliases are an encoding")
 });
 
-/// A place that is not base64, with the bytes that stand before it.
+/// A base64 error, with the bytes decoded before it.
 pub(super) struct Base64Error {
     pub(super) error: EnvelopeError,
     pub(super) decoded_prefix: Vec<u8>,
 }
 
-/// Appends the standard alphabet with padding.
+/// Appends `bytes` in the standard alphabet with padding.
 pub(super) fn encode_append(bytes: &[u8], to: &mut String) {
     BASE64.encode_append(bytes, to);
 }
 
-/// Reads either alphabet, padded or not, with white space anywhere.
+/// Decodes either alphabet, padded or unpadded, with whitespace anywhere.
 ///
-/// Places in the fault count bytes from the start of `encoded`.
+/// Offsets in the error are byte offsets into `encoded`.
 pub(super) fn decode(encoded: &str) -> Result<Vec<u8>, Base64Error> {
-    // The crate reads padded pieces one after another as one text; only the end may be padded.
+    // `BASE64.decode` accepts concatenated padded segments; here only the end may be padded.
     let unpadded = &encoded.as_bytes()[..encoded.len().saturating_sub(2)];
     if !unpadded.contains(&b'=')
         && let Ok(bytes) = BASE64.decode(encoded.as_bytes())
@@ -43,13 +43,13 @@ pub(super) fn decode(encoded: &str) -> Result<Vec<u8>, Base64Error> {
     decode_leniently(encoded)
 }
 
-/// How many bytes `encoded` stands for, if it is base64 at all.
+/// Returns the number of bytes `encoded` decodes to, if it is valid base64.
 pub(super) fn decoded_len(encoded: &str) -> usize {
     let symbols = encoded.bytes().filter(|&byte| is_symbol(byte)).count();
     symbols / 4 * 3 + symbols % 4 * 3 / 4
 }
 
-/// Where the first symbol stands that is not needed for the first `decoded` bytes.
+/// Returns the offset of the first symbol that is not needed for the first `decoded` bytes.
 pub(super) fn encoded_end(encoded: &str, decoded: usize) -> usize {
     let needed = (decoded * 4).div_ceil(3);
     encoded
@@ -83,7 +83,8 @@ fn decode_leniently(encoded: &str) -> Result<Vec<u8>, Base64Error> {
     }
 }
 
-/// Padding is either absent or exactly what completes the last group of four.
+/// Checks the length and the padding. Padding is either absent or exactly completes the last group
+/// of four.
 fn check_end(encoded: &str, symbols: usize, padding: Option<usize>) -> Result<(), EnvelopeError> {
     if symbols % 4 == 1 {
         return Err(EnvelopeError::InvalidBase64Length { symbols });
@@ -105,7 +106,8 @@ fn check_end(encoded: &str, symbols: usize, padding: Option<usize>) -> Result<()
     }
 }
 
-/// The bytes that are complete; a single symbol of six bits behind the last group is none.
+/// Decodes all complete bytes. A single symbol after the last group of four holds only six bits and
+/// is ignored.
 fn decode_complete_bytes(symbols: &[u8]) -> Vec<u8> {
     let usable = symbols.len() - usize::from(symbols.len() % 4 == 1);
     LENIENT.decode(&symbols[..usable]).expect("only symbols, and never a lone one, get here")

@@ -1,4 +1,4 @@
-//! A tool result as readable JSON, `{payload, meta, summary}`, and back.
+//! Conversion between a tool result and readable JSON, `{payload, meta, summary}`.
 
 use serde_json::{Map, Value};
 
@@ -9,62 +9,62 @@ use super::{
 };
 use crate::schema::type_name;
 
-/// Why readable JSON cannot become a tool result.
+/// Error returned when readable JSON cannot be encoded as a tool result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The shape is an object.
+    /// The JSON is not an object.
     #[error("expected an object with `payload`, `meta` and `summary`, found {found}")]
     NotAnObject {
-        /// The JSON type that was found instead.
+        /// JSON type that was found.
         found: &'static str,
     },
-    /// A member must be there.
+    /// A required member is missing.
     #[error("`{member}` is missing")]
     Missing {
         /// Which one.
         member: &'static str,
     },
-    /// A member has a type that it cannot have.
+    /// A member has the wrong type.
     #[error("`{member}` must be {expected}, found {found}")]
     WrongType {
         /// Which one.
         member: &'static str,
-        /// The JSON type that it must have, with its article.
+        /// Expected JSON type, with its article.
         expected: &'static str,
-        /// The JSON type that it has.
+        /// JSON type that was found.
         found: &'static str,
     },
-    /// A member would be lost.
+    /// A member is unknown and would be lost.
     #[error("unknown member `{name}`")]
     UnknownMember {
         /// Its name.
         name: String,
     },
-    /// A member of `extra` would stand beside one of the same name.
+    /// `extra` contains a member that the envelope itself defines.
     #[error("`extra.{name}` is a member of the envelope itself")]
     ReservedMember {
-        /// `payload` or `meta`.
+        /// Name of the member, `payload` or `meta`.
         name: &'static str,
     },
-    /// `meta` is not that of an envelope.
+    /// `meta` is not valid envelope metadata.
     #[error(transparent)]
     Meta(EnvelopeError),
-    /// The envelope cannot be written.
+    /// The envelope cannot be serialized.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
-/// Reads a tool result, a text block or a block's bare text into `{payload, meta, summary}`.
+/// Decodes a tool result, a text block or the text of a block into `{payload, meta, summary}`.
 ///
-/// A single block has no summary of its own and gets an empty one. `isError` is added only when
-/// it is not what [`encode`] would say, and `extra` only when the envelope has members beside
-/// `payload` and `meta`. Encoding gives back the tool result, byte for byte when it was written
-/// by a strict writer; members of the result beside `content` and `isError` are not part of it.
+/// A single block has no summary; the result then has an empty one. `isError` is added only if it
+/// differs from what [`encode`] would set, and `extra` only if the envelope has members other than
+/// `payload` and `meta`. Encoding restores the tool result, byte for byte if it was written by a
+/// strict writer. Members of the result other than `content` and `isError` are not preserved.
 ///
 /// # Errors
 ///
-/// There is no envelope: the text of block 0 and the reason.
+/// Returns the text of block 0 and the reason if there is no envelope.
 pub fn decode<'a>(reader: &EnvelopeReader, input: &'a str) -> Result<Value, Fallback<'a>> {
     if !input.trim_start().starts_with(['{', '"']) {
         return decode_block(reader, input);
@@ -78,14 +78,15 @@ pub fn decode<'a>(reader: &EnvelopeReader, input: &'a str) -> Result<Value, Fall
     }
 }
 
-/// Turns `{payload, meta, summary}` into the tool result that it describes.
+/// Encodes `{payload, meta, summary}` as a tool result.
 ///
-/// `isError` is `true` when the payload is an error of the tool `mcp` and absent otherwise,
-/// unless the input says it itself.
+/// `isError` is `true` if the payload is an error of the tool `mcp` and absent otherwise, unless
+/// the input sets it.
 ///
 /// # Errors
 ///
-/// What is missing, of a wrong type, or unknown; nothing is dropped and nothing is made up.
+/// Returns an error if a member is missing, has the wrong type or is unknown. Nothing is dropped
+/// and nothing is invented.
 pub fn encode(json: Value) -> Result<Value, EncodeError> {
     let Value::Object(mut members) = json else {
         return Err(EncodeError::NotAnObject { found: type_name(&json) });
@@ -129,7 +130,7 @@ fn to_readable(result: EnvelopeResult<'_>) -> Value {
     Value::Object(json)
 }
 
-/// What `isError` is when nobody says it: errors of the tool `mcp` have it, others do not.
+/// Returns the default of `isError`: `true` for errors of the tool `mcp`, absent otherwise.
 fn implied_error(payload: &Value, meta: &ToolEnvelopeMeta) -> Option<bool> {
     (meta.tool() == ERROR_TOOL && ErrorPayload::read(payload).is_ok()).then_some(true)
 }

@@ -1,11 +1,12 @@
-//! The name of the cause, looked for only once reading has failed.
+//! Finds the cause of a read failure. Runs only after reading has failed.
 
 use serde::de::IgnoredAny;
 
 use super::base64::{self, Base64Error};
 use super::{EnvelopeError, MAX_DEPTH, PREFIX};
 
-/// Why `encoded` is not base64: foreign text behind a whole envelope, or the fault itself.
+/// Returns why `encoded` is not base64: trailing text after a complete envelope, or the base64
+/// error itself.
 pub(super) fn diagnose_base64(encoded: &str, fault: Base64Error) -> EnvelopeError {
     match object_end(&fault.decoded_prefix) {
         Some(end) => trailing_text(encoded, end),
@@ -13,7 +14,7 @@ pub(super) fn diagnose_base64(encoded: &str, fault: Base64Error) -> EnvelopeErro
     }
 }
 
-/// Why the decoded `bytes` are not JSON.
+/// Returns the reason why the decoded `bytes` are not JSON.
 pub(super) fn diagnose_json(
     encoded: &str,
     bytes: &[u8],
@@ -35,24 +36,24 @@ fn trailing_text(encoded: &str, end: usize) -> EnvelopeError {
     EnvelopeError::TrailingText { at: PREFIX.len() + base64::encoded_end(encoded, end) }
 }
 
-/// The length of the JSON object that `bytes` start with, if it is whole.
+/// Returns the length of the JSON object at the start of `bytes`, if it is complete.
 fn object_end(bytes: &[u8]) -> Option<usize> {
     let first = bytes.iter().find(|byte| !is_json_space(byte))?;
     if *first != b'{' {
         return None;
     }
-    // Skipping a value takes no stack, however deep it nests.
+    // Skipping a value is not recursive, so deep nesting does not overflow the stack.
     let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<IgnoredAny>();
     values.next()?.ok()?;
     Some(values.byte_offset())
 }
 
-/// White space as JSON has it, which is less than ASCII has.
+/// Whether the byte is JSON whitespace, a subset of ASCII whitespace.
 fn is_json_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// Whether brackets outside strings ever nest deeper than [`MAX_DEPTH`].
+/// Whether brackets outside strings nest deeper than [`MAX_DEPTH`].
 fn is_too_deep(bytes: &[u8]) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in bytes {
@@ -71,7 +72,7 @@ fn is_too_deep(bytes: &[u8]) -> bool {
     false
 }
 
-/// Base64 counts from its own start, people count from the start of the block.
+/// Converts offsets into the base64 text to offsets into the block.
 fn offset_by_prefix(error: EnvelopeError) -> EnvelopeError {
     match error {
         EnvelopeError::InvalidBase64Character { at, found } => {

@@ -1,4 +1,4 @@
-//! What an envelope block carries, and how it is written.
+//! The envelope of a block, and its serialization.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
@@ -7,55 +7,56 @@ use super::{EnvelopeError, MAX_DEPTH, PREFIX, base64};
 use crate::clock::timestamp;
 use crate::schema::type_name;
 
-/// A payload with the name of the tool that made it and the time at which it did.
+/// A payload with the name of the tool that created it and the creation time.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolEnvelope {
-    /// What the tool has to say; any JSON.
+    /// The result of the tool; any JSON.
     pub payload: Value,
-    /// Who said it and when.
+    /// The tool that created the envelope, and when.
     pub meta: ToolEnvelopeMeta,
-    /// Members beside `payload` and `meta`, kept so that writing gives back what was read.
+    /// Members other than `payload` and `meta`, kept so that writing restores what was read.
     pub(super) extra: Map<String, Value>,
 }
 
-/// Who made an envelope and when; the version is always 1.
+/// The tool that created an envelope, and when. The version is always 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolEnvelopeMeta {
     tool: String,
-    /// The text as it was read: a time may be written in many ways and goes out as it came in.
+    /// The timestamp as it was read. The same time can be written in several ways, so the text is
+    /// kept unchanged.
     ts: String,
     extra: Map<String, Value>,
 }
 
-/// Why an envelope cannot be written.
+/// Error returned when an envelope cannot be serialized.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// No reader would take it back.
+    /// The envelope exceeds the nesting depth that readers accept.
     #[error("envelope nests deeper than {limit} levels")]
     TooDeep {
-        /// How many levels an envelope may have, its own included.
+        /// Maximum number of levels, including the envelope itself.
         limit: usize,
     },
 }
 
 impl ToolEnvelope {
-    /// An envelope around `payload`.
+    /// Creates an envelope for `payload`.
     pub fn new(payload: Value, meta: ToolEnvelopeMeta) -> Self {
         Self { payload, meta, extra: Map::new() }
     }
 
-    /// Members of the envelope beside `payload` and `meta`.
+    /// Returns the members of the envelope other than `payload` and `meta`.
     pub fn extra(&self) -> &Map<String, Value> {
         &self.extra
     }
 
-    /// The text of block 1.
+    /// Returns the text of block 1.
     ///
     /// # Errors
     ///
-    /// [`WriteError::TooDeep`] when the reader would refuse what is written.
+    /// [`WriteError::TooDeep`] if the reader would reject the text.
     pub fn to_block(&self) -> Result<String, WriteError> {
         if !self.fits_depth_limit() {
             return Err(WriteError::TooDeep { limit: MAX_DEPTH });
@@ -67,27 +68,29 @@ impl ToolEnvelope {
         Ok(block)
     }
 
-    /// The tool result with `summary` for people in block 0 and this envelope in block 1.
+    /// Returns the tool result, with a human-readable `summary` in block 0 and this envelope in
+    /// block 1.
     ///
     /// # Errors
     ///
-    /// [`WriteError::TooDeep`] when the reader would refuse what is written.
+    /// [`WriteError::TooDeep`] if the reader would reject the result.
     pub fn to_result(&self, summary: impl Into<String>) -> Result<Value, WriteError> {
         let blocks = vec![text_block(summary.into()), text_block(self.to_block()?)];
         let content = ("content".to_owned(), Value::Array(blocks));
         Ok(Value::Object(Map::from_iter([content])))
     }
 
-    /// Whether the envelope, one level itself and its `meta` another, can be read again.
+    /// Whether the envelope can be read back within [`MAX_DEPTH`]. The envelope counts as one level
+    /// and `meta` as another.
     fn fits_depth_limit(&self) -> bool {
         let extra_fits = self.extra.values().all(|value| fits_depth(value, MAX_DEPTH - 1));
         let in_meta = self.meta.extra.values().all(|value| fits_depth(value, MAX_DEPTH - 2));
         extra_fits && in_meta && fits_depth(&self.payload, MAX_DEPTH - 1)
     }
 
-    /// Takes the decoded JSON apart.
+    /// Builds the envelope from decoded JSON.
     ///
-    /// The version is looked at before anything that another version might have changed.
+    /// The version is checked before any member that another version may define differently.
     pub(super) fn from_json(json: Value) -> Result<Self, EnvelopeError> {
         let Value::Object(mut members) = json else {
             return Err(EnvelopeError::RootNotAnObject { found: type_name(&json) });
@@ -100,27 +103,28 @@ impl ToolEnvelope {
 }
 
 impl ToolEnvelopeMeta {
-    /// Names the tool and the time, in milliseconds since 1970.
+    /// Creates metadata with the tool name and the time in milliseconds since the Unix epoch.
     pub fn new(tool: impl Into<String>, epoch_ms: i64) -> Self {
         Self { tool: tool.into(), ts: timestamp(epoch_ms), extra: Map::new() }
     }
 
-    /// The tool that made the envelope.
+    /// Returns the name of the tool that created the envelope.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// When it was made: ISO 8601 when it was written here, else the text that was read.
+    /// Returns the creation time: ISO 8601 if created by [`ToolEnvelopeMeta::new`], otherwise the
+    /// text as it was read.
     pub fn ts(&self) -> &str {
         &self.ts
     }
 
-    /// Fields beside `tool`, `ts` and `version`.
+    /// Returns the fields other than `tool`, `ts` and `version`.
     pub fn extra(&self) -> &Map<String, Value> {
         &self.extra
     }
 
-    /// The JSON as it is written, made without copying.
+    /// Converts the metadata to JSON without copying.
     pub(super) fn into_json(self) -> Value {
         let (tool, ts) = (Value::String(self.tool), Value::String(self.ts));
         let fields = [("tool", tool), ("ts", ts), ("version", 1.into())];
@@ -179,7 +183,7 @@ fn take_text(
     }
 }
 
-/// Versions compare as JSON numbers do: `1.0` is 1.
+/// Checks the version numerically: `1.0` equals 1.
 fn check_version(version: &Value) -> Result<(), EnvelopeError> {
     let Value::Number(number) = version else {
         return Err(wrong_type("version", "a number", version));
@@ -196,7 +200,8 @@ fn wrong_type(field: &'static str, expected: &'static str, found: &Value) -> Env
     EnvelopeError::WrongMetaFieldType { field, expected, found: type_name(found) }
 }
 
-/// Whether `value` has at most `levels` levels of arrays and objects; goes no deeper than that.
+/// Whether `value` has at most `levels` levels of arrays and objects. Recursion stops at that
+/// depth.
 fn fits_depth(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => levels > 0 && items.iter().all(|item| fits_depth(item, levels - 1)),

@@ -1,35 +1,35 @@
-//! Typed views of JSON objects that keep every member they do not know.
+//! Typed views of JSON objects that preserve unknown members.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::schema::type_name;
 
-/// Where a payload does not have the shape that was asked for.
+/// Error for a payload that does not have the expected shape.
 ///
-/// The payload itself is untouched and can be used as plain JSON.
+/// The payload itself is unchanged and can be used as plain JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayloadShapeError {
-    /// A member that must be there is not.
+    /// A required member is missing.
     #[error("`{at}` is missing")]
     Missing {
-        /// JSON Pointer into the payload.
+        /// JSON Pointer to the missing member.
         at: String,
     },
-    /// A value has another type.
+    /// A value has the wrong type.
     #[error("`{at}` must be {expected}, found {found}")]
     WrongType {
-        /// JSON Pointer into the payload; empty for the payload itself.
+        /// JSON Pointer to the value; empty for the payload itself.
         at: String,
-        /// The JSON type that it must have, with its article.
+        /// Expected JSON type, with its article.
         expected: &'static str,
-        /// The JSON type that it has.
+        /// JSON type that was found.
         found: &'static str,
     },
 }
 
-/// A place in a payload, kept as a chain on the stack and spelt out only for an error.
+/// A location in a payload, kept as a chain on the stack and formatted only for an error.
 #[derive(Clone, Copy)]
 pub(super) enum PayloadPath<'a> {
     Root,
@@ -39,12 +39,12 @@ pub(super) enum PayloadPath<'a> {
 
 /// A type that is read from JSON and written back without loss.
 pub(super) trait ExtensibleValue: Sized + Serialize {
-    /// Whether a member of this type may be absent; such a member may also be `null`.
+    /// Whether a member of this type can be absent. Such a member can also be `null`.
     const OPTIONAL: bool = false;
 
     fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError>;
 
-    /// What stands for a member that is not there.
+    /// Returns the value of a missing member.
     fn absent(path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
         Err(PayloadShapeError::Missing { at: path.pointer() })
     }
@@ -56,9 +56,9 @@ pub(super) trait ExtensibleValue: Sized + Serialize {
 
 /// Defines a struct with named members and `extra` for unknown members.
 ///
-/// `tagged "kind"` names a member that is neither a field nor extra, because an enum around the
-/// struct says it. A `null` instead of an optional member stays in `extra`, so that it is
-/// written back; members are written in the order of the fields, `extra` last.
+/// `tagged "kind"` names a member that is neither a field nor extra, because the enclosing enum
+/// represents it. A `null` in place of an optional member stays in `extra`, so that it is written
+/// back. Members are written in the order of the fields, `extra` last.
 macro_rules! extensible_object {
     (
         $(#[$outer:meta])*
@@ -71,16 +71,16 @@ macro_rules! extensible_object {
         #[non_exhaustive]
         pub struct $name {
             $($(#[$inner])* pub $field: $type,)*
-            /// Members that this type does not know, in their order.
+            /// Unknown members, in their original order.
             pub extra: serde_json::Map<String, serde_json::Value>,
         }
 
         impl $name {
-            /// Reads the typed view of `json`.
+            /// Reads a typed view of `json`.
             ///
             /// # Errors
             ///
-            /// The path of the first member that is missing or has another type.
+            /// The path of the first member that is missing or has the wrong type.
             pub fn read(
                 json: &serde_json::Value,
             ) -> Result<Self, $crate::tool_envelope::PayloadShapeError> {
@@ -158,7 +158,7 @@ pub(super) fn member<T: ExtensibleValue>(
     object.get(name).map_or_else(|| T::absent(path), |value| T::read(value, path))
 }
 
-/// The members for which there is no field.
+/// Returns the members that have no field.
 pub(super) fn unknown_members(
     object: &Map<String, Value>,
     is_field: impl Fn(&str, &Value) -> bool,
@@ -179,7 +179,7 @@ fn wrong_type(expected: &'static str, value: &Value, path: PayloadPath<'_>) -> P
 }
 
 impl PayloadPath<'_> {
-    /// JSON Pointer to the place.
+    /// Returns the JSON Pointer of the location.
     fn pointer(self) -> String {
         match self {
             Self::Root => String::new(),

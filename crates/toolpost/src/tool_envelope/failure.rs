@@ -8,58 +8,58 @@ use serde_json::Value;
 use super::extensible_object::{ExtensibleValue, PayloadPath, extensible_object};
 use super::{PayloadShapeError, ToolEnvelope, ToolEnvelopeMeta, WriteError};
 
-/// The tool that every error envelope names.
+/// Tool name of every error envelope.
 pub const ERROR_TOOL: &str = "mcp";
 
 extensible_object! {
-    /// What went wrong and what may be done about it.
+    /// Payload of an error result.
     ///
-    /// It prints as block 0 of an error result.
+    /// `Display` writes the text of block 0.
     pub struct ErrorPayload {
-        /// What sort of error it is.
+        /// Category of the error.
         category: ErrorCategory = "category",
-        /// A code for programs.
+        /// Machine-readable error code.
         code: String = "code",
-        /// What went wrong, for people.
+        /// Human-readable message.
         message: String = "message",
-        /// More about it: a place, a list of issues, a trace.
+        /// Further details: a location, a list of issues, a trace.
         details: Option<String> = "details",
         /// Whether a retry is safe.
         recoverable: bool = "recoverable",
-        /// How to put it right.
+        /// How to fix the error.
         suggested_action: Option<String> = "suggestedAction",
-        /// The tool to call next.
+        /// Name of the tool to call next.
         next_tool: Option<String> = "nextTool",
     }
 }
 
-/// What sort of error it is; an unknown sort keeps its name.
+/// Category of an error. An unknown category keeps its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCategory {
-    /// The input does not fit.
+    /// The input is invalid.
     Validation,
     /// The tool ran and failed.
     Execution,
-    /// The tool took too long.
+    /// The tool timed out.
     Timeout,
     /// The model behind the tool failed.
     Model,
-    /// Something on the way could not be reached.
+    /// A network dependency is unreachable.
     Network,
-    /// The caller may not do this.
+    /// The caller is not authorized.
     Authorization,
-    /// Too many calls at once.
+    /// A rate or concurrency limit was exceeded.
     RateLimit,
-    /// There is no such tool or thing.
+    /// The tool or resource does not exist.
     NotFound,
-    /// The server itself is at fault.
+    /// The server failed.
     Internal,
-    /// A category that this version does not know.
+    /// A category unknown to this version.
     Other(String),
 }
 
-/// The category of a call error's code.
+/// Returns the category for the code of a call error.
 pub fn category_for_code(code: &str) -> ErrorCategory {
     match code {
         "VALIDATION_ERROR" => ErrorCategory::Validation,
@@ -73,11 +73,11 @@ pub fn category_for_code(code: &str) -> ErrorCategory {
     }
 }
 
-/// The tool result of a failed call: text, envelope and `isError`.
+/// Builds the tool result of a failed call: text, envelope and `isError`.
 ///
 /// # Errors
 ///
-/// [`WriteError::TooDeep`] when an unknown member of `payload` nests too deep.
+/// [`WriteError::TooDeep`] if an unknown member of `payload` is nested too deeply.
 pub fn error_result(payload: &ErrorPayload, epoch_ms: i64) -> Result<Value, WriteError> {
     let json = serde_json::to_value(payload).expect("maps with text keys are always JSON");
     let envelope = ToolEnvelope::new(json, ToolEnvelopeMeta::new(ERROR_TOOL, epoch_ms));
@@ -87,7 +87,7 @@ pub fn error_result(payload: &ErrorPayload, epoch_ms: i64) -> Result<Value, Writ
 }
 
 impl ErrorPayload {
-    /// An error that no retry helps against, with nothing but a message.
+    /// Creates a non-recoverable error with only a category, a code and a message.
     pub fn new(
         category: ErrorCategory,
         code: impl Into<String>,
@@ -105,9 +105,9 @@ impl ErrorPayload {
         }
     }
 
-    /// The payload of a call error, its category taken from its code.
+    /// Creates the payload of a call error; the category is derived from the code.
     ///
-    /// Details that are text stay as they are, others become compact JSON.
+    /// Text details are kept as they are; other details become compact JSON.
     pub fn from_call_error(
         code: impl Into<String>,
         message: impl Into<String>,
@@ -143,7 +143,7 @@ impl fmt::Display for ErrorPayload {
 }
 
 impl ErrorCategory {
-    /// The name on the wire.
+    /// Returns the category as written on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Validation => "validation",
@@ -159,9 +159,10 @@ impl ErrorCategory {
         }
     }
 
-    /// The icon and words that an error's text starts with.
+    /// Returns the icon and label at the start of an error's text.
     ///
-    /// Two icons are followed by two spaces, since terminals draw them wider than they count.
+    /// Two of the icons are followed by two spaces, because terminals draw them wider than their
+    /// nominal width.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Validation => "❌ Validation error",

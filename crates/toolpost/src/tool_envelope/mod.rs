@@ -1,14 +1,14 @@
 //! ToolEnvelope V1: a structured payload carried beside the text of a tool result.
 //!
-//! A tool result has two text blocks. Block 0 is Markdown for people; block 1 is
-//! `__ENVELOPE_V1__:` and the base64 of `{"payload":…,"meta":{"tool","ts","version":1}}`.
-//! The writer is strict. The reader is lenient about base64 and strict about meaning, and what
-//! it refuses it refuses by name, with the text of block 0 to fall back on.
+//! A tool result has two text blocks. Block 0 is Markdown for people; block 1 is `__ENVELOPE_V1__:`
+//! and the base64 of `{"payload":…,"meta":{"tool","ts","version":1}}`. The writer is strict. The
+//! reader is lenient about base64 and strict about the content. Each cause of rejection has its own
+//! error variant, and [`Fallback`] also carries the text of block 0.
 //!
-//! - [`ToolEnvelope`] and [`ToolEnvelopeMeta`] are what a block carries; they write themselves.
+//! - [`ToolEnvelope`] and [`ToolEnvelopeMeta`] are the content of a block and encode themselves.
 //! - [`EnvelopeReader`] reads blocks and whole tool results within a size limit.
-//! - [`WorkflowPayload`] and [`ErrorPayload`] are typed views of a payload that lose nothing.
-//! - [`decode`] and [`encode`] turn a tool result into readable JSON and back.
+//! - [`WorkflowPayload`] and [`ErrorPayload`] are lossless typed views of a payload.
+//! - [`decode`] and [`encode`] convert a tool result to readable JSON and back.
 //!
 //! ```
 //! use toolpost::tool_envelope::{EnvelopeReader, Fallback, ToolEnvelope, ToolEnvelopeMeta};

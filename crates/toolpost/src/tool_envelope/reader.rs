@@ -1,21 +1,21 @@
-//! Reading blocks and whole tool results.
+//! Reader for envelope blocks and whole tool results.
 
 use serde_json::Value;
 
 use super::{EnvelopeError, Fallback, ToolEnvelope, base64, diagnose, prefix};
 use crate::schema::type_name;
 
-/// How many levels of arrays and objects an envelope may have, its own object included.
+/// Maximum number of nested arrays and objects in an envelope, including the envelope itself.
 ///
-/// It is what the JSON parser follows on any thread without running out of stack.
+/// The JSON parser handles this depth on any thread without overflowing the stack.
 pub const MAX_DEPTH: usize = 127;
 
 const DEFAULT_MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// Reads envelopes up to a size.
+/// Reads envelopes up to a maximum size.
 #[derive(Debug, Clone, Copy)]
 pub struct EnvelopeReader {
-    /// The decoded JSON, in bytes; a block is a third longer.
+    /// Maximum size of the decoded JSON, in bytes. The base64 text is a third longer.
     max_bytes: usize,
 }
 
@@ -23,32 +23,32 @@ pub struct EnvelopeReader {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EnvelopeResult<'a> {
-    /// What block 1 carries.
+    /// Envelope in block 1.
     pub envelope: ToolEnvelope,
-    /// Block 0, for people.
+    /// Human-readable text of block 0.
     pub summary: &'a str,
-    /// `isError`, `None` when the result does not say.
+    /// Value of `isError`; `None` if the result has no such member.
     pub is_error: Option<bool>,
 }
 
 impl Default for EnvelopeReader {
-    /// Takes envelopes of up to 16 MiB of JSON.
+    /// Creates a reader that accepts up to 16 MiB of JSON.
     fn default() -> Self {
         Self { max_bytes: DEFAULT_MAX_BYTES }
     }
 }
 
 impl EnvelopeReader {
-    /// Takes envelopes of up to `max_bytes` of JSON.
+    /// Creates a reader that accepts up to `max_bytes` of JSON.
     pub fn with_max_bytes(max_bytes: usize) -> Self {
         Self { max_bytes }
     }
 
-    /// Reads the text of a block.
+    /// Reads an envelope from the text of a block.
     ///
     /// # Errors
     ///
-    /// Each cause has its own variant of [`EnvelopeError`].
+    /// Returns an [`EnvelopeError`] with one variant per cause.
     pub fn read_block(&self, text: &str) -> Result<ToolEnvelope, EnvelopeError> {
         let encoded = prefix::strip(text)?;
         self.check_size(encoded)?;
@@ -63,7 +63,7 @@ impl EnvelopeReader {
     ///
     /// # Errors
     ///
-    /// The reason together with the text of block 0, whenever there is one.
+    /// Returns the reason and, if present, the text of block 0.
     pub fn read_result<'a>(&self, result: &'a Value) -> Result<EnvelopeResult<'a>, Fallback<'a>> {
         let content = result.get("content").and_then(Value::as_array);
         let Some(content) = content else {
@@ -92,7 +92,8 @@ impl EnvelopeReader {
         })
     }
 
-    /// Counts symbols only when the text is long enough to matter: white space costs nothing.
+    /// Checks the decoded size. Symbols are counted only if the text is long enough to exceed the
+    /// limit; whitespace does not count.
     fn check_size(&self, encoded: &str) -> Result<(), EnvelopeError> {
         if encoded.len() / 4 * 3 <= self.max_bytes {
             return Ok(());
@@ -105,7 +106,7 @@ impl EnvelopeReader {
     }
 }
 
-/// The text of a `{"type": "text", "text": …}` block.
+/// Returns the text of a `{"type": "text", "text": …}` block.
 pub(super) fn block_text(block: &Value) -> Option<&str> {
     if block.get("type")? == "text" { block.get("text")?.as_str() } else { None }
 }

@@ -1,62 +1,62 @@
-//! The payload of a workflow: what was run, on which model, and what came of it.
+//! Payload of a workflow: the instruction, the model, the steps and the results.
 
 use super::Artifact;
 use super::extensible_object::extensible_object;
 
 extensible_object! {
-    /// What a workflow tool returns.
+    /// Payload of a workflow tool.
     #[derive(Default)]
     pub struct WorkflowPayload {
-        /// The instruction's name for people.
+        /// Human-readable name of the instruction.
         display_name: String = "displayName",
-        /// The instruction's id, which is the tool's.
+        /// Id of the instruction, which is also the id of the tool.
         instruction_id: String = "instructionId",
         /// The model that the workflow is assigned to.
         model: WorkflowModel = "model",
-        /// The steps in the order in which they ran.
+        /// The steps, in execution order.
         steps: Vec<WorkflowStep> = "steps",
-        /// What to do next.
+        /// Recommended next actions.
         recommendations: Vec<Recommendation> = "recommendations",
-        /// Pieces to work with: templates, examples, criteria.
+        /// Artifacts such as templates, examples and criteria.
         artifacts: Vec<Artifact> = "artifacts",
     }
 }
 
 extensible_object! {
-    /// A model by id and by name.
+    /// A model, with its id and label.
     #[derive(Default)]
     pub struct WorkflowModel {
-        /// The id that programs use.
+        /// Machine-readable model id.
         id: String = "id",
-        /// The name that people see.
+        /// Human-readable model name.
         label: String = "label",
     }
 }
 
 extensible_object! {
-    /// One step of a workflow.
+    /// A step of a workflow.
     #[derive(Default)]
     pub struct WorkflowStep {
-        /// What sort of step it is, as in `implement` or `review`.
+        /// Kind of step, such as `implement` or `review`.
         kind: String = "kind",
-        /// The step's title.
+        /// Title of the step.
         label: String = "label",
-        /// What it did, in short.
+        /// Short summary of the step.
         summary: String = "summary",
     }
 }
 
 extensible_object! {
-    /// One thing to do next.
+    /// A recommended next action.
     #[derive(Default)]
     pub struct Recommendation {
         /// What to do.
         title: String = "title",
         /// How and why.
         detail: String = "detail",
-        /// The class of model that it was written for, as in `strong`.
+        /// Model class that the recommendation was written for, such as `strong`.
         model_class: Option<String> = "modelClass",
-        /// What it rests on, as in `request`.
+        /// What the recommendation is based on, such as `request`.
         grounding_scope: Option<String> = "groundingScope",
     }
 }

@@ -1,36 +1,36 @@
-//! How a link to a far end is made, and made again.
+//! Establishing connections to a peer.
 
 use futures::future::BoxFuture;
 
 use super::Channel;
 
-/// Makes links to one far end; whoever lost one asks for another.
+/// Opens channels to one peer. After a channel is lost, `connect` opens a new one.
 pub trait Connector: Send + Sync + 'static {
-    /// Makes a link.
+    /// Opens a connection.
     fn connect(&self) -> BoxFuture<'static, Result<Channel, ConnectError>>;
 
-    /// Where the links go, for messages.
+    /// Returns the address of the peer, for messages.
     fn target(&self) -> String;
 }
 
-/// Why there is no link.
+/// Error returned when a channel cannot be opened.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The address is not one.
+    /// The address is invalid.
     #[error("invalid hub address `{target}`: {reason}")]
     InvalidAddress {
-        /// What was given.
+        /// The address as given.
         target: String,
-        /// What is wrong with it.
+        /// Why the address is invalid.
         reason: String,
     },
-    /// Nobody answers there, or not as expected.
+    /// The peer does not respond, or sends an unexpected response.
     #[error("cannot connect to {target}: {reason}")]
     Unreachable {
         /// Where.
         target: String,
-        /// What happened.
+        /// Reason for the failure.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A link inside one process: events are handed over as they are.
+//! In-process transport: events are passed without serialization.
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::{Channel, CloseHandle, CloseReason, ConnectError, Connector, SEND_QUEUE_CAPACITY};
 
-/// The two ends of a link.
+/// Creates the two ends of an in-process connection.
 pub fn memory_pair() -> (Channel, Channel) {
     let handle = CloseHandle::default();
     let (to_right, at_right) = mpsc::channel(SEND_QUEUE_CAPACITY);
@@ -14,7 +14,7 @@ pub fn memory_pair() -> (Channel, Channel) {
     (channel_end(to_right, at_left, &handle), channel_end(to_left, at_right, &handle))
 }
 
-/// Whoever closes one end closes both; there is nothing in between that could fail.
+/// Builds one end of the pair. Both ends share one close handle, so closing either end closes both.
 fn channel_end(
     outgoing: mpsc::Sender<crate::protocol::CallEvent>,
     incoming: mpsc::Receiver<crate::protocol::CallEvent>,
@@ -34,12 +34,13 @@ fn channel_end(
     Channel { outgoing, incoming: events.boxed(), pump: pump.boxed(), close_handle: handle.clone() }
 }
 
-/// Makes links inside this process; the other end of each goes to whoever accepts.
+/// Opens channels inside this process; the receiver from [`MemoryConnector::new`] gets the other
+/// end of each.
 #[derive(Debug, Clone)]
 pub struct MemoryConnector(mpsc::Sender<Channel>);
 
 impl MemoryConnector {
-    /// A connector, and where the other ends come out.
+    /// Creates a connector and the receiver of the other channel ends.
     pub fn new() -> (Self, mpsc::Receiver<Channel>) {
         let (sender, receiver) = mpsc::channel(16);
         (Self(sender), receiver)

@@ -1,7 +1,7 @@
-//! What carries events between two processes, or between two ends inside one.
+//! Transports: they carry events between two processes, or between two ends inside one process.
 //!
-//! A link runs no task of its own: whoever uses it polls its parts. It is a bounded queue of events
-//! to send, a stream of events that came, and a pump that moves the first to wherever the far end is.
+//! A channel spawns no async task; its user polls its parts. It consists of a bounded queue of
+//! outgoing events, a stream of incoming events, and a pump that sends queued events to the peer.
 
 mod connect;
 mod memory;
@@ -23,24 +23,25 @@ pub use memory::{MemoryConnector, memory_pair};
 #[cfg(feature = "ws")]
 pub use ws::{WsConnector, WsSettings, accept_key, accept_ws};
 
-/// Events that wait to be sent; when it is full, streams are not polled and answers wait.
+/// Capacity of the send queue. While the queue is full, streams are not polled and responses wait.
 pub(crate) const SEND_QUEUE_CAPACITY: usize = 256;
 
-/// How long a link that was not made a connection of may take to say why it ends.
+/// Maximum time to send the close reason on a channel that never became a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One end of a link.
+/// One end of a connection.
 pub struct Channel {
-    /// Bounded: senders wait for room.
+    /// Bounded send queue; senders wait for capacity.
     pub(crate) outgoing: mpsc::Sender<CallEvent>,
-    /// Ends when the link is gone, or is not read any more once it is closing.
+    /// Ends when the channel is lost; not read once the channel is closing.
     pub(crate) incoming: BoxStream<'static, Result<CallEvent, FrameError>>,
-    /// Sends what is queued until there is nobody left who could queue, or the link is gone.
+    /// Sends queued events until all senders are dropped or the channel is lost.
     pub(crate) pump: BoxFuture<'static, ()>,
     pub(crate) close_handle: CloseHandle,
 }
 
-/// Ends a link from somewhere else, with a reason that the far end is told. The first reason counts.
+/// Closes a channel from elsewhere, with a reason that is sent to the peer. The first reason is
+/// kept.
 #[derive(Debug, Clone, Default)]
 pub struct CloseHandle(Arc<CloseState>);
 
@@ -50,50 +51,50 @@ struct CloseState {
     reason: OnceLock<CloseReason>,
 }
 
-/// Why a link ends, in the codes that WebSocket has for it.
+/// Reason for closing a connection, with a WebSocket close code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CloseReason {
-    /// A close code, such as 1000.
+    /// Close code, such as 1000.
     pub code: u16,
-    /// Words for a person.
+    /// Human-readable message.
     pub message: String,
 }
 
 impl CloseReason {
-    /// The far end did not take what was sent to it.
+    /// The peer did not read the events sent to it.
     pub const TOO_SLOW: u16 = 1013;
-    /// What was agreed on does not hold any more; whoever connects again learns what does.
+    /// The negotiated state is no longer valid; a reconnect negotiates it again.
     pub const SERVICE_RESTART: u16 = 1012;
-    /// The far end did not say who it is, or nobody knows it.
+    /// The peer is not authenticated: its credentials are missing or invalid.
     pub const UNAUTHENTICATED: u16 = 4401;
 
-    /// A reason with a code of its own.
+    /// Creates a reason with the given close code.
     pub fn new(code: u16, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// Nothing more to say.
+    /// Normal closure, without a message.
     pub fn normal() -> Self {
         Self::new(1000, "")
     }
 
-    /// The process is stopping.
+    /// The process is shutting down (1001).
     pub fn going_away() -> Self {
         Self::new(1001, "going away")
     }
 
-    /// The far end vanished without a word.
+    /// The connection was lost without a close frame.
     pub fn abnormal(message: impl Into<String>) -> Self {
         Self::new(1006, message)
     }
 
-    /// The far end did not take what was sent to it.
+    /// The peer did not read the events sent to it.
     pub fn too_slow() -> Self {
         Self::new(Self::TOO_SLOW, "the send queue stayed full")
     }
 
-    /// The far end did not say who it is, or nobody knows it.
+    /// The peer is not authenticated: its credentials are missing or invalid.
     pub fn unauthenticated(message: impl Into<String>) -> Self {
         Self::new(Self::UNAUTHENTICATED, message)
     }
@@ -109,32 +110,34 @@ impl std::fmt::Display for CloseReason {
 }
 
 impl CloseHandle {
-    /// Ends the link.
+    /// Closes the connection. The first reason is kept.
     pub fn close(&self, reason: CloseReason) {
         let _ = self.0.reason.set(reason);
         self.0.token.cancel();
     }
 
-    /// Resolves when the link ends.
+    /// Resolves when the connection closes.
     pub async fn closed(&self) {
         self.0.token.cancelled().await;
     }
 
-    /// Whether it has ended, or is about to.
+    /// Whether the connection is closed or closing.
     pub fn is_closed(&self) -> bool {
         self.0.token.is_cancelled()
     }
 
-    /// Why, once it has ended.
+    /// Returns the close reason once the connection is closed or closing.
     pub fn reason(&self) -> Option<&CloseReason> {
         self.0.reason.get()
     }
 }
 
 impl Channel {
-    /// Waits for the first event, while the link is kept going. `None`: it ended before.
+    /// Waits for the first event while driving the channel. Returns `None` if the channel ends
+    /// first.
     ///
-    /// Only for whoever has to know the peer before a connection is made of the link.
+    /// Use this only when the peer must be identified before a connection is created from the
+    /// channel.
     pub async fn first_event(&mut self) -> Option<Result<CallEvent, FrameError>> {
         use futures::StreamExt;
         let event = tokio::select! {
@@ -144,13 +147,14 @@ impl Channel {
             () = self.close_handle.closed() => None,
         };
         if event.is_none() {
-            // The far end hears why, such as that its first frame was too large.
+            // Gives the pump time to send the close reason, for example that the first frame was
+            // too large.
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut self.pump).await;
         }
         event
     }
 
-    /// Puts an event that was taken with [`Channel::first_event`] back.
+    /// Puts back an event that was taken with [`Channel::first_event`].
     #[must_use]
     pub fn with_first_event(mut self, event: Result<CallEvent, FrameError>) -> Self {
         use futures::StreamExt;
@@ -159,14 +163,14 @@ impl Channel {
         self
     }
 
-    /// Ends the link and lets the far end hear the reason.
+    /// Closes the connection and waits for the reason to be sent, up to a timeout.
     pub async fn reject(self, reason: CloseReason) {
         self.close_handle.close(reason);
-        // Whoever does not listen to the reason is gone anyway.
+        // A peer that does not read the reason in time is treated as disconnected.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.pump).await;
     }
 
-    /// The handle that ends it.
+    /// Returns the handle that closes the connection.
     pub fn close_handle(&self) -> &CloseHandle {
         &self.close_handle
     }

@@ -1,4 +1,4 @@
-//! A link over WebSocket: one text frame for each event.
+//! WebSocket transport: one text frame per event.
 
 mod client;
 mod socket;
@@ -18,19 +18,19 @@ use crate::protocol::CallEvent;
 
 pub use client::WsConnector;
 
-/// The numbers that bound a WebSocket.
+/// Limits and timeouts of a WebSocket connection.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct WsSettings {
-    /// The largest frame that is taken, in bytes; a larger one ends the link with 1009.
+    /// Maximum frame size, in bytes. A larger frame closes the connection with code 1009.
     pub max_frame_bytes: usize,
-    /// How often a ping is sent. A peer that was silent for more than two of them is gone.
+    /// Interval between pings. A peer that is silent for more than two intervals is disconnected.
     pub ping_interval: Duration,
-    /// How long the send queue may stay full before the link ends with 1013.
+    /// Maximum time the send queue can stay full before the connection closes with code 1013.
     pub stall_timeout: Duration,
-    /// How long the end of a link may take, so that the far end hears the reason.
+    /// Maximum time for the closing handshake, in which the peer receives the close reason.
     pub close_timeout: Duration,
-    /// How long a connection may take to be made.
+    /// Timeout for establishing a connection.
     pub connect_timeout: Duration,
 }
 
@@ -55,13 +55,13 @@ impl WsSettings {
     }
 }
 
-/// The value of `Sec-WebSocket-Accept` for a client's key.
+/// Returns the `Sec-WebSocket-Accept` value for a client's key.
 pub fn accept_key(key: &[u8]) -> String {
     tokio_tungstenite::tungstenite::handshake::derive_accept_key(key)
 }
 
-/// The serving end of a link, over a stream on which the handshake is done; `read` is what came
-/// behind it.
+/// Creates the server end of a channel over a stream whose handshake is complete. `buffered` holds
+/// the bytes already read after the handshake.
 pub async fn accept_ws<S>(stream: S, buffered: Vec<u8>, settings: WsSettings) -> Channel
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -92,11 +92,11 @@ struct Pump<S> {
 
 /// Why the pump stops sending.
 enum StopReason {
-    /// Nobody can queue any more.
+    /// All senders are dropped.
     Done,
-    /// The far end does not take what it is sent.
+    /// The peer does not read what is sent.
     Stalled,
-    /// The far end is not there.
+    /// The connection to the peer is lost.
     Disconnected(String),
 }
 
@@ -124,7 +124,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
         let _ = tokio::time::timeout(close_timeout, self.close_gracefully()).await;
     }
 
-    /// What is queued goes out together: one flush for as much as there is.
+    /// Sends queued events in batches, with one flush per batch, and pings at the configured
+    /// interval.
     async fn send_all(&mut self) -> StopReason {
         let every = self.writer.settings.ping_interval;
         let mut ping = tokio::time::interval(every);
@@ -163,9 +164,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
         sending.with_stall_timeout(all).await
     }
 
-    /// Sends the queued events and the close frame, then reads until the close frame of the peer: a
-    /// socket closed with unread bytes would discard the close frame. A close frame of the peer that
-    /// came first is acknowledged.
+    /// Sends the queued events and the close frame, then reads until the close frame of the peer:
+    /// closing a socket with unread bytes would discard the close frame. If the peer sent its close
+    /// frame first, this only acknowledges it.
     async fn close_gracefully(mut self) {
         let socket = &self.writer.socket;
         if socket.is_close_received() {
@@ -174,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
         let reason = self.close_handle.reason().cloned().unwrap_or_else(CloseReason::normal);
         if reason.code != CloseReason::TOO_SLOW {
             while let Ok(event) = self.queue.try_recv() {
-                // Whoever closed first takes no more, and still waits for its answer.
+                // A peer that closed first accepts no more events but still expects a close frame.
                 if socket.feed_event(event).await.is_err() {
                     break;
                 }
@@ -186,10 +187,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Pump<S> {
     }
 }
 
-/// The writing half, and what is looked at while it writes.
+/// The write half, with the state checked during writes.
 struct SocketWriter<S> {
     socket: Socket<S>,
-    /// To see whether the queue is full while it is being emptied.
+    /// Used to check whether the send queue is full while it is drained.
     queue: mpsc::WeakSender<CallEvent>,
     settings: WsSettings,
 }
@@ -203,15 +204,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> SocketWriter<S> {
         self.with_stall_timeout(ping).await
     }
 
-    /// Sends, and looks from time to time whether anything moves: a queue that stays full without
-    /// losing a single event means a peer that does not read, and a long silence one that is not
-    /// there.
+    /// Runs `sending` and periodically checks for progress. A queue that stays full without a frame
+    /// being sent means that the peer does not read. A long time without received data means that
+    /// the peer is gone.
     async fn with_stall_timeout(
         &self,
         sending: impl Future<Output = Result<(), String>>,
     ) -> Result<(), StopReason> {
         let mut sending = std::pin::pin!(sending);
-        // What can be sent at once needs no clock.
+        // A send that completes immediately needs no timer.
         if let Some(sent) = sending.as_mut().now_or_never() {
             return sent.map_err(StopReason::Disconnected);
         }
@@ -224,7 +225,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> SocketWriter<S> {
                 sent = &mut sending => return sent.map_err(StopReason::Disconnected),
                 _ = check_interval.tick() => {}
             }
-            // No pings go out meanwhile, so whoever only listens is given more time than usual.
+            // No pings are sent during a write, so an otherwise silent peer gets a longer timeout.
             if self.socket.idle_time() > 4 * self.settings.ping_interval {
                 let message = "no data received while sending";
                 return Err(StopReason::Disconnected(message.to_owned()));

@@ -1,15 +1,15 @@
-//! What is said about a tool beside its schemas: by its own server, or by its operation.
+//! Tool metadata besides the schemas: from the MCP server or derived from the operation.
 
 use serde_json::{Map, Value};
 
 use crate::mcp::TOOL_META;
 use crate::spec::{OperationKind, OperationSpec};
 
-/// Adds annotations, icons, `_meta` and whatever else there is.
+/// Adds annotations, icons, `_meta` and other metadata.
 ///
-/// What an MCP server said goes out as it came. A member that clients would choke on, and with it on
-/// the whole list, goes out under the key of [`TOOL_META`] in `_meta`; so does `execution`, since the
-/// tasks that it offers end at this process.
+/// Members from an MCP server are relayed unchanged. A malformed member, which would make clients
+/// reject the whole list, is moved to [`TOOL_META`] in `_meta`. So is `execution`, because the
+/// tasks it advertises are not available beyond this process.
 pub(super) fn add(tool: &mut Map<String, Value>, spec: &OperationSpec) {
     let (mut meta, mut non_portable) = (Map::new(), Map::new());
     for (name, value) in server_metadata(spec).into_iter().flatten() {
@@ -40,7 +40,7 @@ fn server_metadata(spec: &OperationSpec) -> Option<&Map<String, Value>> {
     spec.meta.as_ref()?.get(TOOL_META)?.as_object()
 }
 
-/// What follows from the operation itself; of what is destroyed it knows nothing.
+/// Derives hints from the operation kind. `destructiveHint` cannot be derived.
 fn derived_annotations(spec: &OperationSpec) -> Map<String, Value> {
     let hints: &[(&str, bool)] = match spec.kind {
         OperationKind::Query => &[("readOnlyHint", true)],
@@ -50,13 +50,13 @@ fn derived_annotations(spec: &OperationSpec) -> Map<String, Value> {
     hints.iter().map(|(name, hint)| ((*name).to_owned(), Value::Bool(*hint))).collect()
 }
 
-/// Whether a member of a tool has the form that clients insist on.
+/// Whether a member of a tool has the form that clients require.
 fn is_well_formed(name: &str, value: &Value) -> bool {
     match name {
         "annotations" => value.as_object().is_some_and(|hints| hints.iter().all(is_hint)),
         "icons" => value.as_array().is_some_and(|icons| icons.iter().all(is_icon)),
         "_meta" | "execution" => false,
-        // What the operation says of these is what holds.
+        // The operation spec takes precedence for these members.
         "name" | "title" | "description" | "inputSchema" | "outputSchema" => false,
         _ => true,
     }

@@ -1,10 +1,11 @@
-//! Boolean schemas as objects, for clients that know no others.
+//! Converts boolean schemas to objects, for clients that do not support booleans.
 
 use serde_json::{Map, Value};
 
-/// Spells out a boolean, and whatever stands below an object.
+/// Converts a boolean schema, or all boolean subschemas of an object.
 ///
-/// What says whether more is allowed stays as it is: there everybody expects a boolean.
+/// Booleans in `additionalProperties` and similar keywords are kept, because all clients support
+/// them there.
 pub(super) fn expand_booleans(schema: &mut Value) {
     match schema {
         Value::Bool(true) => *schema = Value::Object(Map::new()),
@@ -18,7 +19,7 @@ pub(super) fn expand_booleans(schema: &mut Value) {
     }
 }
 
-/// Spells out what stands in a keyword.
+/// Converts the boolean schemas in the value of a keyword.
 pub(super) fn expand_keyword(keyword: &str, value: &mut Value) {
     match (keyword, value) {
         (
@@ -68,7 +69,7 @@ mod tests {
                 json!({"additionalProperties": {"items": true}}),
                 json!({"additionalProperties": {"items": {}}}),
             ),
-            // What is data, and what is wrong, is not looked at.
+            // Data and invalid keyword values are unchanged.
             (json!({"const": {"items": true}}), json!({"const": {"items": true}})),
             (
                 json!({"uniqueItems": true, "required": true}),

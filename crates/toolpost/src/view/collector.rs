@@ -1,4 +1,4 @@
-//! The values of a subscription as one result.
+//! Collects the values of a subscription into one result.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalized};
 
-/// Keeps the first values of a subscription, up to a bound.
+/// Collects the first values of a subscription, up to a limit.
 #[derive(Debug)]
 pub struct Collector {
     values: Vec<Payload>,
@@ -18,34 +18,34 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Creates a collector of up to `max_values` values with up to `max_bytes` bytes in total; the
-    /// last value may exceed that.
+    /// Creates a collector for up to `max_values` values and `max_bytes` bytes in total. The last
+    /// value can exceed the byte limit.
     pub fn new(max_values: usize, max_bytes: usize) -> Self {
         let normalized = Normalized::default();
         Self { values: Vec::new(), normalized, max_values, remaining_bytes: max_bytes }
     }
 
-    /// How many values it holds.
+    /// Returns the number of collected values.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether it holds none.
+    /// Whether no values have been collected.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Whether it takes no more.
+    /// Whether a limit is reached.
     pub fn is_full(&self) -> bool {
         self.values.len() >= self.max_values || self.remaining_bytes == 0
     }
 
-    /// Says why there are no more values than these.
+    /// Records why the list of values is incomplete.
     pub fn mark_incomplete(&mut self, reason: impl Into<String>) {
         self.normalized.issues.push(Issue::new("", reason));
     }
 
-    /// Takes a value; beyond the bound it is dropped, and the result says so.
+    /// Adds a value. Beyond the limit it is dropped, and a warning is recorded.
     pub fn push(&mut self, outcome: Outcome) {
         if self.is_full() {
             let message = format!("values after the first {} were omitted", self.values.len());
@@ -69,7 +69,7 @@ impl Collector {
         self.values.push(outcome.envelope.data);
     }
 
-    /// The list of the values, as what a call of the tool ended with.
+    /// Returns the list of values as the outcome of a call to the tool.
     pub fn finish(self, tool: &Tool) -> Outcome {
         let envelope = Envelope::local(join_values(self.values), tool.id().to_shared());
         let mut outcome = Outcome::new(envelope);
@@ -78,7 +78,7 @@ impl Collector {
     }
 }
 
-/// How many bytes a payload has as text.
+/// Returns the length of a payload as JSON text, in bytes.
 fn json_len(payload: &Payload) -> usize {
     struct ByteCounter(usize);
     impl std::io::Write for ByteCounter {
@@ -100,7 +100,7 @@ fn json_len(payload: &Payload) -> usize {
     }
 }
 
-/// Trees become a tree, texts a text.
+/// Joins values into a list: parsed if all values are parsed, otherwise as JSON text.
 fn join_values(values: Vec<Payload>) -> Payload {
     if values.iter().all(|value| value.as_value().is_some()) {
         let trees = values.into_iter().filter_map(|value| value.into_value().ok());

@@ -1,4 +1,4 @@
-//! What a tool takes: always an object, since the protocol knows no other arguments.
+//! Tool input. MCP arguments are always an object.
 
 use serde_json::{Map, Value};
 
@@ -8,20 +8,20 @@ use crate::error::CallError;
 use crate::payload::Payload;
 use crate::schema::{Issue, Schema};
 
-/// The argument that holds an input which is no object.
+/// Name of the argument that holds an input that is not an object.
 pub(super) const INPUT_ARGUMENT: &str = "input";
 
-/// How arguments become an input.
+/// How the arguments of a tool map to the operation input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InputMapping {
-    /// The arguments are the input.
+    /// The arguments object is the input.
     Arguments,
-    /// The input is one of the arguments, because no object would fit.
+    /// The input is the argument `input`, because the input schema admits no object.
     Property {
-        /// Whether the input may be left out, which is `null`.
+        /// Whether the input can be omitted, which means `null`.
         is_optional: bool,
     },
-    /// The input is `null`, whatever the arguments are.
+    /// The input is always `null`; arguments are ignored.
     Null,
 }
 
@@ -35,11 +35,12 @@ impl InputMapping {
         }
     }
 
-    /// The input in some arguments.
+    /// Extracts the operation input from the arguments.
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR`: the one argument that matters is missing, or there are no arguments at all.
+    /// `VALIDATION_ERROR` if the required argument `input` is missing or the arguments are not an
+    /// object.
     pub(super) fn extract_input(self, arguments: Payload) -> Result<Payload, CallError> {
         let Self::Property { is_optional } = self else {
             let is_nothing = self == Self::Null;
@@ -52,14 +53,14 @@ impl InputMapping {
             Some(input) => Ok(input.into()),
             None if is_optional => Ok(Value::Null.into()),
             None => {
-                // Its path is that of the input, which stands below the arguments.
+                // The path is relative to the input, not to the arguments.
                 let missing = Issue::new("", "this property is required and missing");
                 Err(CallError::validation("the input does not fit", &[missing]))
             }
         }
     }
 
-    /// Where the input stands in the arguments.
+    /// Path of the input within the arguments.
     pub(super) fn input_path(self) -> &'static str {
         match self {
             Self::Property { .. } => "/input",
@@ -67,10 +68,10 @@ impl InputMapping {
         }
     }
 
-    /// The schema of the arguments.
+    /// Returns the schema of the arguments.
     ///
-    /// It is the operation's own, with a root that every client takes: `type` is `object`, and no
-    /// schema in it is a boolean.
+    /// For an object input, this is the input schema of the operation with a root that all clients
+    /// accept: `type` is `object`, and boolean subschemas are written as objects.
     pub(super) fn arguments_schema(self, schema: &Schema) -> Map<String, Value> {
         let mut root = Map::from_iter([("type".to_owned(), "object".into())]);
         match self {
@@ -108,7 +109,7 @@ fn copy_root_keywords(root: &mut Map<String, Value>, document: &Value) {
     }
 }
 
-/// Whether the root can be read by clients that look at nothing else.
+/// Whether the root keywords have the types that clients expect.
 fn has_portable_root(members: &Map<String, Value>) -> bool {
     let properties = members.get("properties").is_none_or(|properties| {
         let is_schema = |schema: &Value| schema.is_object() || schema.is_boolean();
@@ -120,17 +121,17 @@ fn has_portable_root(members: &Map<String, Value>) -> bool {
     properties && required && members.get("$schema").is_none_or(Value::is_string)
 }
 
-/// A document for a place in another.
+/// A document prepared for embedding in another.
 pub(super) struct EmbeddedSchema {
     pub(super) inner: Value,
-    /// Its `$schema`, which belongs at the root of the other.
+    /// The `$schema` of the document, which belongs at the root of the enclosing one.
     pub(super) draft: Option<Value>,
 }
 
-/// The document as it reads when its root stands at `place` of another.
+/// Rewrites the references of a document for embedding at `base_pointer` of another.
 pub(super) fn embed(document: &Value, base_pointer: &str) -> EmbeddedSchema {
     let mut inner = document.clone();
-    // One that has a name of its own is what its references are relative to.
+    // References in a document with its own `$id` are relative to that `$id`.
     if inner.get("$id").is_none() {
         rebase_refs(&mut inner, base_pointer);
     }

@@ -1,10 +1,10 @@
-//! Which kinds of JSON a schema leaves possible, as far as that can be told without a value.
+//! Infers which JSON types a schema admits, without a value.
 
 use serde_json::{Map, Value};
 
 use super::portable::References;
 
-/// A set of kinds; never smaller than what really fits.
+/// A set of JSON types. It contains all types that a schema admits, and possibly more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct JsonTypes(u8);
 
@@ -13,10 +13,10 @@ const OBJECT: JsonTypes = JsonTypes(2);
 const NONE: JsonTypes = JsonTypes(0);
 const ALL: JsonTypes = JsonTypes(0b11_1111);
 
-/// How many schemas are looked at; beyond that everything counts as possible.
+/// Maximum number of schemas to inspect; beyond it all types count as possible.
 const MAX_SCHEMAS: u32 = 1_000;
 const MAX_DEPTH: u32 = 64;
-/// How many values of a list are looked at each time.
+/// Maximum length of an `enum` or `type` list that is inspected.
 const MAX_VALUES: usize = 1_000;
 
 impl JsonTypes {
@@ -41,7 +41,7 @@ impl JsonTypes {
         self == NULL
     }
 
-    /// Whether nothing fits.
+    /// Whether no type is possible.
     pub(super) fn is_empty(self) -> bool {
         self == NONE
     }

@@ -1,4 +1,4 @@
-//! A list of tools, written once and sent in pages.
+//! A list of tools, serialized once and sent in pages.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use super::settings::ProtocolGeneration;
 use super::tool::Tool;
 use crate::spec::OperationId;
 
-/// Tools in the order of their ids, as the bytes that go out.
+/// A list of tools sorted by operation id, already serialized.
 #[derive(Debug)]
 pub struct Listing {
-    /// The tools, with commas between them.
+    /// The tools as comma-separated JSON.
     json: Bytes,
-    /// The id of each tool, and where its JSON begins and ends.
+    /// The id of each tool, and the start and end of its JSON.
     tools: Vec<(OperationId, usize, usize)>,
     notes: Vec<String>,
     page_size: usize,
     generation: ProtocolGeneration,
 }
 
-/// A part of a listing.
+/// One page of a listing.
 #[derive(Debug, Clone)]
 pub struct ToolPage {
     tools: Bytes,
@@ -30,27 +30,28 @@ pub struct ToolPage {
     generation: ProtocolGeneration,
 }
 
-/// A cursor that no page of ours ended with.
+/// Error returned for a malformed cursor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid cursor")]
 pub struct CursorError;
 
-/// How long, and for whom, a client may keep a list; said from 2026-07-28 on.
+/// How long and for which callers a client can cache a list; sent from protocol version 2026-07-28
+/// on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheHints {
-    /// For how many milliseconds.
+    /// Cache lifetime in milliseconds.
     pub ttl_ms: u64,
-    /// For whom.
+    /// The callers the cached list is valid for.
     pub scope: CacheScope,
 }
 
-/// For whom a list may be kept.
+/// The callers a cached list is valid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheScope {
-    /// For everybody: all callers see the same.
+    /// Valid for all callers.
     Public,
-    /// For the caller who asked.
+    /// Valid only for the requesting caller.
     Private,
 }
 
@@ -84,33 +85,34 @@ impl Listing {
         self.notes.extend(notes);
     }
 
-    /// How many tools it has.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.tools.len()
     }
 
-    /// Whether it has none.
+    /// Whether the listing is empty.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// Whether a client that has read one has read the other: what goes out is the same.
+    /// Whether both listings have the same JSON.
     pub fn has_same_content(&self, other: &Self) -> bool {
         self.json == other.json
     }
 
-    /// What could not be said about some of the tools.
+    /// Limitations of the tool descriptions, such as omitted schema keywords.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The page behind a cursor, or the first.
+    /// Returns the page after the cursor, or the first page.
     ///
-    /// A cursor says behind which tool it stands, so that it holds when tools come and go.
+    /// A cursor identifies the last tool of the previous page, so it remains valid when tools are
+    /// added or removed.
     ///
     /// # Errors
     ///
-    /// The cursor is none of ours.
+    /// Returns [`CursorError`] if the cursor is malformed.
     pub fn page(&self, cursor: Option<&str>) -> Result<ToolPage, CursorError> {
         let begin = match cursor {
             Some(cursor) => {
@@ -132,22 +134,22 @@ impl Listing {
 }
 
 impl ToolPage {
-    /// How many tools it has.
+    /// Returns the number of tools on the page.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether it has none.
+    /// Whether the page is empty.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Asks for the next page; absent on the last.
+    /// Cursor of the next page; `None` on the last page.
     pub fn next_cursor(&self) -> Option<&str> {
         self.next.as_deref()
     }
 
-    /// Appends the result of `tools/list`.
+    /// Appends the complete result of `tools/list`.
     pub fn write(&self, out: &mut Vec<u8>, hints: Option<CacheHints>) {
         out.reserve(self.tools.len() + 128);
         self.write_head(out);
@@ -155,7 +157,7 @@ impl ToolPage {
         self.write_tail(out, hints);
     }
 
-    /// Appends what stands before the tools.
+    /// Appends the JSON before the tools.
     pub fn write_head(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(match self.generation {
             ProtocolGeneration::Legacy => br#"{"tools":["#,
@@ -163,12 +165,12 @@ impl ToolPage {
         });
     }
 
-    /// The tools with commas between them, shared with everybody who is sent this page.
+    /// The tools as comma-separated JSON. The bytes are shared by all responses with this page.
     pub fn tools(&self) -> &Bytes {
         &self.tools
     }
 
-    /// Appends what stands behind the tools.
+    /// Appends the JSON after the tools.
     pub fn write_tail(&self, out: &mut Vec<u8>, hints: Option<CacheHints>) {
         out.push(b']');
         if let Some(next) = &self.next {
@@ -186,7 +188,7 @@ impl ToolPage {
 }
 
 impl CacheScope {
-    /// The name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",

@@ -1,9 +1,10 @@
-//! Operations as others see them: tools of MCP clients, and the document of an HTTP API ([`HttpApi`]).
+//! Presents operations to clients: as MCP tools, and as the OpenAPI document of an HTTP API
+//! ([`HttpApi`]).
 //!
-//! Nothing here reads or writes a connection. An endpoint makes a [`ToolSet`] of each snapshot of the
-//! catalog, answers `tools/list` with a page of a [`Listing`], finds a [`Tool`] by its name, and lets
-//! it write what a call ended with. What is declared is always the schema of what is sent, and what
-//! does not fit is never sent as a success.
+//! This module performs no I/O. An endpoint creates a [`ToolSet`] for each catalog snapshot,
+//! responds to `tools/list` with a page of a [`Listing`], finds a [`Tool`] by name, and lets it
+//! write the result of a call. The declared schema always describes the data that is sent, and data
+//! that does not match it is never sent as a success.
 //!
 //! ```
 //! use toolpost::view::{ListMode, ProtocolGeneration, ToolSet, ViewSettings};
@@ -34,18 +35,18 @@
 //! # Ok(()) }
 //! ```
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `settings` | dialects, protocol generations, and which tools are listed |
-//! | `name` | the name of a tool |
-//! | `input`, `output`, `json_types` | the schemas of what a tool takes and gives |
+//! | `name` | tool names |
+//! | `input`, `output`, `json_types` | input and output schemas of a tool |
 //! | `boolean_schemas` | boolean schemas as objects |
-//! | `portable` | a schema in words that every client understands alike |
-//! | `tool`, `annotations` | a tool, and what its own server says about it |
-//! | `tool_set`, `listing` | the tools of a catalog, and the pages of a list of them |
-//! | `result` | what a call ended with, in each dialect |
+//! | `portable` | schemas that all clients interpret alike |
+//! | `tool`, `annotations` | a tool, and the metadata from its server |
+//! | `tool_set`, `listing` | the tools of a catalog, and pages of a tool list |
+//! | `result` | the result of a call, in each dialect |
 //! | `collector` | the values of a subscription as one result |
-//! | `openapi` | operations as the document of an HTTP API |
+//! | `openapi` | operations as an OpenAPI document |
 
 mod annotations;
 mod boolean_schemas;

@@ -1,4 +1,4 @@
-//! The name of a tool, fit for the strictest client.
+//! Tool names that all clients accept.
 
 use std::fmt::Write;
 
@@ -6,19 +6,19 @@ use sha2::{Digest, Sha256};
 
 use crate::spec::OperationId;
 
-/// The longest name that every client takes.
+/// Maximum length of a tool name; all clients accept it.
 const MAX_LEN: usize = 64;
-/// How much of a name stands before the digits that make it unique.
+/// Maximum length of a name before the hash suffix.
 const PREFIX_LEN: usize = 55;
 
-/// The name of an operation among tools: `namespace__name`, within `^[a-zA-Z0-9_-]{1,64}$`.
+/// Returns the tool name of an operation: `namespace__name`, matching `^[a-zA-Z0-9_-]{1,64}$`.
 ///
-/// A name that is too long, or has a character that had to become `_`, is cut to 55 characters and
-/// ends in eight digits of a hash of the id. It depends on nothing but the id, so that a client's
-/// permissions for a tool survive whatever else comes and goes.
+/// A name that is too long, or in which a character was replaced by `_`, is truncated to 55
+/// characters and gets a suffix of eight hex digits of a hash of the id. The name depends only on
+/// the id, so client permissions for a tool survive changes to other operations.
 ///
-/// A namespace neither holds `__` nor ends in `_`, so two ids that needed no replacing never share a
-/// name; where digits are involved a [`ToolSet`](super::ToolSet) looks.
+/// A namespace contains no `__` and does not end in `_`, so two ids without replaced characters
+/// never share a name. For hashed names, [`ToolSet`](super::ToolSet) detects collisions.
 ///
 /// ```
 /// use toolpost::view::tool_name;
@@ -30,7 +30,8 @@ pub fn tool_name(id: &OperationId) -> String {
     sanitize(format!("{}__", id.namespace()), id)
 }
 
-/// The name of an operation where only those of its namespace are shown: its own, if it fits.
+/// Returns the tool name where only one namespace is listed: the operation name itself, if it is
+/// valid.
 pub(super) fn local_tool_name(id: &OperationId) -> String {
     sanitize(String::new(), id)
 }

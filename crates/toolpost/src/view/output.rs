@@ -1,4 +1,4 @@
-//! What a tool gives, as it stands on the wire.
+//! Tool output and its declared schema.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -12,20 +12,21 @@ use super::settings::{Dialect, ProtocolGeneration};
 use crate::schema::{Issue, Schema};
 use crate::spec::{OperationKind, OperationSpec};
 
-/// The property that holds data which may not stand alone.
+/// Property that wraps data which cannot be sent on its own.
 pub(super) const RESULT_PROPERTY: &str = "result";
 
-/// What is known about the data of an operation before there is any.
+/// What the output schema of an operation implies about its data.
 #[derive(Debug)]
 pub(super) struct OutputMapping {
     types: JsonTypes,
-    /// Whether anything is declared about the data.
+    /// Whether the tool declares an output schema for the data.
     pub(super) is_declared: bool,
-    /// The declared schema of the data alone; made when data does not fit the operation's own.
+    /// The declared schema of the data alone; created when data is invalid for the operation's own
+    /// schema.
     data_schema: OnceLock<Schema>,
 }
 
-/// A declared schema, and what could not be said in it.
+/// A declared schema, and notes about what it omits.
 #[derive(Debug, Default)]
 pub(super) struct OutputSchema {
     pub(super) schema: Option<Map<String, Value>>,
@@ -39,8 +40,8 @@ impl OutputMapping {
         Self { types: JsonTypes::infer(&document), is_declared, data_schema: OnceLock::new() }
     }
 
-    /// Whether declared data stands in `{result}`: before 2026-07-28 whatever is no object, and later
-    /// what may be `null`, since no member of a result ever is.
+    /// Whether declared data is wrapped in `{result}`: before 2026-07-28 unless it is always an
+    /// object, later if it can be `null`, because members of a result are never null.
     pub(super) fn is_wrapped(&self, generation: ProtocolGeneration) -> bool {
         match generation {
             ProtocolGeneration::Legacy => !self.types.is_only_object(),
@@ -48,9 +49,10 @@ impl OutputMapping {
         }
     }
 
-    /// The places where data does not fit what is declared about it.
+    /// Validates data against the declared schema.
     pub(super) fn validate(&self, spec: &OperationSpec, data: &Value) -> Vec<Issue> {
-        // What fits the operation's own schema fits what is declared, and that one is compiled.
+        // Data valid for the operation's own schema, which is already compiled, is also valid for
+        // the declared one.
         let is_own = spec.kind != OperationKind::Subscription;
         if !self.is_declared || (is_own && spec.output_schema.is_valid(data).unwrap_or(false)) {
             return Vec::new();
@@ -60,7 +62,7 @@ impl OutputMapping {
     }
 }
 
-/// The schema that a tool declares.
+/// Returns the output schema that a tool declares.
 pub(super) fn output_schema(
     spec: &OperationSpec,
     dialect: Dialect,
@@ -93,14 +95,14 @@ pub(super) fn output_schema(
     }
 }
 
-/// What is declared where nothing can be said about the data.
+/// What to declare if the schema has no portable form.
 #[derive(Clone, Copy)]
 enum SchemaFallback {
     Omit,
     AcceptAny,
 }
 
-/// A schema of the data itself.
+/// Returns the schema of data that is not wrapped.
 fn unwrapped_schema(document: &Value, mapping: &OutputMapping) -> OutputSchema {
     match portable::to_portable(document, "#") {
         Ok(portable_schema) => {
@@ -115,7 +117,7 @@ fn unwrapped_schema(document: &Value, mapping: &OutputMapping) -> OutputSchema {
     }
 }
 
-/// A schema of something around the data, which stands at `place` in it.
+/// Returns the schema of a wrapper that contains the data at `base_pointer`.
 fn wrapped_schema(
     document: &Value,
     base_pointer: &str,
@@ -145,7 +147,7 @@ fn wrapped_schema(
 }
 
 fn envelope_schema(data: Value) -> Value {
-    // What each source says about a result is documented elsewhere and open to additions.
+    // The members of each source's meta are documented elsewhere and can be extended.
     let meta = json!({
         "type": "object",
         "properties": {"source": {"enum": ["local", "http", "mcp"]}},
@@ -165,14 +167,15 @@ fn ok_schema(data: Value) -> Value {
     json!({"type": "object", "oneOf": [success, failure]})
 }
 
-/// An object that has all of these.
+/// Returns the schema of an object in which all given properties are required.
 fn object_schema(properties: &[(&str, Value)]) -> Value {
     let required: Vec<_> = properties.iter().map(|(name, _)| *name).collect();
     let properties = properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone()));
     json!({"type": "object", "properties": Map::from_iter(properties), "required": required})
 }
 
-/// What the data of a call looks like: for a subscription, the list of its values.
+/// Returns the schema of the data of a call. For a subscription, the data is the list of its
+/// values.
 fn output_document(spec: &OperationSpec) -> Cow<'_, Value> {
     let own = spec.output_schema.json();
     match spec.kind {
@@ -198,7 +201,7 @@ fn is_unknown(document: &Value) -> bool {
     }
 }
 
-/// The declared schema of the data alone, to check data with.
+/// Returns the declared schema of the data alone, for validation.
 fn compile_data_schema(spec: &OperationSpec) -> Schema {
     let portable_schema =
         portable::to_portable(&output_document(spec), "#").map(into_document).unwrap_or_default();
@@ -213,7 +216,7 @@ fn into_document(portable_schema: PortableSchema) -> Map<String, Value> {
     root
 }
 
-/// The same schema of objects with a root that says so, first of all.
+/// Puts `type: object` first in the root of a schema.
 fn with_object_type(schema: Map<String, Value>) -> Map<String, Value> {
     let rest = schema.into_iter().filter(|(keyword, _)| keyword != "type");
     std::iter::once(("type".to_owned(), "object".into())).chain(rest).collect()

@@ -1,31 +1,31 @@
-//! What is settled about a view before anything is listed.
+//! Settings of a view.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// How results stand on the wire; settled for each endpoint.
+/// Wire format of tool results, configured per endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// The data; what came from an MCP server goes out as it came.
+    /// The data. Results of MCP servers are relayed unchanged.
     #[default]
     Data,
-    /// `{data, meta}`.
+    /// The envelope: `{data, meta}`.
     Envelope,
-    /// `{ok: true, data}` or `{ok: false, error}`.
+    /// `{ok: true, data}` on success, `{ok: false, error}` on failure.
     Ok,
-    /// The two blocks of a ToolEnvelope, and nothing structured.
+    /// The two blocks of a ToolEnvelope, without structured content.
     ToolEnvelopeV1,
 }
 
-/// What a client understands of tools.
+/// Generation of the MCP protocol, which determines the form of tool results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProtocolGeneration {
-    /// Up to 2025-11-25: whatever is structured is an object.
+    /// Up to 2025-11-25: structured content must be an object.
     Legacy,
-    /// From 2026-07-28 on: any JSON may be structured, and a result says that it is complete.
+    /// From 2026-07-28 on: structured content can be any JSON, and results are marked complete.
     Modern,
 }
 
@@ -33,16 +33,17 @@ pub enum ProtocolGeneration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ListMode {
-    /// Every operation that the caller may call, offline ones too.
+    /// Every operation that the caller can access, including offline ones.
     All,
-    /// The four operations through which every other is found and called.
+    /// Only the four operations that find and call all others.
     Compact,
-    /// [`ListMode::All`], or [`ListMode::Compact`] where that would be too many.
+    /// [`ListMode::Compact`] if there are more than [`ViewSettings::compact_above`] operations,
+    /// otherwise [`ListMode::All`].
     #[default]
     Auto,
 }
 
-/// A name that is none of those that there are.
+/// Error returned when a name is not one of the known names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not one of {}", expected.join(", "))]
 pub struct UnknownNameError {
@@ -50,21 +51,21 @@ pub struct UnknownNameError {
     expected: Vec<&'static str>,
 }
 
-/// What holds for a whole endpoint.
+/// Settings of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ViewSettings {
-    /// How results stand on the wire.
+    /// Wire format of results.
     pub dialect: Dialect,
-    /// The one namespace that is shown, and then under its operations' own names.
+    /// The only namespace to list; its tools have the operations' local names.
     pub namespace: Option<Arc<str>>,
-    /// Namespaces that are no tools.
+    /// Namespaces whose operations are not exposed as tools.
     pub hidden_namespaces: Vec<Arc<str>>,
-    /// Above how many operations [`ListMode::Auto`] is compact.
+    /// Number of operations above which [`ListMode::Auto`] lists the compact set.
     pub compact_above: usize,
-    /// How many tools a page has at most.
+    /// Maximum number of tools per page.
     pub page_size: usize,
-    /// How many listings are kept; they differ by what callers may see.
+    /// Maximum number of cached listings; callers with different access have different listings.
     pub max_cached_listings: usize,
 }
 
@@ -82,17 +83,17 @@ impl Default for ViewSettings {
 }
 
 impl ViewSettings {
-    /// The defaults in some dialect.
+    /// Creates the default settings with a dialect.
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, ..Self::default() }
     }
 }
 
 impl Dialect {
-    /// Every dialect.
+    /// All dialects.
     pub const ALL: [Self; 4] = [Self::Data, Self::Envelope, Self::Ok, Self::ToolEnvelopeV1];
 
-    /// The name in a configuration.
+    /// Returns the name in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Data => "data",
@@ -104,10 +105,10 @@ impl Dialect {
 }
 
 impl ProtocolGeneration {
-    /// The first version of the protocol that needs no handshake.
+    /// The first protocol version without a handshake.
     const FIRST_MODERN_VERSION: &'static str = "2026-07-28";
 
-    /// The era of a protocol version; versions are dates, so text order is time order.
+    /// Returns the generation of a protocol version. Versions are dates, so they sort as text.
     pub fn from_version(version: &str) -> Self {
         if version >= Self::FIRST_MODERN_VERSION { Self::Modern } else { Self::Legacy }
     }
@@ -116,7 +117,7 @@ impl ProtocolGeneration {
 impl ListMode {
     const ALL: [Self; 3] = [Self::All, Self::Compact, Self::Auto];
 
-    /// The name in a configuration and in an address.
+    /// Returns the name in the configuration and in URLs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::All => "all",

@@ -1,4 +1,4 @@
-//! An operation as a tool.
+//! An operation as an MCP tool.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -16,13 +16,14 @@ use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::spec::OperationId;
 
-/// An operation under the name and in the dialect of an endpoint.
+/// An operation with a tool name and a dialect.
 #[derive(Debug)]
 pub struct Tool {
     name: String,
     operation: Arc<Operation>,
     dialect: Dialect,
-    /// Found out when it is first listed or called: most tools of a compact listing never are.
+    /// Computed when the tool is first listed or called. With a compact listing, most tools never
+    /// are.
     mappings: OnceLock<ToolMappings>,
 }
 
@@ -30,11 +31,11 @@ pub struct Tool {
 pub(super) struct ToolMappings {
     pub(super) input: InputMapping,
     pub(super) output: OutputMapping,
-    /// The arguments that a client of 2026-07-28 also says in headers.
+    /// Arguments that clients also send in headers from 2026-07-28 on.
     headers: Vec<HeaderParam>,
 }
 
-/// What a list says about a tool, and what it could not say.
+/// The description of a tool in a list, and notes about what it omits.
 pub(super) struct ToolDescription {
     pub(super) tool: Map<String, Value>,
     pub(super) notes: Vec<String>,
@@ -47,43 +48,43 @@ impl Tool {
         Self { name, operation, dialect, mappings: OnceLock::new() }
     }
 
-    /// The name that clients call it by.
+    /// Returns the name that clients call the tool by.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The operation that it is.
+    /// Returns the id of the operation.
     pub fn id(&self) -> &OperationId {
         self.operation.id()
     }
 
-    /// The operation that it is, with all that it says about itself.
+    /// The operation behind the tool, with its spec.
     pub fn operation(&self) -> &Arc<Operation> {
         &self.operation
     }
 
-    /// How its results stand on the wire.
+    /// Wire format of the results.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The input of the operation in the arguments of a call.
+    /// Extracts the operation input from the arguments of a call.
     ///
-    /// They are the same, except for an operation whose input is no object: its tool takes it as the
-    /// argument `input`, and one that takes nothing but `null` ignores its arguments.
+    /// The input is the arguments object, unless the operation takes no object: then it is the
+    /// argument `input`. If the operation takes only `null`, arguments are ignored.
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR`: the argument is missing, or the arguments are no object.
+    /// `VALIDATION_ERROR` if the argument is missing or the arguments are not an object.
     pub fn input(&self, arguments: Payload) -> Result<Payload, CallError> {
         self.mappings().input.extract_input(arguments)
     }
 
-    /// Whether the headers of a request of 2026-07-28 say the same as its arguments.
+    /// Checks that the headers of a request match its arguments (from 2026-07-28 on).
     ///
     /// # Errors
     ///
-    /// Which header does not.
+    /// Returns a message that names the header that does not match.
     pub fn check_headers<'h>(
         &self,
         arguments: &Payload,
@@ -127,7 +128,7 @@ impl Tool {
             tool.insert("description".to_owned(), spec.description.as_str().into());
         }
         let mut input = Value::Object(mappings.input.arguments_schema(&spec.input_schema));
-        // A client must leave out a tool whose annotations are not as they should be.
+        // Clients must drop a tool with invalid header annotations.
         if header::header_params(&input).is_err() {
             header::strip_annotations(&mut input);
         }
@@ -140,7 +141,7 @@ impl Tool {
         ToolDescription { tool, notes: declared.notes }
     }
 
-    /// A name that ends in digits says less than the operation's own.
+    /// Returns the title, or the operation name if the tool name is hashed.
     fn title(&self) -> Option<&str> {
         let spec = self.operation.spec();
         let prefix = spec.namespace.len() + "__".len();

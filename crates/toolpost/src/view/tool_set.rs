@@ -10,23 +10,23 @@ use super::tool::Tool;
 use crate::operation::Operation;
 use crate::registry::Catalog;
 
-/// The operations through which every other is found and called.
+/// The operations of a compact listing, which find and call all others.
 const COMPACT_OPERATIONS: [&str; 4] = ["hub.call", "hub.list", "hub.schema", "hub.search"];
 
-/// Every operation of one snapshot of a catalog as a tool, found by its name.
+/// The operations of a catalog snapshot as tools, indexed by name.
 #[derive(Debug)]
 pub struct ToolSet {
     catalog: Arc<Catalog>,
     settings: ViewSettings,
-    /// Sorted by id.
+    /// Sorted by operation id.
     tools: Vec<Arc<Tool>>,
     names: HashMap<String, usize, foldhash::fast::RandomState>,
     warnings: Vec<String>,
-    /// The lists that were asked for, by what they show.
+    /// Cached listings by the tools they contain.
     listings: Mutex<HashMap<ListingKey, Arc<Listing>>>,
 }
 
-/// What a listing shows: one bit for each tool.
+/// Key of a cached listing: the protocol generation, and one bit per tool.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct ListingKey {
     generation: ProtocolGeneration,
@@ -34,14 +34,14 @@ struct ListingKey {
 }
 
 impl ToolSet {
-    /// The tools of a catalog.
+    /// Creates the tools of a catalog.
     pub fn new(catalog: Arc<Catalog>, settings: ViewSettings) -> Self {
         Self::build(catalog, settings, |operation, settings| {
             Arc::new(Tool::new(Arc::clone(operation), settings))
         })
     }
 
-    /// The tools of a later catalog; what is known about unchanged operations is kept.
+    /// Returns the tools of a later catalog, reusing those of unchanged operations.
     #[must_use]
     pub fn updated(&self, catalog: Arc<Catalog>) -> Self {
         let known: HashMap<*const Operation, &Arc<Tool>> =
@@ -84,28 +84,27 @@ impl ToolSet {
         Self { catalog, settings, tools, names, warnings, listings: Mutex::default() }
     }
 
-    /// The snapshot that these are the tools of.
+    /// Returns the catalog snapshot that the tools were created from.
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 
-    /// Which operations are no tools, and why.
+    /// Returns which operations are not exposed as tools, and why.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The tool of that name, whether or not a listing shows it; who may call it is for the caller
-    /// of this to ask.
+    /// Returns the tool with this name, whether or not it is listed. The caller must check access.
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
         self.names.get(name).map(|position| &self.tools[*position])
     }
 
-    /// Every tool, sorted by the ids of the operations.
+    /// Returns all tools, sorted by operation id.
     pub fn tools(&self) -> &[Arc<Tool>] {
         &self.tools
     }
 
-    /// A list of the tools that somebody sees. Callers who see the same share one list.
+    /// Returns the list of visible tools. Callers that see the same tools share one list.
     pub fn listing(
         &self,
         mode: ListMode,
@@ -121,7 +120,7 @@ impl ToolSet {
         let tools = tools.filter(|(position, _)| key.contains(*position)).map(|(_, tool)| tool);
         let listing = Arc::new(Listing::new(tools, generation, self.settings.page_size));
         let mut known = known();
-        // Whoever has so many kinds of callers starts anew rather than keeping them all.
+        // Clear the cache when it is full.
         if known.len() >= self.settings.max_cached_listings {
             known.clear();
         }
@@ -150,7 +149,7 @@ impl ToolSet {
             ListMode::Compact => true,
             ListMode::Auto => count > self.settings.compact_above,
         };
-        // Where those four are not there, an empty list would help nobody.
+        // If none of the compact operations is visible, list all visible tools instead of none.
         if wants_compact && is_compact { compact.into() } else { visible.into() }
     }
 }

@@ -1,5 +1,5 @@
-//! The client that the MCP conformance suite runs: it connects a source to the server of a scenario
-//! and calls every operation that comes of it, through the pipeline as everybody does.
+//! The client that the MCP conformance suite runs: connects a source to the server of a scenario
+//! and calls each of its operations through the pipeline.
 #![allow(clippy::print_stderr, reason = "it is a command line")]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use url::Url;
 
 type ClientError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where the document about this client would be, as the suite expects it.
+/// Client metadata URL that the suite expects.
 const CLIENT_METADATA_URL: &str = "https://conformance-test.local/client-metadata.json";
 
 #[tokio::main(flavor = "current_thread")]
@@ -58,7 +58,7 @@ fn settings(url: Url, context: &Value) -> McpSettings {
     http.oauth.client_secret = text("client_secret").map(Secret::new);
     http.oauth.issuer = text("issuer");
     let mut settings = McpSettings::new(McpTransport::Http(http));
-    // A scenario of the old kind has nothing to say to the new greeting.
+    // Legacy scenarios do not support `server/discover`.
     settings.protocol = std::env::var("MCP_CONFORMANCE_PROTOCOL_VERSION")
         .ok()
         .filter(|version| version.as_str() < "2026-07-28");
@@ -72,7 +72,8 @@ fn settings(url: Url, context: &Value) -> McpSettings {
     settings
 }
 
-/// The calls that the scenario names, or every operation with whatever fits its schema.
+/// Makes the calls of the scenario, or calls every operation with a sample input. Returns the
+/// number of failed calls.
 async fn call_all(registry: &Registry, context: &Value) -> usize {
     let pipeline = Pipeline::new(registry.clone());
     let tool_calls = context["toolCalls"].as_array().map(|calls| {
@@ -107,13 +108,13 @@ async fn call_all(registry: &Registry, context: &Value) -> usize {
     failed
 }
 
-/// `null` fits none of the schemas, so whoever means nothing says nothing.
+/// Removes null arguments, which no schema accepts.
 fn without_nulls(arguments: &Value) -> Value {
     let members = arguments.as_object().into_iter().flatten();
     members.filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
-/// Something that fits; where a schema is asked for, the one that came of another tool.
+/// Returns a sample input; a `schema` argument is the input schema of another tool.
 fn sample_input(spec: &OperationSpec, other: Option<&OperationSpec>) -> Value {
     match spec.name.as_str() {
         "resources/read" => return json!({"uri": "file:///path/to/file%20name.txt"}),
@@ -139,7 +140,7 @@ fn sample_value(schema: &Value) -> Value {
     }
 }
 
-/// Authorizes every request at once.
+/// Authorizes every request immediately.
 #[derive(Debug)]
 struct AutoAuthorizer;
 

@@ -1,4 +1,4 @@
-//! What the fuzzer of the call protocol has seen still holds.
+//! Runs the call protocol checks on the fuzz corpus.
 
 #[path = "../../../../fuzz/checks/call_frame.rs"]
 mod checks;

@@ -1,4 +1,4 @@
-//! What the fuzzer of envelope detection has seen still holds.
+//! Runs the envelope detection checks on the fuzz corpus.
 
 #[path = "../../../../fuzz/checks/envelope_detection.rs"]
 mod checks;

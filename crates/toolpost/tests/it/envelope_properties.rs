@@ -1,4 +1,4 @@
-//! Whatever JSON goes into an envelope comes out of it.
+//! Property tests: any JSON in an envelope survives a round trip.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -22,7 +22,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 fn any_members(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
-    // Names that mean something to us are as likely as any other.
+    // Mixes arbitrary names with names that have a meaning in envelopes.
     let name = prop_oneof![
         any::<String>(),
         prop::sample::select(vec![
@@ -67,7 +67,7 @@ fn any_envelope() -> impl Strategy<Value = Envelope> {
     prop_oneof![local, http, mcp]
 }
 
-/// A block of a known type with any other members, of known names and unknown ones.
+/// A block of a known type with arbitrary additional members, with known and unknown names.
 fn any_block() -> impl Strategy<Value = Value> {
     let required = prop::sample::select(vec![
         json!({"type": "text", "text": "t"}),

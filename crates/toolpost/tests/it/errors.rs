@@ -1,4 +1,4 @@
-//! `docs/errors.md` is written from the table of errors.
+//! Checks that `docs/errors.md` matches the error code table.
 
 use std::fmt::Write;
 use std::path::Path;

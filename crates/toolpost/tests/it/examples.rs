@@ -1,8 +1,9 @@
-//! The examples say what they are supposed to say.
+//! The examples print the expected output.
 
 use std::process::Command;
 
-/// Cargo builds the examples before it runs the tests, beside the test binary's folder.
+/// Runs an example and returns its output. Cargo builds the examples before it runs the tests, in
+/// the folder next to that of the test binary.
 fn run(name: &str) -> String {
     let deps = std::env::current_exe().unwrap();
     let example = deps.ancestors().nth(2).unwrap().join("examples").join(name);

@@ -1,4 +1,4 @@
-//! Hub and spokes inside one process: registering, forwarding, leaving, coming back.
+//! Hub and spokes in one process: registration, forwarding, disconnect and reconnect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn hub() -> Hub {
     Hub::new(Pipeline::new(Registry::new()), HubSettings::default())
 }
 
-/// A connector whose other ends the hub accepts as `identity`.
+/// A connector whose channels the hub accepts as `identity`.
 fn connector(hub: &Hub, identity: &str) -> MemoryConnector {
     let (connector, mut links) = MemoryConnector::new();
     let (hub, identity) = (hub.clone(), Arc::new(Identity::new(identity)));

@@ -1,9 +1,10 @@
-//! `use crate::` points one way: a module imports only from the layers before it.
+//! Checks the direction of `use crate::` imports: a module imports only from its own layer and
+//! lower layers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The layers from lowest to highest. Modules of one layer may import each other.
+/// The layers, from lowest to highest. Modules of the same layer can import each other.
 const LAYERS: [&[&str]; 15] = [
     &["clock", "loopback", "schema", "sse"],
     &["access", "envelope", "error", "outcome", "payload", "query", "spec", "trace"],
@@ -51,7 +52,7 @@ fn module_of(path: &Path) -> String {
     first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned()
 }
 
-/// The modules imported with `use crate::` outside tests.
+/// Returns the modules imported with `use crate::` outside tests.
 fn used_modules(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     code.split("use crate::")
@@ -73,7 +74,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Folders and files of tests may look anywhere.
+/// Whether the path is not a test folder or file; tests can import from any layer.
 fn is_code(path: &Path) -> bool {
     path.file_stem().is_some_and(|name| name != "tests")
 }

@@ -1,4 +1,4 @@
-//! Everything about the library that is tested from outside, in one binary.
+//! Integration tests of the library, in one binary.
 #![allow(
     clippy::panic,
     clippy::print_stderr,

@@ -1,4 +1,4 @@
-//! MCP servers as sources: what a caller sees of them through registry and pipeline.
+//! MCP servers as sources, tested through registry and pipeline.
 //!
 //! | file | holds |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `http_transport` | behavior specific to HTTP |
 //! | `real_servers` | third-party servers |
 //!
-//! Rows of a table run at the same time, so that the slow ones cost no more than the slowest.
+//! The rows of a table run concurrently, so a table takes only as long as its slowest row.
 
 mod disconnects;
 mod fixture;

@@ -1,4 +1,5 @@
-//! The official conformance suite against this client, for the newest version of each era.
+//! The official conformance suite against this client, for the newest version of each protocol
+//! generation.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,15 +19,15 @@ fn find_suite() -> Option<(PathBuf, PathBuf)> {
     None
 }
 
-/// Runs one revision and compares what failed with the baseline, strictly: what passes and is listed
-/// is an error too.
+/// Runs one revision and compares the failures with the baseline. A listed failure that passes is
+/// an error too.
 fn run_suite(revision: &str) {
     let Some((node, suite)) = find_suite() else { return };
     let tests = std::env::current_exe().unwrap();
     let client = tests.ancestors().nth(2).unwrap().join("examples/mcp-conformance-client");
     assert!(client.exists(), "`cargo test` builds {}", client.display());
     let baseline = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/baseline.yml");
-    // The suite writes its results to the folder it runs in.
+    // The suite writes its results to its working directory.
     let folder = tests.parent().unwrap().join(format!("conformance-{revision}"));
     std::fs::create_dir_all(&folder).unwrap();
     let output = Command::new(node)

@@ -1,4 +1,4 @@
-//! What the fuzzer of MCP messages has seen still holds.
+//! Runs the checks of the MCP message fuzzer on its corpus.
 
 #[path = "../../../../fuzz/checks/mcp_message.rs"]
 mod checks;

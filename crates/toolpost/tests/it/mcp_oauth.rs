@@ -1,4 +1,4 @@
-//! The OAuth client against a real authorization server on this machine.
+//! The OAuth client against a local authorization server.
 
 mod fixture;
 
@@ -21,7 +21,7 @@ fn memory_store() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new())
 }
 
-/// A folder that is removed in the end.
+/// A directory that is removed on drop.
 struct TempDir(std::path::PathBuf);
 
 impl TempDir {
@@ -107,7 +107,7 @@ async fn rejected_token_is_refreshed_before_reauthorization() {
     fixture.call(&oauth, "basic").await.unwrap();
     assert_eq!((fixture.count("/as/authorize"), fixture.count("/as/token")), (1, 2));
 
-    // A token that is refused right after it was refreshed is no matter of refreshing.
+    // A token that is rejected right after its refresh is not refreshed again.
     fixture.state().access.clear();
     fixture.call(&oauth, "basic").await.unwrap();
     assert_eq!((fixture.count("/as/authorize"), fixture.count("/as/token")), (2, 3));
@@ -128,14 +128,14 @@ async fn concurrent_challenges_share_one_authorization() {
         fixture.state().access.clear();
     }
 
-    // Renewals ahead of time are shared as well.
+    // Concurrent refreshes before expiry are shared too.
     expire_tokens(store.as_ref(), &fixture).await;
     let fresh = fixture.client(store, false);
     let tokens = join_all((0..20).map(|_| fresh.token())).await;
     assert!(tokens.iter().all(|token| token.as_ref().unwrap().is_some()));
     assert_eq!(fixture.count("/as/token"), 3);
 
-    // Whoever comes late with the old token is given the new one.
+    // A late challenge for the old token returns the new one.
     let old = Secret::new("an-old-token");
     let given = fresh.handle_challenge(401, None, Some(&old)).await.unwrap();
     assert_eq!(Some(given), fresh.token().await.unwrap());
@@ -176,7 +176,7 @@ async fn missing_authorizer_returns_authorization_required() {
         matches!(&error, OAuthError::AuthorizationRequired { reason, .. } if reason.contains("admin"))
     );
 
-    // The refresh token is over as well.
+    // The refresh token is revoked too.
     (fixture.state().refresh, fixture.state().access) = Default::default();
     let error = fixture.call(&without_authorizer, "basic").await.unwrap_err();
     assert!(matches!(&error, OAuthError::AuthorizationRequired { .. }), "{error}");
@@ -184,7 +184,7 @@ async fn missing_authorizer_returns_authorization_required() {
     assert!(fixture.call(&without_authorizer, "basic").await.is_err());
     assert_eq!(fixture.count("/as/token"), requests, "a refused refresh token is not sent again");
 
-    // A person mends it, and the other client finds what that one brought.
+    // Another client authorizes, and this client finds the new tokens in the shared store.
     fixture.call(&fixture.client(store, true), "basic").await.unwrap();
     fixture.call(&without_authorizer, "basic").await.unwrap();
 }
@@ -244,7 +244,7 @@ async fn file_store_is_persistent_private_and_shared() {
     let again = fixture.client(folder.store(), false).token().await.unwrap().unwrap();
     assert_eq!(again.reveal(), token);
 
-    // Twenty at once, each with its own handle: the refresh token is handed in once.
+    // Twenty clients at once, each with its own store handle: the refresh token is sent once.
     expire_tokens(folder.store().as_ref(), &fixture).await;
     let clients: Vec<OAuth> = (0..20).map(|_| fixture.client(folder.store(), false)).collect();
     let tokens = join_all(clients.iter().map(OAuth::token)).await;
@@ -252,7 +252,7 @@ async fn file_store_is_persistent_private_and_shared() {
     assert!(tokens.iter().all(|token| token == &tokens[0]));
     assert_eq!(fixture.count("/as/token"), 2);
 
-    // What is damaged is neither overwritten nor repeated.
+    // A damaged file is not overwritten, and its content is not repeated in the error.
     let text = std::fs::read_to_string(&path).unwrap();
     let damaged = text.replacen("\"expires_at\"", "\"expires_at\": [], \"x\"", 1);
     std::fs::write(&path, &damaged).unwrap();
@@ -282,7 +282,7 @@ async fn file_store_removes_one_issuer() {
     assert!(store.load("other").await.unwrap().is_empty());
 }
 
-/// Every answer that must not be taken, and what is said of it.
+/// Each row: the path, the expected error, and the hostile response.
 #[tokio::test]
 async fn hostile_metadata_is_rejected_before_authorization() {
     let other_server = OAuthFixture::start().await;

@@ -1,5 +1,5 @@
-//! HTTP services as sources: what a caller sees of them through registry and pipeline, and what the
-//! services see.
+//! HTTP services as sources: results that the caller receives through the registry and pipeline,
+//! and requests that the services receive.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What the fuzzer of documents has seen still holds, and so do documents of this world.
+//! Checks the fuzz corpus and real documents.
 
 #[path = "../../../../fuzz/checks/openapi_document.rs"]
 pub(crate) mod checks;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use toolpost::openapi::parsers::{ParsedDocument, parse_yaml_with_both_readers};
 
-/// Reading everything three times takes long without optimization.
+/// Maximum size of a compared document. Parsing it three times is slow without optimization.
 const MAX_COMPARED_BYTES: usize = 500_000;
 
 #[test]
@@ -51,7 +51,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The files of a folder and of those in it.
+/// Returns all files of a folder, recursively.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut all = Vec::new();

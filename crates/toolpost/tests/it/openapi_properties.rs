@@ -1,4 +1,4 @@
-//! Whatever JSON is written as a document is read from it.
+//! Property tests: JSON values survive writing and parsing as JSON and YAML.
 
 use super::openapi_corpus::checks;
 use proptest::prelude::*;
@@ -23,8 +23,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What YAML 1.1, which is what is written, takes for the end of a line, 1.2 does not; and the
-/// writer does not know that `<<` means something.
+/// Values that YAML 1.1 and 1.2 read alike. The writer uses YAML 1.1, which has more line break
+/// characters than 1.2, and does not quote `<<`.
 fn any_yaml() -> impl Strategy<Value = Value> {
     let is_end = |char| matches!(char, '\u{85}' | '\u{2028}' | '\u{2029}');
     any_json().prop_filter("not the same for everybody", move |value| {
@@ -33,7 +33,7 @@ fn any_yaml() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Texts that look like something else are as likely as any other.
+/// Any text, including strings that look like other YAML types.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -89,7 +89,7 @@ fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Pieces that mean something to YAML, in any order.
+/// YAML tokens in any order.
 fn any_yaml_fragments() -> impl Strategy<Value = String> {
     let pieces = vec![
         "a",

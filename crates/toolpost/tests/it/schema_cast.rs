@@ -1,4 +1,4 @@
-//! `Schema::cast` against TypeBox's own answers, its own promises, and hostile input.
+//! `Schema::cast` against TypeBox's results, its documented properties, and hostile input.
 
 mod docs_examples;
 mod hostile;
@@ -8,7 +8,7 @@ mod vectors;
 use serde_json::Value;
 use toolpost::Repair;
 
-/// Objects without key order, numbers as f64.
+/// Compares JSON values: members in any order, numbers as `f64`.
 fn json_eq(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -22,7 +22,7 @@ fn json_eq(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Fails unless the repairs are true and account for every difference.
+/// Asserts that the repairs are correct and account for every difference.
 fn assert_repairs_explain(before: &Value, after: &Value, repairs: &[Repair]) {
     for repair in repairs {
         assert_eq!(repair.from.as_ref(), before.pointer(&repair.path), "{repair:?} in {before}");

@@ -1,4 +1,4 @@
-//! Replays the corpus of the fuzzer without the fuzzer.
+//! Replays the fuzz corpus without the fuzzer.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
-//! Random schemas and values that have something to do with each other.
+//! Generates random schemas, and values related to them.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Few names, so that schemas and values meet.
+/// Few names, so that generated schemas and values overlap.
 const NAMES: [&str; 7] = ["a", "b", "c", "kind", "x~/y", "", "$ref"];
 
 pub(crate) fn name() -> impl Strategy<Value = String> {
@@ -43,7 +43,7 @@ fn object(members: Vec<(String, Value)>) -> Value {
     Value::Object(members.into_iter().collect())
 }
 
-/// One keyword of a schema without schemas in it.
+/// Generates a keyword without subschemas.
 fn data_keyword() -> impl Strategy<Value = (String, Value)> {
     let kind = prop::sample::select(vec![
         "null", "boolean", "integer", "number", "string", "array", "object",
@@ -87,7 +87,7 @@ fn unique_enum(values: Vec<Value>) -> (String, Value) {
     ("enum".to_owned(), Value::Array(listed))
 }
 
-/// One keyword with schemas in it.
+/// Generates a keyword with subschemas.
 fn applicator_keyword(
     inner: impl Strategy<Value = Value> + Clone + 'static,
 ) -> impl Strategy<Value = (String, Value)> {
@@ -135,7 +135,7 @@ fn subschema() -> impl Strategy<Value = Value> + Clone {
     .boxed()
 }
 
-/// A whole schema with two definitions.
+/// A complete schema with two definitions.
 pub(crate) fn schema() -> impl Strategy<Value = Value> {
     (subschema(), subschema(), subschema()).prop_map(|(root, one, two)| {
         let mut root = match root {

@@ -1,9 +1,10 @@
-//! Schemas and values made to be expensive: the work grows with their size, and no stack ends.
+//! Expensive schemas and values: the work is bounded by their size, and the stack does not
+//! overflow.
 
 use serde_json::{Map, Value, json};
 use toolpost::{Extras, Schema, SchemaError};
 
-/// The work for the larger input is at most `factor` times that for the smaller one.
+/// Asserts that the work for the large input is at most `factor` times the work for the small one.
 fn assert_growth(
     name: &str,
     factor: u64,
@@ -22,7 +23,7 @@ fn assert_growth(
 
 #[test]
 fn normalize_work_grows_with_input_size() {
-    // Twice the size may cost four times as much where depth grows too: size times depth.
+    // The work is bounded by size times depth, so doubling both can quadruple it.
     assert_growth("wide objects", 12, wide, 1_000, 10_000);
     assert_growth("long arrays of unions", 12, union_array, 1_000, 10_000);
     assert_growth("nested unions in the schema", 5, nested_unions, 12, 24);
@@ -47,7 +48,8 @@ fn union_array(size: usize) -> (Value, Value) {
     (schema, Value::Array((0..size).map(|_| json!({"b": 5, "z": 1})).collect()))
 }
 
-/// Each level leads to the next by two variants.
+/// Creates a schema with a chain of `size` definitions; `level` builds each from a reference to the
+/// next.
 fn levels(size: usize, last: Value, level: impl Fn(String) -> Value) -> Value {
     let mut definitions: Map<String, Value> =
         (0..size).map(|at| (format!("d{at}"), level(format!("#/$defs/d{}", at + 1)))).collect();
@@ -108,7 +110,7 @@ fn nested_conditions(size: usize) -> (Value, Value) {
     (schema, list(size, json!({"n": "5"})))
 }
 
-/// Runs on an ordinary thread's stack, and takes deep values apart without recursion.
+/// Runs `test` on a thread with a 2 MiB stack.
 fn with_small_stack(test: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(2 << 20).spawn(test).unwrap().join().unwrap();
 }
@@ -117,12 +119,12 @@ fn deep(levels: usize, wrap: impl Fn(Value) -> Value) -> Value {
     (0..levels).fold(json!(1), |inner, _| wrap(inner))
 }
 
-/// An object with one property; the `json!` macro would copy the value, level by level.
+/// Creates an object with one property. `json!` would copy deep values at every level.
 fn member(name: &str, value: Value) -> Value {
     Value::Object(Map::from_iter([(name.to_owned(), value)]))
 }
 
-/// Dropping a value recurses, so the deep ones are dismantled from outside in.
+/// Drops a deep value without recursion, which serde_json's own drop uses.
 fn drop_iteratively(value: Value) {
     let mut pending = vec![value];
     while let Some(value) = pending.pop() {
@@ -194,7 +196,7 @@ fn deep_schema_fails_to_compile() {
             let schema = Schema::new(json).unwrap();
             let error = schema.compile().unwrap_err();
             assert!(matches!(error, SchemaError::DoesNotCompile { .. }), "{error}");
-            // The document is shared and cannot be dismantled; leaking it is the test's business.
+            // Leak the schema: its document is deep, and dropping it would recurse.
             std::mem::forget(schema);
         }
     });

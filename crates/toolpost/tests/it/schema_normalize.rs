@@ -1,12 +1,12 @@
-//! The examples of `docs/normalize.md`, run as they are written, and finer points of the rules.
+//! The examples in `docs/normalize.md`, and details of the normalization rules.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 use toolpost::{Extras, Schema};
 
-/// A fenced `json` block is one example: `schema`, `in`, and `out`; optionally `extras`, and
-/// `issues` with the paths of what still does not fit.
+/// Each line of a fenced `json` block is one example: `schema`, `in` and `out`, optionally
+/// `extras`, and `issues` with the paths of the remaining errors.
 #[test]
 fn docs_normalize_examples_match() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/normalize.md");

@@ -1,4 +1,4 @@
-//! `normalize` against the recorded pairs of schema and value.
+//! `normalize` against recorded vectors of schemas and values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 use toolpost::{Extras, Schema};
 
-/// Where a normalized value has no error left it is what the vector intends, except for the
-/// listed differences; a difference that is not listed and an entry that is none both fail.
+/// A normalized value without issues equals the expected result of its vector, except for the
+/// listed differences. Unlisted differences and stale entries both fail.
 #[test]
 fn normalize_matches_recorded_vectors() {
     let allowed = allowed_differences();
@@ -53,7 +53,7 @@ fn vectors() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The names of the vectors that differ on purpose, each with the reason of its group.
+/// Returns the names of vectors that differ intentionally, each with the reason of its group.
 fn allowed_differences() -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(data("cast-differences.json")).unwrap();
     let groups: Vec<Value> = serde_json::from_str(&text).unwrap();
@@ -72,7 +72,7 @@ fn data(file: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file)
 }
 
-/// Equality without the order of keys, with numbers as floats.
+/// Compares JSON values: members in any order, numbers as `f64`.
 fn json_eq(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left.as_f64() == right.as_f64(),

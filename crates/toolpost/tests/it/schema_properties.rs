@@ -1,4 +1,4 @@
-//! What holds for every schema and every value.
+//! Properties of `normalize` that hold for every schema and value.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -26,14 +26,14 @@ proptest! {
     }
 }
 
-/// More in CI, where time is cheap; `PROPTEST_CASES` overrules both.
+/// Returns the number of cases: `PROPTEST_CASES` if set, otherwise more in CI than locally.
 fn cases() -> u32 {
     let configured = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     configured.unwrap_or(if std::env::var_os("CI").is_some() { 5_000 } else { 400 })
 }
 
-/// The same pairs in every ordinary run, so that a red test is about the change at hand; new ones
-/// where `PROPTEST_CASES` asks for a long run.
+/// Fixed seed by default, so that a failure is caused by the current change; random if
+/// `PROPTEST_CASES` is set.
 fn seed() -> RngSeed {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => RngSeed::Random,
@@ -41,7 +41,7 @@ fn seed() -> RngSeed {
     }
 }
 
-/// A default that does not fit its own type must not make a union misfit that fits without it.
+/// An invalid default does not make a value invalid that matches a union without it.
 #[test]
 fn union_valid_without_invalid_default_stays_valid() {
     let json = serde_json::json!({"anyOf": [
@@ -64,7 +64,7 @@ fn compile_both(json: &Value) -> Option<(Schema, jsonschema::Validator)> {
     Some((Schema::new(json.clone()).unwrap(), validator))
 }
 
-/// Checks one pair; also used on the corpus of the fuzzer.
+/// Checks the invariants for one schema and value. Also used for the fuzz corpus.
 pub(crate) fn assert_normalize_invariants(
     schema: &Schema,
     validator: &jsonschema::Validator,
@@ -98,7 +98,7 @@ fn sorted(issues: &[Issue]) -> Vec<String> {
     written
 }
 
-/// The input with the repairs made one by one.
+/// Applies the repairs to the input one by one.
 fn replay_repairs(input: &Value, done: &Normalized) -> Value {
     let mut value = input.clone();
     for repair in &done.repairs {

@@ -1,4 +1,4 @@
-//! The verdict against the `jsonschema` crate on the official test suite.
+//! Compares `is_valid` with the `jsonschema` crate on the official test suite.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use jsonschema::Draft;
 use serde_json::{Map, Value};
 use toolpost::{Schema, SchemaError};
 
-/// Where the suite is unpacked, below the root of the workspace.
+/// Directory of the test suite, relative to the workspace root.
 const SUITE: &str = ".cache/json-schema-tests";
 
 const DRAFTS: [(&str, &str, Draft); 5] = [
@@ -40,7 +40,8 @@ fn is_valid_agrees_on_official_test_suite() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Compares one group of the suite, unless it needs a document from elsewhere, which both refuse.
+/// Compares one group of the suite. Schemas with remote references are rejected by both
+/// implementations.
 fn compare(
     group: &Value,
     dialect: &str,
@@ -72,7 +73,7 @@ fn compare(
     tests.len()
 }
 
-/// The suite leaves the dialect to the folder; our schemas say theirs.
+/// Adds `$schema`, which the suite implies by folder.
 fn with_dialect(schema: &Value, dialect: &str) -> Value {
     let Value::Object(members) = schema else {
         return schema.clone();
@@ -83,7 +84,7 @@ fn with_dialect(schema: &Value, dialect: &str) -> Value {
     Value::Object(document)
 }
 
-/// The folder with one folder per draft, wherever the package keeps it.
+/// Returns the directory with one folder per draft; its location depends on the package.
 fn suite() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(SUITE);
     ["json/tests", "node_modules/json-schema-test-suite/tests", "tests"]
@@ -92,7 +93,7 @@ fn suite() -> Option<PathBuf> {
         .find(|folder| folder.join("draft2020-12").is_dir())
 }
 
-/// Every case of a draft, the optional ones too.
+/// Returns all test files of a draft, including optional ones.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

@@ -1,4 +1,4 @@
-//! Server-sent events come out the same however their bytes are cut, and as the standard says.
+//! Server-sent events are parsed according to the standard, independent of chunk boundaries.
 
 #[path = "../../../../fuzz/checks/sse.rs"]
 mod checks;
@@ -18,7 +18,7 @@ fn sse_fuzz_corpus_passes() {
     }
 }
 
-/// Pieces of streams, from whole lines down to single bytes.
+/// Stream fragments, from whole lines to single bytes.
 fn any_piece() -> impl Strategy<Value = Vec<u8>> {
     let known: Vec<&[u8]> = vec![
         b"\n",

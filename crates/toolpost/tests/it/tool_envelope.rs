@@ -1,4 +1,4 @@
-//! ToolEnvelope V1 against results of a real server, random values and the fuzzer's corpus.
+//! ToolEnvelope V1 against results of a real server, random values and the fuzz corpus.
 
 #[path = "../../../../fuzz/checks/tool_envelope.rs"]
 mod checks;
@@ -20,12 +20,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Other people's data, which lies beside the workspace where it lies at all.
+/// Reads a test vector from the shared folder next to the workspace, if it exists.
 fn shared(name: &str) -> Option<String> {
     let path = root().join("../shared/vectors").join(name);
     let text = fs::read_to_string(&path).ok();
     if text.is_none() {
-        // Written past the capture of passing tests, so that it is always seen.
+        // Written directly to stderr: the test harness would capture `eprintln!` output of passing
+        // tests.
         let warning = format!("NOT CHECKED: {} is not there\n", path.display());
         std::io::stderr().write_all(warning.as_bytes()).expect("stderr is open");
     }
@@ -126,7 +127,7 @@ fn tool_envelope_fuzz_corpus_passes() {
     }
 }
 
-/// Any JSON, a few levels deep.
+/// Generates arbitrary JSON, a few levels deep.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -146,7 +147,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Members with names that no typed payload has.
+/// Generates members whose names no typed payload defines.
 fn unknown_members() -> impl Strategy<Value = Map<String, Value>> {
     hash_map("x-[a-z]{0,8}", any_json(), 0..4).prop_map(|members| members.into_iter().collect())
 }

@@ -1,4 +1,4 @@
-//! Operations as MCP tools: every listing and result that clients see.
+//! Operations as MCP tools: the listings and results that clients see.
 
 mod fixture;
 mod golden;

@@ -1,4 +1,4 @@
-//! What was typed, or stands in another client's file, as entries of the configuration.
+//! Configuration entries built from command-line arguments or from another client's file.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use crate::arguments::{AddMcpOptions, separator_hint};
 use crate::error::CommandError;
 use crate::output;
 
-/// A server that is to become a source.
+/// A server to be added as a source.
 #[derive(Debug)]
 pub(super) struct ServerCandidate {
     pub(super) name: String,
     pub(super) entry: McpEntry,
-    /// Why it cannot be used, if it stands among others that can.
+    /// Why this server cannot be used, if other servers in the same file can.
     pub(super) rejection: Option<String>,
 }
 
@@ -67,7 +67,7 @@ fn entry_from_options(options: &AddMcpOptions) -> Result<McpEntry, CommandError>
     Ok(entry)
 }
 
-/// The name and the value of a header as they are typed.
+/// Parses a header given as `NAME: VALUE`.
 pub(in super::super) fn parse_header(text: &str) -> Result<(String, String), CommandError> {
     let pair = text.split_once(':');
     let (name, value) =
@@ -75,7 +75,7 @@ pub(in super::super) fn parse_header(text: &str) -> Result<(String, String), Com
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// The servers of another client's file: all of them, or those that are named.
+/// Reads the servers in another client's file: all of them, or only those in `names`.
 fn candidates_from_file(
     file: &Path,
     names: &[String],
@@ -119,7 +119,7 @@ fn candidates_from_file(
     Ok(requested)
 }
 
-/// What is to be known about the servers that are wanted.
+/// Prints the notes about the selected servers.
 fn print_notes(file: &Path, names: &[String], notes: &[String]) {
     let file = file.display();
     let about = |note: &String, name: &String| note.starts_with(&format!("{file}: `{name}` "));
@@ -130,7 +130,8 @@ fn print_notes(file: &Path, names: &[String], notes: &[String]) {
     }
 }
 
-/// A relative folder means another one in another file.
+/// Makes a relative working directory absolute, so that it does not depend on the location of the
+/// configuration file.
 fn with_absolute_cwd(mut entry: McpEntry, folder: &Path) -> McpEntry {
     if let Some(cwd) = entry.cwd.take_if(|cwd| !cwd.contains("${")) {
         entry.cwd = Some(absolute_path(&folder.join(cwd)));

@@ -1,4 +1,5 @@
-//! `add mcp`: a server is asked what it offers, and becomes a source of the configuration.
+//! `add mcp`: connects to an MCP server, lists its tools and adds it to the configuration as a
+//! source.
 
 mod candidate;
 mod report;
@@ -26,10 +27,10 @@ use candidate::ServerCandidate;
 pub(super) use candidate::parse_header;
 use report::ServerReport;
 
-/// How long a person may take to agree in a browser.
+/// Time limit for authorizing in a browser.
 const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long the processes of servers have to end.
+/// Time limit for server processes to exit.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError> {
@@ -43,7 +44,7 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError>
         }
     }
     let servers = probe_candidates(options, candidates).await?;
-    // On loopback, where nobody is known, everybody may call.
+    // Without authentication the gateway serves only loopback, and every caller has access.
     let has_identities = config_overview.requires_auth();
     let access = (!has_identities).then_some(Access::Open);
     let existing = if options.replace { IfExists::Replace } else { IfExists::Fail };
@@ -78,18 +79,18 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError>
                 failure
             })
         }
-        // Those that were taken are what was wanted; of the others each has been told.
+        // At least one server was added. The failures were already printed.
         all if all.iter().any(|report| !matches!(report.probe, Probe::Failed(_))) => Ok(()),
         all => {
             let message =
                 format!("none of the {} servers can be used; nothing was written", all.len());
-            // Each of them has been told.
+            // The failures were already printed.
             Err(CommandError::JsonAlreadyPrinted(no_server_failure(&reports, message).into()))
         }
     }
 }
 
-/// A server that could not be reached is another failure than one that makes no sense.
+/// Returns a usage error if every server was rejected, and an unreachable error otherwise.
 fn no_server_failure(reports: &[ServerReport<'_>], message: String) -> CommandError {
     if reports.iter().all(|report| report.server.rejection.is_some()) {
         return CommandError::Usage(message);
@@ -99,15 +100,16 @@ fn no_server_failure(reports: &[ServerReport<'_>], message: String) -> CommandEr
 
 const NOT_WRITTEN: &str = "nothing was written; --no-connect writes it as it is";
 
-/// What came of a look at a server.
+/// Result of probing a server.
 enum Probe {
     Connected(Arc<ServerInfo>),
-    /// Nobody wanted one.
+    /// Disabled with `--no-connect`.
     Skipped,
     Failed(String),
 }
 
-/// Before anything is started: a name that is taken, or is not there to be replaced.
+/// Checks the source names before any server is started: a new name must be unused, and a name to
+/// replace must exist.
 fn check_names(
     options: &AddMcpOptions,
     candidates: &[ServerCandidate],
@@ -161,7 +163,7 @@ async fn probe_candidates(
     Ok(servers)
 }
 
-/// What is needed for a look; nothing, if there will be none.
+/// Returns the settings for probing a server, or `None` with `--no-connect`.
 fn probe_settings(
     options: &AddMcpOptions,
     server: &ServerCandidate,
@@ -172,7 +174,7 @@ fn probe_settings(
     effective_settings(options, server).map(Some)
 }
 
-/// What the source means once it is written.
+/// Returns the settings of the source as they are after it is written.
 fn effective_settings(
     options: &AddMcpOptions,
     server: &ServerCandidate,
@@ -185,7 +187,8 @@ fn effective_settings(
     }
 }
 
-/// Without a look, a variable may be set later; everything else is checked now.
+/// Checks a server without connecting to it. An unset variable is only a warning, because it can be
+/// set later.
 fn check_without_probe(
     options: &AddMcpOptions,
     server: &ServerCandidate,
@@ -200,7 +203,7 @@ fn check_without_probe(
     Ok(())
 }
 
-/// Starts the servers beside one another, and ends them again.
+/// Starts the servers concurrently, reads what they offer, and stops them.
 async fn probe(
     options: &AddMcpOptions,
     candidates: &[ServerCandidate],
@@ -238,7 +241,7 @@ async fn probe(
         .collect())
 }
 
-/// Nobody calls its tools now, so they go into a registry of their own.
+/// Starts a server with its own registry, because its tools are listed but not called.
 fn start(env: &McpEnv, name: &str, settings: McpSettings) -> McpSource {
     env.start_server(&Registry::new(), name, settings)
 }

@@ -1,4 +1,4 @@
-//! What a server offers, for people and for programs.
+//! Prints what a server offers, as text or JSON.
 
 use std::path::Path;
 
@@ -13,18 +13,18 @@ use super::candidate::ServerCandidate;
 use crate::arguments::AddMcpOptions;
 use crate::{output, token_estimate};
 
-/// A server, what was seen of it, and what was written.
+/// A server, the result of probing it, and what was written to the configuration.
 pub(super) struct ServerReport<'a> {
     pub(super) server: ServerCandidate,
     pub(super) probe: Probe,
-    /// Who may call it now.
+    /// Access to the source as configured now.
     pub(super) access: Access,
     pub(super) has_identities: bool,
     pub(super) file: &'a Path,
 }
 
 pub(super) fn print(reports: &[ServerReport<'_>], options: &AddMcpOptions) -> std::io::Result<()> {
-    // A single failure is the error of the command.
+    // A single failure is reported as the error of the command.
     for report in reports.iter().filter(|_| reports.len() > 1) {
         if let Probe::Failed(reason) = &report.probe {
             output::warning(&format!("`{}` cannot be used: {reason}", report.server.name));
@@ -33,7 +33,7 @@ pub(super) fn print(reports: &[ServerReport<'_>], options: &AddMcpOptions) -> st
     if output::wants_json(options.json) {
         let all: Vec<Value> = reports.iter().map(to_json).collect();
         return match (&all[..], &options.from) {
-            // The error says it.
+            // The command error reports it.
             ([only], None) if only.get("error").is_some() && !options.json => Ok(()),
             ([only], None) => output::print_json_line(only),
             _ => output::print_json_line(&all),
@@ -65,7 +65,8 @@ fn print_server(info: &ServerInfo) -> std::io::Result<()> {
     Ok(())
 }
 
-/// `12 tools, resources and no prompts; the tools cost a model about 4,300 tokens`.
+/// Formats a summary: `12 tools, resources and no prompts; the tools cost a model about 4,300
+/// tokens`.
 fn summary(info: &ServerInfo) -> String {
     let count = info.tools.len();
     let tools = if count == 1 { "tool" } else { "tools" };
@@ -84,7 +85,7 @@ fn table(tools: &[Value]) -> String {
     let width = table.width().filter(|width| *width >= 40).unwrap_or(100);
     let longest =
         tools.iter().map(|tool| string_member(tool, "name").chars().count()).max().unwrap_or(0);
-    // The second column and the space between columns.
+    // Reserves the TYPE column and the space between columns.
     let description_width =
         usize::from(width).saturating_sub(longest + "mutation".len() + 6).max(20);
     table.set_header(["TOOL", "TYPE", "DESCRIPTION"]);

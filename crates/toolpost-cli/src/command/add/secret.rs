@@ -1,4 +1,4 @@
-//! Secrets that stand in the configuration as they are, which is not always what was meant.
+//! Warnings about secrets stored literally in the configuration.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use toolpost_gateway::config::{McpEntry, OpenApiEntry};
 use super::candidate::ServerCandidate;
 use crate::output;
 
-/// Names what looks like a secret and is no reference.
+/// Warns about values that look like secrets and are not references.
 pub(super) fn warn_literal_secrets(file: &Path, server: &ServerCandidate) {
     print_warning(file, &server.name, &literal_secrets(&server.entry));
 }
 
-/// The same for an HTTP service.
+/// Warns about literal secrets of an HTTP service.
 pub(in super::super) fn warn_literal_service_secrets(
     file: &Path,
     name: &str,
@@ -68,7 +68,7 @@ fn literal_secrets(entry: &McpEntry) -> Vec<String> {
     names
 }
 
-/// Whether what goes by this name is usually kept from others.
+/// Whether a variable or header with this name usually holds a secret.
 fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 9] =
         ["token", "secret", "key", "password", "passwd", "auth", "cookie", "credential", "dsn"];

@@ -1,4 +1,4 @@
-//! The journal for people.
+//! Prints the journal as text.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use toolpost::epoch_ms;
 
 use crate::output;
 
-/// How many characters of a message are shown.
+/// Maximum number of characters shown per message.
 const MAX_MESSAGE_CHARS: usize = 160;
 
-/// The calls as a table.
+/// Prints the calls as a table.
 pub(super) fn print_calls(calls: &[Value]) -> io::Result<()> {
     if calls.is_empty() {
         return output::print_line("no calls");
@@ -25,7 +25,7 @@ pub(super) fn print_calls(calls: &[Value]) -> io::Result<()> {
     calls.iter().try_for_each(|call| print_row(call, times))
 }
 
-/// What was said in rooms, and what was refused, as a table.
+/// Prints room messages and rejections as a table.
 pub(super) fn print_messages(messages: &[Value]) -> io::Result<()> {
     if messages.is_empty() {
         return output::print_line("no messages");
@@ -53,7 +53,7 @@ fn message_line(message: &Value, times: fn(i64) -> String) -> String {
     format!("{}{style}{}{style:#}", output::sanitize(&begin), output::sanitize(&end))
 }
 
-/// What kind of message it is, and what it says.
+/// Formats the kind and the content of a message.
 fn message_text(message: &Value) -> String {
     let payload = &message["payload"];
     let content = match payload["text"].as_str() {
@@ -64,7 +64,7 @@ fn message_text(message: &Value) -> String {
     format!("{}  {content}", message["kind"].as_str().unwrap_or_default())
 }
 
-/// Where one is not of today, all have their date.
+/// Returns the time format: time of day if all entries are from today, date and time otherwise.
 fn time_format(entries: &[Value]) -> fn(i64) -> String {
     let today = day(epoch_ms());
     if entries.iter().all(|entry| day(time(entry)) == today) { time_of_day } else { date_time }
@@ -74,7 +74,7 @@ fn red() -> Style {
     Style::new().fg_color(Some(AnsiColor::Red.into()))
 }
 
-/// One call on one line, as soon as it has ended.
+/// Prints one call on one line, for `--follow`.
 pub(super) fn print_call(call: &Value) -> io::Result<()> {
     let times = if day(time(call)) == day(epoch_ms()) { time_of_day } else { date_time };
     print_row(call, times)
@@ -102,7 +102,7 @@ fn print_row(call: &Value, times: fn(i64) -> String) -> io::Result<()> {
     output::print_line(&format!("{begin}  {style}{end}{style:#}{approved}"))
 }
 
-/// What came of a call, and how that looks.
+/// Returns the style and the text for the outcome of a call.
 fn outcome_text(call: &Value) -> (Style, String) {
     let text = |name: &str| call[name].as_str().unwrap_or_default();
     match call["outcome"].as_str() {
@@ -120,21 +120,22 @@ fn time(call: &Value) -> i64 {
     call["time"].as_i64().unwrap_or_default()
 }
 
-/// Days since 1970.
+/// Returns the number of days since the Unix epoch.
 fn day(millis: i64) -> i64 {
     millis.div_euclid(86_400_000)
 }
 
-/// The time of day.
+/// Formats the time of day, in UTC.
 fn time_of_day(millis: i64) -> String {
     let seconds = millis.div_euclid(1_000).rem_euclid(86_400);
     let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
     format!("{hours:02}:{minutes:02}:{:02}.{:03}Z", seconds % 60, millis.rem_euclid(1_000))
 }
 
-/// The same with its date.
+/// Formats the date and the time of day, in UTC.
 fn date_time(millis: i64) -> String {
-    // The year begins in March here, so that the day that is not always there is its last.
+    // The computation uses years that start in March, so that a leap day is the last day of its
+    // year.
     let days = day(millis) + 719_468;
     let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524
@@ -184,12 +185,13 @@ pub(super) fn print_replay(response: &Value) -> io::Result<()> {
     sanitized_lines(response).iter().try_for_each(|line| output::print_line(line))
 }
 
-/// What a replay found out is partly in the words of others: names of members, and errors.
+/// Formats a replay report. The lines are sanitized, because member names and errors come from
+/// sources.
 fn sanitized_lines(response: &Value) -> Vec<String> {
     replay_lines(response).iter().map(|line| output::sanitize(line).into_owned()).collect()
 }
 
-/// What a replay found out, a line each.
+/// Formats the result of a replay as lines.
 fn replay_lines(response: &Value) -> Vec<String> {
     let recorded = &response["recorded"];
     let operation = recorded["operation"].as_str().unwrap_or_default();
@@ -221,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Each row: what a replay found out, and what is printed about that.
+    /// Each row: the replay report and the expected output.
     #[test]
     fn replay_output_is_sanitized() {
         let recorded = json!({"operation": "a.b\u{1b}[2J", "input": {"x": "\u{9b}2J"}});

@@ -1,4 +1,4 @@
-//! Standard input and output, without a thread for each where that is possible.
+//! Asynchronous standard input and output, without a thread for each where possible.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,8 @@ use tokio::net::unix::pipe;
 type InputStream = Box<dyn AsyncRead + Unpin + Send>;
 type OutputStream = Box<dyn AsyncWrite + Unpin + Send>;
 
-/// A client gives a pipe or a socket; whatever else it is, a thread reads it.
+/// Opens standard input. Pipes and sockets are read asynchronously, anything else by a blocking
+/// thread.
 pub(super) fn stdin() -> InputStream {
     let stdin = std::io::stdin();
     if let Some(pipe) =
@@ -42,7 +43,7 @@ fn duplicate_fd(file: &impl AsFd) -> Option<OwnedFd> {
 
 fn as_socket(file: OwnedFd) -> Option<tokio::net::UnixStream> {
     let socket = UnixStream::from(file);
-    // Only a socket has an address.
+    // Fails if the file is not a socket.
     socket.local_addr().ok()?;
     socket.set_nonblocking(true).ok()?;
     tokio::net::UnixStream::from_std(socket).ok()

@@ -1,4 +1,4 @@
-//! `add openapi`.
+//! `add openapi`: reads an OpenAPI document and adds the service to the configuration as a source.
 
 use serde_json::{Value, json};
 use toolpost::openapi::{DocumentLocation, Inspection, LoadSettings};
@@ -20,7 +20,7 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Comma
     let entry = preserve_openapi_entry(&options.config, &options.name, build_entry(options)?)?;
     let inspection =
         if options.no_connect { None } else { Some(inspect_document(options, &entry).await?) };
-    // On loopback, where nobody is known, everybody may call.
+    // Without authentication the gateway serves only loopback, and every caller has access.
     let has_identities = config_overview.requires_auth();
     let access = (!has_identities).then_some(Access::Open);
     let existing = if options.replace { IfExists::Replace } else { IfExists::Fail };
@@ -40,7 +40,7 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Comma
     Ok(())
 }
 
-/// Reads the document, as the gateway will.
+/// Reads the document in the same way as the gateway.
 async fn inspect_document(
     options: &AddOpenApiOptions,
     entry: &OpenApiEntry,
@@ -54,7 +54,7 @@ async fn inspect_document(
     if entry.private {
         loading.headers = entry.document_headers(&options.config, &options.name)?;
     }
-    // An address with variables in it is what the gateway makes of it.
+    // A server URL with variables is not used here; the gateway resolves it.
     let server = entry.server.as_deref().filter(|server| !server.contains("${"));
     let inspection =
         read_document(&options.document, &options.name, InspectOptions { server, loading }).await?;
@@ -100,7 +100,8 @@ fn print(
     Ok(())
 }
 
-/// Before anything is read: a name that is taken, or is not there to be replaced.
+/// Checks the source name before the document is read: a new name must be unused, and a name to
+/// replace must exist.
 fn check_name(
     options: &AddOpenApiOptions,
     config_overview: &ConfigOverview,
@@ -115,7 +116,8 @@ fn check_name(
     }
 }
 
-/// The document as the configuration finds it, from wherever this command is run.
+/// Returns the document location for the configuration. Paths are relative to the configuration
+/// file, not to the working directory.
 fn document_reference(options: &AddOpenApiOptions) -> Result<String, CommandError> {
     let typed = &options.document.document;
     let DocumentLocation::File(path) = DocumentLocation::from_path_or_url(typed) else {

@@ -1,5 +1,5 @@
-//! `import` and `add openapi`: a document is read, what it becomes is shown, and it becomes a source
-//! of the configuration if that is wanted.
+//! `import` and `add openapi`: read an OpenAPI document and show its operations; `add openapi` also
+//! adds it to the configuration as a source.
 
 mod add;
 mod report;
@@ -26,16 +26,16 @@ pub(crate) async fn import(options: &ImportOptions) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// What a service is known by beside its document.
+/// Settings of a service in addition to its document.
 #[derive(Default)]
 struct InspectOptions<'a> {
-    /// Where it is, instead of where the document says.
+    /// Server URL that overrides the one in the document.
     server: Option<&'a str>,
-    /// How the document is read.
+    /// Settings for loading the document.
     loading: LoadSettings,
 }
 
-/// The document with what is wanted of it.
+/// Reads the document and applies the filters and renames.
 async fn read_document(
     options: &DocumentOptions,
     name: &str,
@@ -72,7 +72,7 @@ async fn read_document(
     Ok(read)
 }
 
-/// Two operations cannot have one name.
+/// Checks that operation names are unique.
 fn check_names(operations: &[OperationSpec]) -> Result<(), CommandError> {
     let mut names = HashSet::new();
     match operations.iter().find(|spec| !names.insert(&spec.name)) {
@@ -85,7 +85,7 @@ fn check_names(operations: &[OperationSpec]) -> Result<(), CommandError> {
     }
 }
 
-/// Where a service is, as the configuration takes it.
+/// Parses the URL of a service. User and password are not allowed in it.
 fn parse_server(text: &str) -> Result<ServerSettings, CommandError> {
     match DocumentLocation::from_path_or_url(text) {
         DocumentLocation::Url(url) if url.username().is_empty() && url.password().is_none() => {

@@ -1,4 +1,4 @@
-//! What a document becomes, for people and for programs.
+//! Prints the operations imported from a document, as text or JSON.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
@@ -32,8 +32,8 @@ pub(super) fn print_text(inspection: &Inspection) -> std::io::Result<()> {
     Ok(())
 }
 
-/// `Petstore 1.0.0 (OpenAPI 3.0.4): 12 operations (5 queries, 7 mutations), 1 skipped, 2 warnings;
-/// as tools they cost a model about 4,300 tokens`.
+/// Formats a summary: `Petstore 1.0.0 (OpenAPI 3.0.4): 12 operations (5 queries, 7 mutations), 1
+/// skipped, 2 warnings; as tools they cost a model about 4,300 tokens`.
 fn summary(inspection: &Inspection) -> String {
     let report = &inspection.report;
     let counts = report.counts();
@@ -67,8 +67,8 @@ fn pluralize(count: usize, singular: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
-/// What the list of tools costs a model. They are written one after the other: all the schemas of a
-/// large document at once would be many times the document.
+/// Estimates the tokens of the tool list. Tools are serialized one at a time, because all schemas
+/// of a large document together can be many times its size.
 pub(super) fn token_cost(operations: &[OperationSpec]) -> u64 {
     let tool = |spec: &OperationSpec| {
         json!({
@@ -85,7 +85,7 @@ fn table(operations: &[OperationSpec]) -> String {
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     let width = table.width().filter(|width| *width >= 40).unwrap_or(100);
     let longest = operations.iter().map(|spec| spec.name.chars().count()).max().unwrap_or(0);
-    // The second column and the space between columns.
+    // Reserves the TYPE column and the space between columns.
     let description_width =
         usize::from(width).saturating_sub(longest + "subscription".len() + 6).max(20);
     table.set_header(["OPERATION", "TYPE", "DESCRIPTION"]);

@@ -1,4 +1,4 @@
-//! `room allows`: why a message would be allowed or refused.
+//! `room allows`: explains why a message would be allowed or rejected.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::arguments::AllowsOptions;
 use crate::error::CommandError;
 use crate::output;
 
-/// What would become of a message.
+/// Whether a message would be allowed, and why.
 #[derive(Debug, Serialize)]
 struct AllowsResult {
     allow: bool,
@@ -45,7 +45,7 @@ pub(crate) fn allows(options: &AllowsOptions) -> Result<(), CommandError> {
     if result.allow { Ok(()) } else { Err(CommandError::Reported) }
 }
 
-/// The text of a message; a kind by itself is a message without a payload.
+/// Reads a message. A kind alone is a message without a payload.
 fn read_message(argument: &str) -> Result<String, CommandError> {
     if let Some(path) = argument.strip_prefix('@') {
         return document::read(Some(Path::new(path)));
@@ -57,7 +57,7 @@ fn read_message(argument: &str) -> Result<String, CommandError> {
     }
 }
 
-/// What a room does with a message before it hands it on.
+/// Applies the checks of a room to a message.
 fn evaluate(capabilities: &Capabilities, message: &str) -> AllowsResult {
     let draft = match Draft::parse(message) {
         Ok(draft) => draft,
@@ -79,7 +79,7 @@ fn check_capabilities(
             AllowsResult { allow: true, reason: format!("allowed by {}", by.value()) }
         }
         Decision::Denied { reason } => AllowsResult::rejected(reason.to_string()),
-        // Whatever else a decision may become, it is not a yes.
+        // Unknown decisions are rejections.
         _ => AllowsResult::rejected("no decision".to_owned()),
     }
 }
@@ -95,17 +95,17 @@ fn print(result: &AllowsResult, json: bool) -> std::io::Result<()> {
     output::print_line(&format!("{style}{verdict}{style:#}: {reason}"))
 }
 
-/// One case of `--jsonl`; what else stands there is not looked at.
+/// One line of `--jsonl`. Other members are ignored.
 #[derive(Deserialize)]
 struct AllowsCase {
-    /// One capability, or a list of them.
+    /// One capability or a list of capabilities.
     capability: Value,
     message: Box<RawValue>,
 }
 
-/// One answer for each line, in order; the input is never held whole.
+/// Prints one result per input line, in order. The input is streamed.
 ///
-/// A line that is no case is an error at the end, when the others have been answered.
+/// Returns an error for invalid lines after all lines are evaluated.
 fn evaluate_lines(file: Option<&Path>) -> Result<(), CommandError> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut invalid = 0_usize;
@@ -130,14 +130,16 @@ fn evaluate_lines(file: Option<&Path>) -> Result<(), CommandError> {
     let count_text =
         if invalid == 1 { "a line is".to_owned() } else { format!("{invalid} lines are") };
     let failure = CommandError::Usage(format!("{count_text} no {{capability, message}}"));
-    // Programs have read it in its place.
+    // The JSON output already contains the error of each invalid line.
     Err(CommandError::JsonAlreadyPrinted(Box::new(failure)))
 }
 
+/// Evaluates one line of `--jsonl`.
+///
 /// # Errors
 ///
-/// What is printed for a line that says nothing, or whose capability cannot be used: that one allows
-/// nothing, and whoever wrote it should know.
+/// Returns the JSON to print for a line that cannot be parsed or that has an invalid capability. An
+/// invalid capability allows nothing and is reported as an error.
 fn evaluate_line(line: &str) -> Result<AllowsResult, Value> {
     let line: AllowsCase =
         serde_json::from_str(line).map_err(|error| json!({"error": error.to_string()}))?;

@@ -1,4 +1,4 @@
-//! `room`: about the rooms of a gateway.
+//! `room`: commands for the rooms of a gateway.
 
 mod allows;
 mod join;

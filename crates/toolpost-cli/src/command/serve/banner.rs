@@ -1,4 +1,4 @@
-//! What `serve` says on standard output: what there is, where, and for whom.
+//! Startup banner of `serve`: operations, endpoints, data folder and access.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -27,7 +27,8 @@ pub(super) fn print(
     print_auth(config, local_address(address))
 }
 
-/// Where this machine finds the gateway: every address is none that can be opened.
+/// Returns the address at which this machine reaches the gateway. An unspecified address is
+/// replaced by loopback.
 fn local_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -37,7 +38,7 @@ fn local_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// A configuration that holds, and what is probably not meant in it.
+/// A valid configuration and its lint warnings.
 pub(super) struct CheckReport<'a> {
     pub(super) file: Option<&'a Path>,
     pub(super) config: &'a Config,
@@ -61,7 +62,7 @@ impl CheckReport<'_> {
         Ok(())
     }
 
-    /// What a configuration holds, for programs.
+    /// Returns the summary of the configuration as JSON.
     fn to_json(&self) -> Value {
         let identities = self.config.identities.iter().map(|entry| &entry.identity);
         let identities =
@@ -117,7 +118,7 @@ fn describe_source(source: &SourceConfig) -> String {
     format!("  source {}: {}{access}", source.name, source.kind.describe())
 }
 
-/// What the gateway waits for, and who may call what it offers.
+/// Prints the sources that are starting and who may call them.
 fn print_sources(file: Option<&Path>, config: &Config) -> std::io::Result<()> {
     if config.sources.is_empty() {
         return Ok(());
@@ -164,7 +165,7 @@ fn print_endpoints(address: SocketAddr) -> std::io::Result<()> {
     output::print_line("  GET  /metrics                  metrics for Prometheus\n")
 }
 
-/// What every caller may call who is let in, and how much there is beside it.
+/// Prints the operations open to every caller and the number of others.
 fn print_operations(registry: &Registry, config: &Config) -> std::io::Result<()> {
     let (catalog, anybody) = (registry.catalog(), Identity::new(LOCAL));
     let is_open = |operation: &&Arc<Operation>| {
@@ -186,7 +187,7 @@ fn print_operations(registry: &Registry, config: &Config) -> std::io::Result<()>
     Ok(())
 }
 
-/// Where things are kept. The token itself is nothing for a terminal or a log.
+/// Prints the data folder and the path of the operator's token, but never the token itself.
 fn print_data(data: &DataDir) -> std::io::Result<()> {
     let (folder, token) = (data.path().display(), data.operator_token_path());
     output::print_line(&output::sanitize(&format!("\nData folder: {folder}")))?;

@@ -1,10 +1,10 @@
-//! File descriptors: as many as the gateway's own limits promise.
+//! Raises the file descriptor limit to match the gateway's connection limits.
 
-/// What is needed beside connections: servers and their pipes, calls to them, logs.
+/// File descriptors reserved for servers and their pipes, outgoing calls and logs.
 const RESERVED_DESCRIPTORS: u64 = 1_024;
 
-/// Asks the system for as many descriptors as there may be connections and WebSockets, and says so if
-/// it gives fewer: a gateway without a descriptor left accepts nobody, and nobody would know why.
+/// Raises the file descriptor limit to cover the configured connections and WebSockets. Warns if
+/// the system grants fewer, because a gateway without free descriptors cannot accept connections.
 #[cfg(unix)]
 pub(super) fn raise_limit(connections: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,7 +12,7 @@ pub(super) fn raise_limit(connections: usize) {
     let needed = u64::try_from(connections).unwrap_or(u64::MAX).saturating_mul(2);
     let needed = needed.saturating_add(RESERVED_DESCRIPTORS);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // None is no limit at all.
+    // `None` means unlimited.
     let Some(before) = current.filter(|current| *current < needed) else { return };
     let granted = maximum.map_or(needed, |maximum| maximum.min(needed));
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(granted), maximum }) {

@@ -1,4 +1,4 @@
-//! A client that adds nothing and drops nothing: text goes out, and what comes back is compared whole.
+//! A raw MCP client: it sends text as given, and responses are compared in full.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::exact_json;
 use crate::mcp::TIMEOUT;
 
-/// What a client speaks.
+/// Protocol generation of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProtocolGeneration {
-    /// 2025-11-25, with a greeting and, over HTTP, a session.
+    /// 2025-11-25, with an `initialize` handshake and, over HTTP, a session.
     Legacy,
-    /// 2026-07-28, where every request stands alone.
+    /// 2026-07-28, stateless: every request is self-contained.
     Modern,
 }
 
@@ -28,7 +28,7 @@ impl ProtocolGeneration {
     }
 }
 
-/// One end of a conversation; its process ends with it.
+/// An MCP client. Its server process, if any, is killed on drop.
 pub(super) struct Client {
     transport: ClientTransport,
     generation: ProtocolGeneration,
@@ -40,7 +40,7 @@ enum ClientTransport {
     Http { address: String, path: String, session: Option<String> },
 }
 
-/// A request that was sent, and the connection on which it is answered if it has one of its own.
+/// A sent request and, over HTTP, the connection that carries its response.
 pub(super) struct Exchange {
     id: u32,
     http: Option<Response>,
@@ -52,7 +52,7 @@ struct Response {
 }
 
 impl Client {
-    /// Starts a server and greets it.
+    /// Starts a server process and initializes it.
     pub(super) fn process(command: &mut Command, generation: ProtocolGeneration) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
@@ -62,7 +62,7 @@ impl Client {
             .unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        // A thread of its own reads them, so that one that never comes is missed.
+        // A separate thread reads the lines, so that waiting for a missing one can time out.
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
             output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
@@ -70,7 +70,7 @@ impl Client {
         Self::initialized(ClientTransport::Process { child, input, lines }, generation)
     }
 
-    /// Greets the server at an address.
+    /// Connects to the server at an address and initializes it.
     pub(super) fn http(address: &str, path: &str, generation: ProtocolGeneration) -> Self {
         let (address, path) = (address.to_owned(), path.to_owned());
         Self::initialized(ClientTransport::Http { address, path, session: None }, generation)
@@ -102,13 +102,13 @@ impl Client {
         client
     }
 
-    /// Asks, and waits for the answer: an object with `result` or `error`.
+    /// Sends a request and returns the response, an object with `result` or `error`.
     pub(super) fn request(&mut self, method: &str, params: &str) -> Value {
         let mut exchange = self.send(method, params, "");
         self.recv_response(&mut exchange, &mut Vec::new())
     }
 
-    /// Sends a request; `meta` are members of its `_meta`, as text.
+    /// Sends a request. `meta` is the JSON text of additional `_meta` members.
     pub(super) fn send(&mut self, method: &str, params: &str, meta: &str) -> Exchange {
         self.last_id += 1;
         let params = params_with_meta(self.generation, params, meta);
@@ -126,10 +126,10 @@ impl Client {
         }
     }
 
-    /// Lets the server know that the answer is no longer wanted, in the way of the transport.
+    /// Cancels a request as the transport requires.
     pub(super) fn cancel(&mut self, exchange: Exchange) {
         match (&self.transport, self.generation) {
-            // The end of the connection says it.
+            // Closing the connection cancels the request.
             (ClientTransport::Http { .. }, ProtocolGeneration::Modern) => drop(exchange),
             _ => {
                 let params = format!(r#"{{"requestId":{},"reason":"tired"}}"#, exchange.id);
@@ -138,7 +138,8 @@ impl Client {
         }
     }
 
-    /// The answer to a request; whatever is told before it is added to `told`.
+    /// Returns the response to a request. Notifications received before it are added to
+    /// `notifications`.
     pub(super) fn recv_response(
         &mut self,
         exchange: &mut Exchange,
@@ -158,7 +159,7 @@ impl Client {
         }
     }
 
-    /// The next message of a request's stream.
+    /// Receives the next message of a request's stream.
     pub(super) fn recv_message(&mut self, exchange: &mut Exchange) -> Value {
         match (&mut self.transport, &mut exchange.http) {
             (ClientTransport::Process { lines, .. }, _) => {
@@ -171,8 +172,8 @@ impl Client {
         }
     }
 
-    /// Begins to listen to what the server tells without having been asked. Over a pair of streams
-    /// a client of the older era always does.
+    /// Starts to listen for server notifications. Over stdio a legacy client receives them without
+    /// a request.
     pub(super) fn listen(&mut self) -> Exchange {
         if self.generation == ProtocolGeneration::Modern {
             let expected =
@@ -208,7 +209,7 @@ impl Client {
     }
 }
 
-/// Sends a request. The older version of HTTP ends each body with its connection.
+/// Sends a request over HTTP/1.0, so that the end of the connection ends the response body.
 fn request(address: &str, what: &str, headers: &str, body: &str) -> Response {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -273,7 +274,7 @@ impl Response {
     }
 }
 
-/// What goes into the `_meta` of every request.
+/// Adds the `_meta` members that every request carries.
 fn params_with_meta(generation: ProtocolGeneration, params: &str, meta: &str) -> String {
     let version = generation.version();
     let default_meta = match generation {

@@ -1,9 +1,9 @@
-//! JSON that can be compared to the last digit.
+//! Lossless JSON parsing, for exact comparison.
 
 use serde_json::Value;
 
-/// Reads a document so that nothing in it is rounded or mended: a number becomes the text `#` and its
-/// digits, and a surrogate that stands alone becomes the text of its escape.
+/// Parses a document without rounding or repairing anything: a number becomes the string `#`
+/// followed by its digits, and a lone surrogate becomes the text of its escape.
 pub(super) fn parse_exact(text: &str) -> Value {
     let mut spelt = String::with_capacity(text.len());
     let (mut rest, mut is_string) = (text, false);
@@ -22,7 +22,8 @@ pub(super) fn parse_exact(text: &str) -> Value {
     serde_json::from_str(&spelt).unwrap_or_else(|error| panic!("{error}: {text:.2000}"))
 }
 
-/// A whole number stays as it is written; any other has as many spellings as there are writers.
+/// Encodes a number as a string. Integers keep their digits; other numbers are normalized, because
+/// their spelling varies between serializers.
 fn encode_number(text: &str, spelt: &mut String) -> usize {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E'));
     let digits = &text[..end.unwrap_or(text.len())];

@@ -1,12 +1,12 @@
-//! The answers that are other ones behind a gateway, by the parameters of their questions.
+//! Responses that differ behind a gateway, by the parameters of the request.
 
 use serde_json::{Value, json};
 
-/// What is expected in place of what the server says.
+/// Returns the expected response if it differs from the server's.
 pub(super) fn expected_for(params: &str) -> Option<Value> {
     let text = |text: &str| json!({"type": "text", "text": text});
     Some(match params {
-        // The gateway knows what a tool takes, and which tools there are.
+        // The gateway validates inputs and rejects unknown tools itself.
         r#"{"name":"echo","arguments":{}}"# => failed(
             "VALIDATION_ERROR: the input does not fit everything.echo\n\
              - /message: this property is required and missing",
@@ -17,7 +17,7 @@ pub(super) fn expected_for(params: &str) -> Option<Value> {
         r#"{"name":"none","arguments":{}}"# => {
             json!({"error": {"code": "#-32602", "message": "unknown tool"}})
         }
-        // Whoever calls a tool hears of its failure in a result, which models see.
+        // A protocol error of a tool call becomes a failed result, which models see.
         r#"{"name":"refuse","arguments":{}}"# => failed(
             "EXECUTION_ERROR: the printer is out of paper\n\
              Details: {\"jsonrpcCode\":-32050,\"data\":{\"tray\":[1,null]}}",
@@ -25,18 +25,18 @@ pub(super) fn expected_for(params: &str) -> Option<Value> {
                 "details": {"jsonrpcCode": "#-32050", "data": {"tray": ["#1", null]}},
                 "retryable": false}),
         ),
-        // Blocks that clients would choke on are told in words.
+        // Unknown content blocks are converted to text, because clients may not accept them.
         r#"{"name":"unknown_blocks","arguments":{}}"# => {
             let hologram = r#"{"type":"hologram","data":"AA==","depth":{"of":[3]}}"#;
             json!({"result": {"content": [text("before"), text(hologram), text("after")]}})
         }
-        // A schema that names properties means them all, unless it says otherwise.
+        // Properties that the schema does not declare are stripped, unless it allows them.
         r#"{"name":"structured_more","arguments":{}}"# => {
             let repairs = json!([{"path": "/more", "action": "stripped", "from": [null]}]);
             json!({"result": {"content": [text("Bern")], "structuredContent": {"city": "Bern"},
                 "_meta": {"toolpost/repairs": repairs}}})
         }
-        // What cannot be held: halves of characters, and numbers that no computer counts in.
+        // Values that cannot be represented: lone surrogates and integers beyond 64 bits.
         r#"{"name":"lone_surrogates","arguments":{}}"# => {
             json!({"result": {"content": [text("cut \u{fffd} here \u{fffd}")],
                 "structuredContent": {"\u{fffd}": "\u{fffd}"}}})
@@ -44,7 +44,7 @@ pub(super) fn expected_for(params: &str) -> Option<Value> {
         r#"{"name":"beyond_64_bits","arguments":{}}"# => {
             json!({"result": {"content": [], "structuredContent": {"n": "#1.2345678901234568e29"}}})
         }
-        // A server is always given arguments.
+        // The gateway always sends `arguments` to the server.
         r#"{"name":"echo"}"# => json!({"result": {"content": [text("{}")]}}),
         _ => return None,
     })

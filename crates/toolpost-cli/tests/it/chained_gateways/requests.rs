@@ -1,6 +1,6 @@
-//! What the servers are asked, in this order.
+//! The requests sent to the servers, in order.
 
-/// A method, and its parameters as text.
+/// A method and its parameters as JSON text.
 pub(super) type Request = (&'static str, &'static str);
 
 const CALL: &str = "tools/call";
@@ -8,10 +8,10 @@ const READ: &str = "resources/read";
 const GET: &str = "prompts/get";
 const COMPLETE: &str = "completion/complete";
 
-/// Of the server that has one of everything: what needs neither a network nor a client that can be
-/// asked. `get-env` tells what the process was given, and that is not the same here and there.
+/// Requests to the `everything` server that need neither a network nor client capabilities.
+/// `get-env` is excluded, because the environment differs between direct and chained runs.
 pub(super) const EVERYTHING: &[Request] = &[
-    // It adds a resource, which the lists have from then on.
+    // Adds a resource, which the lists contain from then on.
     (
         CALL,
         r#"{"name":"gzip-file-as-resource","arguments":{"name":"a.gz","data":"data:text/plain,hello","outputType":"resource"}}"#,
@@ -60,14 +60,14 @@ pub(super) const EVERYTHING: &[Request] = &[
         COMPLETE,
         r#"{"ref":{"type":"ref/resource","uri":"demo://resource/dynamic/text/{resourceId}"},"argument":{"name":"resourceId","value":"1"}}"#,
     ),
-    // What goes wrong.
+    // Errors.
     (READ, r#"{"uri":"demo://none"}"#),
     (GET, r#"{"name":"none"}"#),
     (CALL, r#"{"name":"echo","arguments":{}}"#),
     (CALL, r#"{"name":"none","arguments":{}}"#),
 ];
 
-/// Of the server whose every answer is odd.
+/// Requests to the `fidelity` server, whose responses are all unusual.
 pub(super) const FIDELITY: &[Request] = &[
     ("tools/list", "{}"),
     (CALL, r#"{"name":"every_block"}"#),
@@ -86,7 +86,7 @@ pub(super) const FIDELITY: &[Request] = &[
     (CALL, r#"{"name":"nothing","arguments":{}}"#),
     (CALL, r#"{"name":"nulls","arguments":{}}"#),
     (CALL, r#"{"name":"refuse","arguments":{}}"#),
-    // The arguments arrive as they were sent.
+    // Arguments are passed through unchanged.
     (CALL, r#"{"name":"echo","arguments":{"é":"😀 \u0001","more":{"deep":[null,true,{"":""}]}}}"#),
     (
         CALL,

@@ -1,17 +1,18 @@
-//! Where a client looks from, and what it sees otherwise than the server said it.
+//! The endpoint and protocol generation of a client, and how its responses differ from the
+//! server's.
 
 use serde_json::{Map, Value, json};
 
 use super::client::ProtocolGeneration;
 use super::expected_changes;
 
-/// One address of the last gateway, and a client of one era at it.
+/// One endpoint of the last gateway and a client of one protocol generation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     source: &'static str,
-    /// What the server itself speaks.
+    /// Protocol generation of the server.
     server_generation: ProtocolGeneration,
-    /// Whether names begin with their source.
+    /// Whether names have the source as a prefix.
     is_prefixed: bool,
     pub(super) generation: ProtocolGeneration,
 }
@@ -42,7 +43,7 @@ impl View {
         }
     }
 
-    /// The parameters with the names that this view has.
+    /// Returns the parameters with the names used in this view.
     pub(super) fn params(self, method: &str, params: &str) -> String {
         if !self.is_prefixed {
             return params.to_owned();
@@ -60,7 +61,7 @@ impl View {
         }
     }
 
-    /// What the server said, as it is expected here.
+    /// Returns the response expected in this view.
     pub(super) fn expected(self, method: &str, params: &str, message: &Value) -> Value {
         let mut message = expected_changes::expected_for(params).unwrap_or_else(|| message.clone());
         if let Some(result) = message.get_mut("result").and_then(Value::as_object_mut) {
@@ -82,7 +83,7 @@ impl View {
         message
     }
 
-    /// What was heard here, without what the protocol of the era adds to every answer.
+    /// Returns the received response without the members that the protocol generation adds.
     pub(super) fn strip_protocol_members(self, method: &str, mut received: Value) -> Value {
         if let Some(result) = received.get_mut("result").and_then(Value::as_object_mut) {
             if self.generation == ProtocolGeneration::Modern {
@@ -96,14 +97,14 @@ impl View {
         if let Some(Value::String(text)) = received.pointer_mut("/error/message")
             && text.starts_with("unknown tool: ")
         {
-            // The name that was asked for, and a hint to those that there are.
+            // The message also contains the requested name and a hint with the known names.
             text.truncate("unknown tool".len());
         }
         strip_timestamps(&mut received);
         received
     }
 
-    /// Keeps what is of this source, under its own names.
+    /// Keeps only the entries of this source and removes its prefix from their names.
     fn without_prefixes(self, result: &mut Map<String, Value>) {
         let (tool, resource) = (format!("{}__", self.source), format!("toolpost:{}:", self.source));
         for (list, member, prefix) in [
@@ -123,9 +124,9 @@ impl View {
     }
 }
 
-/// Tools are listed by name, and without what is said about a page of one server's. A task that a server
-/// offers cannot be followed from here, so the offer stands apart; and one `$schema` for all schemas
-/// of results is none.
+/// Tools are sorted by name, and members other than lists are removed. `execution` moves to
+/// `_meta`, because tasks of the server are not accessible through the gateway. `$schema` is
+/// removed from output schemas.
 fn normalize_tool_list(result: &mut Map<String, Value>) {
     keep_lists(result);
     let tools = result["tools"].as_array_mut().unwrap();
@@ -141,12 +142,13 @@ fn normalize_tool_list(result: &mut Map<String, Value>) {
     }
 }
 
-/// A list of several servers has no place for what one of them says about its own.
+/// Removes all members except the lists: a list merged from several servers has no place for
+/// metadata of one server.
 fn keep_lists(result: &mut Map<String, Value>) {
     result.retain(|_, value| value.is_array());
 }
 
-/// Content is always a list, no member is ever `null`, and what is no error does not say so.
+/// `content` is always present, `null` members are removed, and so is `isError: false`.
 fn normalize_call_result(result: &mut Map<String, Value>) {
     if result.get("isError") == Some(&json!(false)) {
         result.shift_remove("isError");
@@ -155,7 +157,7 @@ fn normalize_call_result(result: &mut Map<String, Value>) {
     result.entry("content").or_insert_with(|| json!([]));
 }
 
-/// Members that 2026-07-28 requires of every answer, or allows.
+/// Removes members that 2026-07-28 requires or allows in every response.
 fn strip_generation_members(result: &mut Map<String, Value>) {
     for name in ["resultType", "ttlMs", "cacheScope"] {
         result.shift_remove(name);
@@ -168,7 +170,7 @@ fn strip_generation_members(result: &mut Map<String, Value>) {
     }
 }
 
-/// A resource of one of the servers says when it was made.
+/// Removes the creation time that one of the servers puts into a resource.
 fn strip_timestamps(value: &mut Value) {
     match value {
         Value::String(text) => {

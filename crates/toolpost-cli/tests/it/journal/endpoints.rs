@@ -1,4 +1,4 @@
-//! Every endpoint, and every way in which a call can end at it.
+//! Journal records of every endpoint and every call outcome.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::fixture::{Gateway, offline};
 use crate::{TempFolder, command, stdout, toolpost};
 
-/// How a call is made at a endpoint; what comes of it is for the journal to say.
+/// Makes a call at an endpoint. The test checks the journal, not the response.
 type EndpointCall = fn(&Gateway, &str, &Value);
 
 const ENDPOINTS: [(&str, EndpointCall); 3] =
@@ -73,7 +73,7 @@ fn every_endpoint_records_call_outcome() {
     }
 }
 
-/// Refusals that a endpoint could keep to itself.
+/// Requests that an endpoint rejects itself are also recorded.
 #[test]
 fn rejected_requests_are_recorded() {
     let folder = TempFolder::new("journal-refusals");
@@ -92,7 +92,7 @@ fn rejected_requests_are_recorded() {
             );
         }
     }
-    // What never became a call: another method would be needed, or another query, or another form.
+    // Requests rejected before a call is made, because of their query string or `Accept` header.
     for (path, headers) in [
         ("/api/demo/add?unheard=1", &[][..]),
         ("/api/demo/note?unheard=1", &[]),

@@ -1,4 +1,4 @@
-//! A gateway with a journal, called and read as people do it.
+//! A gateway with a journal, used through HTTP and the command line.
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{TempFolder, command, stdout, toolpost};
 
-/// How long something that has to come may take.
+/// Maximum time to wait for an expected event.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(in super::super) struct Gateway {
@@ -25,8 +25,8 @@ impl Gateway {
         Self::run(command(&[]), folder)
     }
 
-    /// One whose files may not grow beyond so many blocks; what is told to it instead of a signal is
-    /// an error.
+    /// Starts a gateway with a file size limit in blocks. SIGXFSZ is ignored, so that exceeding the
+    /// limit is a write error.
     pub(in super::super) fn start_with_file_limit(folder: &TempFolder, blocks: u32) -> Self {
         let mut shell = Command::new("sh");
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
@@ -49,7 +49,7 @@ impl Gateway {
         Self { child, address, data }
     }
 
-    /// As it ends when nothing can be done about it.
+    /// Kills the process without a graceful shutdown.
     pub(in super::super) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -105,7 +105,7 @@ impl Gateway {
         self.toolpost(&["replay"], arguments)
     }
 
-    /// Starts a command of the operator's.
+    /// Starts a command as the operator.
     pub(in super::super) fn spawn(&self, arguments: &[&str]) -> Child {
         let url = self.url();
         let mut command =
@@ -113,14 +113,14 @@ impl Gateway {
         command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    /// Waits until an operation is there.
+    /// Waits until an operation is listed.
     pub(in super::super) fn wait_for(&self, operation: &str) {
         poll_until(|| {
             stdout(&toolpost(&["list", "--json", "--url", &self.url()])).contains(operation)
         });
     }
 
-    /// Waits until so many calls of an operation are in the journal, which may take a moment.
+    /// Waits until the journal contains this many ended calls of an operation.
     pub(in super::super) fn wait_for_calls(&self, operation: &str, many: usize) {
         poll_until(|| {
             let calls = stdout(&self.log(&["--op", operation]));
@@ -128,7 +128,7 @@ impl Gateway {
         });
     }
 
-    /// Waits until a call of an operation has begun.
+    /// Waits until the journal contains a call of an operation, ended or not.
     pub(in super::super) fn wait_for_enter(&self, operation: &str) {
         poll_until(|| stdout(&self.log(&["--op", operation])).contains(operation));
     }
@@ -150,7 +150,7 @@ impl Drop for Gateway {
     }
 }
 
-/// Somebody who watches calls end.
+/// A running `log --follow`.
 pub(in super::super) struct LogFollower {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -161,7 +161,8 @@ impl LogFollower {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 
-    /// Does something again and again until a call comes: nobody says when he has begun to watch.
+    /// Repeats an action until a call is reported, because there is no signal that the subscription
+    /// has started.
     pub(in super::super) fn next_after(&mut self, act: impl Fn() + Sync) -> Value {
         let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -185,21 +186,21 @@ impl Drop for LogFollower {
     }
 }
 
-/// The journal of a gateway that does not run.
+/// Runs a command on the journal files without a running gateway.
 pub(in super::super) fn offline(folder: &TempFolder, arguments: &[&str]) -> Output {
     let data = folder.path().join("data").display().to_string();
     let mut command = command(&[arguments, &["--data", &data]].concat());
     command.env("TOOLPOST_URL", "ws://127.0.0.1:9").current_dir(folder.path()).output().unwrap()
 }
 
-/// The only file of records.
+/// Returns the only segment.
 pub(in super::super) fn segment(folder: &TempFolder) -> PathBuf {
     let mut found = segments(folder);
     assert_eq!(found.len(), 1);
     found.remove(0)
 }
 
-/// The files of records of the only journal.
+/// Returns the segments of the only journal.
 pub(in super::super) fn segments(folder: &TempFolder) -> Vec<PathBuf> {
     let chains = std::fs::read_dir(folder.path().join("data/journal")).unwrap();
     let chain = chains.map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
@@ -217,7 +218,7 @@ pub(in super::super) fn post(
     request(address, "POST", path, &body.to_string(), headers)
 }
 
-/// `None` where nobody answered to the end.
+/// Sends a request; `None` if there is no complete response.
 fn request(
     address: &str,
     method: &str,
@@ -239,13 +240,13 @@ fn request(
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
-/// One of these, another each time.
+/// Returns a number in the range that varies with the clock.
 pub(in super::super) fn random_in(range: Range<usize>) -> usize {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     range.start + now.subsec_nanos() as usize % range.len()
 }
 
-/// What comes in the end.
+/// Polls until there is a value and returns it.
 pub(in super::super) fn poll_until_some<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     poll_until(|| {

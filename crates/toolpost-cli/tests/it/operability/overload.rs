@@ -1,5 +1,5 @@
-//! Ten times as much as there is room for: what is let in is as quick as ever, and the rest learns at
-//! once when to come again.
+//! Ten times the capacity: accepted calls keep their latency, and the others are rejected at once
+//! with `Retry-After`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::{
     EXCLUSIVE, GatewayProcess, HttpClient, HttpResponse, SlowService, duration_from_env, median,
 };
 
-/// How long the service takes, and how many calls it gets at the same time.
+/// Response time of the service. The gateway sends it at most [`CONCURRENCY`] calls at a time.
 const SERVICE_TIME: Duration = Duration::from_millis(200);
 const CONCURRENCY: usize = 4;
-/// So many clients, each with a call in so much time, are ten times what the places can do.
+/// Number of clients, each of which makes one call per [`INTERVAL`]: ten times the capacity.
 const CLIENTS: usize = 40;
 const INTERVAL: Duration = Duration::from_millis(200);
 
@@ -78,7 +78,7 @@ async fn overload_keeps_accepted_latency_and_rejects_fast() {
     );
     assert!(accepted > 0 && rejected > accepted, "it was too much");
     assert!(ratio < 3.0, "{loaded:?} of {alone:?}");
-    // Who is let in waits for one place at most, and who is refused for none.
+    // An accepted call waits for at most one other call; a rejected call does not wait.
     assert!(worst < alone * 3, "{worst:?} of {alone:?}");
     assert!(quick < alone / 4, "who is refused does not wait: {quick:?} of {alone:?}");
     assert!(worst_rejected < alone / 2, "nor does anybody else: {worst_rejected:?} of {alone:?}");
@@ -87,20 +87,20 @@ async fn overload_keeps_accepted_latency_and_rejects_fast() {
     #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
     let expected = rejected as f64;
     assert_eq!(served.metric(counted).await, expected);
-    // And then it is as before.
+    // After the load, the gateway recovers.
     assert_eq!(served.metric("toolpost_queue_depth{source=\"slow\"}").await, 0.0);
     let after = median_latency(&served, 5).await;
     assert!(after < alone * 3, "{after:?}");
 }
 
-/// What all but one in a hundred stay below.
+/// Returns the 99th percentile.
 fn percentile_99(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();
     times.get(times.len() * 99 / 100).copied().unwrap_or_default()
 }
 
-/// The median of calls one after another.
+/// Returns the median latency of sequential calls.
 async fn median_latency(served: &GatewayProcess, times: usize) -> Duration {
     let mut caller = served.caller().await;
     let mut took = Vec::new();

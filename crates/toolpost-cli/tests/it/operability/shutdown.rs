@@ -1,4 +1,5 @@
-//! Asked to stop: first it is said, then nothing new comes in, and whoever was let in is answered.
+//! Shutdown: the gateway reports not-ready, then stops accepting connections and drains running
+//! calls.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! For a long time, through every endpoint: nothing grows.
+//! Soak test: resource usage does not grow under sustained load through every endpoint.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use toolpost::transport::{Connector, WsConnector};
 
 use super::{EXCLUSIVE, GatewayProcess, HttpClient, SlowService, duration_from_env};
 
-/// What must not grow.
+/// Resource usage that must not grow.
 #[derive(Debug, Clone, Copy)]
 struct ResourceUsage {
     tasks: f64,
@@ -28,7 +28,7 @@ impl ResourceUsage {
         }
     }
 
-    /// The figures when nobody is there.
+    /// Returns the resource usage once there are no connections and no calls.
     async fn when_idle(served: &GatewayProcess) -> Self {
         let rest = async {
             while served.metric("toolpost_connections{endpoint=\"http\"}").await > 1.0
@@ -51,20 +51,20 @@ async fn soak_does_not_leak_tasks_fds_or_memory() {
     let served = Arc::new(GatewayProcess::start("soak", &source, &[], &[]));
     served.ready().await;
     let time = duration_from_env("TOOLPOST_SOAK_SECONDS", 20);
-    // What is made once and kept is made first.
+    // Warm-up: allocates what is kept for the lifetime of the process.
     run(&served, time / 4).await;
     let before = ResourceUsage::when_idle(&served).await;
     let calls = run(&served, time * 3 / 4).await;
     let after = ResourceUsage::when_idle(&served).await;
     eprintln!("soak: {calls} calls in {time:?}: {before:?}, then {after:?}");
     assert!(calls > 100, "{calls}");
-    // A few connections to the service are kept for the next call.
+    // The connection pool keeps a few connections to the service.
     assert!(after.tasks <= before.tasks + 24.0, "{before:?} {after:?}");
     assert!(after.descriptors <= before.descriptors + 16.0, "{before:?} {after:?}");
     assert!(after.megabytes <= before.megabytes * 1.25 + 16.0, "{before:?} {after:?}");
 }
 
-/// Everybody at once for so long; says how many calls were answered.
+/// Runs all kinds of clients concurrently for the given time and returns the number of calls.
 async fn run(served: &Arc<GatewayProcess>, time: Duration) -> u64 {
     let (is_over, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut tasks = tokio::task::JoinSet::new();
@@ -83,7 +83,7 @@ async fn run(served: &Arc<GatewayProcess>, time: Duration) -> u64 {
                 };
                 let finished_round = tokio::time::timeout(Duration::from_secs(60), round).await;
                 calls.fetch_add(finished_round.expect("none hangs"), Ordering::Relaxed);
-                // Others test on this machine, too.
+                // Leaves CPU time for other tests.
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });
@@ -141,7 +141,7 @@ async fn over_hub(address: &str) -> u64 {
         let request = CallRequest::new("demo.add", json!({"a": n, "b": 1}));
         client.call(request).await.unwrap();
     }
-    // Asked for, and left before it is answered.
+    // A call canceled before its response.
     let mut abandoned = Box::pin(client.call(CallRequest::new("demo.slow", json!({"ms": 5_000}))));
     assert!(futures::poll!(&mut abandoned).is_pending());
     drop(abandoned);
@@ -150,7 +150,7 @@ async fn over_hub(address: &str) -> u64 {
     20
 }
 
-/// Asks for something slow and goes away without waiting.
+/// Starts a slow call and disconnects before the response.
 async fn disconnect_early(address: &str) -> u64 {
     let mut caller = HttpClient::connect(address).await;
     let body = json!({"ms": 10_000});

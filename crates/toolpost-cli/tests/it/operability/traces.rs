@@ -1,4 +1,4 @@
-//! One trace through everything: in at each endpoint, out to each kind of source, and to a collector.
+//! Distributed tracing from each endpoint to each kind of source, exported to a collector.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::{GatewayProcess, SlowService, spawn_server};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-/// A collector that keeps the spans it is sent.
+/// A collector that stores the spans it receives.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<Value>>>);
 
@@ -44,7 +44,7 @@ impl Collector {
         (collector, format!("http://{}", spawn_server(router).await))
     }
 
-    /// The spans of a trace by their ids, once there are so many.
+    /// Waits until a trace has the given number of spans and returns them by id.
     async fn spans(&self, trace: &str, number: usize) -> HashMap<String, Value> {
         let waiting = async {
             loop {
@@ -73,7 +73,7 @@ fn attribute<'a>(span: &'a Value, key: &str) -> &'a str {
     found.and_then(|found| found["value"]["stringValue"].as_str()).unwrap_or_default()
 }
 
-/// The spans from the one that a source saw up to the caller's: their names and kinds.
+/// Returns the names and kinds of the spans from the one that a source received up to the caller's.
 fn span_path(spans: &HashMap<String, Value>, seen: &str) -> Vec<(String, u64)> {
     let mut path = Vec::new();
     let mut id = seen.to_owned();
@@ -89,7 +89,7 @@ fn span_path(spans: &HashMap<String, Value>, seen: &str) -> Vec<(String, u64)> {
     path
 }
 
-/// The trace and the span of a `traceparent` that a source saw.
+/// Parses the trace id and span id of a `traceparent` that a source received.
 fn parse_traceparent(parent: &Value) -> (String, String) {
     let parent = parent.as_str().unwrap_or_else(|| panic!("no trace came through"));
     let parts: Vec<&str> = parent.split('-').collect();
@@ -104,7 +104,7 @@ fn config(service: &SlowService, name: &str) -> String {
     service.source(name, "") + &mcp
 }
 
-/// What a spoke says it was called with.
+/// Returns the call metadata that a spoke received.
 async fn report_metadata(context: CallContext, _: Value) -> Result<Value, HandlerError> {
     Ok(Value::Object(context.metadata().cloned().unwrap_or_default()))
 }
@@ -121,7 +121,8 @@ fn parent(flags: &str) -> String {
     format!("00-{TRACE}-{PARENT}-{flags}")
 }
 
-/// Calls the three kinds of sources through the three endpoints, and gives what each source saw.
+/// Calls the three kinds of sources through the three endpoints. Returns the trace context that
+/// each source received.
 async fn call_all_sources(served: &GatewayProcess, flags: &str) -> [(&'static str, Value); 3] {
     let mut caller = served.caller().await;
     let headers = format!("traceparent: {}\r\ntracestate: a=b\r\n", parent(flags));
@@ -160,7 +161,8 @@ async fn trace_spans_every_endpoint_and_source() {
     served.ready().await;
     let session = with_spoke(&served).await;
     let forwarded = call_all_sources(&served, "01").await;
-    // Four calls, one of them inside another, and three dispatches; with the registration apart.
+    // Seven spans: four calls, one of them nested, and three dispatches. The registration of the
+    // spoke is not part of this trace.
     let spans = collector.spans(TRACE, 7).await;
     assert_eq!(spans.len(), 7, "{spans:?}");
     for (operation, trace_context) in forwarded {
@@ -173,7 +175,8 @@ async fn trace_spans_every_endpoint_and_source() {
         let name = operation.to_owned();
         let mut expected = vec![(name.clone(), 3), (name, 2), (PARENT.to_owned(), 0)];
         if operation == "slow.look" {
-            // It was called by `hub.call`, which is at the endpoint.
+            // `slow.look` is nested in `hub.call`, so its span is internal and that of `hub.call`
+            // is the server span.
             expected[1].1 = 1;
             expected.insert(2, ("hub.call".to_owned(), 2));
         }
@@ -184,7 +187,7 @@ async fn trace_spans_every_endpoint_and_source() {
         assert!(is_there, "{endpoint}: {spans:?}");
     }
 
-    // Who brings no trace begins one.
+    // A request without a trace context starts a new trace.
     let mut caller = served.caller().await;
     let fresh = caller.post("/api/slow/look", &json!({})).await.json();
     let (trace, span) = parse_traceparent(&fresh["traceparent"]);
@@ -203,8 +206,9 @@ async fn trace_spans_every_endpoint_and_source() {
     drop(session);
 }
 
-/// Each row: a method with its params, where its answer says what the server saw, and whether the trace
-/// comes in `_meta` or in a header.
+/// Each row: a method with its parameters, and where its response contains the trace context that
+/// the server received. Each is called with the context in `_meta`, in headers, and in `_meta` with
+/// different headers.
 #[tokio::test(flavor = "multi_thread")]
 async fn mcp_methods_propagate_trace_context() {
     let service = SlowService::start(Duration::ZERO).await;
@@ -287,7 +291,7 @@ async fn trace_context_is_forwarded_without_collector() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unsampled_traces_and_dead_collector_are_tolerated() {
     let service = SlowService::start(Duration::ZERO).await;
-    // Nobody listens there.
+    // The port has no listener.
     let closed_listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", closed_listener.local_addr().unwrap());
     drop(closed_listener);

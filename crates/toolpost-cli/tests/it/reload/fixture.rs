@@ -1,4 +1,4 @@
-//! A gateway of its own process, with files that tests change under it.
+//! A gateway in its own process, with configuration files that tests change.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,29 +11,29 @@ use toolpost_gateway::auth::Token;
 
 use crate::{TempFolder, command};
 
-/// Nothing takes so long, even on a machine with too much to do.
+/// Maximum wait, long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) const SCRIPT: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/process_info_server.py");
 
-/// A gateway that is ended with this.
+/// A gateway process, killed on drop.
 pub(super) struct Gateway {
     pub(super) child: Child,
     pub(super) folder: TempFolder,
     pub(super) address: String,
-    /// The operator's.
+    /// The operator's token.
     pub(super) token: String,
     log: Arc<Mutex<String>>,
 }
 
 impl Gateway {
-    /// Starts one with this configuration, which is read again when somebody asks for it.
+    /// Starts a gateway with this configuration that reloads only on request.
     pub(super) fn start(name: &str, config: &str) -> Self {
         Self::start_with(name, config, &["--listen", "127.0.0.1:0", "--no-watch"])
     }
 
-    /// Starts one that looks for changes itself.
+    /// Starts a gateway that watches its configuration files.
     pub(super) fn start_watching(name: &str, config: &str) -> Self {
         Self::start_with(name, config, &["--listen", "127.0.0.1:0"])
     }
@@ -44,7 +44,7 @@ impl Gateway {
         Self::start_in(folder, options)
     }
 
-    /// Starts one in a folder, whatever is there.
+    /// Starts a gateway in an existing folder.
     pub(super) fn start_in(folder: TempFolder, options: &[&str]) -> Self {
         let data = folder.path().join("data");
         let mut child = command(&["serve", "--data", data.to_str().unwrap()])
@@ -68,14 +68,14 @@ impl Gateway {
         Self { child, folder, address: format!("127.0.0.1:{port}"), token, log }
     }
 
-    /// Puts another configuration in place as editors do it: a new file over the old one.
+    /// Replaces the configuration as editors do: writes a new file and renames it over the old one.
     pub(super) fn write_config(&self, config: &str) {
         let draft = self.folder.path().join("toolpost.toml.draft");
         std::fs::write(&draft, config).unwrap();
         std::fs::rename(&draft, self.folder.path().join("toolpost.toml")).unwrap();
     }
 
-    /// Calls an operation over HTTP and gives the status and what was answered.
+    /// Calls an operation over HTTP and returns the status and the response.
     pub(super) fn call(&self, id: &str, token: Option<&str>, input: &Value) -> (u16, Value) {
         let (namespace, name) = id.split_once('.').unwrap();
         let path = format!("/api/{namespace}/{name}");
@@ -85,12 +85,12 @@ impl Gateway {
         }
     }
 
-    /// What is answered at another address.
+    /// Sends a POST request to a path and returns the response.
     pub(super) fn post(&self, path: &str, body: &Value) -> Value {
         self.request(path, None, body).1
     }
 
-    /// A page, as the operator sees it.
+    /// Requests a path as the operator and returns the whole response.
     pub(super) fn get(&self, path: &str) -> String {
         let token = &self.token;
         let head = format!(
@@ -118,12 +118,12 @@ impl Gateway {
         read_response(stream)
     }
 
-    /// Reads the configuration again, as the operator.
+    /// Reloads the configuration as the operator.
     pub(super) fn reload(&self) -> (u16, Value) {
         self.call("gateway.reload", Some(&self.token), &json!({}))
     }
 
-    /// What is seen of a source.
+    /// Returns the status of a source.
     pub(super) fn source(&self, name: &str) -> Value {
         let (status, message) = self.call("gateway.sources", Some(&self.token), &json!({}));
         assert_eq!(status, 200, "{message}");
@@ -144,7 +144,7 @@ impl Gateway {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
-    /// What it has logged so far.
+    /// Returns the log output so far.
     pub(super) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -174,7 +174,7 @@ fn read_response(mut stream: TcpStream) -> (u16, Value) {
     let (head, body) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{response}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let body = body.trim();
-    // A long body comes in pieces, each behind a line with its length.
+    // A chunked body has a line with the length before each chunk.
     let content: String = match head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
         true => body.lines().skip(1).step_by(2).collect(),
         false => body.to_owned(),
@@ -190,14 +190,14 @@ pub(super) fn eventually(message: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// An identity of the configuration, and its token.
+/// Returns the configuration of an identity, and its token.
 pub(super) fn identity(name: &str, more: &str) -> (String, String) {
     let token = Token::generate().unwrap();
     let text = format!("[identity.{name}]\ntoken_hash = \"{}\"\n{more}\n", token.hash());
     (text, token.reveal().to_owned())
 }
 
-/// The source of a server that says which process it is.
+/// Configuration of a server that reports its process id and label.
 pub(super) fn labeled_server(name: &str, label: &str) -> String {
     format!(
         "[source.{name}]\naccess = \"open\"\n\
@@ -206,7 +206,7 @@ pub(super) fn labeled_server(name: &str, label: &str) -> String {
     )
 }
 
-/// An HTTP service that is ended with this.
+/// An HTTP service process, killed on drop.
 pub(super) struct Service {
     child: Child,
     port: String,
@@ -221,7 +221,7 @@ impl Service {
         Self { child, port: port.trim().to_owned() }
     }
 
-    /// Its document.
+    /// Returns the OpenAPI document of the service.
     pub(super) fn document(&self) -> String {
         json!({
             "openapi": "3.1.0",

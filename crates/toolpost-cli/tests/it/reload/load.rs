@@ -1,4 +1,4 @@
-//! Many reloads while many call: nobody who calls what did not change notices.
+//! Many reloads under load: callers of unchanged sources are not affected.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,8 @@ use super::{connect, subscribe};
 const CALLERS: usize = 64;
 const RELOADS: usize = 50;
 
-/// What all of them call, in turn: a server over standard input, a service, a spoke, and a built-in.
+/// The operations that each caller calls in turn: of a stdio MCP server, an HTTP service, a spoke,
+/// and a built-in one.
 const OPERATIONS: [&str; 4] = ["files.who", "pets.who", "box.text.echo", "demo.add"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -60,7 +61,7 @@ async fn reloads_under_load_fail_no_calls() {
                     "box.text.echo" => json!("hello"),
                     _ => json!({}),
                 };
-                // Half of them come over the call protocol, half over HTTP.
+                // Half of the callers use the call protocol, half use HTTP.
                 let message = if number % 2 == 0 {
                     client.call_json(id, input).await.err().map(|error| error.to_string())
                 } else {
@@ -109,7 +110,8 @@ async fn reloads_under_load_fail_no_calls() {
     spoke.close().await;
 }
 
-/// Adds, changes and takes out other sources and other identities, and says how many files were bad.
+/// Adds, changes and removes other sources and identities. Returns the number of rejected
+/// configurations.
 fn reload_repeatedly(gateway: &Gateway, stays: &str, calls: &AtomicU64) -> usize {
     let mut rejected = 0;
     for turn in 0..RELOADS {
@@ -139,7 +141,7 @@ fn reload_repeatedly(gateway: &Gateway, stays: &str, calls: &AtomicU64) -> usize
                 assert_eq!(unchanged.len(), 3, "{turn}: {message}");
             }
         }
-        // Others call while it holds.
+        // Waits until callers have made calls with this configuration.
         eventually("others call", || calls.load(Ordering::Relaxed) > seen + 20);
     }
     rejected
@@ -151,7 +153,7 @@ fn call_who(gateway: &Gateway, token: &str, id: &str) -> Value {
     message["data"].clone()
 }
 
-/// Reads a stream as long as others call, and then one event more; says how many there were.
+/// Reads a stream until the load ends and for one more event. Returns the number of events.
 fn count_events(stream: BufReader<TcpStream>, over: &AtomicBool) -> usize {
     let mut ticks = 0;
     for line in stream.lines().map(Result::unwrap) {
@@ -164,7 +166,7 @@ fn count_events(stream: BufReader<TcpStream>, over: &AtomicBool) -> usize {
     panic!("the stream ended after {ticks} events");
 }
 
-/// Calls in one MCP session as long as others call; says how often.
+/// Makes calls in one MCP session until the load ends. Returns the number of calls.
 fn call_over_mcp(gateway: &Gateway, token: &str, over: &AtomicBool) -> usize {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -183,7 +185,7 @@ fn call_over_mcp(gateway: &Gateway, token: &str, over: &AtomicBool) -> usize {
     calls
 }
 
-/// What is answered at `/mcp`, with its head.
+/// Sends a request to `/mcp` and returns the response with its head.
 fn post_mcp(gateway: &Gateway, token: &str, headers: &str, body: &Value) -> String {
     let body = body.to_string();
     let head = format!(

@@ -1,4 +1,4 @@
-//! `room join`: a room as scripts and people use it.
+//! `room join`, in scripts and in a terminal.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -13,7 +13,7 @@ fn parse_messages(output: &std::process::Output) -> Vec<Value> {
     stdout(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What a message is about, in few words.
+/// Summarizes a message: its kind and main content.
 fn summarize(message: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let kind = text(&message["kind"]);
@@ -26,7 +26,7 @@ fn summarize(message: &Value) -> String {
     format!("{kind} {about}").trim_end().to_owned()
 }
 
-/// Each row: what is typed, what is heard, and how it ends.
+/// Each row: the input lines, the expected messages and the exit code.
 #[test]
 fn scripted_join_sends_lines_and_waits_for_responses() {
     let folder = TempFolder::new("join-script");
@@ -73,7 +73,7 @@ fn join_receives_earlier_messages_as_history() {
     assert_eq!(received[3], json!({"participants": ["toolpost", "ann"]}));
 }
 
-/// Somebody who stays in a room.
+/// A running `room join`.
 struct Participant {
     child: Child,
     input: ChildStdin,
@@ -99,7 +99,7 @@ impl Participant {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// The next message that is said so in brief.
+    /// Skips messages until one with the given summary and returns it.
     fn recv_until(&mut self, expected_summary: &str) -> Value {
         loop {
             let line = self.output.next().expect("it is heard before the end").unwrap();
@@ -193,6 +193,6 @@ fn join_at_terminal_shows_prompt_and_lines() {
     }
     terminal.type_keys("/quit\r");
     terminal.wait_for(SHELL);
-    // The terminal is as it was.
+    // The terminal mode is restored.
     assert!(terminal.run("stty -a").contains(" icanon "), "lines are lines again");
 }

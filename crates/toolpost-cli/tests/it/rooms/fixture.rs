@@ -1,4 +1,4 @@
-//! Participants of both protocol families, as their programs speak.
+//! Room clients for both protocol families.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::journal::fixture::Gateway;
 
 pub(super) const ROOM: &str = "lobby";
 
-/// How long something that has to come may take.
+/// Maximum time to wait for an expected event.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum ProtocolFamily {
 
 pub(super) const FAMILIES: [ProtocolFamily; 2] = [ProtocolFamily::Mew, ProtocolFamily::Mcpx];
 
-/// Somebody whom the gateway knows.
+/// An identity configured in the gateway.
 pub(super) struct TestIdentity {
     pub(super) name: String,
     token: Token,
@@ -51,12 +51,12 @@ impl TestIdentity {
 pub(super) struct RoomMember {
     socket: WebSocket<TcpStream>,
     protocol: ProtocolFamily,
-    /// What it was greeted with.
+    /// The welcome message.
     pub(super) welcome: Value,
 }
 
 impl RoomMember {
-    /// `None` where nobody is there.
+    /// Joins the room; `None` if the gateway is not running.
     pub(super) fn join(
         address: &str,
         family: ProtocolFamily,
@@ -86,7 +86,7 @@ impl RoomMember {
         Some(member)
     }
 
-    /// How many capabilities for tools it has.
+    /// Returns the number of tool capabilities on joining.
     pub(super) fn tool_capability_count(&self) -> usize {
         let capabilities = self.welcome["payload"]["you"]["capabilities"].as_array().unwrap();
         capabilities.iter().filter(|one| one.to_string().contains("tool-")).count()
@@ -105,7 +105,7 @@ impl RoomMember {
         self.socket.send(Message::text(frame.to_string())).ok()
     }
 
-    /// The next frame; `None` where the connection has ended.
+    /// Receives the next frame, or `None` if the connection is closed.
     pub(super) fn recv(&mut self) -> Option<Value> {
         loop {
             match self.socket.read().ok()? {
@@ -117,7 +117,7 @@ impl RoomMember {
     }
 }
 
-/// Everything that the room remembers, oldest first, page by page.
+/// Returns the whole history of the room, read page by page.
 pub(super) fn history(gateway: &Gateway, test_identity: &TestIdentity) -> Vec<Value> {
     let bearer = format!("authorization: Bearer {}", test_identity.token());
     let mut all: Vec<Value> = Vec::new();

@@ -1,11 +1,11 @@
-//! The signatures that are taken.
+//! Signature algorithms of JWTs.
 
 use std::str::FromStr;
 
 use ring::signature;
 
-/// A way to sign for which the one who checks needs no secret. `none` and those with a shared secret
-/// are not among them: whoever can check such a token can make one.
+/// An asymmetric signature algorithm. `none` and the algorithms with a shared secret are not
+/// supported: any party that can verify such a token can also forge one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -43,7 +43,7 @@ impl Algorithm {
         Self::EdDsa,
     ];
 
-    /// The name in tokens and in the configuration.
+    /// Returns the name used in tokens and in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Rs256 => "RS256",
@@ -58,7 +58,7 @@ impl Algorithm {
         }
     }
 
-    /// How a signature by an RSA key is checked.
+    /// Returns the verification parameters for RSA keys; `None` for other algorithms.
     pub(super) fn rsa(self) -> Option<&'static signature::RsaParameters> {
         Some(match self {
             Self::Rs256 => &signature::RSA_PKCS1_2048_8192_SHA256,
@@ -72,7 +72,7 @@ impl Algorithm {
     }
 }
 
-/// The text is none of them.
+/// Error for a text that names no supported algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownAlgorithm;
 

@@ -1,4 +1,4 @@
-//! What a token says, checked against what is expected.
+//! Validation of the claims of a token.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use super::super::is_resource_id;
 use super::JwtError;
 use super::settings::{JwtSettings, ScopesClaim};
 
-/// The longest name of somebody.
+/// Maximum length of an identity name, in bytes.
 const MAX_NAME_LEN: usize = 255;
 
-/// The claims of a token whose signature holds.
+/// The claims of a token with a valid signature.
 #[derive(Debug)]
 pub(super) struct Claims(Map<String, Value>);
 
@@ -23,7 +23,7 @@ impl Claims {
         claims.map(Self).map_err(|_| JwtError::Malformed("its claims are no object"))
     }
 
-    /// Who it is about, if all of it holds at `now`, in seconds since 1970.
+    /// Returns the identity of the token if all claims are valid at `now`, in seconds since 1970.
     pub(super) fn identity(&self, settings: &JwtSettings, now: u64) -> Result<Identity, JwtError> {
         self.validate(settings, now).map_err(|reason| JwtError::Claims(reason.to_owned()))?;
         let mut identity = Identity::new(self.subject(settings)?);
@@ -38,8 +38,8 @@ impl Claims {
         Ok(identity)
     }
 
-    /// What a claim grants, which is nothing where it is not there. One that is not understood may be
-    /// meant as a narrower one than it looks, so that its token is refused.
+    /// Reads an optional claim; the default if it is absent. A malformed claim fails the token,
+    /// because it may be meant to grant less than it appears to.
     fn optional_claim<T: DeserializeOwned + Default>(
         &self,
         claim: &str,
@@ -58,7 +58,7 @@ impl Claims {
         }
     }
 
-    /// Until when it holds.
+    /// Returns the expiration time including leeway, in seconds since the Unix epoch.
     pub(super) fn expires_at(&self, settings: &JwtSettings) -> u64 {
         self.numeric_date("exp")
             .flatten()
@@ -97,7 +97,8 @@ impl Claims {
         }
     }
 
-    /// Seconds since 1970; a fraction is cut. The inner one is none where the claim is no time.
+    /// Returns a time claim in seconds since the Unix epoch, rounded down. The outer `Option` is
+    /// `None` if the claim is absent, the inner one if its value is not a valid time.
     fn numeric_date(&self, claim: &str) -> Option<Option<u64>> {
         let value = self.0.get(claim)?;
         let integer = value.as_u64();
@@ -155,7 +156,7 @@ mod tests {
         settings
     }
 
-    /// Each row: what is different about good claims at 1000, and what is said about that.
+    /// Each row: a change to valid claims at time 1000, and the expected error.
     #[test]
     fn invalid_claims_are_rejected_with_reason() {
         let rows = [

@@ -1,4 +1,4 @@
-//! Requests to the authorization server: bounded in time and size, and to no other host.
+//! Requests to the authorization server, limited in time and size. Redirects are not followed.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use url::Url;
 use super::jwk::{VerificationKey, parse_jwk_set};
 use super::settings::JwtSettings;
 
-/// The largest answer that is read.
+/// Maximum size of a response.
 const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 
-/// Why there are no keys.
+/// Error from fetching the keys of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("{0} is not reachable")]
@@ -33,7 +33,7 @@ struct Metadata {
     jwks_uri: String,
 }
 
-/// The keys of the issuer, from where they are said to be.
+/// Fetches the issuer's keys from the configured or discovered JWKS URL.
 pub(super) async fn fetch_keys(
     client: &Client,
     settings: &JwtSettings,
@@ -46,8 +46,8 @@ pub(super) async fn fetch_keys(
     parse_jwk_set(&text).ok_or_else(|| FetchError::InvalidResponse(redacted_url(&address)))
 }
 
-/// Where the issuer says that its keys are. Metadata of somebody else are not believed, and neither
-/// are keys that anybody on the way could replace.
+/// Discovers the JWKS URL from the issuer's metadata. Metadata of another issuer and insecure URLs
+/// are ignored.
 async fn discover_jwks_uri(client: &Client, settings: &JwtSettings) -> Result<Url, FetchError> {
     let mut last = FetchError::MetadataNotFound;
     for address in metadata_urls(&settings.issuer) {
@@ -67,7 +67,7 @@ async fn discover_jwks_uri(client: &Client, settings: &JwtSettings) -> Result<Ur
     Err(last)
 }
 
-/// As RFC 8414 and OpenID Connect put them.
+/// Returns the metadata URLs of an issuer as defined by RFC 8414 and OpenID Connect Discovery.
 fn metadata_urls(issuer: &str) -> Vec<Url> {
     let Ok(issuer) = Url::parse(issuer) else { return Vec::new() };
     let path = issuer.path().trim_end_matches('/');
@@ -88,7 +88,7 @@ fn metadata_urls(issuer: &str) -> Vec<Url> {
     addresses
 }
 
-/// Whether nobody on the way can answer instead: TLS, or this machine.
+/// Whether the URL cannot be intercepted: it uses HTTPS or a loopback host.
 pub(crate) fn is_secure_url(address: &Url) -> bool {
     let is_loopback = match address.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
@@ -124,7 +124,7 @@ async fn get_bytes(
     read.unwrap_or_else(|_| Err(FetchError::Unreachable(redacted_url(address))))
 }
 
-/// An address as it may be told: a query may hold a secret.
+/// Formats a URL for messages, without the query and the password, which may be secret.
 fn redacted_url(address: &Url) -> String {
     let mut redacted = address.clone();
     redacted.set_query(None);
@@ -132,7 +132,8 @@ fn redacted_url(address: &Url) -> String {
     redacted.into()
 }
 
-/// Redirects are not followed: keys are where they are said to be.
+/// Builds the HTTP client. It does not follow redirects: keys are only read from the configured
+/// URL.
 pub(super) fn build_client() -> Option<Client> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder().redirect(redirect::Policy::none()).build().ok()

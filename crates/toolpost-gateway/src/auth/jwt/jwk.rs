@@ -1,4 +1,4 @@
-//! The keys of a JWK set.
+//! Verification keys of a JWK set.
 
 use data_encoding::BASE64URL_NOPAD;
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
@@ -6,14 +6,14 @@ use serde::Deserialize;
 
 use super::Algorithm;
 
-/// More keys than this are not kept.
+/// Maximum number of keys read from a JWK set.
 const MAX_KEYS: usize = 64;
 
-/// A public key.
+/// A public key that verifies signatures.
 #[derive(Debug, Clone)]
 pub(super) struct VerificationKey {
     pub(super) id: Option<String>,
-    /// The only algorithm that it is for, if it says so.
+    /// The only algorithm that the key may be used with, if the JWK names one.
     algorithm: Option<Algorithm>,
     material: KeyMaterial,
 }
@@ -24,7 +24,7 @@ enum KeyMaterial {
         n: Vec<u8>,
         e: Vec<u8>,
     },
-    /// The point, uncompressed.
+    /// The uncompressed curve point.
     P256(Vec<u8>),
     P384(Vec<u8>),
     Ed25519(Vec<u8>),
@@ -56,8 +56,8 @@ struct Jwk {
     y: Option<String>,
 }
 
-/// The keys of a set that can check signatures; others are passed over, since a set may hold keys for
-/// other ends and of other kinds.
+/// Returns the keys of a JWK set that can verify signatures. Other keys are skipped, since a set
+/// may contain keys of other types and for other uses.
 pub(super) fn parse_jwk_set(text: &[u8]) -> Option<Vec<VerificationKey>> {
     let set: JwkSet = serde_json::from_slice(text).ok()?;
     let keys = set
@@ -75,15 +75,15 @@ impl VerificationKey {
         let algorithm = match jwk.alg.as_deref().map(str::parse) {
             None => None,
             Some(Ok(algorithm)) => Some(algorithm),
-            // A key for something else.
+            // The key is for an unsupported algorithm.
             Some(Err(_)) => return None,
         };
         let material = KeyMaterial::from_jwk(&jwk)?;
         Some(Self { id: jwk.kid, algorithm, material })
     }
 
-    /// Whether the key is of the kind that an algorithm needs. That the token names the algorithm and
-    /// the key decides what it can be is what keeps one from being taken for the other.
+    /// Whether the key type fits the algorithm. The token names the algorithm, but the key
+    /// restricts it, which prevents algorithm confusion.
     pub(super) fn supports(&self, algorithm: Algorithm) -> bool {
         let is_kind = match &self.material {
             KeyMaterial::Rsa { .. } => algorithm.rsa().is_some(),
@@ -94,7 +94,7 @@ impl VerificationKey {
         is_kind && self.algorithm.is_none_or(|only| only == algorithm)
     }
 
-    /// Whether this key has signed a message.
+    /// Whether the signature over the message was made with this key.
     pub(super) fn verify_signature(
         &self,
         algorithm: Algorithm,
@@ -147,7 +147,7 @@ fn decode_base64url(text: Option<&String>) -> Option<Vec<u8>> {
     BASE64URL_NOPAD.decode(text?.as_bytes()).ok()
 }
 
-/// A number without leading zeros, which ring does not take.
+/// Decodes an integer and strips leading zeros, which ring rejects.
 fn decode_integer(text: Option<&String>) -> Option<Vec<u8>> {
     let bytes = decode_base64url(text)?;
     let first = bytes.iter().position(|byte| *byte != 0)?;

@@ -1,4 +1,4 @@
-//! The keys that are known, and when others are fetched.
+//! Cached verification keys and when they are fetched again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use super::jwk::VerificationKey;
 use super::settings::JwtSettings;
 use super::signed_token::{SignatureError, SignedToken};
 
-/// Why no token can be checked.
+/// The reason why no keys are available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum KeyStoreError {
     #[error(transparent)]
@@ -21,18 +21,19 @@ pub(super) enum KeyStoreError {
     RecentlyFailed,
 }
 
-/// The keys of one issuer.
+/// Cached keys of one issuer.
 #[derive(Debug)]
 pub(super) struct KeyStore {
     settings: JwtSettings,
     cached: ArcSwapOption<KeySet>,
-    /// Counts the sets that were different from the one before.
+    /// Incremented whenever a fetched key set differs from the previous one.
     generation: AtomicU64,
-    /// Held while keys are fetched, so that nobody asks twice at once; those who have keys go on.
+    /// Locked during a fetch, so that only one runs at a time. Callers with cached keys do not wait
+    /// for it.
     fetching: Mutex<FetchState>,
 }
 
-/// Keys of one moment.
+/// A fetched key set.
 #[derive(Debug)]
 pub(super) struct KeySet {
     keys: Vec<VerificationKey>,
@@ -43,7 +44,7 @@ pub(super) struct KeySet {
 #[derive(Debug, Default)]
 struct FetchState {
     client: Option<reqwest::Client>,
-    /// When it was last tried.
+    /// Time of the last fetch attempt.
     last_attempt: Option<Instant>,
 }
 
@@ -67,8 +68,8 @@ impl KeyStore {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The keys, fetched if there are none or they are old. Whoever finds that somebody is fetching
-    /// goes on with what there is; old keys are kept while the server is down.
+    /// Returns the keys and fetches them if there are none or they are stale. While another call is
+    /// fetching, the cached keys are returned. Stale keys stay in use while the server is down.
     pub(super) async fn current(&self) -> Result<Arc<KeySet>, KeyStoreError> {
         let Some(known) = self.cached.load_full() else { return self.fetch_first().await };
         let is_old = known.fetched_at.elapsed() >= self.settings.refresh.0;
@@ -83,7 +84,7 @@ impl KeyStore {
 
     async fn fetch_first(&self) -> Result<Arc<KeySet>, KeyStoreError> {
         let mut fetching = self.fetching.lock().await;
-        // Whoever held the lock may have brought them.
+        // Another call may have fetched them while this one waited for the lock.
         if let Some(known) = self.cached.load_full() {
             return Ok(known);
         }
@@ -93,7 +94,7 @@ impl KeyStore {
         Ok(self.fetch(&mut fetching).await?)
     }
 
-    /// Newer keys than those that were just looked at, if any can be had now.
+    /// Returns newer keys than the cached ones, if they can be fetched now.
     pub(super) async fn refresh(&self) -> Option<Arc<KeySet>> {
         let before = self.cached.load_full()?;
         let mut fetching = self.fetching.lock().await;
@@ -107,7 +108,8 @@ impl KeyStore {
         self.fetch(&mut fetching).await.ok()
     }
 
-    /// Anybody can make up the name of a key, and must not make this gateway ask for it each time.
+    /// Whether enough time has passed since the last attempt. Unknown key ids in tokens must not
+    /// trigger a fetch each time.
     fn can_fetch(&self, fetching: &FetchState) -> bool {
         fetching.last_attempt.is_none_or(|tried| tried.elapsed() >= self.settings.refresh.1)
     }
@@ -126,7 +128,7 @@ impl KeyStore {
         let known = KeySet { raw: format!("{keys:?}"), keys, fetched_at: Instant::now() };
         let known = Arc::new(known);
         let before = self.cached.swap(Some(Arc::clone(&known)));
-        // What was checked by the same keys still holds.
+        // Cached tokens stay valid if the keys are the same.
         if before.is_none_or(|before| before.raw != known.raw) {
             self.generation.fetch_add(1, Ordering::AcqRel);
         }

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `algorithm` | the accepted signature algorithms, all of them asymmetric |
 //! | `jwk` | the keys of a JWK set |
-//! | `signed_token` | a token: its parts and its signature check |
+//! | `signed_token` | parsing of a token and verification of its signature |
 //! | `claims` | validation of the claims; time is an argument |
-//! | `key_store` | the cached keys, and when they are fetched again |
-//! | `token_cache` | identities of tokens that were verified before |
+//! | `key_store` | the cached keys and when they are refreshed |
+//! | `token_cache` | identities of previously verified tokens |
 //! | `fetch` | bounded requests to the authorization server |
 //!
-//! The signatures are checked by ring, which is in the tree for TLS already.
+//! Signatures are verified with ring, which is already a dependency for TLS.
 
 mod algorithm;
 mod claims;
@@ -39,10 +39,10 @@ use token_cache::TokenCache;
 
 use super::TokenHash;
 
-/// Longer tokens are not looked at.
+/// Maximum length of a token, in bytes. Longer tokens are rejected without parsing.
 const MAX_TOKEN_LEN: usize = 16 * 1024;
 
-/// Checks signed tokens.
+/// Verifies JWT access tokens.
 #[derive(Debug)]
 pub(super) struct JwtVerifier {
     settings: JwtSettings,
@@ -50,23 +50,23 @@ pub(super) struct JwtVerifier {
     cache: TokenCache,
 }
 
-/// Why a signed token is nobody's.
+/// Error from verifying a JWT.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JwtError {
-    /// It is not a token that could be checked at all.
+    /// The token is malformed.
     #[error("the token cannot be read: {0}")]
     Malformed(&'static str),
-    /// It is signed in a way that is not taken.
+    /// The signature algorithm is not accepted.
     #[error("the token is signed in a way that is not accepted here")]
     Algorithm,
-    /// No published key fits it, or the signature is not that key's.
+    /// No published key matches the token, or the signature is invalid.
     #[error("the signature of the token does not hold")]
     Signature,
-    /// It says something else than it should.
+    /// A claim does not have the expected value.
     #[error("the token is not for this gateway now: {0}")]
     Claims(String),
-    /// Whether it is signed cannot be found out.
+    /// The signature cannot be verified because the keys are unavailable.
     #[error("the keys of the authorization server are unavailable: {0}")]
     KeysUnavailable(String),
 }
@@ -81,16 +81,17 @@ impl JwtVerifier {
         &self.settings
     }
 
-    /// Whether a token is of this kind: three parts, the first of them an object.
+    /// Whether the token looks like a JWT: three parts, of which the first starts like an encoded
+    /// JSON object.
     pub(super) fn is_jwt(token: &str) -> bool {
         token.starts_with("eyJ") && token.bytes().filter(|byte| *byte == b'.').count() == 2
     }
 
-    /// Who a token says its owner is.
+    /// Verifies a token and returns its identity.
     ///
     /// # Cancellation
     ///
-    /// Dropping it leaves nothing behind; a fetch that it has begun is begun again by the next one.
+    /// Dropping the future has no side effects. The next call repeats a fetch that was in progress.
     pub(super) async fn verify(&self, token: &str) -> Result<Arc<Identity>, JwtError> {
         if token.len() > MAX_TOKEN_LEN {
             return Err(JwtError::Malformed("it is too long"));
@@ -102,7 +103,7 @@ impl JwtVerifier {
         let signed = SignedToken::parse(token, &self.settings.algorithms)?;
         self.check_signature(&signed).await?;
         let claims = Claims::parse(&signed.payload)?;
-        // Fetching keys may have taken a while.
+        // Read the clock again: fetching keys may have taken a while.
         let now = unix_now();
         let identity = Arc::new(claims.identity(&self.settings, now)?);
         let until = claims.expires_at(&self.settings);
@@ -110,8 +111,8 @@ impl JwtVerifier {
         Ok(identity)
     }
 
-    /// A token whose key is not known may be signed by a new one, so that keys are fetched once more
-    /// before it is refused.
+    /// Checks the signature. If the key is unknown, keys are fetched once more before the token is
+    /// rejected, because the issuer may have rotated them.
     async fn check_signature(&self, signed: &SignedToken<'_>) -> Result<(), JwtError> {
         match self.keys.current().await?.verify(signed) {
             Err(SignatureError::UnknownKey) => {
@@ -131,7 +132,7 @@ impl From<KeyStoreError> for JwtError {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since the Unix epoch.
 fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

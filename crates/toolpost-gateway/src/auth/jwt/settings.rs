@@ -1,4 +1,4 @@
-//! What tokens have to be.
+//! Settings for JWT verification.
 
 use std::time::Duration;
 
@@ -6,51 +6,52 @@ use url::Url;
 
 use super::Algorithm;
 
-/// Whose signed tokens are taken, and what they have to say.
+/// Which JWTs are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JwtSettings {
-    /// Who must have made them, to the letter.
+    /// Required value of `iss`, compared exactly.
     pub issuer: String,
-    /// For whom they must be: at least one of these.
+    /// Accepted audiences; `aud` must contain at least one of them.
     pub audience: Vec<String>,
-    /// Where the keys are; else the issuer's metadata say.
+    /// JWKS URL; discovered from the issuer's metadata if absent.
     pub jwks: Option<Url>,
-    /// How they may be signed.
+    /// Accepted signature algorithms.
     pub algorithms: Vec<Algorithm>,
-    /// The claim that holds scopes.
+    /// The claim that contains the scopes.
     pub scopes_claim: ScopesClaim,
-    /// The claim that holds actions on single resources: `{"type:id": ["action"]}`; none, if absent.
+    /// The claim that contains actions on individual resources, as `{"type:id": ["action"]}`. If
+    /// absent, tokens grant no resource actions.
     pub resources_claim: Option<String>,
-    /// The claim that holds a list of capabilities; none, if absent.
+    /// The claim that contains a list of capabilities. If absent, tokens grant no capabilities.
     pub capabilities_claim: Option<String>,
-    /// The claim that says who it is.
+    /// The claim that holds the identity name.
     pub identity_claim: String,
-    /// How far clocks may be apart.
+    /// Tolerated clock skew.
     pub leeway: Duration,
-    /// Names that no signed token can have: they belong to those with tokens of this gateway.
+    /// Identity names that a JWT must not have, because they belong to identities with tokens of
+    /// this gateway.
     pub reserved_names: Vec<String>,
-    /// The address under which clients know this gateway, for the metadata that they look for.
+    /// The URL under which clients reach this gateway, for the protected resource metadata.
     pub resource: Option<Url>,
-    /// After how long keys are fetched again, and how long nobody asks after a fetch, whatever keys
-    /// tokens name.
+    /// Age at which keys are fetched again, and the minimum interval between two fetches.
     pub refresh: (Duration, Duration),
-    /// How long a request to the authorization server may take.
+    /// Timeout of a request to the authorization server.
     pub fetch_timeout: Duration,
 }
 
-/// Where scopes are in a token.
+/// The location of the scopes in a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScopesClaim {
-    /// In the first of `scope`, `scp` and `permissions` that is there.
+    /// The first claim present of `scope`, `scp` and `permissions`.
     Standard,
     /// In this one.
     Custom(String),
 }
 
 impl JwtSettings {
-    /// The usual settings for tokens of this issuer.
+    /// Returns the default settings for tokens of this issuer.
     pub fn new(issuer: impl Into<String>, audience: Vec<String>) -> Self {
         Self {
             issuer: issuer.into(),

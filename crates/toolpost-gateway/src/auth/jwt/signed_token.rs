@@ -1,4 +1,4 @@
-//! A token: its parts, and whether a key has signed it.
+//! Parsing of a token and verification of its signature.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::jwk::VerificationKey;
 use super::{Algorithm, JwtError};
 
-/// A token that is not checked yet.
+/// A parsed token whose signature is not verified yet.
 #[derive(Debug)]
 pub(super) struct SignedToken<'t> {
     pub(super) algorithm: Algorithm,
@@ -16,12 +16,12 @@ pub(super) struct SignedToken<'t> {
     pub(super) payload: Vec<u8>,
 }
 
-/// Why a set of keys does not hold for a token.
+/// The reason why a key set does not verify a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignatureError {
-    /// None of the keys can be the one that is meant.
+    /// No key matches the key id and algorithm of the token.
     UnknownKey,
-    /// The one that is meant has not signed it.
+    /// The signature does not verify with any matching key.
     Invalid,
 }
 
@@ -32,13 +32,14 @@ struct Header {
     kid: Option<String>,
     #[serde(default)]
     typ: Option<String>,
-    /// What a reader must understand; nothing is.
+    /// Extensions that the recipient must understand. None is supported, so tokens with this header
+    /// are rejected.
     #[serde(default)]
     crit: Option<serde_json::Value>,
 }
 
 impl<'t> SignedToken<'t> {
-    /// Takes a token apart. Keys that it carries or points to itself are not looked at.
+    /// Splits and decodes a token. Keys that the token contains or references are ignored.
     pub(super) fn parse(token: &'t str, accepted: &[Algorithm]) -> Result<Self, JwtError> {
         let unreadable = JwtError::Malformed;
         let (message, signature) = token.rsplit_once('.').ok_or(unreadable("it has no parts"))?;
@@ -67,12 +68,12 @@ impl<'t> SignedToken<'t> {
         })
     }
 
-    /// Whether one of the keys that can be meant has signed it.
+    /// Verifies the signature with the keys that match the key id and algorithm of the token.
     pub(super) fn verify(&self, keys: &[VerificationKey]) -> Result<(), SignatureError> {
         let is_meant = |key: &&VerificationKey| {
             let has_matching_id = match (&self.key_id, &key.id) {
                 (Some(key_id), Some(id)) => key_id == id,
-                // A set of one key need not name it, and neither need the token.
+                // A key that is alone in its set needs no id, and a token needs no key id.
                 (Some(_), None) => keys.len() == 1,
                 (None, _) => true,
             };
@@ -89,7 +90,7 @@ impl<'t> SignedToken<'t> {
     }
 }
 
-/// `JWT`, and the type of access tokens; the form with `application/` means the same.
+/// Whether the type is `JWT` or `at+jwt`, with or without the prefix `application/`.
 fn is_access_token(typ: &str) -> bool {
     let typ = typ.to_ascii_lowercase();
     matches!(typ.strip_prefix("application/").unwrap_or(&typ), "jwt" | "at+jwt")

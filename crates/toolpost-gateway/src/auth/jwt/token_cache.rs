@@ -1,4 +1,4 @@
-//! Tokens that were checked a moment ago.
+//! Cache of verified tokens.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,10 +7,11 @@ use toolpost::Identity;
 
 use super::super::TokenHash;
 
-/// How many are remembered; when there are more, those that have expired go, and then all.
+/// Maximum number of cached tokens. When it is reached, stale entries are removed, and if that is
+/// not enough, all entries.
 const MAX_ENTRIES: usize = 4_096;
 
-/// What is known of tokens by their hash, until they expire or the keys change.
+/// Verified tokens by hash. An entry is valid until the token expires or the keys change.
 #[derive(Debug, Default)]
 pub(super) struct TokenCache(Mutex<HashMap<TokenHash, CachedToken>>);
 
@@ -18,7 +19,7 @@ pub(super) struct TokenCache(Mutex<HashMap<TokenHash, CachedToken>>);
 struct CachedToken {
     identity: Arc<Identity>,
     expires_at: u64,
-    /// The keys by which it was checked.
+    /// Generation of the keys that verified the token.
     generation: u64,
 }
 

@@ -1,11 +1,11 @@
-//! JSON with comments and trailing commas, as editors write it.
+//! JSON with comments and trailing commas, as used by editors.
 
-/// The same text as JSON: comments and the commas before a closing bracket become blanks, so that
-/// every place stays where it was.
+/// Converts the text to JSON. Comments and trailing commas become spaces, so byte offsets do not
+/// change.
 pub(super) fn to_json(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut out = Vec::with_capacity(text.len());
-    // Where the last comma stands, as long as nothing but blanks and comments came after it.
+    // Offset of the last comma, while only whitespace and comments follow it.
     let mut comma = None;
     let mut rest = text.as_bytes();
     while let Some(first) = rest.first() {
@@ -36,7 +36,8 @@ pub(super) fn to_json(text: &str) -> String {
     String::from_utf8(out).expect("only whole characters were replaced, by ASCII")
 }
 
-/// Up to and with the closing quote, or the end.
+/// Returns the length of a string literal up to and including the closing quote, or up to the end
+/// of the text.
 fn string_length(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(byte) = text.get(at) {
@@ -95,7 +96,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every place stays where it was, and JSON stays what it was.
+        /// Byte offsets do not change, and valid JSON stays the same.
         #[test]
         fn byte_offsets_are_preserved(text in "[\\[\\]{}\",/*\\\\\n a✓]{0,40}") {
             let json = to_json(&text);

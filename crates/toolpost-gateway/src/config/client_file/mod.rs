@@ -1,8 +1,8 @@
-//! The MCP servers of other clients, read from their own files as they are.
+//! MCP servers from the configuration files of other clients.
 //!
-//! Every client writes the same few members under another name. Here they become entries of
-//! `toolpost.toml`, with their variables still in them; what a client knows and Toolpost does not is
-//! passed over.
+//! The clients use different names for the same few members. They are converted to entries of
+//! `toolpost.toml` with their variables unexpanded. Members that Toolpost does not support are
+//! ignored.
 
 mod jsonc;
 mod name;
@@ -21,11 +21,11 @@ use name::namespace_from_name;
 use server::ParsedServer;
 use variables::ClientVariables;
 
-/// Under which key a client keeps its servers: Claude, Cursor, Windsurf, Gemini and `.mcp.json`;
-/// VS Code; Zed.
+/// The keys under which clients store their servers: Claude, Cursor, Windsurf, Gemini and
+/// `.mcp.json`; VS Code; Zed.
 const SERVER_KEYS: [&str; 3] = ["mcpServers", "servers", "context_servers"];
 
-/// The servers of one file.
+/// The MCP servers in the configuration file of another client.
 ///
 /// ```
 /// use toolpost_gateway::config::ClientFile;
@@ -39,69 +39,70 @@ const SERVER_KEYS: [&str; 3] = ["mcpServers", "servers", "context_servers"];
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ClientFile {
-    /// The servers that are not disabled, in the order of the file.
+    /// The enabled servers, in file order.
     pub servers: Vec<ClientServer>,
-    /// What was left out or taken otherwise than it is written, for people.
+    /// Messages about servers and members that were skipped or changed.
     pub notes: Vec<String>,
-    /// The servers that cannot be used; only where they are asked for beside the others.
+    /// The servers that cannot be used; filled only by [`ClientFile::load_lenient`].
     pub rejected: Vec<RejectedServer>,
 }
 
-/// One server of another client that cannot be used.
+/// A server in a client file that cannot be used.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RejectedServer {
-    /// The source that it would become; what the client calls it, if that is nothing.
+    /// Name of the source it would become, or the client's name if no source name can be derived
+    /// from it.
     pub name: String,
-    /// What the client calls it.
+    /// The name that the client uses.
     pub client_name: String,
-    /// Everything that is wrong with it.
+    /// All problems of the server.
     pub problems: Vec<ConfigProblem>,
 }
 
-/// One server of another client.
+/// A server in a client file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClientServer {
-    /// The source that it becomes.
+    /// Name of the source it becomes.
     pub name: String,
-    /// What the client calls it.
+    /// The name that the client uses.
     pub client_name: String,
-    /// Where it stands, such as `mcpServers.files`.
+    /// Its key in the file, such as `mcpServers.files`.
     pub key: String,
-    /// How it is reached.
+    /// How to connect to the server.
     pub entry: McpEntry,
 }
 
 impl ClientFile {
-    /// The file of this shape that is looked for where there is no `toolpost.toml`.
+    /// The file name that is looked for if there is no `toolpost.toml`.
     pub const FILE_NAME: &str = ".mcp.json";
 
-    /// Reads a file.
+    /// Reads a client file.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All problems of the file.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
         Self::load_lenient(file)?.require_all_valid()
     }
 
-    /// Reads a file in which a server that cannot be used does not stand in the way of the others.
+    /// Reads a file and reports invalid servers in `rejected` instead of failing.
     ///
     /// # Errors
     ///
-    /// What is wrong with the file as a whole.
+    /// The file as a whole is invalid.
     pub fn load_lenient(file: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(file)
             .map_err(|error| ConfigError::new(vec![ConfigProblem::unreadable(file, &error)]))?;
         Self::parse_lenient(file, &text)
     }
 
-    /// Reads a text; `file` is what errors call it.
+    /// Parses a client file. Errors refer to it as `file`.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All problems of the file.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
         Self::parse_lenient(file, text)?.require_all_valid()
     }
@@ -148,7 +149,7 @@ fn json_problem(file: &Path, error: &serde_json::Error) -> ConfigProblem {
 struct ClientFileParser<'a> {
     file: &'a Path,
     variables: ClientVariables,
-    /// What each name in use was made of.
+    /// The client's name for each source name in use.
     names: BTreeMap<String, String>,
     parsed: ClientFile,
     problems: Vec<ConfigProblem>,
@@ -156,7 +157,7 @@ struct ClientFileParser<'a> {
 
 impl ClientFileParser<'_> {
     fn parse_root(&mut self, root: &Value) {
-        // VS Code keeps them under `mcp` in its settings.
+        // VS Code settings nest them under `mcp`.
         let parents = [(String::new(), Some(root)), ("mcp".to_owned(), root.get("mcp"))];
         let mut is_found = false;
         for (parent, value) in parents {

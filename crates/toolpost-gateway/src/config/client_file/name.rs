@@ -1,8 +1,9 @@
-//! From what a client calls a server to a namespace.
+//! Conversion of the server names of other clients to namespaces.
 
 use toolpost::hub::RESERVED_NAMES;
 
-/// The namespace that a name becomes; a name that is one stays. `None` if nothing of it is left.
+/// Converts a name to a namespace; a valid namespace does not change. `None` if no valid character
+/// remains.
 pub(super) fn namespace_from_name(original_name: &str) -> Option<String> {
     let mut name = String::with_capacity(original_name.len());
     for character in original_name.chars() {

@@ -1,4 +1,4 @@
-//! One server of another client.
+//! Parsing of one server in a client file.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use super::super::entry::McpEntry;
 use super::super::validate::ReportFn;
 use super::variables::ClientVariables;
 
-/// What became of a server.
+/// The result of parsing a server.
 pub(super) enum ParsedServer {
     Server {
         entry: Box<McpEntry>,
-        /// What is different here from what it asks for.
+        /// Differences from the client's configuration.
         notes: Vec<String>,
     },
-    /// It is not used, and why.
+    /// The server is skipped, with the reason.
     Skipped(&'static str),
 }
 
 const SSE_TRANSPORT_NOTE: &str =
     "asks for the old transport HTTP+SSE; streamable HTTP is tried at its address";
 
-/// How a server says that it is reached.
+/// The transport that a server declares.
 enum TransportHint {
     Stdio,
     Http,
-    /// The transport of 2024.
+    /// The HTTP+SSE transport of the 2024 protocol version.
     Sse,
-    /// It does not say.
+    /// No transport is declared.
     Unspecified,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn parse_server(
         reader.parse_http(members, &mut entry);
     }
     match (entry.command.is_some(), entry.url.is_some()) {
-        // A value that does not fit has been reported.
+        // An invalid value is already reported.
         (false, false) if !reader.has_problems => {
             report(
                 &[],
@@ -79,7 +79,7 @@ pub(super) fn parse_server(
     ParsedServer::Server { entry: Box::new(entry), notes }
 }
 
-/// What makes a server another one, and has no counterpart that could be written here.
+/// Keys that change what a server does and have no counterpart in the configuration of the gateway.
 const UNSUPPORTED_KEYS: [&str; 9] = [
     "envFile",
     "headersHelper",
@@ -101,7 +101,7 @@ fn is_set(value: &Value) -> bool {
     }
 }
 
-/// Where the address stands: most clients, Windsurf, Gemini.
+/// The keys of the URL: most clients, Windsurf, Gemini.
 const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
 fn transport_hint(members: &Map<String, Value>, report: &mut ReportFn<'_>) -> TransportHint {
@@ -125,7 +125,7 @@ fn transport_hint(members: &Map<String, Value>, report: &mut ReportFn<'_>) -> Tr
 struct ServerParser<'a, 'r> {
     variables: &'a ClientVariables,
     report: &'a mut ReportFn<'r>,
-    /// Whether something was reported.
+    /// Whether a problem was reported.
     has_problems: bool,
 }
 
@@ -136,7 +136,7 @@ impl ServerParser<'_, '_> {
     }
 
     fn parse_stdio(&mut self, members: &Map<String, Value>, entry: &mut McpEntry) {
-        // Zed once wrote { "command": { "path", "args", "env" } }.
+        // Older Zed versions write { "command": { "path", "args", "env" } }.
         let nested = members.get("command").and_then(Value::as_object);
         let (holder, name, path): (_, _, &[&str]) = match nested {
             Some(nested) => (nested, "path", &["command", "path"]),
@@ -163,7 +163,7 @@ impl ServerParser<'_, '_> {
                 entry.url = self.string(&[key], value);
             }
         }
-        // Without an address they are somebody else's, and not ours to judge.
+        // Headers without a URL belong to another client feature and are not validated.
         if entry.url.is_some() {
             entry.headers = self.string_map("headers", members.get("headers"));
         }
@@ -183,7 +183,7 @@ impl ServerParser<'_, '_> {
             .collect()
     }
 
-    /// A string; numbers and booleans are meant as one.
+    /// Reads a string; numbers and booleans are converted.
     fn string(&mut self, path: &[&str], value: &Value) -> Option<String> {
         let raw = match value {
             Value::String(text) => text.clone(),

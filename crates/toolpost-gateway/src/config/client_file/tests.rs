@@ -1,4 +1,4 @@
-//! Files as other clients write them.
+//! Files in the formats of other clients.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ fn parse(text: &str) -> Result<ClientFile, ConfigError> {
     ClientFile::parse(Path::new("/home/x/.mcp.json"), text)
 }
 
-/// Each row: a server as some client writes it, and what it is here.
+/// Each row: a server as a client writes it, and the expected entry.
 #[test]
 fn client_config_shapes_are_parsed() {
     let process = "x | a, ${HOME} | K=${V}, N=5 | ";
@@ -93,7 +93,7 @@ fn skipped_and_renamed_servers_produce_notes() {
     assert!(parse(r#"{"mcpServers": {}}"#).unwrap().servers.is_empty());
 }
 
-/// Each row: a file, and everything that is said about it.
+/// Each row: a file and all of its expected problems.
 #[test]
 fn every_problem_is_reported() {
     let rows: [(&str, &[&str]); 15] = [

@@ -1,14 +1,15 @@
-//! References in the strings of other clients, in our notation.
+//! Conversion of the variable references of other clients to `${VAR}`.
 
 use std::path::{Path, PathBuf};
 
-/// What `${workspaceFolder}` stands for in a file, and the words for what nothing stands for.
+/// Translates the variable references of a client file, such as `${workspaceFolder}`.
 pub(super) struct ClientVariables {
     editor_folder: PathBuf,
 }
 
 impl ClientVariables {
-    /// An editor's own folder stands in the folder that is meant.
+    /// Creates the translation for a file. The workspace is the directory of the file, or its
+    /// parent if that is an editor's directory such as `.vscode`.
     pub(super) fn for_file(file: &Path) -> Self {
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let folder = absolute.parent().unwrap_or(Path::new("/"));
@@ -17,12 +18,12 @@ impl ClientVariables {
         Self { editor_folder: workspace.to_owned() }
     }
 
-    /// The text with `${env:VAR}` as `${VAR}`, and with the folder where it is asked for.
-    /// `${VAR}` and `${VAR:-default}` are ours already.
+    /// Rewrites `${env:VAR}` as `${VAR}` and replaces `${workspaceFolder}`. `${VAR}` and
+    /// `${VAR:-default}` stay as they are.
     ///
     /// # Errors
     ///
-    /// What only the client itself could fill in.
+    /// The text has a reference that only the client can resolve.
     pub(super) fn translate(&self, text: &str) -> Result<String, String> {
         let mut translated = String::with_capacity(text.len());
         let mut rest = text;

@@ -1,4 +1,4 @@
-//! A file is replaced whole or not at all, by one writer at a time.
+//! Atomic replacement of a file by one writer at a time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::EditError;
 
-/// The new content of a file, beside it until it is complete. Its name is always the same, so that
-/// of two writers one is told, and neither change is lost.
+/// The new content of a file in a temporary file beside it. The temporary name is fixed, so a
+/// second concurrent writer fails instead of overwriting a change.
 pub(super) struct AtomicWrite<'a> {
     target: &'a Path,
     temp_path: PathBuf,
@@ -50,7 +50,7 @@ impl<'a> AtomicWrite<'a> {
     }
 }
 
-/// What was not finished leaves nothing behind.
+/// Removes the temporary file if the write was not committed.
 impl Drop for AtomicWrite<'_> {
     fn drop(&mut self) {
         if !self.is_committed {

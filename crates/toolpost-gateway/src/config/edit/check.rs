@@ -1,9 +1,9 @@
-//! Nothing is written that would be refused when it is read.
+//! Validation of an edited configuration before it is written.
 
 use super::{EditError, EntryEditor, dotted_key};
 use crate::config::{Config, ConfigError, ConfigProblem};
 
-/// Whether an entry can be read once it is changed, and nothing else is wrong that was not wrong before.
+/// Checks that the edited entry is valid and that the edit adds no other problems.
 pub(super) fn check_edit(
     editor: &EntryEditor<'_>,
     before: &str,
@@ -18,12 +18,13 @@ pub(super) fn check_edit(
     };
     let mut found = problems(editor, after);
     found.retain(|new| is_of_entry(&new.key) || !is_known(new));
-    // The places are those of a text that nobody has seen.
+    // The positions refer to a text that is not on disk.
     found.iter_mut().for_each(|problem| problem.position = None);
     if found.is_empty() { Ok(()) } else { Err(EditError::Rejected(ConfigError::new(found))) }
 }
 
-/// What is wrong with a text. A variable that is not set now may be set where the gateway runs.
+/// Returns the problems of a text. Unset variables are not reported; they may be set where the
+/// gateway runs.
 fn problems(editor: &EntryEditor<'_>, text: &str) -> Vec<ConfigProblem> {
     let read = Config::read_document(editor.file, text, &|name| std::env::var(name).ok());
     read.map_or_else(ConfigError::into_problems, |(_, problems)| problems)

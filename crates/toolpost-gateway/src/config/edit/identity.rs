@@ -1,4 +1,4 @@
-//! `[identity.NAME]`.
+//! Editing of `[identity.NAME]`.
 
 use std::error::Error as _;
 use std::path::Path;
@@ -11,12 +11,13 @@ use crate::auth::{TokenHash, is_resource_id};
 use crate::config::validate::{RESOURCE_FORMAT, SCOPE_FORMAT, check_identity_name, is_scope};
 use crate::room::capability::Capability;
 
-/// Writes `[identity.NAME]` with comments and order kept. A file that is not there is made, for its
-/// owner only. The change is there whole or not at all.
+/// Writes `[identity.NAME]` and preserves comments and order. A missing file is created with access
+/// for its owner only. The change is atomic.
 ///
 /// # Errors
 ///
-/// The name is taken or not there, the file is no configuration, or the system refuses.
+/// The name is invalid or exists already, there is no identity to replace, the file is not a valid
+/// configuration, or an I/O error occurs.
 pub fn write_identity(
     file: &Path,
     identity: &Identity,
@@ -35,7 +36,7 @@ pub fn write_identity(
     editor.write(existing, |entry| fill_identity(entry, identity, token_hash))
 }
 
-/// Whoever gives it wrote it himself, and may be told what he wrote.
+/// Validates a capability. The message may quote the text, because the caller supplied it.
 fn check_capability(text: &str) -> Result<(), EditError> {
     let capability = Capability::parse(text).map_err(|error| {
         let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
@@ -80,7 +81,7 @@ mod tests {
         Ok(text.map_err(|error| error.to_string())?.replace(&hash.to_string(), "HASH"))
     }
 
-    /// Each row: the file before, and after `ci` was added.
+    /// Each row: the file before and after `ci` is added.
     #[test]
     fn write_identity_keeps_formatting() {
         let ci = Identity::new("ci").with_scopes(["a", "b"]).with_resource("repo:x", ["read"]);
@@ -145,7 +146,7 @@ mod tests {
         }
     }
 
-    /// What files are made of, in any order; most orders are TOML.
+    /// Fragments of the generated files. Most combinations are valid TOML.
     const PIECES: [&str; 14] = [
         "# words\n",
         "\n",
@@ -164,7 +165,7 @@ mod tests {
     ];
 
     proptest::proptest! {
-        /// Whatever the file looks like, it says the same as before and one identity more.
+        /// The file has the same content as before plus one identity.
         #[test]
         fn write_identity_changes_nothing_else(
             picked in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..8),

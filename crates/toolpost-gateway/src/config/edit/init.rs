@@ -1,4 +1,4 @@
-//! A file to begin with.
+//! Template of a new configuration file.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use toml_edit::Value;
 
 use super::{EditError, rewrite};
 
-/// What a new file says. Lines that begin with `# ` are for people; the others behind a `#` are what
-/// can be written there.
+/// Content of a new file. Lines that start with `# ` are explanations; the other lines that start
+/// with `#` are settings to uncomment.
 const TEMPLATE: &str = r#"# The configuration of a Toolpost gateway. A gateway that runs reads it again when it changes.
 #
 #   toolpost serve --check      says what it holds, or everything that is wrong with it
@@ -64,12 +64,12 @@ const TEMPLATE: &str = r#"# The configuration of a Toolpost gateway. A gateway t
 #caller_calls = 1000
 "#;
 
-/// Makes a file to begin with, in which everything is the default. The servers of another client's file
-/// stay sources where that is named.
+/// Creates a configuration file with default settings. If `clients` names a client file, its
+/// servers are included through `mcp_servers`.
 ///
 /// # Errors
 ///
-/// [`EditError::FileExists`], or the system's refusal.
+/// [`EditError::FileExists`], or an I/O error.
 pub fn write_template(file: &Path, clients: Option<&str>) -> Result<(), EditError> {
     if file.symlink_metadata().is_ok() {
         return Err(EditError::FileExists(file.to_owned()));

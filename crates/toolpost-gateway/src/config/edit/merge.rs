@@ -1,11 +1,12 @@
-//! How a server is reached, written over how it was reached, with everything else left as it is.
+//! Replaces the connection keys of a source and preserves everything else.
 
 use toml_edit::{InlineTable, Item, RawString, TableLike, Value};
 
 use super::set_value;
 
-/// Gives the table at a key the keys of `new`, and takes those of `ours` out that it had instead; what
-/// is no table becomes one. Comments above a key that goes are put above the first key that is written.
+/// Sets the keys of `new` in the table at `key` and removes those of `ours` that `new` does not
+/// have. A value that is not a table is replaced. Comments above a removed key move above the first
+/// written key.
 pub(super) fn merge_into(table: &mut dyn TableLike, key: &str, new: &InlineTable, ours: &[&str]) {
     match table.get_mut(key) {
         Some(Item::Value(Value::InlineTable(old))) => {
@@ -41,7 +42,7 @@ fn replace_keys(old: &mut dyn TableLike, new: &InlineTable, is_ours: impl Fn(&st
     }
 }
 
-/// A table that stands there as one stays one.
+/// Sets a value. An existing table stays a table if the new value is one.
 fn set_or_merge(old: &mut dyn TableLike, key: &str, value: &Value) {
     match (old.get_mut(key), value) {
         (Some(Item::Table(table)), Value::InlineTable(new)) => replace_keys(table, new, |_| true),
@@ -54,7 +55,7 @@ fn set_or_merge(old: &mut dyn TableLike, key: &str, value: &Value) {
     }
 }
 
-/// The lines above a key, if there is a comment among them.
+/// Returns the lines above a key if they contain a comment.
 fn leading_comments(table: &dyn TableLike, key: &str) -> String {
     let key = table.key(key);
     let above = key.and_then(|key| key.leaf_decor().prefix()).and_then(RawString::as_str);

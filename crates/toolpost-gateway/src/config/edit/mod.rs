@@ -1,5 +1,5 @@
-//! Writing to the file: an entry is added, changed or taken out, everything else stays as it was
-//! typed.
+//! Editing of the configuration file. An entry is added, changed or removed; everything else keeps
+//! its formatting.
 
 mod atomic_write;
 mod check;
@@ -28,16 +28,16 @@ pub use preserve::{preserve_mcp_entry, preserve_openapi_entry, settings_after_re
 pub use remove::{remove_identity, remove_source};
 pub use source::{SourceEntry, write_source};
 
-/// What happens to an entry of the same name.
+/// How to handle an existing entry of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfExists {
-    /// It is an error.
+    /// Return an error.
     Fail,
-    /// It must be there, and gets what is given; the rest of it stays.
+    /// The entry must exist. The given keys are replaced; the others stay.
     Replace,
 }
 
-/// What a table of the root holds.
+/// A table in the root of the configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigTable {
@@ -69,24 +69,24 @@ impl fmt::Display for ConfigTable {
     }
 }
 
-/// Why a file is not changed.
+/// The reason why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
-    /// The entry is not one that can be configured.
+    /// The new entry is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// The name is taken.
+    /// An entry of this name already exists.
     #[error("`{name}` exists already in {file}; {remedy}", file = .file.display(), remedy = .part.remedy())]
     AlreadyExists {
-        /// Whose name.
+        /// The table of the name.
         part: ConfigTable,
         /// Which name.
         name: String,
         /// Where.
         file: PathBuf,
     },
-    /// There is nothing to replace.
+    /// There is no entry to replace.
     #[error("there is no `{name}` in {file}; without --replace it is added", file = .file.display())]
     NotFound {
         /// Which name.
@@ -94,27 +94,27 @@ pub enum EditError {
         /// Where.
         file: PathBuf,
     },
-    /// There is nothing to take out.
+    /// There is no source to remove.
     #[error("there is no source `{name}` in {file}; {known}", file = .file.display())]
     SourceNotFound {
         /// Which name.
         name: String,
         /// Where.
         file: PathBuf,
-        /// What there is.
+        /// Lists the existing sources.
         known: String,
     },
-    /// There is nobody whose token could be taken back.
+    /// There is no identity to remove.
     #[error("there is no identity `{name}` in {file}; {known}", file = .file.display())]
     IdentityNotFound {
         /// Which name.
         name: String,
         /// Where.
         file: PathBuf,
-        /// Who there is.
+        /// Lists the existing identities.
         known: String,
     },
-    /// Without this one nobody would be asked for a token any more.
+    /// Removing the last identity would disable authentication.
     #[error(
         "`{name}` is the last identity in {file}: without it a gateway would be open to every program \
          on this machine, and one that runs would not take that up; make another token first, or edit \
@@ -127,57 +127,57 @@ pub enum EditError {
         /// Where.
         file: PathBuf,
     },
-    /// There is a file already.
+    /// The file already exists.
     #[error("{file} is there already; it is left as it is", file = .0.display())]
     FileExists(PathBuf),
-    /// The file is not what it should be.
+    /// The file is invalid.
     #[error("{0}")]
     Problem(ConfigProblem),
-    /// With the change, the file would not be a configuration.
+    /// The edited file would not be a valid configuration.
     #[error("{0}")]
     Rejected(ConfigError),
-    /// Somebody else is writing, or was interrupted.
+    /// Another process is writing, or a previous write was interrupted.
     #[error(
         "another process is writing to the configuration; if not, remove {file}",
         file = .0.display()
     )]
     Locked(PathBuf),
-    /// The system refuses.
+    /// An I/O error.
     #[error("cannot write {file}: {source}", file = .file.display())]
     Io {
         /// Which file.
         file: PathBuf,
-        /// What the system said.
+        /// The underlying error.
         source: std::io::Error,
     },
 }
 
-/// What stands in a file, whether all of it holds or not.
+/// The identities and sources named in a file, whether or not they are valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigOverview {
-    /// The names of the identities.
+    /// Names of the identities.
     pub identities: Vec<String>,
-    /// Whether signed tokens are taken.
+    /// Whether JWT access tokens are accepted.
     pub has_jwt_auth: bool,
-    /// The names of the sources.
+    /// Names of the sources.
     pub sources: Vec<String>,
-    /// Those of them with `access = "open"`.
+    /// The sources with `access = "open"`.
     pub open_sources: Vec<String>,
 }
 
 impl ConfigOverview {
-    /// Whether callers are asked who they are.
+    /// Whether callers must authenticate.
     pub fn requires_auth(&self) -> bool {
         self.has_jwt_auth || !self.identities.is_empty()
     }
 }
 
-/// What stands in a file; nothing, if it is not there.
+/// Returns the identities and sources named in a file; empty if the file does not exist.
 ///
 /// # Errors
 ///
-/// The file is no TOML, or the system refuses.
+/// The file is not valid TOML, or an I/O error occurs.
 pub fn overview(file: &Path) -> Result<ConfigOverview, EditError> {
     let document = parse(file, &read_file(file)?)?;
     let names = |table: ConfigTable, fits: fn(&Item) -> bool| {
@@ -194,11 +194,11 @@ pub fn overview(file: &Path) -> Result<ConfigOverview, EditError> {
     })
 }
 
-/// Begins a file that is not there with `mcp_servers = [OTHER]`.
+/// Creates a missing file with `mcp_servers = [OTHER]`.
 ///
 /// # Errors
 ///
-/// The system refuses.
+/// An I/O error.
 pub fn create_with_mcp_servers(file: &Path, other: &str) -> Result<(), EditError> {
     rewrite(file, |text| {
         let line = format!("mcp_servers = [{}]\n", Value::from(other));
@@ -206,7 +206,8 @@ pub fn create_with_mcp_servers(file: &Path, other: &str) -> Result<(), EditError
     })
 }
 
-/// A path from this folder, as it is written into a file that may stand in another one.
+/// Converts a path relative to the current directory to one that can be written into `file`, which
+/// may be in another directory.
 pub fn relative_path(file: &Path, path: &Path) -> PathBuf {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if path.is_absolute() || parent_folder(file) == Path::new("") {
@@ -229,19 +230,19 @@ fn parse(file: &Path, text: &str) -> Result<DocumentMut, EditError> {
     })
 }
 
-/// Changes the text of a file.
+/// Replaces the text of a file with the result of `change`.
 fn rewrite(
     file: &Path,
     change: impl FnOnce(&str) -> Result<String, EditError>,
 ) -> Result<(), EditError> {
-    // A link stays a link: what it leads to is replaced.
+    // A symbolic link is preserved; its target is replaced.
     let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let replacement = AtomicWrite::begin(&target)?;
     let changed = change(&read_file(&target)?)?;
     replacement.commit(&changed)
 }
 
-/// An entry of a file.
+/// Edits one entry of a file.
 struct EntryEditor<'a> {
     file: &'a Path,
     table: ConfigTable,
@@ -257,7 +258,7 @@ impl EntryEditor<'_> {
         rewrite(self.file, |text| self.edited_text(text, existing, fill))
     }
 
-    /// The text with the change, if it is still a configuration then.
+    /// Returns the edited text if it is a valid configuration.
     fn edited_text(
         &self,
         text: &str,
@@ -305,7 +306,7 @@ impl EntryEditor<'_> {
     }
 }
 
-/// Adds an empty entry, if what stands under the key is something that can have one.
+/// Adds an empty entry if the value at the key is a table.
 fn insert_entry(document: &mut DocumentMut, text: &str, key: &str, name: &str) {
     let mut implicit = Table::new();
     implicit.set_implicit(true);
@@ -321,7 +322,8 @@ fn insert_entry(document: &mut DocumentMut, text: &str, key: &str, name: &str) {
     }
 }
 
-/// Takes the comments that stand behind everything, with the blank line before what comes next.
+/// Removes and returns the trailing comments of the document, followed by the blank line before the
+/// next table.
 fn take_trailing_comments(document: &mut DocumentMut, text: &str) -> String {
     let mut end = document.trailing().as_str().unwrap_or_default().to_owned();
     document.set_trailing("");
@@ -334,7 +336,7 @@ fn take_trailing_comments(document: &mut DocumentMut, text: &str) -> String {
     end
 }
 
-/// A table behind everything else, so that nothing that was typed moves.
+/// Creates a table positioned after all others, so that existing text does not move.
 fn trailing_table(before: &str) -> Item {
     let mut table = Table::new();
     table.decor_mut().set_prefix(before);
@@ -342,7 +344,7 @@ fn trailing_table(before: &str) -> Item {
     Item::Table(table)
 }
 
-/// Sets a value and leaves what was written around the old one, such as a comment behind it.
+/// Sets a value and preserves the formatting around the old one, such as a trailing comment.
 fn set_value(entry: &mut dyn TableLike, key: &str, value: impl Into<Value>) {
     let mut value = value.into();
     if let Some(old) = entry.get(key).and_then(Item::as_value) {

@@ -1,4 +1,4 @@
-//! `[source.NAME]` of an HTTP service.
+//! Editing of `[source.NAME]` for HTTP services.
 
 use toml_edit::{InlineTable, Item, TableLike};
 
@@ -6,15 +6,15 @@ use super::source::{list_value, string_value, table_value};
 use super::{merge, set_value};
 use crate::config::entry::OpenApiEntry;
 
-/// The keys that say where a service is; the others are adjustments.
+/// The keys that locate a service; the others are adjustments.
 const LOCATION_KEYS: &[&str] = &["document", "server", "hosts"];
 
-/// Sets what the entry says; what it does not say stays as it is.
+/// Writes the fields that the entry sets; the others stay as they are.
 pub(super) fn fill(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     for other in ["mcp", "spoke", "hub"] {
         table.remove(other);
     }
-    // What was for one service is not for another.
+    // Credentials and server variables of one service do not apply to another.
     if !is_same_service(table, entry) {
         table.remove("auth");
         if let Some(old) = table.get_mut("openapi").and_then(Item::as_table_like_mut) {
@@ -35,19 +35,19 @@ pub(super) fn fill(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     }
 }
 
-/// Whether the table is about the document and the server of the entry.
+/// Whether the table has the same document and server as the entry.
 fn is_same_service(table: &dyn TableLike, entry: &OpenApiEntry) -> bool {
     let old = table.get("openapi");
     old.and_then(document_of) == Some(entry.document.as_str())
         && old.and_then(|old| old.get("server")?.as_str()) == entry.server.as_deref()
 }
 
-/// The document that stands in `openapi = …`.
+/// Returns the document of `openapi = …`.
 pub(super) fn document_of(openapi: &Item) -> Option<&str> {
     openapi.as_str().or_else(|| openapi.get("document")?.as_str())
 }
 
-/// The document alone, or a table if more is said or was.
+/// Writes the document as a string, or as a table if there are more keys or it was a table before.
 fn fill_document(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     let more =
         [("server", string_value(entry.server.as_ref())), ("hosts", list_value(&entry.hosts))];
@@ -64,7 +64,8 @@ fn fill_document(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     merge::merge_into(table, "openapi", &members, LOCATION_KEYS);
 }
 
-/// One kind of credential takes the place of another; headers are beside them.
+/// Writes the credentials. A new kind of credential replaces the old one; headers are independent
+/// of it.
 fn fill_auth(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     let basic = entry.basic.as_ref().map(|(username, password)| {
         InlineTable::from_iter([("username", username), ("password", password)]).into()
@@ -88,7 +89,7 @@ fn fill_auth(table: &mut dyn TableLike, entry: &OpenApiEntry) {
 mod tests {
     use super::*;
 
-    /// Each row: what stood there, what is added, and what stands there then.
+    /// Each row: the table before, the entry, and the table after.
     #[test]
     fn write_openapi_source_produces_readable_toml() {
         let plain = OpenApiEntry::new("api.yaml");

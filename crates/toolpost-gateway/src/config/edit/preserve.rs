@@ -1,4 +1,4 @@
-//! What a source that is replaced keeps of how its server was reached.
+//! Connection settings that a replaced source keeps.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,12 +11,12 @@ use super::{ConfigTable, EditError, IfExists, parse, read_file};
 use crate::config::entry::{McpEntry, OpenApiEntry};
 use crate::config::{Config, ConfigError, SourceKind};
 
-/// The entry with what the source in the file has and the entry does not say: environment and folder
-/// of a program; headers and credentials, as long as they go to the same host.
+/// Fills unset fields of the entry from the source in the file: the environment and directory of a
+/// program; the headers and credentials if the URL has the same origin.
 ///
 /// # Errors
 ///
-/// The file is no TOML, or the system refuses.
+/// The file is not valid TOML, or an I/O error occurs.
 pub fn preserve_mcp_entry(
     file: &Path,
     name: &str,
@@ -30,12 +30,12 @@ pub fn preserve_mcp_entry(
     Ok(entry)
 }
 
-/// The entry with the server and the hosts that the source in the file has and the entry does not say,
-/// as long as the document is the same.
+/// Fills an unset server and unset hosts of the entry from the source in the file, if the document
+/// is the same.
 ///
 /// # Errors
 ///
-/// The file is no TOML, or the system refuses.
+/// The file is not valid TOML, or an I/O error occurs.
 pub fn preserve_openapi_entry(
     file: &Path,
     name: &str,
@@ -54,11 +54,12 @@ pub fn preserve_openapi_entry(
     Ok(entry)
 }
 
-/// What a source means once the entry stands in its place, with all that is adjusted about it.
+/// Returns the settings of a source after the entry replaces it, including the `mcp` keys that it
+/// keeps.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with the entry, and with what is kept.
+/// All problems of the entry and of the kept keys.
 pub fn settings_after_replace(
     file: &Path,
     name: &str,
@@ -68,7 +69,7 @@ pub fn settings_after_replace(
     let Ok(text) = single_source_text(file, name, entry) else { return Ok(alone) };
     let config = Config::parse(file, &text, &|name| std::env::var(name).ok());
     let config = config.and_then(|config| config.check_missing().map(|()| config));
-    // The places are those of a text that nobody has seen.
+    // The positions refer to a text that is not on disk.
     let config = config.map_err(|error| {
         let mut problems = error.into_problems();
         problems.iter_mut().for_each(|problem| problem.position = None);
@@ -78,7 +79,7 @@ pub fn settings_after_replace(
     Ok(if let Some(SourceKind::Mcp(settings)) = kind { *settings } else { alone })
 }
 
-/// A file with this one server and nothing else, as it would be written.
+/// Returns the text of a file that contains only this server, as it would be written.
 fn single_source_text(file: &Path, name: &str, entry: &McpEntry) -> Result<String, EditError> {
     let editor = super::EntryEditor { file, table: ConfigTable::Source, name };
     let changed = editor.apply(&read_file(file)?, IfExists::Replace, |table| {
@@ -119,7 +120,7 @@ fn preserve_settings(entry: &mut McpEntry, old: &dyn TableLike) {
         entry.bearer.is_some() || entry.has_oauth() || entry.headers.keys().any(is_authorization);
     if entry.headers.is_empty() {
         entry.headers = string_map(old.get("headers"));
-        // Two kinds of credentials would contradict one another.
+        // Do not keep an old `Authorization` header next to new credentials.
         entry.headers.retain(|name, _| !(has_credentials && is_authorization(name)));
     }
     if !has_credentials {
@@ -149,7 +150,7 @@ fn string_map(item: Option<&Item>) -> BTreeMap<String, String> {
     texts.collect()
 }
 
-/// The scheme, the host and the port of an address as it is typed, which may hold variables.
+/// Returns scheme, host and port of a URL as text, which may contain variables.
 fn url_origin(url: &str) -> &str {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
@@ -174,7 +175,7 @@ mod tests {
         entry
     }
 
-    /// Each row: what was there, what is given, and what holds.
+    /// Each row: the old settings, the new entry, and the result.
     #[test]
     fn replace_preserves_compatible_settings() {
         for (old, new, expected) in [

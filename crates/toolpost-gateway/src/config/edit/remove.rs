@@ -1,4 +1,4 @@
-//! An entry is taken out again.
+//! Removal of an entry.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use toml_edit::{DocumentMut, Item, Table, TableLike};
 
 use super::{ConfigTable, EditError, EntryEditor, parse, rewrite};
 
-/// Takes `[source.NAME]` out. What stands above it stays, since it may be about something else;
-/// what stands in it goes.
+/// Removes `[source.NAME]` with the comments inside it. Comments above it stay, since they may
+/// describe something else.
 ///
 /// # Errors
 ///
-/// It is not there, the file is no configuration, or the system refuses.
+/// The source does not exist, the file is not a valid configuration, or an I/O error occurs.
 pub fn remove_source(file: &Path, name: &str) -> Result<(), EditError> {
-    // A file that is not there must not be made by taking something out of it.
+    // Removing an entry must not create a missing file.
     let known = super::overview(file)?.sources;
     if !known.iter().any(|known| known == name) {
         return Err(source_not_found(file, name, &known));
@@ -22,12 +22,12 @@ pub fn remove_source(file: &Path, name: &str) -> Result<(), EditError> {
     rewrite(file, |text| text_without_entry(&editor, text))
 }
 
-/// Takes `[identity.NAME]` out, as [`remove_source`] does a source.
+/// Removes `[identity.NAME]`, in the same way as [`remove_source`].
 ///
 /// # Errors
 ///
-/// It is not there, it is the last one and nobody would be asked for a token any more, a source waits
-/// for it, the file is no configuration, or the system refuses.
+/// The identity does not exist, is the last one so that authentication would be disabled, or is
+/// referenced by a source; the file is not a valid configuration; or an I/O error occurs.
 pub fn remove_identity(file: &Path, name: &str) -> Result<(), EditError> {
     let known = super::overview(file)?;
     if !known.identities.iter().any(|known| known == name) {
@@ -73,7 +73,7 @@ fn text_without_entry(editor: &EntryEditor<'_>, text: &str) -> Result<String, Ed
             move_comments(&mut document, *first, &leading_comments(table));
         }
     }
-    // A table that was there only for this entry is not left behind as `source = {}`.
+    // A table that existed only for this entry does not remain as `source = {}`.
     let is_empty = |item: &Item| item.as_table_like().is_some_and(TableLike::is_empty);
     if document.get(key).is_some_and(|item| is_empty(item) && !is_explicit(item)) {
         document.remove(key);
@@ -81,12 +81,12 @@ fn text_without_entry(editor: &EntryEditor<'_>, text: &str) -> Result<String, Ed
     Ok(document.to_string())
 }
 
-/// Whether somebody wrote `[source]`, which then stays.
+/// Whether the file has an explicit `[source]` header, which stays.
 fn is_explicit(item: &Item) -> bool {
     item.as_table().is_some_and(|table| !table.is_implicit() && !table.is_dotted())
 }
 
-/// What stands above a table, without the blank line that set it apart; nothing if that is all.
+/// Returns the comments above a table without the separating blank line; empty if there are none.
 fn leading_comments(table: &Table) -> String {
     let above = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
     if above.trim().is_empty() {
@@ -98,7 +98,7 @@ fn leading_comments(table: &Table) -> String {
     )
 }
 
-/// Puts words before the table that comes next, or behind everything.
+/// Moves comments before the next table, or to the end of the document.
 fn move_comments(document: &mut DocumentMut, position: isize, comments: &str) {
     if comments.is_empty() {
         return;
@@ -117,7 +117,7 @@ fn move_comments(document: &mut DocumentMut, position: isize, comments: &str) {
     prepend_comments(document.as_table_mut(), next, comments);
 }
 
-/// Every table with a header, in the order of keys.
+/// Visits every table with a header, in key order.
 fn visit_tables(table: &Table, visit: &mut dyn FnMut(&Table)) {
     visit(table);
     for (_, item) in table {
@@ -162,7 +162,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Each row: the file before and after `a` is taken out.
+    /// Each row: the file before and after `a` is removed.
     #[test]
     fn remove_source_keeps_unrelated_comments() {
         for (before, after) in [
@@ -190,7 +190,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What was added and taken out again leaves nothing behind.
+        /// Adding and removing a source restores the file.
         #[test]
         fn add_then_remove_restores_the_file(
             picked in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..6),

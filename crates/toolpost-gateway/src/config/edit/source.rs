@@ -1,4 +1,4 @@
-//! `[source.NAME]`.
+//! Editing of `[source.NAME]`.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use crate::config::problem::ConfigProblem;
 use crate::config::source::Access;
 use crate::config::validate::check_source_name;
 
-/// What a source is, as it is to be written.
+/// A source to write to the configuration file.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum SourceEntry<'a> {
     /// An MCP server.
     Mcp(&'a McpEntry),
-    /// An HTTP service.
+    /// An HTTP service with an OpenAPI document.
     OpenApi(&'a OpenApiEntry),
 }
 
@@ -34,14 +34,15 @@ impl<'a> From<&'a OpenApiEntry> for SourceEntry<'a> {
     }
 }
 
-/// Writes `[source.NAME]` with comments and order kept, and says what stands there about access
-/// now. `access` is for a source that is new; one that is replaced keeps its own, or that it has
-/// none, as it keeps everything that is not about how its server is reached. A file that is not
-/// there is made, for its owner only. The change is there whole or not at all.
+/// Writes `[source.NAME]`, preserves comments and order, and returns the resulting access. `access`
+/// applies to a new source only; a replaced source keeps its own access, or its lack of one, and
+/// every key that does not describe the connection. A missing file is created with access for its
+/// owner only. The change is atomic.
 ///
 /// # Errors
 ///
-/// The name is taken or not there, the file is no configuration, or the system refuses.
+/// The name is invalid or exists already, there is no source to replace, the file is not a valid
+/// configuration, or an I/O error occurs.
 pub fn write_source<'a>(
     file: &Path,
     name: &str,
@@ -85,19 +86,19 @@ pub(super) fn fill<'a>(
     }
 }
 
-/// The keys that say how a server is reached; the others are adjustments.
+/// The keys that describe the connection to a server; the others are adjustments.
 const CONNECTION_KEYS: &[&str] =
     &["command", "args", "env", "cwd", "url", "headers", "bearer", "oauth"];
 
 fn fill_server(table: &mut dyn TableLike, entry: &McpEntry) {
-    // What is said about a service means nothing beside a server.
+    // The keys of other source kinds do not apply to an MCP server.
     for other in ["spoke", "hub", "openapi", "auth", "rename", "prefix"] {
         table.remove(other);
     }
     merge::merge_into(table, "mcp", &server_table(entry), CONNECTION_KEYS);
 }
 
-/// What stands there about access, as it was typed.
+/// Returns the access of a source as it is written in the file.
 fn parse_access(table: &dyn TableLike) -> Result<Option<Access>, &'static str> {
     const EXPECTED: &str = "expected \"open\" or { scopes = […] }; correct it first";
     let Some(item) = table.get("access") else { return Ok(None) };
@@ -117,7 +118,7 @@ impl EntryEditor<'_> {
     }
 }
 
-/// `{ command = "…", args = […] }`, with what is there and nothing else.
+/// Formats an entry as `{ command = "…", args = […] }` with the fields that are set.
 fn server_table(entry: &McpEntry) -> InlineTable {
     let mut table = InlineTable::new();
     let mut put = |key: &str, value: Option<Value>| {
@@ -220,13 +221,13 @@ mod tests {
             let written = written("", &entry, access, IfExists::Fail).unwrap();
             let read: toml::Table = written.parse().expect(&written);
             assert!(read["source"]["x"]["mcp"].is_table());
-            // The writer chooses the quotes; what is meant is the same.
+            // The writer chooses the quotes; the values are equal.
             assert_eq!(read, expected.parse().unwrap(), "{written}");
             assert_eq!(written.lines().count(), expected.lines().count(), "{written}");
         }
     }
 
-    /// Each row: a source that is replaced, by what, and what it is then.
+    /// Each row: a source, the entry that replaces it, and the result.
     #[test]
     fn replace_source_keeps_comments_and_settings() {
         let plain =

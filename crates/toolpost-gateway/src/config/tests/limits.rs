@@ -1,4 +1,4 @@
-//! `[limits]`, `[telemetry]`, and what sources say about theirs.
+//! `[limits]`, `[telemetry]`, and the limits of sources.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ fn invalid_limits_are_reported() {
     }
 }
 
-/// The page has every limit, and no other default than the schema.
+/// The page lists every limit, with the same default as the schema.
 #[test]
 fn operations_doc_lists_every_limit_and_default() {
     let page = include_str!("../../../../../docs/operations.md");

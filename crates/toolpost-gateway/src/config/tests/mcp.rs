@@ -1,4 +1,4 @@
-//! MCP servers in the file, and in the files of other clients.
+//! MCP servers in the configuration file and in the files of other clients.
 
 use toolpost::mcp::{Elicitation, McpSettings, McpTransport, Roots, Sampling};
 
@@ -55,7 +55,7 @@ fn mcp_source_parses_to_expected_settings() {
     );
 }
 
-/// Each row: what stands in `mcp = { … }`, and everything that is said about it, by key and words.
+/// Each row: the content of `mcp = { … }` and all of its expected problems, by key and message.
 #[test]
 fn mcp_source_problems_are_reported() {
     let rows: [(&str, &[&str]); 27] = [
@@ -167,7 +167,7 @@ fn mcp_source_problems_are_reported() {
     }
 }
 
-/// A folder with a configuration that names the files of other clients.
+/// Uses a directory with a configuration that refers to the files of other clients.
 #[test]
 fn client_file_servers_become_sources() {
     let folder = std::env::temp_dir().join(format!("toolpost-clients-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! `[room.NAME]`, and capabilities wherever they stand.
+//! `[room.NAME]`, and capabilities in rooms and identities.
 
 use std::time::Duration;
 

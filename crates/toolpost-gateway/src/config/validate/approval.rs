@@ -1,4 +1,4 @@
-//! Which calls wait, from what was typed to what holds.
+//! Validation of `[approval]`.
 
 use std::num::NonZeroUsize;
 

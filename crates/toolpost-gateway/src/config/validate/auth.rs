@@ -1,4 +1,4 @@
-//! An authorization server, from what was typed to what can be believed.
+//! Validation of `[auth]`.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::super::suggest::suggestion;
 use crate::admin::OPERATOR;
 use crate::auth::{Algorithm, JwtSettings, LOCAL, ScopesClaim, is_secure_url};
 
-/// Clocks that are further apart than this are wrong.
+/// Maximum configurable clock skew.
 const MAX_LEEWAY: Duration = Duration::from_secs(300);
 
-/// The settings; `names` belong to those who have tokens of this gateway.
+/// Validates the settings. `names` are the identities with tokens of this gateway.
 pub(super) fn settings(
     document: &TomlDocument<'_>,
     text: AuthorizationText,
@@ -66,7 +66,8 @@ fn address(document: &TomlDocument<'_>, key: &str, text: &str) -> Option<Url> {
     address
 }
 
-/// A token for another service must not open this one, so that somebody has to say what is meant.
+/// Returns the accepted audiences. They are required, or derived from `resource`, so that a token
+/// for another service is not accepted here.
 fn audience(
     document: &TomlDocument<'_>,
     configured: Vec<String>,

@@ -5,7 +5,7 @@ use url::Url;
 use super::super::document::TomlDocument;
 use super::super::file::HttpText;
 
-/// The origins whose pages may call, each as browsers write it.
+/// Validates the allowed origins, each in the form that browsers send.
 pub(super) fn cors(document: &TomlDocument<'_>, text: HttpText) -> Vec<String> {
     for origin in &text.cors {
         if let Err(message) = check_origin(origin) {

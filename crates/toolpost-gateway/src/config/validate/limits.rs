@@ -1,4 +1,4 @@
-//! `[limits]`, and what sources say about theirs.
+//! Validation of `[limits]` and of the limits of sources.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::super::document::TomlDocument;
 use super::super::file::{BreakerText, LimitsConfig, LimitsText, SourceText};
 use super::super::source::{SourceConfig, SourceKind};
 
-/// What the sources say, taken before they become something else.
+/// The limits of a source, copied before the source is converted.
 pub(super) struct SourceLimitOverrides {
     name: String,
     concurrency: Option<usize>,
@@ -17,7 +17,8 @@ pub(super) struct SourceLimitOverrides {
 }
 
 impl SourceLimitOverrides {
-    /// Places belong to a namespace, and operations that keep theirs are in those of others.
+    /// Reports limits on a source with `namespaces = "keep"`. Permits are counted per namespace,
+    /// and the operations of such a source are in other namespaces.
     fn reject_with_kept_namespaces(&self, document: &TomlDocument<'_>, namespaces: Namespaces) {
         if namespaces != Namespaces::Keep {
             return;

@@ -1,4 +1,4 @@
-//! An MCP server, from what was typed to what can be started.
+//! Validation of an MCP server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use super::super::file::{
     DurationText, McpText, OAuthText, PROTOCOLS, RootsText, SamplingText, ToolEnvelopeText,
 };
 
-/// Takes what is wrong: the path below the table of the server, and what to say.
+/// Reports a problem: the path below the table of the server, and a message.
 pub(in super::super) type ReportFn<'a> = dyn FnMut(&[&str], &str) + 'a;
 
-/// What the client itself says in the head of every request.
+/// Headers that the client sets itself.
 const RESERVED_HEADERS: [&str; 12] = [
     "accept",
     "connection",
@@ -33,7 +33,7 @@ const RESERVED_HEADERS: [&str; 12] = [
     "transfer-encoding",
 ];
 
-/// The settings, as far as what was typed makes any. `folder` is where relative paths start.
+/// Validates an MCP server; `None` if the transport is invalid. Relative paths start at `folder`.
 pub(in super::super) fn settings(
     mut text: McpText,
     folder: &Path,
@@ -178,8 +178,8 @@ fn http_settings(url: &str, text: &mut McpText, report: &mut ReportFn<'_>) -> Op
     Some(settings)
 }
 
-/// An endpoint. What is in its query is the operator's; a password is not, because addresses are
-/// shown.
+/// Parses the URL of a server. A query is allowed; a user and a password are not, because URLs are
+/// displayed.
 fn check_url(url: &str) -> Result<Url, &'static str> {
     let url = Url::parse(url).ok().filter(|url| {
         matches!(url.scheme(), "http" | "https")

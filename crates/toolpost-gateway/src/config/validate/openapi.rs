@@ -1,4 +1,4 @@
-//! An HTTP service, from what was typed to what can be called.
+//! Validation of an HTTP service.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,13 +16,13 @@ use super::super::file::{
 };
 use super::super::source::{Adjustments, SourceKind};
 
-/// The service of a source, and what it is shown.
+/// The HTTP service of a source and its credentials.
 pub(super) struct ServiceText {
     pub(super) text: OpenApiTable,
     pub(super) auth: Option<AuthText>,
 }
 
-/// Where things are wrong: below the table of the source.
+/// Reports problems with keys relative to the table of the source.
 struct SourceReporter<'a, 'd> {
     document: &'a TomlDocument<'d>,
     name: &'a str,
@@ -31,7 +31,7 @@ struct SourceReporter<'a, 'd> {
 impl SourceReporter<'_, '_> {
     fn report(&self, path: &[&str], message: &str) {
         let source_path = ["source", self.name];
-        // The document of a service may be all that is said of it.
+        // `openapi` may be a string instead of a table; then the problem is reported at that key.
         let path = match path {
             ["openapi", ..] if !self.document.contains(&[&source_path, path].concat()) => {
                 &path[..1]
@@ -92,10 +92,10 @@ pub(super) fn kind(
     Some(SourceKind::OpenApi(Box::new(settings)))
 }
 
-/// More than that is no patience, but an attack.
+/// Maximum configurable number of retries.
 const MAX_RETRIES: u32 = 10;
 
-/// A file from the folder of the configuration, unless it begins as an address does.
+/// Parses a document location: a URL, or a file relative to the directory of the configuration.
 fn location(text: &str, report: &SourceReporter<'_, '_>) -> Option<DocumentLocation> {
     if text.starts_with("http://") || text.starts_with("https://") {
         return address(text, "document", report).map(DocumentLocation::Url);
@@ -117,7 +117,7 @@ fn address(text: &str, key: &str, report: &SourceReporter<'_, '_>) -> Option<Url
         report.report(&["openapi", key], "an address is https://HOST/… or http://HOST/…");
         return None;
     };
-    // A proxy has no other place for them.
+    // The URL is the only place for proxy credentials.
     if key != "proxy" && (!url.username().is_empty() || url.password().is_some()) {
         report.report(&["openapi", key], "an address has no user and password; use `auth`");
         return None;
@@ -219,8 +219,8 @@ fn oauth_credential(
     Some(Credential::OAuth2(client))
 }
 
-/// The secret itself. One in a file is read as `${file:…}` is; others can do without a source whose
-/// secret is not there.
+/// Returns the secret. A file is read in the same way as `${file:…}`; if it is missing, only this
+/// source is affected.
 fn resolve_secret(
     raw: SecretText,
     key_path: &[&str],

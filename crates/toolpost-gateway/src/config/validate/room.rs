@@ -1,4 +1,4 @@
-//! `[room.NAME]`, and capabilities wherever they stand.
+//! Validation of `[room.NAME]` and of capabilities.
 
 use std::collections::BTreeMap;
 
@@ -43,13 +43,13 @@ fn room(document: &TomlDocument<'_>, name: &str, text: RoomText) -> RoomSettings
 
 const ROOM_NAME_FORMAT: &str = "the name of a room is 1 to 64 letters, digits, `-`, `_` or `.`";
 
-/// A room's name stands in addresses and in log lines, so it is plain.
+/// Whether a room name is valid. The characters are restricted because it appears in URLs and logs.
 fn is_room_name(name: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-/// Reports those that are none, without what they say, which may be a secret.
+/// Reports invalid capabilities without quoting them, since they may contain secrets.
 pub(super) fn capabilities(
     document: &TomlDocument<'_>,
     key_path: &[&str],

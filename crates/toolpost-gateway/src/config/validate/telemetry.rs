@@ -1,4 +1,4 @@
-//! `[telemetry]`.
+//! Validation of `[telemetry]`.
 
 use super::super::document::TomlDocument;
 use super::super::file::TelemetryText;

@@ -1,4 +1,4 @@
-//! What a client wants to read: `Accept` and `Accept-Encoding`, by the rules of RFC 9110.
+//! Content negotiation with `Accept` and `Accept-Encoding` (RFC 9110).
 
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use toolpost::OperationKind;
@@ -10,14 +10,14 @@ pub(super) const JSON: &str = "application/json";
 pub(super) const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
 pub(super) const EVENTS: &str = "text/event-stream";
 
-/// The form of an answer that the client reads; `envelope` is what the query says about it.
+/// Selects the response form. `envelope` is the query option of that name.
 pub(super) fn negotiate_form(
     headers: &HeaderMap,
     kind: OperationKind,
     envelope: Option<bool>,
 ) -> Result<ResponseForm, ProblemDetails> {
     let of = |is_wrapped| if is_wrapped { ResponseForm::Envelope } else { ResponseForm::Data };
-    // Most clients say nothing, or that they read anything.
+    // Fast path: most clients send no `Accept` header, or `*/*`.
     if headers.get_all(header::ACCEPT).iter().all(|range| range == "*/*") {
         return Ok(of(envelope == Some(true)));
     }
@@ -37,7 +37,7 @@ pub(super) fn negotiate_form(
     }
 }
 
-/// Whether the client prefers an answer that is packed.
+/// Whether the client accepts gzip and does not prefer `identity`.
 pub(in crate::endpoint) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let weight_of = |coding: &str| weight(headers, header::ACCEPT_ENCODING, |name| name == coding);
     let gzip =
@@ -51,7 +51,7 @@ fn not_acceptable(message: &str, media_types: &str) -> ProblemDetails {
     ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message)
 }
 
-/// How much a media type is wanted, in thousandths; the range that says the most decides.
+/// Returns the quality of a media type in thousandths. The most specific range decides.
 fn quality(headers: &HeaderMap, media_type: &str) -> u16 {
     let group = media_type.split('/').next().unwrap_or_default();
     let weight_of = |predicate: &dyn Fn(&str) -> bool| weight(headers, header::ACCEPT, predicate);
@@ -65,14 +65,14 @@ fn is_listed(headers: &HeaderMap, media_type: &str) -> bool {
     weight(headers, header::ACCEPT, |range| range == media_type).is_some_and(|weight| weight > 0)
 }
 
-/// The largest weight that the header gives to such an item; items that cannot be read are none.
+/// Returns the highest weight of the matching items in a header. Invalid items are ignored.
 fn weight(headers: &HeaderMap, header: HeaderName, matches: impl Fn(&str) -> bool) -> Option<u16> {
     let values = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
     let items = values.flat_map(|value| value.split(',')).filter_map(parse_item);
     items.filter(|(name, _)| matches(name)).map(|(_, weight)| weight).max()
 }
 
-/// A name in lower case, and its weight in thousandths.
+/// Parses one item into its lowercase name and its weight in thousandths.
 fn parse_item(text: &str) -> Option<(String, u16)> {
     let mut parts = text.split(';').map(str::trim);
     let name = parts.next().filter(|name| !name.is_empty())?;
@@ -102,8 +102,8 @@ mod tests {
         values.collect()
     }
 
-    /// Each row: what is accepted, what the query says about the envelope, and the form of an answer
-    /// and of the events of a stream.
+    /// Each row: the `Accept` headers, the `envelope` option, and the expected form for a call and
+    /// for a subscription.
     #[test]
     #[expect(clippy::type_complexity, reason = "a row is a tuple")]
     fn accept_header_selects_highest_quality_form() {

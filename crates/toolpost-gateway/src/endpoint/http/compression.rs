@@ -1,4 +1,4 @@
-//! Answers that are packed for those who asked for it.
+//! Gzip compression of responses.
 
 use std::io::Write;
 
@@ -9,10 +9,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body_util::BodyExt;
 
-/// Beyond so many bytes packing takes longer than others on the same thread should wait.
+/// Maximum size in bytes of a body that is compressed inline. Compressing a larger one would block
+/// the worker thread for too long.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
 
-/// The same answer, packed if it is whole and larger than so many bytes; streams stay as they are.
+/// Compresses a response with a known size above `min_bytes`. Streams are not compressed.
 pub(super) async fn compress(response: Response, min_bytes: usize) -> Response {
     let size = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
     if size.is_none_or(|size| size <= min_bytes) {
@@ -20,7 +21,7 @@ pub(super) async fn compress(response: Response, min_bytes: usize) -> Response {
     }
     let (mut head, body) = response.into_parts();
     let Ok(body) = body.collect().await else {
-        // What is in memory can be collected.
+        // A body of known size is in memory, so collecting it does not fail.
         return Response::from_parts(head, Body::empty());
     };
     let body = body.to_bytes();

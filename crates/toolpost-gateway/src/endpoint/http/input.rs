@@ -1,4 +1,4 @@
-//! The body of a request, from bytes to an input.
+//! Reads and parses request bodies.
 
 use std::error::Error;
 use std::pin::pin;
@@ -13,8 +13,8 @@ use toolpost::{Operation, Payload, PayloadError};
 use super::super::problem::ProblemDetails;
 use crate::app::GatewaySettings;
 
-/// The body as an input. An operation that looks at its input gets a tree, and one that does not the
-/// text as it came.
+/// Reads the body as an input. It is parsed if the operation has an input schema, and otherwise
+/// kept as JSON text.
 pub(super) async fn read_body(
     headers: &HeaderMap,
     body: Body,
@@ -45,7 +45,7 @@ fn invalid_json(error: &PayloadError) -> ProblemDetails {
     ProblemDetails::new(StatusCode::BAD_REQUEST, message)
 }
 
-/// The whole body, if it is neither too large nor too slow.
+/// Reads the whole body, within the size limit and the body timeout.
 pub(in crate::endpoint) async fn read_bytes(
     body: Body,
     settings: &GatewaySettings,
@@ -54,13 +54,13 @@ pub(in crate::endpoint) async fn read_bytes(
         let message = format!("the body exceeds the limit of {} bytes", settings.max_body_bytes);
         Err(ProblemDetails::new(StatusCode::PAYLOAD_TOO_LARGE, message))
     };
-    // Whoever announces too much need not send it.
+    // Reject by the declared length before reading the body.
     if usize::try_from(body.size_hint().lower()).is_ok_and(|bytes| bytes > settings.max_body_bytes)
     {
         return too_large();
     }
     let mut body = pin!(collect_body(Limited::new(body, settings.max_body_bytes)));
-    // Most bodies are there, and need no alarm.
+    // Most bodies are already buffered and need no timer.
     let read = match futures::poll!(body.as_mut()) {
         Poll::Ready(read) => Ok(read),
         Poll::Pending => tokio::time::timeout(settings.body_timeout, body).await,
@@ -78,7 +78,7 @@ pub(in crate::endpoint) async fn read_bytes(
     }
 }
 
-/// Most bodies come in one piece, which needs no other place to stand in.
+/// Collects a body. A body in a single frame, the common case, is not copied.
 async fn collect_body(mut body: Limited<Body>) -> Result<Bytes, BoxError> {
     let first = loop {
         let Some(frame) = body.frame().await else { return Ok(Bytes::new()) };
@@ -98,7 +98,8 @@ async fn collect_body(mut body: Limited<Body>) -> Result<Bytes, BoxError> {
     Ok(all.into())
 }
 
-/// `application/json`, any `+json`, or nothing said; a form of a web page is none of them.
+/// Checks that the content type is `application/json`, a `+json` type or absent. The content types
+/// of HTML forms are rejected.
 pub(in crate::endpoint) fn check_content_type(headers: &HeaderMap) -> Result<(), ProblemDetails> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     if value == "application/json" {
@@ -122,7 +123,7 @@ pub(in crate::endpoint) fn check_content_type(headers: &HeaderMap) -> Result<(),
         .with_header(header::ACCEPT, HeaderValue::from_static("application/json")))
 }
 
-/// Bodies come as they are: one that is packed could be any size when it is unpacked.
+/// Rejects encoded bodies, because the size of a compressed body is unbounded after decompression.
 fn check_encoding(headers: &HeaderMap) -> Result<(), ProblemDetails> {
     let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
     let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");

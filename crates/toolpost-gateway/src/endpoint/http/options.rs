@@ -1,4 +1,4 @@
-//! What stands in the query and the headers beside the input: options, deadline, trace.
+//! Request options in the query and the headers: envelope, deadline, trace.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::query_string::{QueryPair, parse_query_string};
 
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
 
-/// What a caller asks for beside the operation.
+/// Options of a request.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct RequestOptions<'a> {
-    /// Whether the answer should be the envelope, if the query says so or not.
+    /// Whether to return the envelope; `None` if the query does not specify it.
     pub(super) envelope: Option<bool>,
-    /// How long the caller waits.
+    /// The requested timeout of the call.
     pub(super) timeout: Option<Duration>,
-    /// What stands in the query and is no option.
+    /// Query parameters that are not options.
     pub(super) params: Vec<QueryPair<'a>>,
 }
 
 impl<'a> RequestOptions<'a> {
-    /// Reads a query. A property of the input keeps its name where an option has the same, and the
-    /// option has a header.
+    /// Parses the query and the headers. An input property takes precedence over an option with the
+    /// same name; the option can then be set by a header.
     pub(super) fn parse(
         query: &'a str,
         headers: &HeaderMap,
@@ -54,12 +54,12 @@ impl<'a> RequestOptions<'a> {
         Ok(options)
     }
 
-    /// The shorter deadline wins.
+    /// Lowers the timeout to `timeout` if that is shorter.
     fn limit_timeout(&mut self, timeout: Duration) {
         self.timeout = Some(self.timeout.map_or(timeout, |known| known.min(timeout)));
     }
 
-    /// For requests whose input is the body: there is nothing else in the query.
+    /// Rejects parameters that are not options, for requests whose input is the body.
     pub(super) fn reject_params(&self) -> Result<(), ProblemDetails> {
         match self.params.first() {
             Some((name, _)) => {
@@ -86,7 +86,7 @@ fn parse_bool(text: &str) -> Result<bool, ProblemDetails> {
     }
 }
 
-/// `500ms`, `10s`, `2m`, `1h`, or seconds where there is no unit.
+/// Parses `500ms`, `10s`, `2m` or `1h`. A number without a unit is in seconds.
 fn parse_query_timeout(text: &str) -> Result<Duration, ProblemDetails> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -108,7 +108,7 @@ fn parse_query_timeout(text: &str) -> Result<Duration, ProblemDetails> {
     }
 }
 
-/// `Request-Timeout`, in seconds.
+/// Parses the `Request-Timeout` header, in seconds.
 fn parse_header_timeout(headers: &HeaderMap) -> Result<Option<Duration>, ProblemDetails> {
     let mut values = headers.get_all(REQUEST_TIMEOUT).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -121,18 +121,19 @@ fn parse_header_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem
     }
 }
 
-/// Whether a number is zero; one that only counts as zero was meant as something.
+/// Whether a number has no nonzero digit. A tiny number that merely parses to zero does not count.
 fn is_zero(number: &str) -> bool {
     !number.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
-/// However short, it is some time, and what is too long to be counted is as long as can be.
+/// Converts seconds to a duration of at least one nanosecond. Overflow saturates to
+/// [`Duration::MAX`].
 fn clamp_duration(seconds: f64) -> Duration {
     let counted = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     counted.max(Duration::from_nanos(1))
 }
 
-/// The trace that the call is part of, where the headers name one.
+/// Returns the trace context of the headers, if there is one.
 pub(in crate::endpoint) fn trace_context(headers: &HeaderMap) -> Option<Map<String, Value>> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     trace_metadata(text(TRACE_PARENT), text(TRACE_STATE))
@@ -144,8 +145,8 @@ mod tests {
 
     use super::*;
 
-    /// Each row: the query, the header, and the timeout in milliseconds with the envelope, or a word of
-    /// what is wrong.
+    /// Each row: the query, the `Request-Timeout` header, and the expected timeout in milliseconds
+    /// and envelope option, or part of the error.
     #[test]
     #[expect(clippy::type_complexity, reason = "a row is a tuple")]
     fn options_parse_from_query_and_headers() {

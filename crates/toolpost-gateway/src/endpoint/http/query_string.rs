@@ -1,4 +1,4 @@
-//! The query of a URL, taken apart: what is not text is refused and not guessed.
+//! Query string parsing. Invalid percent-encoding and invalid UTF-8 are rejected.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 
 use super::super::problem::ProblemDetails;
 
-/// A name and a text, decoded.
+/// A decoded query parameter: name and value.
 pub(super) type QueryPair<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 pub(super) fn parse_query_string(query: &str) -> Result<Vec<QueryPair<'_>>, ProblemDetails> {
@@ -20,7 +20,7 @@ pub(super) fn parse_query_string(query: &str) -> Result<Vec<QueryPair<'_>>, Prob
         .map_err(|message| ProblemDetails::new(StatusCode::BAD_REQUEST, message))
 }
 
-/// As forms write it: `+` is a space, and `%` stands before two hexadecimal digits.
+/// Decodes a form-encoded component: `+` is a space, and `%` precedes two hexadecimal digits.
 fn decode_component(text: &str) -> Result<Cow<'_, str>, &'static str> {
     if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
         return Ok(Cow::Borrowed(text));

@@ -1,28 +1,29 @@
-//! What is settled about the endpoint before anybody comes.
+//! Settings of the HTTP endpoint.
 
 use std::time::Duration;
 
-/// What bounds the HTTP endpoint, and for whom it is open.
+/// Limits and allowed origins of the HTTP endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpEndpointSettings {
-    /// The longest deadline that a caller can ask for; a longer one is taken for this.
+    /// Maximum timeout of a call. A longer requested timeout is reduced to it.
     pub max_timeout: Duration,
-    /// Answers of more bytes than these are packed for clients that accept it.
+    /// Size in bytes above which responses are compressed, if the client accepts it.
     pub compress_above: usize,
-    /// How long a subscription goes on for a client that has left and may return.
+    /// How long a subscription continues after its client disconnects, so that the client can
+    /// resume it.
     pub resume_window: Duration,
-    /// How many events of a subscription are kept for a client that returns; older ones are lost.
+    /// Maximum number of events kept per subscription for replay. Older events are dropped.
     pub replay_events: usize,
-    /// How many bytes these have together.
+    /// Maximum total size in bytes of the events kept per subscription.
     pub replay_bytes: usize,
-    /// How many subscriptions wait for clients that have left; beyond that the one that has waited the
-    /// longest ends.
+    /// Maximum number of detached subscriptions, whose clients have disconnected. Beyond it, the
+    /// one that has been detached the longest ends.
     pub max_detached_streams: usize,
-    /// How many of these one caller may have; beyond that one of its own ends.
+    /// Maximum number of detached subscriptions per caller. Beyond it, one of the same caller ends.
     pub max_detached_streams_per_caller: usize,
-    /// The origins, such as `https://app.example`, whose pages may call and read the answers. It holds
-    /// for every endpoint. With none, browsers keep the pages of others out.
+    /// Origins, such as `https://app.example`, whose pages may call the gateway and read responses.
+    /// Applies to every endpoint. If empty, browsers block pages of other origins.
     pub cors_origins: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Calls of tools that are refused before they are understood, written down like every other.
+//! Audit records of tool calls that are rejected before their params are parsed.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,17 +11,18 @@ use super::json_rpc::JsonRpcError;
 use crate::app::Gateway;
 use crate::endpoint::rejected_requests;
 
-/// Names that are longer are cut, and have no neighbors.
+/// Maximum number of characters of a tool name in errors and in the journal. Longer names are
+/// truncated.
 pub(super) const MAX_NAME_CHARS: usize = 256;
 
-/// The one thing about a call that can be told whatever else is wrong with it.
+/// The tool name, which can be read even if other params are invalid.
 #[derive(Deserialize)]
 struct ToolCallName<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
 }
 
-/// Writes down that a request was refused, if it was a call of something.
+/// Audits a rejected request if it is a tool call.
 pub(super) async fn audit_rejected_call(
     gateway: &Gateway,
     identity: &Arc<Identity>,
@@ -41,7 +42,7 @@ pub(super) async fn audit_rejected_call(
     rejected_requests::audit_rejection(gateway, request, identity, &error).await;
 }
 
-/// The operation that is meant by the name of a tool, whether or not there is one.
+/// Returns the operation id for a tool name, whether or not the operation exists.
 pub(super) fn operation_id_of(name: &str) -> String {
     name.chars().take(MAX_NAME_CHARS).collect::<String>().replacen("__", ".", 1)
 }

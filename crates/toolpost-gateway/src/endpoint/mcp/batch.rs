@@ -1,4 +1,4 @@
-//! Several messages in one body, as clients of 2025-03-26 may send them.
+//! JSON-RPC batches, which only protocol version 2025-03-26 supports.
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -13,13 +13,13 @@ use super::json_rpc::{self, ClientMessage, JsonRpcError, JsonRpcId};
 use super::notifier::Notifier;
 use super::response;
 
-/// The only version that has them.
+/// The only protocol version with batches.
 const BATCH_VERSION: &str = "2025-03-26";
-/// How many messages may come at once.
+/// Maximum number of messages in a batch.
 const MAX_MESSAGES: usize = 100;
-/// How many of them are answered at once.
+/// Maximum number of messages handled concurrently.
 const MAX_CONCURRENT: usize = 8;
-/// How large the answers may be together; a small batch can request a large list many times.
+/// Maximum total size of the responses in bytes. A small batch can request a large list many times.
 const MAX_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 
 struct BatchResponse {
@@ -63,7 +63,7 @@ fn parse<'b>(
     body: &'b Bytes,
 ) -> Result<Vec<&'b RawValue>, JsonRpcError> {
     let reject = |message: String| Err(JsonRpcError::new(JsonRpcError::INVALID_REQUEST, message));
-    // Before the header came, which this version does not have, there was no saying.
+    // This version has no version header, so a missing header is accepted.
     let version = context.headers.get(super::generation::VERSION_HEADER);
     let version = version.map_or(Ok(BATCH_VERSION), |version| version.to_str()).unwrap_or_default();
     let negotiated = context.session.as_ref().map_or(version, |session| session.version);
@@ -94,7 +94,7 @@ async fn handle_message(context: &McpRequestContext, text: &str) -> Option<Batch
             Some(BatchResponse { id: Some(id), message })
         }
         Ok(ClientMessage::Notification { method, params }) => {
-            // What a notification would be refused for concerns the whole batch, and was looked at.
+            // An error would concern the whole batch, which is already checked.
             let _ = context.handle_notification(&method, params);
             None
         }

@@ -1,4 +1,4 @@
-//! `tools/call`.
+//! Handles `tools/call`.
 
 use std::sync::Arc;
 
@@ -30,13 +30,13 @@ impl McpRequest {
         };
         let generation = self.client.generation;
         if !is_tool(tool.operation(), &self.client.identity) {
-            // Refused by the pipeline, which writes it down, before anything is said of its input.
+            // The pipeline rejects and audits the call before its input is examined.
             let request = self.call_request(&tool, Payload::empty_object());
             let ended = self.client.gateway.pipeline().call(request, self.authority()).await;
             let _ = tool.write_result(out, generation, ended);
             return Ok(());
         }
-        // Moved, since they may be large and nobody looks at them again.
+        // Moved, since the arguments may be large and are not used again.
         let arguments = match self.params.arguments.take() {
             Some(arguments) if arguments.get() != "null" => Payload::from(arguments),
             _ => Payload::empty_object(),
@@ -45,11 +45,11 @@ impl McpRequest {
             let sent = |name: &str| {
                 let mut values = headers.get_all(name).iter();
                 let value = values.next()?.to_str().ok().filter(|_| values.next().is_none());
-                // No argument is a null, so what is unreadable or there twice agrees with none.
+                // NUL matches no argument, so an unreadable or repeated header is a mismatch.
                 Some(value.unwrap_or("\0"))
             };
             if let Err(message) = tool.check_headers(&arguments, sent) {
-                // Not in those words, which quote the arguments.
+                // The audit record omits `message`, which quotes the arguments.
                 let error = CallError::validation("the headers do not match the arguments", &[]);
                 let request = self.call_request(&tool, Payload::empty_object());
                 Box::pin(self.audit_rejection(request, &error)).await;
@@ -87,7 +87,7 @@ impl McpRequest {
         Ok(())
     }
 
-    /// The scopes that the client lacks for the tool that it calls.
+    /// Returns the scopes that the client lacks for the called tool.
     pub(super) fn missing_scopes(&self) -> Option<Vec<String>> {
         let name = self.params.name.as_deref().filter(|_| self.method == "tools/call")?;
         let tool_set = self.client.tool_set();
@@ -97,7 +97,7 @@ impl McpRequest {
         Some(scopes.into_iter().map(str::to_owned).collect())
     }
 
-    /// The tool that is named, which the client may not be allowed to call.
+    /// Returns the tool with the requested name. Access is not checked.
     fn resolve_tool(&self) -> Result<Arc<Tool>, JsonRpcError> {
         let Some(name) = &self.params.name else {
             return Err(JsonRpcError::invalid_params("`params.name` must be the name of a tool"));
@@ -109,7 +109,8 @@ impl McpRequest {
         }
         let displayed_name: String = name.chars().take(MAX_NAME_CHARS).collect();
         let names = tool_set.tools().iter().filter(|tool| is_visible(tool)).map(|tool| tool.name());
-        // The source is a part that names share without being alike.
+        // Only the part after the source prefix is compared: a shared prefix does not make names
+        // similar.
         let source = name.find("__").map_or("", |end| &name[..end + 2]);
         let suggestion = self
             .suggests_names
@@ -125,8 +126,8 @@ impl McpRequest {
         Err(JsonRpcError::invalid_params(format!("unknown tool: `{displayed_name}`{hint}")))
     }
 
-    /// A tool that is not there, or not for this client, was called all the same. The pipeline writes it
-    /// down, and knows whether its source should be there.
+    /// Audits a call of a tool that does not exist or that the client cannot access. If its source
+    /// is unavailable, the error message includes the reason.
     async fn audit_unknown_tool(&self, rpc_error: JsonRpcError) -> JsonRpcError {
         let Some(name) = &self.params.name else { return rpc_error };
         let id = operation_id_of(name);
@@ -176,7 +177,7 @@ impl McpRequest {
         }
     }
 
-    /// The values of a subscription: each is told as it comes, and all of them are the result.
+    /// Collects the values of a subscription into one result and notifies the client of each value.
     async fn collect_subscription(
         &self,
         tool: &Tool,
@@ -185,7 +186,7 @@ impl McpRequest {
     ) -> Result<Outcome, CallError> {
         let settings = &self.client.gateway.0.mcp.settings();
         let pipeline = self.client.gateway.pipeline();
-        // Its values are the progress that is told.
+        // The values are sent as progress, so the observer gets no progress token.
         let observer = notifier.progress_sender(None, self.log_level());
         let request = self.call_request(tool, input).progress(observer);
         let mut values = pipeline.start_subscription(request, self.authority());
@@ -213,14 +214,14 @@ impl McpRequest {
             self.notify_value(&outcome, collector.len() + 1, notifier);
             collector.push(outcome);
         }
-        // One that ends with the last value that there is room for was not stopped.
+        // A subscription that ends exactly at the limit is complete.
         if collector.is_full() && !matches!(values.next().now_or_never(), Some(None)) {
             collector.mark_incomplete(format!("stopped after {} values", collector.len()));
         }
         Ok(collector.finish(tool))
     }
 
-    /// Tells a value as progress where the client asked for that, else as a line of the log.
+    /// Sends a value as progress if the client sent a progress token, or else as a log message.
     fn notify_value(&self, outcome: &Outcome, number: usize, notifier: &Notifier) {
         let Some(notifications) = &notifier.notifications else { return };
         let value = || serde_json::to_string(&outcome.envelope.data).expect("a payload is JSON");
@@ -239,7 +240,7 @@ impl McpRequest {
             }
             None => return,
         };
-        // Full: the value is in the result too.
+        // If the channel is full, the notification is dropped. The value is also in the result.
         let _ = notifications.try_send(note);
     }
 }

@@ -1,4 +1,4 @@
-//! Which era a request over HTTP belongs to, and whether its headers say what its body says.
+//! Detects the protocol generation of an HTTP request and checks that its headers match its body.
 
 use axum::http::HeaderMap;
 use serde_json::json;
@@ -14,11 +14,11 @@ pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 const METHOD_HEADER: &str = "mcp-method";
 const NAME_HEADER: &str = "mcp-name";
 
-/// The era of a request.
+/// Returns the protocol generation of a request.
 ///
 /// # Errors
 ///
-/// Headers and body say different things, or a version that is not spoken.
+/// Returns an error if headers and body disagree, or if the version is not supported.
 pub(super) fn from_request(
     headers: &HeaderMap,
     method: &str,
@@ -26,7 +26,7 @@ pub(super) fn from_request(
 ) -> Result<ProtocolGeneration, JsonRpcError> {
     let header_value = single_header(headers, VERSION_HEADER)?;
     let generation = match (header_value, params.version()) {
-        // Before 2025-06-18 there was no such header.
+        // The header does not exist before 2025-06-18.
         (None, None) if !headers.contains_key(METHOD_HEADER) => ProtocolGeneration::Legacy,
         (None, _) => {
             return Err(JsonRpcError::header_mismatch(
@@ -42,7 +42,7 @@ pub(super) fn from_request(
     Ok(generation)
 }
 
-/// The era of a message without a body to speak of, such as a notification.
+/// Returns the protocol generation of a message by its header alone, such as for a notification.
 pub(super) fn from_header(headers: &HeaderMap) -> Result<ProtocolGeneration, JsonRpcError> {
     let header_value = single_header(headers, VERSION_HEADER)?;
     header_value.map_or(Ok(ProtocolGeneration::Legacy), |header_value| {
@@ -64,11 +64,11 @@ fn from_version(
     }
 }
 
-/// The version, if it is spoken here.
+/// Returns the version if it is supported.
 ///
 /// # Errors
 ///
-/// Which ones are.
+/// Returns an error that lists the supported versions.
 pub(super) fn supported_version(version: &str) -> Result<&str, JsonRpcError> {
     if VERSIONS.contains(&version) {
         return Ok(version);
@@ -85,7 +85,7 @@ pub(super) fn supported_version(version: &str) -> Result<&str, JsonRpcError> {
     Err(rpc_error)
 }
 
-/// What every request says about itself from 2026-07-28 on.
+/// Checks the `_meta` members that are required from 2026-07-28 on.
 pub(super) fn check_meta(params: &RequestParams) -> Result<(), JsonRpcError> {
     let missing = |name: &str| {
         let message = format!("`params._meta` must have `io.modelcontextprotocol/{name}`");
@@ -116,7 +116,7 @@ fn check_routing_headers(
         "resources/read" => &params.uri,
         _ => return Ok(()),
     };
-    // What the body lacks is missed where it is needed.
+    // A missing name is reported when the request is handled.
     let Some(name) = name else { return Ok(()) };
     let header_value = single_header(headers, NAME_HEADER)?.map(|header_value| {
         let unreadable = || JsonRpcError::header_mismatch("the header Mcp-Name cannot be decoded");
@@ -137,7 +137,7 @@ fn check_match(header: &str, header_value: Option<&str>, body: &str) -> Result<(
     }
 }
 
-/// The value of a header that must not be there twice.
+/// Returns the value of a header that must appear at most once.
 fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, JsonRpcError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! `/mcp`: streamable HTTP, for clients of every version.
 //!
-//! A request of 2026-07-28 stands for itself. One of before belongs to a session if it names one,
-//! and is answered without one too.
+//! A request of 2026-07-28 is self-contained. An earlier one belongs to a session if it names one,
+//! but does not require a session.
 
 use std::sync::Arc;
 
@@ -33,10 +33,10 @@ use crate::endpoint::http::{check_content_type, read_bytes, trace_context};
 use crate::endpoint::{bearer, problem::ProblemDetails};
 
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
-/// How many notifications of a request wait for a client that reads slowly.
+/// Maximum number of buffered notifications per request.
 const NOTIFICATION_BUFFER: usize = 64;
 
-/// What is known of a request before its body is read.
+/// A request whose body is not read yet.
 pub(super) struct McpRequestContext {
     pub(super) gateway: Gateway,
     pub(super) identity: Arc<Identity>,
@@ -46,7 +46,7 @@ pub(super) struct McpRequestContext {
     pub(super) accepts: AcceptedTypes,
 }
 
-/// What a client can read.
+/// Media types that the client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AcceptedTypes {
     pub(super) json: bool,
@@ -66,7 +66,7 @@ pub(in crate::endpoint) async fn serve(
     result.unwrap_or_else(|rejection| *rejection)
 }
 
-/// An error response.
+/// A boxed error response.
 pub(super) type RejectionResponse = Box<Response>;
 
 async fn handle_post(gateway: Gateway, request: Request) -> Result<Response, RejectionResponse> {
@@ -112,7 +112,8 @@ impl McpRequestContext {
         Ok(context)
     }
 
-    /// The session that the client names, which must be its own. One of 2026-07-28 has none.
+    /// Returns the session of the request, which must belong to the caller. Requests of 2026-07-28
+    /// have no session.
     fn find_session(&self) -> Result<Option<Arc<ClientSession>>, RejectionResponse> {
         let Some(id) = self.headers.get(SESSION_HEADER) else { return Ok(None) };
         if generation::from_header(&self.headers) == Ok(ProtocolGeneration::Modern) {
@@ -123,7 +124,7 @@ impl McpRequestContext {
         found.map(Some).ok_or_else(unknown_session)
     }
 
-    /// Parses and checks a request.
+    /// Parses and validates a request. A rejected tool call is audited.
     pub(super) async fn parse_request(
         &self,
         id: JsonRpcId,
@@ -180,7 +181,7 @@ impl McpRequestContext {
         .await;
     }
 
-    /// The headers that repeat arguments: mostly none, and then nothing is copied.
+    /// Returns the `Mcp-Param-*` headers, which repeat arguments. Most requests have none.
     fn argument_headers(&self) -> HeaderMap {
         let repeated =
             self.headers.iter().filter(|(name, _)| name.as_str().starts_with("mcp-param-"));
@@ -224,7 +225,7 @@ impl McpRequestContext {
         }
     }
 
-    /// Answers with JSON, or with events as soon as there is something to tell before the answer.
+    /// Responds with JSON, or with an event stream if notifications precede the response.
     async fn respond(&self, mcp_request: McpRequest) -> Response {
         let generation = mcp_request.client.generation;
         let (sender, notifications) = mpsc::channel(NOTIFICATION_BUFFER);
@@ -243,7 +244,7 @@ impl McpRequestContext {
         }
     }
 
-    /// The challenge for a client with missing scopes that an authorization server could grant.
+    /// Returns the challenge for missing scopes, if an authorization server is configured.
     fn scope_challenge(&self, mcp_request: &McpRequest) -> Option<HeaderValue> {
         let authenticator = self.gateway.authenticator();
         authenticator.authorization_server()?;
@@ -290,7 +291,8 @@ impl McpRequestContext {
         Ok(response::notification_stream(&self.gateway, changes, permit, Some(first), Some(token)))
     }
 
-    /// Listeners hold their connections, and must not hold all of them.
+    /// Acquires a permit for a listener. Listeners keep connections open, so their number is
+    /// limited.
     fn acquire_listener_permit(
         &self,
         id: Option<&JsonRpcId>,
@@ -302,7 +304,8 @@ impl McpRequestContext {
         })
     }
 
-    /// An answer is accepted, whether or not somebody waits for it: a client cannot know.
+    /// Accepts a response to a server request. It is accepted even if no request is pending, since
+    /// the client cannot know that.
     pub(super) fn handle_response(
         &self,
         id: &JsonRpcId,
@@ -316,7 +319,7 @@ impl McpRequestContext {
         accepted()
     }
 
-    /// A notification is accepted, and one that cancels does.
+    /// Accepts a notification. `notifications/cancelled` cancels the request that it names.
     pub(super) fn handle_notification(
         &self,
         method: &str,
@@ -333,7 +336,7 @@ impl McpRequestContext {
     }
 }
 
-/// The stream on which a client of before 2026-07-28 hears what happens.
+/// Opens the notification stream of a session, for clients before 2026-07-28.
 async fn handle_get(gateway: Gateway, request: Request) -> Result<Response, RejectionResponse> {
     let context = McpRequestContext::new(gateway, request.into_parts().0).await?;
     let Some(session) = context.session.as_ref().filter(|_| context.accepts.events) else {
@@ -361,7 +364,7 @@ async fn handle_delete(gateway: Gateway, request: Request) -> Result<Response, R
 }
 
 impl AcceptedTypes {
-    /// Whoever says nothing reads everything.
+    /// Parses `Accept`. A missing header accepts everything.
     fn from_headers(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(header::ACCEPT).iter().peekable();
         if values.peek().is_none() {
@@ -380,7 +383,7 @@ impl AcceptedTypes {
     }
 }
 
-/// The answer as it is, with the status and the header by which clients request more scopes.
+/// Sets status 403 and the challenge by which clients request more scopes. The body is unchanged.
 fn forbidden(mut response: Response, challenge: HeaderValue) -> Response {
     *response.status_mut() = StatusCode::FORBIDDEN;
     response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
@@ -399,7 +402,7 @@ fn unknown_session() -> RejectionResponse {
     Box::new(json_response(StatusCode::NOT_FOUND, rpc_error.encode(None)))
 }
 
-/// Somebody has to leave first.
+/// Returns a 503 response for a limit that is reached.
 fn overloaded(message: impl Into<String>, id: Option<&JsonRpcId>) -> RejectionResponse {
     let rpc_error = JsonRpcError::new(JsonRpcError::OVERLOADED, message);
     let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, rpc_error.encode(id));
@@ -419,7 +422,7 @@ pub(super) fn problem_response(problem: ProblemDetails) -> RejectionResponse {
     Box::new(problem.into_response())
 }
 
-/// The error response to a message that is not processed further.
+/// Returns a 400 response with a JSON-RPC error.
 pub(super) fn error_response(
     rpc_error: &JsonRpcError,
     id: Option<&JsonRpcId>,

@@ -1,4 +1,4 @@
-//! The handshake as a server: `initialize`, `server/discover` and version negotiation.
+//! Server side of the handshake: `initialize`, `server/discover` and version negotiation.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ const INSTRUCTIONS: &str = "The tools are operations of several sources; the par
     operations can be found and called through them than are listed.";
 
 impl ClientContext {
-    /// The result of `server/discover`.
+    /// Returns the result of `server/discover`.
     pub(super) fn discover_result(&self) -> Value {
         let hints = self.cache_hints();
         self.with_instructions(json!({
@@ -32,7 +32,7 @@ impl ClientContext {
         }))
     }
 
-    /// The response to `initialize`.
+    /// Encodes the response to `initialize`.
     pub(super) fn initialize_result(&self, id: &JsonRpcId, version: &str) -> Vec<u8> {
         let result = json!({
             "protocolVersion": version,
@@ -46,7 +46,8 @@ impl ClientContext {
         out
     }
 
-    /// Adds the instructions for models: the configured ones, or the default for all sources.
+    /// Adds the instructions for models: the configured ones, or the default if the view is not
+    /// limited to one source.
     fn with_instructions(&self, mut result: Value) -> Value {
         let settings = self.gateway.0.mcp.settings();
         let configured = settings.instructions.as_deref();

@@ -1,4 +1,4 @@
-//! JSON-RPC as clients send it and get it.
+//! Parsing and encoding of JSON-RPC messages.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The longest id that is given back.
+/// Maximum length of a request id, in bytes.
 const MAX_ID_BYTES: usize = 256;
-/// The longest explanation of what is wrong.
+/// Maximum length of an error message in bytes.
 const MAX_ERROR_BYTES: usize = 1_000;
 
-/// The id of a request: the JSON of a text or a number, as it came.
+/// The id of a request: the JSON text of a string or number, as received.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct JsonRpcId(Box<str>);
 
-/// One message of a client.
+/// A message received from a client.
 #[derive(Debug)]
 pub(super) enum ClientMessage<'a> {
     Request {
@@ -28,20 +28,20 @@ pub(super) enum ClientMessage<'a> {
         method: Cow<'a, str>,
         params: Option<&'a RawValue>,
     },
-    /// An answer to what the client was asked: a result, or an error.
+    /// A response to a server request: a result or an error.
     Response {
         id: JsonRpcId,
         result: Result<&'a RawValue, &'a RawValue>,
     },
 }
 
-/// Why a message has no result.
+/// A JSON-RPC error.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JsonRpcError {
     pub(super) code: i64,
     pub(super) message: String,
     pub(super) data: Option<Value>,
-    /// Whether a source said it, so that it says nothing about this server.
+    /// Whether the error was returned by a source and is not about this server.
     pub(super) is_from_source: bool,
 }
 
@@ -61,18 +61,19 @@ struct RawMessage<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// What is there, even if it is `null`: a request with that id is no notification.
+/// Deserializes a member that is present, even if it is `null`: a message with `"id": null` is not
+/// a notification.
 fn deserialize_present<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// Reads one message.
+/// Parses one message.
 ///
 /// # Errors
 ///
-/// What is wrong with it, and its id if it has one.
+/// Returns the error, and the id of the message if it has one.
 #[expect(clippy::result_large_err, reason = "what is refused is rare, and named at length")]
 pub(super) fn parse(text: &[u8]) -> Result<ClientMessage<'_>, (Option<JsonRpcId>, JsonRpcError)> {
     let unreadable = |error: serde_json::Error| {
@@ -80,7 +81,7 @@ pub(super) fn parse(text: &[u8]) -> Result<ClientMessage<'_>, (Option<JsonRpcId>
         let code = if is_json { JsonRpcError::INVALID_REQUEST } else { JsonRpcError::PARSE_ERROR };
         (None, JsonRpcError::new(code, format!("the message cannot be read: {error}")))
     };
-    // Members could otherwise be told by their places in a list.
+    // Otherwise serde would accept an array with the members in order.
     if text.trim_ascii_start().starts_with(b"[") {
         serde_json::from_slice::<IgnoredAny>(text).map_err(unreadable)?;
         return Err((
@@ -125,17 +126,17 @@ impl JsonRpcId {
         Err(JsonRpcError::new(JsonRpcError::INVALID_REQUEST, message))
     }
 
-    /// The id that some JSON is, if it is one.
+    /// Parses a request id; `None` if it is not valid.
     pub(super) fn from_raw(raw: &RawValue) -> Option<Self> {
         Self::parse(raw).ok()
     }
 
-    /// The id of a request of ours.
+    /// Creates the id of a server request.
     pub(super) fn from_number(number: u64) -> Self {
         Self(format!("\"toolpost-{number}\"").into())
     }
 
-    /// An id that no request has.
+    /// Returns an empty id, which no request can have.
     pub(super) fn placeholder() -> Self {
         Self("".into())
     }
@@ -158,7 +159,7 @@ impl JsonRpcError {
     pub(super) const MISSING_CAPABILITY: i64 = -32_021;
     pub(super) const UNSUPPORTED_VERSION: i64 = -32_022;
 
-    /// A message that repeats what a client sent is cut: the client knows it.
+    /// Creates an error. A long message, such as one that quotes client input, is truncated.
     pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.len() > MAX_ERROR_BYTES {
@@ -181,7 +182,7 @@ impl JsonRpcError {
         Self::new(Self::METHOD_NOT_FOUND, format!("unknown method `{displayed}`"))
     }
 
-    /// The whole message. Without an id it is about nothing that could be told apart.
+    /// Encodes the error response. Without an id, `id` is `null`.
     pub(super) fn encode(&self, id: Option<&JsonRpcId>) -> Vec<u8> {
         let mut error = serde_json::json!({"code": self.code, "message": self.message});
         if let Some(data) = &self.data {
@@ -192,8 +193,8 @@ impl JsonRpcError {
     }
 }
 
-/// The id in the beginning of a message that is too long to be read, if it stands before the params;
-/// what is inside of these is something else.
+/// Finds the id at the start of a message that is too long to parse. Only the text before `params`
+/// is searched, since params may contain other ids.
 pub(super) fn find_id(head: &[u8]) -> Option<JsonRpcId> {
     let head = String::from_utf8_lossy(head);
     let before = head.find(r#""params""#).map_or(&*head, |end| &head[..end]);
@@ -203,7 +204,7 @@ pub(super) fn find_id(head: &[u8]) -> Option<JsonRpcId> {
     JsonRpcId::parse(&ids.next()?.ok()?).ok()
 }
 
-/// The beginning of the answer to a request; the result and `}` follow.
+/// Starts the response to a request. The result and `}` follow.
 pub(super) fn start_result(id: &JsonRpcId) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -212,7 +213,7 @@ pub(super) fn start_result(id: &JsonRpcId) -> Vec<u8> {
     out
 }
 
-/// A request of ours.
+/// Encodes a server request.
 pub(super) fn encode_request(id: &JsonRpcId, method: &str, params: Option<&RawValue>) -> Vec<u8> {
     let (id, method) = (id.as_json(), Value::from(method));
     let params = params.map(|params| format!(r#","params":{params}"#)).unwrap_or_default();
@@ -223,7 +224,7 @@ pub(super) fn encode_notification(method: &str, params: &Value) -> Vec<u8> {
     format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#).into_bytes()
 }
 
-/// Makes one line of a message. A line break can only stand between the tokens of JSON.
+/// Replaces line breaks by spaces. In JSON, line breaks occur only between tokens.
 pub(super) fn to_single_line(message: &mut [u8]) {
     for byte in message {
         if matches!(byte, b'\n' | b'\r') {

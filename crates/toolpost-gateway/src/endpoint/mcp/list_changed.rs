@@ -1,5 +1,5 @@
-//! What clients are told when there are other tools, prompts or resources than before, and when a
-//! resource that they follow has changed.
+//! Notifications about changed lists of tools, prompts and resources, and about updates of
+//! subscribed resources.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::params::SubscriptionFilter;
 use super::request::ClientContext;
 use super::resource_subscriptions::ResourceSubscriptions;
 
-/// Follows what one client sees.
+/// Detects changes of the lists and resources visible to one client, and encodes the notifications.
 #[derive(Debug)]
 pub(super) struct ChangeNotifier {
     client: ClientContext,
     filter: SubscriptionFilter,
-    /// The request that the notifications belong to, from 2026-07-28 on.
+    /// The id of the `subscriptions/listen` request, for clients of 2026-07-28.
     subscription_id: Option<JsonRpcId>,
-    /// The resources that the client follows.
+    /// The resource subscriptions of the client.
     subscriptions: Arc<ResourceSubscriptions>,
     catalog_changes: watch::Receiver<u64>,
-    /// Until when changes that were seen are gathered.
+    /// End of the debounce period, while changes are collected.
     debounce_until: Option<Instant>,
     tools: Arc<Listing>,
     prompts: Vec<Arc<Operation>>,
@@ -37,7 +37,7 @@ impl ChangeNotifier {
         filter: SubscriptionFilter,
         subscription_id: Option<JsonRpcId>,
     ) -> Self {
-        // Before looking, so that nothing changes unseen in between.
+        // Watch before reading the lists, so that no change is missed.
         let mut catalog_changes = client.gateway.pipeline().registry().watch_changes();
         catalog_changes.mark_unchanged();
         Self {
@@ -45,7 +45,7 @@ impl ChangeNotifier {
             prompts: visible_operations(&client, "prompts/"),
             resources: visible_operations(&client, "resources/"),
             subscriptions: match &subscription_id {
-                // Each subscription has what it asked for, and a client of before has one for all.
+                // Each subscription has its own resources; a legacy client has one set for all.
                 None => client.subscriptions.clone().unwrap_or_default(),
                 Some(_) => Arc::default(),
             },
@@ -57,25 +57,25 @@ impl ChangeNotifier {
         }
     }
 
-    /// Whether a request of the client is behind it.
+    /// Whether the stream belongs to a `subscriptions/listen` request.
     pub(super) fn is_subscription(&self) -> bool {
         self.subscription_id.is_some()
     }
 
-    /// Follows the resources that the subscription asks for, as far as that can be done.
+    /// Subscribes to the requested resources and retains those that succeed.
     pub(super) async fn subscribe_resources(&mut self) {
         let requested = std::mem::take(&mut self.filter.resource_subscriptions);
         self.filter.resource_subscriptions =
             self.subscriptions.subscribe_all(&self.client, requested).await;
     }
 
-    /// The notification that a subscription begins with.
+    /// Encodes the acknowledgment, the first notification of a subscription.
     pub(super) fn acknowledgment(&self) -> Vec<u8> {
         let notifications = self.filter.acknowledged();
         self.notification("subscriptions/acknowledged", json!({"notifications": notifications}))
     }
 
-    /// The result that a subscription ends with when it is not the client who ends it.
+    /// Returns the result that ends a subscription which the gateway closes.
     pub(super) fn final_result(&self) -> Option<Vec<u8>> {
         let id = self.subscription_id.as_ref()?;
         let mut out = json_rpc::start_result(id);
@@ -86,11 +86,11 @@ impl ChangeNotifier {
         Some(out)
     }
 
-    /// Waits for the next changes and gives their notifications; nothing when there will be none.
+    /// Waits for changes and returns their notifications; `None` if there are no more changes.
     ///
     /// # Cancellation
     ///
-    /// Nothing is lost when it is dropped: a change that was seen is remembered.
+    /// This method is cancel safe: a detected change is not lost.
     pub(super) async fn next(&mut self) -> Option<Vec<Vec<u8>>> {
         loop {
             let deadline = match self.debounce_until {
@@ -100,7 +100,7 @@ impl ChangeNotifier {
                         changed = self.catalog_changes.changed() => changed.ok()?,
                         () = self.subscriptions.wait_for_update() => {}
                     }
-                    // Changes come in flocks: a source registers its operations one by one.
+                    // Changes occur in bursts: a source registers its operations one by one.
                     let debounce = self.client.gateway.0.mcp.settings().list_changed_debounce;
                     *self.debounce_until.insert(Instant::now() + debounce)
                 }
@@ -108,7 +108,7 @@ impl ChangeNotifier {
             tokio::time::sleep_until(deadline).await;
             self.debounce_until = None;
             let mut messages = self.resource_updates();
-            // What the select saw is still to be looked at, and so is what came since.
+            // The lists are compared next, which covers the detected change and any later ones.
             self.catalog_changes.mark_unchanged();
             messages.extend(self.list_changes());
             if !messages.is_empty() {
@@ -157,7 +157,8 @@ impl ChangeNotifier {
     }
 }
 
-/// The operations behind one part of the protocol. A source replaces them when its own list changed.
+/// Returns the visible operations whose MCP method starts with `part`. A source replaces its
+/// operations when its list changes.
 fn visible_operations(client: &ClientContext, part: &str) -> Vec<Arc<Operation>> {
     let catalog = client.gateway.pipeline().registry().catalog();
     let is_visible = |operation: &&Arc<Operation>| {

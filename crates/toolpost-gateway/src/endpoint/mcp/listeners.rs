@@ -4,12 +4,13 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// The streams that are open, each with whose it is. Those that have ended make room for new ones.
+/// Open streams with their identities. Ended streams are removed on the next registration.
 #[derive(Debug, Default)]
 pub(super) struct Listeners(Mutex<Vec<(Box<str>, CancellationToken)>>);
 
 impl Listeners {
-    /// A token that ends the stream; whoever leaves cancels it.
+    /// Registers a stream and returns the token that ends it. The stream cancels the token when the
+    /// client disconnects.
     pub(super) fn register(&self, identity: &str) -> CancellationToken {
         let token = CancellationToken::new();
         let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -18,7 +19,7 @@ impl Listeners {
         token
     }
 
-    /// Ends the streams of some identities, and says how many these were.
+    /// Ends the streams of revoked identities and returns their number.
     pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let revoked = streams.extract_if(.., |(owner, _)| is_revoked(owner));

@@ -1,30 +1,30 @@
-//! How much a line of a log matters.
+//! Log levels of MCP.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The names, from the least important on.
+/// Names of the levels, in order of increasing severity.
 const NAMES: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// One of the eight.
+/// A log level: an index into `NAMES`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LogLevel(u8);
 
-/// The least important lines that a client of before 2026-07-28 wants to hear.
+/// Minimum log level of a client before 2026-07-28.
 #[derive(Debug)]
 pub(super) struct SessionLogLevel(AtomicU8);
 
 impl LogLevel {
-    /// What a person who follows a call wants to know.
+    /// The level `info`.
     pub(super) const INFO: Self = Self(1);
 
-    /// The level of that name.
+    /// Returns the level with this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let position = NAMES.iter().position(|candidate| *candidate == name)?;
         u8::try_from(position).ok().map(Self)
     }
 
-    /// What is there to choose from.
+    /// Returns the names of all levels, separated by commas.
     pub(super) fn names() -> String {
         NAMES.join(", ")
     }
@@ -40,7 +40,7 @@ impl SessionLogLevel {
     }
 }
 
-/// Whoever does not say hears everything but the details.
+/// The default is `info`.
 impl Default for SessionLogLevel {
     fn default() -> Self {
         Self(AtomicU8::new(LogLevel::INFO.0))

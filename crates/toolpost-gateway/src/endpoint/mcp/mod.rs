@@ -1,6 +1,6 @@
-//! Operations as tools of MCP, over streamable HTTP and over a pair of streams.
+//! The MCP endpoint: operations as tools, over streamable HTTP and stdio.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `http`, `response`, `batch`, `generation` | `/mcp`: requests, their headers, responses as JSON and as events |
 //! | `stdio` | one client on a pair of streams |
@@ -49,19 +49,19 @@ pub(crate) use room_requests::{
 pub use settings::{McpEndpointSettings, McpView};
 pub(crate) use stdio::serve as serve_streams;
 
-/// What the endpoint keeps between requests.
+/// State of the MCP endpoint that outlives a request.
 #[derive(Debug)]
 pub(crate) struct McpEndpoint {
-    /// What holds for requests that come now.
+    /// Settings for new requests.
     settings: ArcSwap<McpEndpointSettings>,
     started_at: tokio::time::Instant,
     tool_cache: tool_cache::ToolCache,
     sessions: session::SessionStore,
-    /// Who listens for changes without a session.
+    /// Listener streams without a session.
     listeners: listeners::Listeners,
-    /// The places for streams of what changes.
+    /// Permits for listener streams.
     listener_permits: Arc<Semaphore>,
-    /// The places for resources that are followed.
+    /// Permits for resource subscriptions, shared by all clients.
     subscription_permits: Arc<Semaphore>,
 }
 
@@ -89,13 +89,13 @@ impl McpEndpoint {
         }
     }
 
-    /// What holds for a request that comes now.
+    /// Returns the current settings.
     pub(super) fn settings(&self) -> Arc<McpEndpointSettings> {
         self.settings.load_full()
     }
 
-    /// Other settings for the requests that come from now on. The numbers of places for listeners and
-    /// followed resources stay, since somebody may have one.
+    /// Replaces the settings for new requests. The limits of listeners and resource subscriptions,
+    /// whose permits may be in use, and the startup timeout do not change.
     pub(crate) fn update_settings(&self, settings: &McpEndpointSettings) {
         let before = self.settings();
         let mut settings = settings.clone();
@@ -107,13 +107,13 @@ impl McpEndpoint {
         self.tool_cache.clear();
     }
 
-    /// Ends the sessions and the streams of some identities, and says how many these were.
+    /// Ends the sessions and streams of revoked identities and returns their number.
     pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         self.sessions.disconnect_identities(is_revoked)
             + self.listeners.disconnect_identities(is_revoked)
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub(crate) fn session_count(&self) -> usize {
         self.sessions.count()
     }

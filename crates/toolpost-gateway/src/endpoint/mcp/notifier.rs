@@ -1,4 +1,4 @@
-//! What a request can do while it is running: tell its client something, and be canceled.
+//! Notifications and cancellation of a running request.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::json_rpc::{self, JsonRpcId};
 use super::log_level::LogLevel;
 use super::session::{CancelableRequest, InFlightRequests};
 
-/// Where a request's notifications go, and who may cancel it.
+/// Sends the notifications of a request and tracks its cancellation.
 #[derive(Debug)]
 pub(super) struct Notifier {
     pub(super) notifications: Option<mpsc::Sender<Vec<u8>>>,
     id: JsonRpcId,
     request: Arc<CancelableRequest>,
-    /// Where its client finds it.
+    /// The in-flight requests of the client, by which it can cancel this one.
     in_flight: Option<Arc<InFlightRequests>>,
-    /// Set where a client cancels by leaving.
+    /// Whether a disconnect of the client cancels the request.
     cancels_on_disconnect: bool,
 }
 
@@ -33,7 +33,7 @@ impl Notifier {
         self
     }
 
-    /// The client can cancel it by its id, from now on.
+    /// Registers the request, so that the client can cancel it by id.
     pub(super) fn with_cancellation(mut self, requests: Option<Arc<InFlightRequests>>) -> Self {
         if let Some(requests) = &requests {
             self.request = requests.register(self.id.clone());
@@ -42,29 +42,30 @@ impl Notifier {
         self
     }
 
-    /// The client cancels it by going away.
+    /// Sets whether a disconnect of the client cancels the request.
     pub(super) fn cancel_on_disconnect(mut self, enabled: bool) -> Self {
         self.cancels_on_disconnect = enabled;
         self
     }
 
-    /// The call that the request is about has been made.
+    /// Sets the call of the request, which cancellation aborts.
     pub(super) fn set_call(&self, call: AbortHandle) {
         self.request.set_call(call);
     }
 
-    /// Resolves when the client does not want an answer any more.
+    /// Resolves when the client cancels the request.
     pub(super) async fn canceled(&self) {
         self.request.canceled().await;
     }
 
-    /// The request is answered; false if the client had canceled it.
+    /// Marks the request as finished. Returns false if the client canceled it.
     pub(super) fn finish(mut self) -> bool {
         self.cancels_on_disconnect = false;
         !self.request.is_canceled()
     }
 
-    /// Who watches the call: the client, as far as it asked to be told.
+    /// Returns a sender that forwards progress and logs to the client, as far as the client
+    /// requested them.
     pub(super) fn progress_sender(
         &self,
         token: Option<&RawValue>,
@@ -84,8 +85,8 @@ impl Notifier {
     }
 }
 
-/// Tells a client what happens. What finds no room is dropped: a client that reads slowly must not
-/// slow the work.
+/// Forwards progress and logs to the client. Notifications are dropped if the channel is full, so
+/// that a slow client does not slow down the call.
 struct ClientObserver {
     notifications: mpsc::Sender<Vec<u8>>,
     token: Option<Box<str>>,
@@ -130,7 +131,7 @@ pub(super) fn encode_progress(token: &str, report: &Progress) -> Vec<u8> {
     format!("{head}{token},{members}}}").into_bytes()
 }
 
-/// A line of a log whose data is JSON already.
+/// Encodes a log notification. `data` is JSON text.
 pub(super) fn encode_log(level: &str, logger: &str, data: &str) -> Vec<u8> {
     let logger = serde_json::Value::from(logger);
     let head = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"#;

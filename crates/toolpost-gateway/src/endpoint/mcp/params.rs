@@ -1,4 +1,4 @@
-//! What a request says beside its method.
+//! Parameters of requests and notifications.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -8,10 +8,10 @@ use toolpost::trace_metadata;
 use super::json_rpc::{JsonRpcError, JsonRpcId};
 use super::settings::McpEndpointSettings;
 
-/// The longest `baggage` that goes with a call, as the W3C has it.
+/// Maximum length of forwarded `baggage` in bytes, as in the W3C specification.
 const MAX_BAGGAGE_BYTES: usize = 8_192;
 
-/// The members of `params` that this endpoint looks at.
+/// The members of `params` that this endpoint uses.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct RequestParams {
     pub(super) name: Option<String>,
@@ -19,20 +19,20 @@ pub(super) struct RequestParams {
     pub(super) cursor: Option<String>,
     pub(super) level: Option<String>,
     pub(super) arguments: Option<Box<RawValue>>,
-    /// What a source wanted to know when it was asked the same before.
+    /// Responses to the input requests of an earlier attempt.
     #[serde(rename = "inputResponses")]
     pub(super) input_responses: Option<Box<RawValue>>,
-    /// What it gave the client to bring back.
+    /// Opaque state that the source returned with its input requests.
     #[serde(rename = "requestState")]
     pub(super) request_state: Option<Box<RawValue>>,
     #[serde(rename = "_meta")]
     pub(super) meta: Option<RequestMeta>,
-    /// The trace that the headers of the request name; what stands in the request itself comes first.
+    /// Trace context of the HTTP headers. Trace context in `_meta` takes precedence.
     #[serde(skip)]
     pub(super) header_trace: Option<Map<String, Value>>,
 }
 
-/// The members of `_meta` that this endpoint looks at.
+/// The members of `_meta` that this endpoint uses.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct RequestMeta {
     #[serde(rename = "progressToken")]
@@ -54,7 +54,7 @@ impl RequestParams {
         let params: Self = serde_json::from_str(raw.get()).map_err(|error| {
             JsonRpcError::invalid_params(format!("`params` cannot be read: {error}"))
         })?;
-        // It is repeated with every report, and so must be short.
+        // The token is repeated in every progress notification, so its length is limited.
         let token = params.meta.as_ref().and_then(|meta| meta.progress_token.as_deref());
         if token.is_some_and(|token| JsonRpcId::from_raw(token).is_none()) {
             let message = "`_meta.progressToken` must be a string or a number of at most 256 bytes";
@@ -63,17 +63,17 @@ impl RequestParams {
         Ok(params)
     }
 
-    /// The version that the request itself names; only those from 2026-07-28 on do.
+    /// Returns the protocol version in `_meta`, which is present from 2026-07-28 on.
     pub(super) fn version(&self) -> Option<&str> {
         self.meta.as_ref()?.version.as_deref()
     }
 
-    /// The level of the log that a request of 2026-07-28 asks for.
+    /// Returns the log level in `_meta`, which applies from 2026-07-28 on.
     pub(super) fn log_level(&self) -> Option<&str> {
         self.meta.as_ref()?.log_level.as_deref()
     }
 
-    /// What goes with the call: the trace that it is part of.
+    /// Returns the call metadata: trace context and baggage.
     pub(super) fn metadata(&self) -> Option<Map<String, Value>> {
         let Some(meta) = &self.meta else { return self.header_trace.clone() };
         let trace = trace_metadata(meta.traceparent.as_deref(), meta.tracestate.as_deref());
@@ -86,19 +86,19 @@ impl RequestParams {
     }
 }
 
-/// What a client wants to hear of, from 2026-07-28 on.
+/// The notifications that a client subscribes to, from 2026-07-28 on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct SubscriptionFilter {
     pub(super) tools_list_changed: bool,
     pub(super) prompts_list_changed: bool,
     pub(super) resources_list_changed: bool,
-    /// The subscribed resources.
+    /// URIs of the subscribed resources.
     pub(super) resource_subscriptions: Vec<String>,
 }
 
 impl SubscriptionFilter {
-    /// What a client of before hears.
+    /// All list changes: the filter for clients before 2026-07-28.
     pub(super) const ALL: Self = Self {
         tools_list_changed: true,
         prompts_list_changed: true,
@@ -106,7 +106,7 @@ impl SubscriptionFilter {
         resource_subscriptions: Vec::new(),
     };
 
-    /// The filter in the params of `subscriptions/listen`.
+    /// Parses the filter in the params of `subscriptions/listen`.
     pub(super) fn parse(
         raw: Option<&RawValue>,
         settings: &McpEndpointSettings,
@@ -127,7 +127,7 @@ impl SubscriptionFilter {
         Ok(listen.notifications)
     }
 
-    /// The kinds that are sent, which is what the client is told.
+    /// Returns the subscribed notifications, as acknowledged to the client.
     pub(super) fn acknowledged(&self) -> Map<String, Value> {
         let kinds = [
             ("toolsListChanged", self.tools_list_changed),
@@ -145,7 +145,7 @@ impl SubscriptionFilter {
     }
 }
 
-/// Which request a client does not want any more, and why.
+/// Parses the id of a canceled request and the reason.
 pub(super) fn parse_canceled(raw: Option<&RawValue>) -> Option<(JsonRpcId, String)> {
     #[derive(Deserialize)]
     struct CanceledParams<'a> {

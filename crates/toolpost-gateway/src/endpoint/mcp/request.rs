@@ -1,4 +1,4 @@
-//! One request, and its answer whatever carried it.
+//! An MCP request and its response, independent of the transport.
 
 use std::sync::Arc;
 
@@ -20,45 +20,46 @@ use super::settings::McpView;
 use super::tool_cache::is_tool;
 use crate::app::Gateway;
 
-/// Who asks, and what he sees.
+/// The client of a request and its view.
 #[derive(Debug, Clone)]
 pub(super) struct ClientContext {
     pub(super) gateway: Gateway,
-    /// Where he came in, for the journal.
+    /// Endpoint name for the journal.
     pub(super) endpoint: &'static str,
     pub(super) identity: Arc<Identity>,
     pub(super) view: McpView,
     pub(super) generation: ProtocolGeneration,
-    /// What a client of before wants to hear.
+    /// Log level of a client before 2026-07-28.
     pub(super) log_level: Arc<SessionLogLevel>,
-    /// What a client of before follows, if it can be told.
+    /// Resource subscriptions of a client before 2026-07-28, if it can receive notifications.
     pub(super) subscriptions: Option<Arc<ResourceSubscriptions>>,
-    /// How a client of before is asked, if it can be.
+    /// Server requests to a client before 2026-07-28, if it accepts them.
     pub(super) server_requests: Option<Arc<ServerRequests>>,
 }
 
-/// A request that is understood as far as its envelope goes.
+/// A request with a parsed envelope.
 #[derive(Debug)]
 pub(super) struct McpRequest {
     pub(super) client: ClientContext,
     pub(super) id: JsonRpcId,
     pub(super) method: String,
     pub(super) params: RequestParams,
-    /// The params as they came, for those who pass them on.
+    /// The params as received, for methods that forward them.
     pub(super) raw_params: Option<Box<RawValue>>,
-    /// Whether a name that is wrong may be compared with all others.
+    /// Whether the error for an unknown tool suggests a similar name, which requires a comparison
+    /// with all names.
     pub(super) suggests_names: bool,
-    /// The headers that must agree with the arguments.
+    /// The `Mcp-Param-*` headers, which must match the arguments.
     pub(super) argument_headers: Option<HeaderMap>,
 }
 
-/// A whole message for the client.
+/// A complete message for the client.
 #[derive(Debug)]
 pub(super) struct McpResponse {
     pub(super) message: SegmentedBody,
-    /// The code, if it is an error of the protocol.
+    /// The JSON-RPC error code, if the response is a protocol error.
     pub(super) error_code: Option<i64>,
-    /// False if the client does not want to hear it any more.
+    /// False if the client canceled the request.
     pub(super) is_expected: bool,
 }
 
@@ -116,7 +117,7 @@ impl McpRequest {
             }
             _ => tokio::select! {
                 passed = self.pass_through(out, notifier) => passed,
-                // Dropping it cancels what its source was asked.
+                // Dropping the future cancels the request to the source.
                 () = notifier.canceled() => Err(canceled_error()),
             },
         }
@@ -129,7 +130,7 @@ impl McpRequest {
         Ok(())
     }
 
-    /// Begins or ends to follow a resource.
+    /// Handles `resources/subscribe` and `resources/unsubscribe`.
     async fn handle_subscription(&self, method: &str) -> Result<(), JsonRpcError> {
         let Some(following) = &self.client.subscriptions else {
             let message = "resource subscriptions require a session";
@@ -146,7 +147,7 @@ impl McpRequest {
         }
     }
 
-    /// The least important lines that the client wants to hear about this request.
+    /// Returns the minimum log level for this request.
     pub(super) fn log_level(&self) -> Option<LogLevel> {
         match self.client.generation {
             ProtocolGeneration::Modern => LogLevel::from_name(self.params.log_level()?),
@@ -166,7 +167,7 @@ impl McpRequest {
         Ok(())
     }
 
-    /// Resources and prompts are their sources'.
+    /// Forwards a request for resources or prompts to its sources.
     async fn pass_through(
         &mut self,
         out: &mut Vec<u8>,
@@ -202,7 +203,7 @@ fn write_json(out: &mut Vec<u8>, result: &Value) -> Result<(), JsonRpcError> {
 }
 
 impl ClientContext {
-    /// Resources and prompts as this client sees them.
+    /// Returns the passthrough for the resources and prompts that this client can access.
     pub(super) fn passthrough<'a>(
         &'a self,
         caller: &'a Authority,
@@ -220,8 +221,8 @@ impl ClientContext {
         }
     }
 
-    /// Says whether there is something to see at all. A source that is just starting is waited for a
-    /// moment, since whoever asks for it alone asks for nothing else.
+    /// Checks that the selected source is visible. A source that is still starting is awaited for
+    /// up to the source timeout.
     pub(super) async fn check_source(&self) -> Result<(), JsonRpcError> {
         let Some(source) = &self.view.source else { return Ok(()) };
         let registry = self.gateway.pipeline().registry();
@@ -246,7 +247,7 @@ impl ClientContext {
         }
     }
 
-    /// Waits for sources that are still to come, while the gateway is young.
+    /// Waits for pending sources, until the startup timeout has passed since the gateway started.
     async fn wait_for_sources(&self) {
         let until =
             self.gateway.0.mcp.started_at + self.gateway.0.mcp.settings().startup_source_timeout;

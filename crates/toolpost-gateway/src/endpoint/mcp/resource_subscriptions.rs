@@ -1,4 +1,4 @@
-//! The resources that one client follows, and what it has not been told about them yet.
+//! The resource subscriptions of one client and their pending updates.
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
@@ -14,39 +14,39 @@ use toolpost::{Authority, Subscription};
 use super::json_rpc::JsonRpcError;
 use super::request::ClientContext;
 
-/// The longest address that is followed, in bytes.
+/// Maximum length of a subscribed URI, in bytes.
 const MAX_URI_BYTES: usize = 4 * 1024;
-/// How many changes of one resource are taken at once: a source that never rests must not keep those
-/// of others waiting.
+/// Maximum number of updates of one resource per poll, so that a busy source does not delay others.
 const MAX_UPDATES_PER_POLL: usize = 32;
 
-/// What one client follows; gone with it. Nothing runs for a client that does not listen: changes wait
-/// at their source, and are one when it comes back.
+/// The resource subscriptions of one client. No task runs for a client without a stream: updates
+/// stay queued at their source and are merged into one when the client reconnects.
 #[derive(Debug, Default)]
 pub(super) struct ResourceSubscriptions {
     state: Mutex<SubscriptionState>,
-    /// Told when there is something new to follow.
+    /// Notified when the subscriptions must be polled again.
     added: Notify,
 }
 
 #[derive(Debug, Default)]
 struct SubscriptionState {
     active: HashMap<ResourceKey, ActiveSubscription>,
-    /// What has changed since the client was told.
+    /// Resources that have updates since the last notification.
     pending_updates: BTreeSet<ResourceKey>,
 }
 
-/// What a client calls a resource: an address, and the source that it asked for alone.
+/// Identifies a resource for a client: the URI, and the source selected by the client's view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct ResourceKey {
     source: Option<Arc<str>>,
     uri: Arc<str>,
 }
 
-/// A resource that is followed.
+/// A subscription to one resource.
 struct ActiveSubscription {
     updates: Subscription,
-    /// The operation behind it, which the client must be allowed to see.
+    /// The operation that serves the subscription. Updates are sent only while the client can call
+    /// it.
     operation: String,
     /// One of the permits shared by all clients.
     _permit: OwnedSemaphorePermit,
@@ -61,7 +61,7 @@ impl std::fmt::Debug for ActiveSubscription {
 }
 
 impl ResourceSubscriptions {
-    /// Follows a resource from now on; returns when its source has agreed.
+    /// Subscribes to a resource. Returns after the source has accepted the subscription.
     pub(super) async fn subscribe(
         &self,
         client: &ClientContext,
@@ -79,7 +79,7 @@ impl ResourceSubscriptions {
         let permit = acquire_permit(client)?;
         let caller = Authority::untrusted(Some(Arc::clone(&client.identity)));
         let (operation, changes) = client.passthrough(&caller, None).subscribe(uri).await?;
-        // Others may have come while the source was asked.
+        // Other subscriptions may have been added meanwhile.
         self.check_client_limit(client)?;
         self.lock()
             .active
@@ -88,7 +88,7 @@ impl ResourceSubscriptions {
         Ok(())
     }
 
-    /// Follows what can be followed, and gives that; the rest is not for this client to have.
+    /// Subscribes to each URI and returns those that were accepted. Others are logged and skipped.
     pub(super) async fn subscribe_all(
         &self,
         client: &ClientContext,
@@ -105,7 +105,7 @@ impl ResourceSubscriptions {
         join_all(subscribing).await.into_iter().flatten().collect()
     }
 
-    /// Follows a resource no more.
+    /// Unsubscribes from a resource.
     pub(super) fn unsubscribe(&self, client: &ClientContext, uri: &str) {
         let key = ResourceKey::new(client, uri);
         let mut state = self.lock();
@@ -113,16 +113,16 @@ impl ResourceSubscriptions {
         state.active.remove(&key);
     }
 
-    /// Follows nothing any more.
+    /// Removes all subscriptions.
     pub(super) fn clear(&self) {
         *self.lock() = SubscriptionState::default();
     }
 
-    /// Waits until something has changed that the client was not told.
+    /// Waits until there is an update to report to the client.
     ///
     /// # Cancellation
     ///
-    /// Nothing is lost when it is dropped.
+    /// This method is cancel safe: no update is lost.
     pub(super) async fn wait_for_update(&self) {
         loop {
             tokio::select! {
@@ -132,10 +132,11 @@ impl ResourceSubscriptions {
         }
     }
 
-    /// What has changed since, as the client calls it, as far as the client may still see it.
+    /// Takes the pending updates and returns their URIs as the client names them. Updates that the
+    /// client can no longer access are dropped.
     pub(super) fn take_updates(&self, client: &ClientContext) -> Vec<Arc<str>> {
         let mut state = self.lock();
-        // Whoever waits next looks again, so that nobody needs to be woken for this.
+        // No waker is needed, because the next wait polls again.
         let _ = state.poll_updates(&mut Context::from_waker(Waker::noop()));
         let catalog = client.gateway.pipeline().registry().catalog();
         let is_visible = |key: &ResourceKey| {
@@ -151,11 +152,11 @@ impl ResourceSubscriptions {
         visible
     }
 
-    /// Whether something is followed already, and has not ended meanwhile.
+    /// Removes ended subscriptions, then returns whether the key is still subscribed.
     fn refresh_and_contains(&self, key: &ResourceKey) -> bool {
         let mut state = self.lock();
         let _ = state.poll_updates(&mut Context::from_waker(Waker::noop()));
-        // Whoever waits was to be woken, and has to look again for that.
+        // This poll replaced the waker of a waiting task, which must poll again.
         self.added.notify_one();
         state.active.contains_key(key)
     }
@@ -177,7 +178,8 @@ impl ResourceSubscriptions {
 }
 
 impl SubscriptionState {
-    /// Takes note of what has changed; ready if that is something.
+    /// Collects updates from all subscriptions and removes ended ones. Ready if any update is
+    /// pending.
     fn poll_updates(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let updated = &mut self.pending_updates;
         self.active.retain(|key, subscription| {

@@ -1,4 +1,4 @@
-//! Responses as JSON and as events.
+//! HTTP responses as JSON and as event streams.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -23,8 +23,8 @@ type PendingResponse = Pin<Box<dyn Future<Output = McpResponse> + Send>>;
 
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-/// Waits for an answer. If something is to be told before it, or it takes long, the response becomes
-/// a stream of events, as far as the client reads them.
+/// Waits for a response. If a notification precedes it, or it takes longer than the heartbeat
+/// interval, the HTTP response becomes an event stream, provided that the client accepts one.
 pub(super) async fn respond(
     gateway: &Gateway,
     accepts: AcceptedTypes,
@@ -56,7 +56,7 @@ pub(super) async fn respond(
 }
 
 struct ResponseStream {
-    /// Gone when the answer was given.
+    /// `None` after the response was sent.
     pending: Option<PendingResponse>,
     notifications: mpsc::Receiver<Vec<u8>>,
     first: Option<Vec<u8>>,
@@ -83,7 +83,7 @@ impl ResponseStream {
     }
 }
 
-/// What was told together with the answer.
+/// Encodes the notifications that are queued when the response is ready.
 fn drain_notifications(notifications: &mut mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
     let mut event_bytes = Vec::new();
     while let Ok(note) = notifications.try_recv() {
@@ -97,7 +97,8 @@ fn single_event_response(mut event_bytes: Vec<u8>, response: McpResponse) -> Res
     event_response(futures::stream::once(async { Ok::<_, Infallible>(Bytes::from(event_bytes)) }))
 }
 
-/// Streams what changes until the client leaves, `ended` says so or the gateway stops.
+/// Streams change notifications until the client disconnects, `ended` is canceled or the gateway
+/// stops.
 pub(super) fn notification_stream(
     gateway: &Gateway,
     changes: ChangeNotifier,
@@ -109,7 +110,7 @@ pub(super) fn notification_stream(
         gateway: gateway.clone(),
         changes,
         _permit: permit,
-        // A client sees at once that it is heard.
+        // The first event is sent immediately, so that the client knows the stream is open.
         queued: VecDeque::from([first.map_or_else(|| KEEP_ALIVE.into(), encode_event)]),
         _disconnect_guard: ended.clone().map(CancellationToken::drop_guard),
         canceled: ended.unwrap_or_default(),
@@ -125,11 +126,11 @@ pub(super) fn notification_stream(
 struct NotificationStream {
     gateway: Gateway,
     changes: ChangeNotifier,
-    /// One of the places of listeners, free again when this one leaves.
+    /// Listener permit, released when the stream ends.
     _permit: OwnedSemaphorePermit,
     queued: VecDeque<Vec<u8>>,
     canceled: CancellationToken,
-    /// Lets the session know that nobody listens any more.
+    /// Cancels the token of the stream when the client disconnects.
     _disconnect_guard: Option<DropGuard>,
     is_finished: bool,
 }
@@ -178,7 +179,7 @@ fn response_for(
     complete_response(response.message, status, accepts)
 }
 
-/// A message that is all there is.
+/// Returns a response with a single message.
 pub(super) fn complete_response(
     message: SegmentedBody,
     status: StatusCode,

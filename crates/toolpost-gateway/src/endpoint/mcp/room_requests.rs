@@ -1,4 +1,4 @@
-//! Requests out of rooms, answered as those of any other client are.
+//! MCP requests from rooms, handled like those of any other client.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ use super::tool_cache::is_tool;
 use crate::app::Gateway;
 use crate::journal::{mask_input, mask_output};
 
-/// How many notifications of one request are buffered.
+/// Maximum number of buffered notifications per request.
 const NOTIFICATION_BUFFER: usize = 64;
 
-/// A request out of a room.
+/// An MCP request from a room.
 #[derive(Debug)]
 pub(crate) struct RoomRequest {
     pub(crate) identity: Arc<Identity>,
-    /// The id of its message, for those whose payload has none.
+    /// Message id, used if the payload has no id.
     pub(crate) id: Box<str>,
     pub(crate) payload: Box<RawValue>,
-    /// Whether it is meant for the operations here, and not for whoever knows.
+    /// Whether the request is addressed to the gateway rather than to no participant in particular.
     pub(crate) is_addressed: bool,
-    /// Whether one more may be answered now.
+    /// Whether the limit of concurrent requests allows another one.
     pub(crate) has_capacity: bool,
 }
 
@@ -47,7 +47,8 @@ struct RequestPayload<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Answers a request, and tells what happens meanwhile; nothing if somebody else is meant.
+/// Handles a request and forwards its notifications. Returns `None` if the request is not for the
+/// gateway.
 pub(crate) async fn handle(
     gateway: &Gateway,
     request: RoomRequest,
@@ -92,7 +93,7 @@ pub(crate) async fn handle(
     if payload.method == "initialize" {
         return into_raw_json(client.initialize_result(&id, negotiate_version(payload.params)));
     }
-    // The arguments of a call are in the params already, and may be large.
+    // The arguments of a call may be large and are already in the params, so they are not copied.
     let raw = payload.params.filter(|_| payload.method != "tools/call").map(ToOwned::to_owned);
     let mcp_request = McpRequest {
         client,
@@ -123,7 +124,7 @@ pub(crate) async fn handle(
 
 const CANCELED_REASON: &str = "canceled by the requester";
 
-/// The response, after forwarding its notifications; `None` if the request was canceled.
+/// Returns the response after forwarding the notifications; `None` if the request was canceled.
 async fn run_until_canceled(
     mcp_request: McpRequest,
     notifier: Notifier,
@@ -165,7 +166,7 @@ fn client_context(gateway: &Gateway, identity: Arc<Identity>) -> ClientContext {
 }
 
 impl ClientContext {
-    /// Whether a request that is meant for nobody in particular is one for the operations here.
+    /// Whether the gateway handles a request that is not addressed to it.
     fn handles(&self, method: &str, params: &RequestParams) -> bool {
         match method {
             "tools/call" => {
@@ -187,8 +188,8 @@ fn into_raw_json(message: Vec<u8>) -> Option<Box<RawValue>> {
     String::from_utf8(message).ok().and_then(|text| RawValue::from_string(text).ok())
 }
 
-/// A payload of a room as it may be written down, where it is not as it is sent: what a schema calls
-/// secret in the input of a tool that is called or proposed, or in its result.
+/// Returns a room payload with its secrets masked, for the journal. A schema marks secrets in the
+/// input of a called or proposed tool, or in its result. Returns `None` if nothing is masked.
 pub(crate) fn mask_secrets(
     gateway: &Gateway,
     tool: &str,
@@ -200,7 +201,7 @@ pub(crate) fn mask_secrets(
     let operation = tool_set.tool(tool)?.operation();
     let spec = operation.spec();
     let schema = if is_result { &spec.output_schema } else { &spec.input_schema };
-    // Most have no secrets, and are not looked into.
+    // Most schemas have no secrets, so the payload is not parsed.
     if schema.secrets().is_empty() && operation.id().as_str() != "hub.call" {
         return None;
     }
@@ -219,7 +220,7 @@ fn mask_arguments(gateway: &Gateway, operation: &Operation, arguments: &mut Valu
     masked.map(|masked| *arguments = masked).is_some()
 }
 
-/// The texts of a result say the same as its data, in whichever words, and are left out with it.
+/// Masks the secrets of a result. The text content repeats the data, so it is masked completely.
 fn mask_result(operation: &Operation, result: &mut Value) -> bool {
     if operation.spec().output_schema.secrets().is_empty() {
         return false;

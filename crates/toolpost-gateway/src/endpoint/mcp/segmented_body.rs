@@ -1,4 +1,4 @@
-//! A message, of which a part may be shared with the messages to others.
+//! Message bodies that can share a large segment with other messages.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// What is shorter is copied, which costs less than a piece of its own.
+/// Minimum size of a shared segment in bytes. Copying a shorter one is cheaper than a separate
+/// segment.
 const MIN_SHARED_BYTES: usize = 16 << 10;
 
-/// A message as it is written.
+/// A message under construction: own bytes, an optional shared segment, own bytes.
 #[derive(Debug, Default)]
 pub(super) struct SegmentedBody {
     head: Vec<u8>,
@@ -25,12 +26,12 @@ impl From<Vec<u8>> for SegmentedBody {
 }
 
 impl SegmentedBody {
-    /// Where the next bytes go.
+    /// Returns the buffer for the next bytes.
     pub(super) fn tail_mut(&mut self) -> &mut Vec<u8> {
         if self.shared.is_some() { &mut self.tail } else { &mut self.head }
     }
 
-    /// Appends bytes that others send too.
+    /// Appends bytes that other messages contain too. Large ones are shared instead of copied.
     pub(super) fn push_shared(&mut self, bytes: &Bytes) {
         if self.shared.is_some() || bytes.len() < MIN_SHARED_BYTES {
             self.tail_mut().extend_from_slice(bytes);
@@ -39,13 +40,13 @@ impl SegmentedBody {
         }
     }
 
-    /// The whole message in one place.
+    /// Returns the message as one contiguous buffer.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         let Some(shared) = self.shared else { return self.head };
         [&*self.head, &*shared, &*self.tail].concat()
     }
 
-    /// The message as a body, which copies nothing.
+    /// Returns the message as an HTTP body without copying it.
     pub(super) fn into_body(self) -> Body {
         match self.shared {
             None => self.head.into(),

@@ -1,7 +1,7 @@
-//! What a client is asked while its requests run, and what it answers.
+//! Server requests to a client while its own request runs, and the client's responses.
 //!
-//! A client of before 2026-07-28 is asked by a request on the stream of its own. A later one is
-//! answered with what is wanted, and asks again.
+//! A client before 2026-07-28 receives a request on the stream of its own request. A later client
+//! receives a result that names the required input, and retries its request.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,16 +23,16 @@ use super::json_rpc::{self, JsonRpcError, JsonRpcId};
 use super::notifier::Notifier;
 use super::request::McpRequest;
 
-/// The maximum number of pending requests to one client.
+/// Maximum number of pending requests to one client.
 const MAX_PENDING: usize = 64;
 
-/// What a client answered: a result, or an error.
+/// The response of a client: a result or an error.
 type ClientResponse = Result<Box<RawValue>, Box<RawValue>>;
 
-/// The pending requests to a client of before 2026-07-28, which only the client itself can answer.
+/// Pending server requests to a client before 2026-07-28. Only that client can respond to them.
 #[derive(Debug)]
 pub(super) struct ServerRequests {
-    /// What the client said that it can be asked.
+    /// Capabilities that the client declared.
     capabilities: Box<RawValue>,
     last_id: AtomicU64,
     pending: Mutex<PendingServerRequests>,
@@ -41,12 +41,13 @@ pub(super) struct ServerRequests {
 #[derive(Debug, Default)]
 struct PendingServerRequests {
     senders: HashMap<JsonRpcId, oneshot::Sender<ClientResponse>>,
-    /// Set when no answer can come any more.
+    /// Set when no more responses can arrive.
     is_closed: bool,
 }
 
 impl ServerRequests {
-    /// For a client with these `initialize` params; `None` if it accepts no server requests.
+    /// Creates the state for a client with these `initialize` params; `None` if it accepts no
+    /// server requests.
     pub(super) fn from_initialize(initialize: Option<&RawValue>) -> Option<Arc<Self>> {
         #[derive(Deserialize)]
         struct InitializeParams {
@@ -66,7 +67,7 @@ impl ServerRequests {
         Some(Arc::new(Self { capabilities: initialize.capabilities, last_id: last, pending: open }))
     }
 
-    /// Takes an answer; one that nobody waits for is dropped.
+    /// Delivers a response. It is dropped if no request is pending for it.
     pub(super) fn resolve(&self, id: &JsonRpcId, response: Result<&RawValue, &RawValue>) {
         let sender = self.lock().senders.remove(id);
         let response = response.map(ToOwned::to_owned).map_err(ToOwned::to_owned);
@@ -75,7 +76,7 @@ impl ServerRequests {
         }
     }
 
-    /// The client answers nothing any more.
+    /// Fails all pending and further requests, because the client can no longer respond.
     pub(super) fn close(&self) {
         let mut pending = self.lock();
         pending.is_closed = true;
@@ -106,7 +107,7 @@ impl ServerRequests {
 
 const CLIENT_DISCONNECTED: &str = "the calling client disconnected";
 
-/// A client that is asked on the stream of the request that it made.
+/// A client that receives server requests on the stream of its own request.
 struct StreamingClient {
     server_requests: Arc<ServerRequests>,
     messages: mpsc::Sender<Vec<u8>>,
@@ -126,7 +127,7 @@ impl RespondToServer for StreamingClient {
         async move {
             let (id, response) = server_requests.register()?;
             let text = json_rpc::encode_request(&id, &server_request.method, server_request.params.as_deref());
-            // Whatever ends this ends the question.
+            // Cancels the server request when this future ends or is dropped.
             let _pending_guard = PendingRequestGuard { server_requests, messages: messages.clone(), id };
             let disconnected = || ServerRequestError::Unreachable(CLIENT_DISCONNECTED.to_owned());
             messages.send(text).await.map_err(|_| disconnected())?;
@@ -140,7 +141,7 @@ impl RespondToServer for StreamingClient {
     }
 }
 
-/// A question that is open. Dropping it takes it back.
+/// A pending server request. Dropping it cancels the request at the client.
 struct PendingRequestGuard {
     server_requests: Arc<ServerRequests>,
     messages: mpsc::Sender<Vec<u8>>,
@@ -155,7 +156,7 @@ impl Drop for PendingRequestGuard {
         let id: Value = serde_json::from_str(self.id.as_json()).expect("an id of ours is JSON");
         let params =
             json!({"requestId": id, "reason": "the call that sent this request has ended"});
-        // Full or closed: the answer is dropped when it comes.
+        // If the channel is full or closed, a later response is dropped on arrival.
         let _ = self
             .messages
             .try_send(json_rpc::encode_notification("notifications/cancelled", &params));
@@ -163,7 +164,7 @@ impl Drop for PendingRequestGuard {
 }
 
 impl McpRequest {
-    /// Who can be asked while this request runs.
+    /// Returns the channel for server requests during this request.
     pub(super) fn client_channel(&mut self, notifier: &Notifier) -> Option<ClientChannel> {
         match self.client.generation {
             ProtocolGeneration::Modern => {
@@ -177,7 +178,8 @@ impl McpRequest {
         }
     }
 
-    /// What the request says about its client, and brings along. It is moved, since nobody else looks.
+    /// Takes the client capabilities, input responses and state out of the request; `None` if there
+    /// are none.
     fn retry_input(&mut self) -> Option<MultiRoundTrip> {
         let abilities = self.params.meta.as_mut().and_then(|meta| meta.capabilities.take());
         let abilities = abilities.filter(|abilities| abilities.get() != "{}");
@@ -187,8 +189,8 @@ impl McpRequest {
         says_something.then(|| MultiRoundTrip::new(abilities, responses, state))
     }
 
-    /// What the error of a call is to a client of 2026-07-28, if it is no result of a tool: that more
-    /// is wanted of the client, that it lacks a capability, or that what it brought cannot be used.
+    /// Returns the response to a client of 2026-07-28 for a call error that is not a tool result:
+    /// more input is required, a capability is missing, or the given input cannot be used.
     pub(super) fn input_required<'r>(
         &self,
         error: &CallError,
@@ -215,8 +217,9 @@ impl McpRequest {
 }
 
 impl JsonRpcError {
-    /// A capability that a source misses is the client's to declare, unless it did: then it is the
-    /// gateway that does not pass it on, and nothing that the client could mend.
+    /// Adapts a missing-capability error of a source. If the client did not declare the capability,
+    /// the error is the client's. If it did, the source configuration does not allow the
+    /// capability, and the error becomes an internal error.
     pub(super) fn for_client(mut self, client_channel: Option<&ClientChannel>) -> Self {
         if self.code != Self::MISSING_CAPABILITY {
             return self;
@@ -236,7 +239,7 @@ impl JsonRpcError {
     }
 }
 
-/// Whether everything that is needed is there.
+/// Whether `has` contains all members of `needs`, recursively.
 fn covers(has: &Value, needs: &Value) -> bool {
     match needs {
         Value::Object(needs) => needs
@@ -301,14 +304,14 @@ mod tests {
         let (reply, ()) = tokio::join!(send_request(), client_task);
         assert_eq!(reply.unwrap().get(), result.get());
 
-        // Who stops waiting takes the question back.
+        // Dropping the future cancels the server request.
         drop(tokio::time::timeout(std::time::Duration::ZERO, send_request()).await);
         let sent_request: Value = serde_json::from_slice(&received.recv().await.unwrap()).unwrap();
         let cancellation: Value = serde_json::from_slice(&received.recv().await.unwrap()).unwrap();
         assert_eq!(cancellation["method"], "notifications/cancelled");
         assert_eq!(cancellation["params"]["requestId"], sent_request["id"]);
 
-        // More than the most are refused, and so is everything after the end.
+        // Requests beyond the limit are rejected, and so are requests after the client disconnects.
         let open: Vec<_> = (0..MAX_PENDING).map(|_| server_requests.register().unwrap()).collect();
         assert!(send_request().await.unwrap_err().to_string().contains("too many server requests"));
         server_requests.close();

@@ -1,4 +1,4 @@
-//! Sessions of clients from before 2026-07-28, and the calls that are running for somebody.
+//! Sessions of clients before 2026-07-28, and requests in flight.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,33 +13,33 @@ use super::log_level::SessionLogLevel;
 use super::resource_subscriptions::ResourceSubscriptions;
 use super::server_requests::ServerRequests;
 
-/// The sessions there are.
+/// All open sessions, by id.
 #[derive(Debug)]
 pub(super) struct SessionStore {
     sessions: Mutex<HashMap<Box<str>, Arc<ClientSession>>>,
     limits: Mutex<SessionLimits>,
 }
 
-/// How many there may be, and after which time of idleness one may end.
+/// Maximum number of sessions, and the idle time after which a session may be evicted.
 #[derive(Debug, Clone, Copy)]
 struct SessionLimits {
     max: usize,
     idle_timeout: Duration,
 }
 
-/// A client that said hello.
+/// A session, created by `initialize`.
 #[derive(Debug)]
 pub(super) struct ClientSession {
-    /// Who said hello; for anybody else the session is not there.
+    /// The identity that created the session. Other identities cannot use it.
     owner: Arc<Identity>,
-    /// The version that was agreed on.
+    /// The negotiated protocol version.
     pub(super) version: &'static str,
     pub(super) in_flight: Arc<InFlightRequests>,
-    /// What its client wants to hear.
+    /// Minimum log level of the client.
     pub(super) log_level: Arc<SessionLogLevel>,
-    /// The resources that its client follows.
+    /// The resource subscriptions of the client.
     pub(super) subscriptions: Arc<ResourceSubscriptions>,
-    /// What its client is asked, if it can be.
+    /// Server requests to the client, if it accepts them.
     pub(super) server_requests: Option<Arc<ServerRequests>>,
     state: Mutex<SessionActivity>,
 }
@@ -47,17 +47,17 @@ pub(super) struct ClientSession {
 #[derive(Debug)]
 struct SessionActivity {
     last_used: Instant,
-    /// Whether there was a request after the first.
+    /// Whether the session was used after `initialize`.
     is_reused: bool,
-    /// Ends the stream that the client listens on; there is one at a time.
+    /// Ends the listener stream of the client. A session has at most one.
     stream: Option<CancellationToken>,
 }
 
-/// The requests of one client that are being answered, by their ids, so that it can cancel them.
+/// The requests in flight of one client by id, so that it can cancel them.
 #[derive(Debug, Default)]
 pub(super) struct InFlightRequests(Mutex<HashMap<JsonRpcId, Arc<CancelableRequest>>>);
 
-/// A request that its client may cancel, from its first moment on.
+/// A request that its client can cancel, even before its call starts.
 #[derive(Debug, Default)]
 pub(super) struct CancelableRequest {
     token: CancellationToken,
@@ -72,9 +72,9 @@ impl CancelableRequest {
         }
     }
 
-    /// The call that the request is about has been made; if it came too late, it ends at once.
+    /// Sets the call of the request. If the request is already canceled, the call is aborted.
     pub(super) fn set_call(&self, call: AbortHandle) {
-        // A request makes one call.
+        // A request makes at most one call.
         let _ = self.call.set(call);
         if let Some(call) = self.call.get().filter(|_| self.is_canceled()) {
             call.abort("canceled by the client");
@@ -91,7 +91,7 @@ impl CancelableRequest {
 }
 
 impl SessionStore {
-    /// How many there are.
+    /// Returns the number of sessions.
     pub(super) fn count(&self) -> usize {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
@@ -103,13 +103,13 @@ impl SessionStore {
         }
     }
 
-    /// Other bounds from now on; sessions that are there stay until somebody needs their room.
+    /// Replaces the limits. Open sessions are kept until a new session needs their capacity.
     pub(super) fn set_limits(&self, limit: usize, idle: Duration) {
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner) =
             SessionLimits { max: limit, idle_timeout: idle };
     }
 
-    /// Ends every session of some identities, and says how many.
+    /// Ends the sessions of revoked identities and returns their number.
     pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let ended: Vec<_> =
             self.lock().extract_if(|_, session| is_revoked(&session.owner.id)).collect();
@@ -119,14 +119,14 @@ impl SessionStore {
         ended.len()
     }
 
-    /// Begins a session and says its id; `None` if there is no room.
+    /// Creates a session and returns its id; `None` if the limit is reached and no session is idle.
     pub(super) fn create(
         &self,
         owner: &Arc<Identity>,
         version: &'static str,
         server_requests: Option<Arc<ServerRequests>>,
     ) -> Option<String> {
-        // Nobody guesses 32 random bytes. Without randomness there are no sessions.
+        // A random id cannot be guessed. No session is created without randomness.
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
         let id = HEXLOWER.encode(&random);
@@ -155,7 +155,7 @@ impl SessionStore {
         Some(id)
     }
 
-    /// The session of that id, if it is that of this caller.
+    /// Returns the session with this id if it belongs to the caller, and marks it as used.
     pub(super) fn get(&self, id: &str, caller: &Identity) -> Option<Arc<ClientSession>> {
         let session =
             self.lock().get(id).filter(|session| session.owner.id == caller.id).cloned()?;
@@ -165,7 +165,8 @@ impl SessionStore {
         Some(session)
     }
 
-    /// Ends a session, the stream of its client, and what the client is asked.
+    /// Ends a session with its listener stream and its pending server requests. Returns false if
+    /// the caller has no such session.
     pub(super) fn end(&self, id: &str, caller: &Identity) -> bool {
         let mut sessions = self.lock();
         let is_own = sessions.get(id).is_some_and(|session| session.owner.id == caller.id);
@@ -178,8 +179,8 @@ impl SessionStore {
     }
 }
 
-/// The session that is missed the least. Whoever begins many ends his own, and those that only said
-/// hello go before those that work.
+/// Returns the idle session to evict. Sessions of the same owner are evicted first, then sessions
+/// without a request after `initialize`, then the longest idle.
 fn eviction_candidate(
     sessions: &HashMap<Box<str>, Arc<ClientSession>>,
     owner: &Identity,
@@ -192,8 +193,8 @@ fn eviction_candidate(
 }
 
 impl ClientSession {
-    /// Makes room for a stream; one that is there already ends. The token ends this one, and is to
-    /// be canceled when the client left.
+    /// Opens the listener stream and ends the previous one. The returned token ends the stream and
+    /// must be canceled when the client disconnects.
     pub(super) fn open_stream(&self) -> CancellationToken {
         let token = CancellationToken::new();
         let mut state = self.lock();
@@ -203,7 +204,8 @@ impl ClientSession {
         token
     }
 
-    /// Ends what goes on without a request; those that are running hold the session for a while.
+    /// Ends everything that is not a request. Requests in flight keep the session alive until they
+    /// finish.
     fn close(&self) {
         self.subscriptions.clear();
         self.server_requests.as_ref().inspect(|server_requests| server_requests.close());
@@ -212,7 +214,8 @@ impl ClientSession {
         }
     }
 
-    /// For how long nothing has happened; `None` while something is going on.
+    /// Returns the time since the last use; `None` while a stream is open or a request is in
+    /// flight.
     fn idle_for(&self) -> Option<Duration> {
         let state = self.lock();
         let listens = state.stream.as_ref().is_some_and(|stream| !stream.is_cancelled());
@@ -229,14 +232,14 @@ impl ClientSession {
 }
 
 impl InFlightRequests {
-    /// Cancels a request, as its client asked. One that was answered is not disturbed.
+    /// Cancels a request in flight. A finished request is not affected.
     pub(super) fn cancel(&self, id: &JsonRpcId, reason: &str) {
         if let Some(request) = self.lock().remove(id) {
             request.cancel(reason);
         }
     }
 
-    /// Begins a request. Of several under one id, which no client should make, the last can be
+    /// Registers a request. If several requests have the same id, only the last one can be
     /// canceled.
     pub(super) fn register(&self, id: JsonRpcId) -> Arc<CancelableRequest> {
         let request = Arc::<CancelableRequest>::default();
@@ -244,7 +247,7 @@ impl InFlightRequests {
         request
     }
 
-    /// Ends that request.
+    /// Removes a finished request.
     pub(super) fn remove(&self, id: &JsonRpcId, request: &Arc<CancelableRequest>) {
         let mut requests = self.lock();
         if requests.get(id).is_some_and(|known| Arc::ptr_eq(known, request)) {

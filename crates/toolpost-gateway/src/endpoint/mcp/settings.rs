@@ -1,51 +1,53 @@
-//! What is settled about the endpoint before anybody comes.
+//! Settings of the MCP endpoint.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use toolpost::view::{Dialect, ListMode};
 
-/// The numbers and choices of the MCP endpoint.
+/// Limits and defaults of the MCP endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpEndpointSettings {
-    /// How results stand on the wire, for clients that do not choose.
+    /// Dialect of results, for clients that do not choose one.
     pub dialect: Dialect,
-    /// Which tools are listed, for clients that do not choose.
+    /// Which tools are listed for clients that do not choose.
     pub tools: ListMode,
-    /// Above how many operations [`ListMode::Auto`] is compact.
+    /// Number of operations above which [`ListMode::Auto`] lists the compact tools.
     pub compact_above: usize,
-    /// What models are told about this server, instead of the default.
+    /// Instructions for models about this server, instead of the default.
     pub instructions: Option<String>,
-    /// How many sessions of clients before 2026-07-28 there may be; beyond that one that is idle ends:
-    /// rather one of the same caller, rather one that was never used.
+    /// Maximum number of sessions of clients before 2026-07-28. Beyond it, an idle session ends:
+    /// preferably one of the same caller, then one that was never used.
     pub max_sessions: usize,
-    /// How many clients may listen for changes over HTTP. Each holds a connection, so they should be
-    /// fewer than [`GatewaySettings::max_connections`](crate::GatewaySettings::max_connections).
+    /// Maximum number of clients that listen for changes over HTTP. Each holds a connection, so the
+    /// value should be lower than
+    /// [`GatewaySettings::max_connections`](crate::GatewaySettings::max_connections).
     pub max_listeners: usize,
-    /// After how long without a request or a stream a session may end.
+    /// Time without a request or a stream after which a session may end.
     pub session_idle_timeout: Duration,
-    /// How many requests of one client on standard input run at once; more wait a second, and are
-    /// refused then.
+    /// Maximum number of concurrent requests of one client on standard input. Further requests wait
+    /// one second and are then rejected.
     pub max_in_flight: usize,
-    /// How many values of a subscription are collected for one result.
+    /// Maximum number of subscription values collected for one result.
     pub max_subscription_values: usize,
-    /// How many bytes these have together.
+    /// Maximum total size in bytes of the collected values.
     pub max_subscription_bytes: usize,
-    /// How long values are collected.
+    /// Maximum time for collecting values.
     pub max_subscription_duration: Duration,
-    /// How many resources one client follows: one session, or one stream of what changes.
+    /// Maximum number of resource subscriptions per client, that is, per session or per listener
+    /// stream.
     pub max_resource_subscriptions_per_client: usize,
-    /// How many all clients follow together.
+    /// Maximum number of resource subscriptions of all clients together.
     pub max_resource_subscriptions: usize,
-    /// How long changes are gathered before clients are told to list again.
+    /// How long changes are collected before clients are notified.
     pub list_changed_debounce: Duration,
-    /// For how long a client of 2026-07-28 may keep a list.
+    /// How long clients of 2026-07-28 may cache a list.
     pub list_ttl: Duration,
-    /// How long the lists of resources and prompts wait for a source.
+    /// Maximum time to wait for a source when listing resources and prompts.
     pub source_timeout: Duration,
-    /// How long after the start of the gateway lists wait for sources that are still to come; many
-    /// clients list once.
+    /// How long lists wait for pending sources after the gateway starts. Many clients list only
+    /// once.
     pub startup_source_timeout: Duration,
 }
 
@@ -73,24 +75,24 @@ impl Default for McpEndpointSettings {
     }
 }
 
-/// What one client wants to see, where it chooses.
+/// The view of one client, which overrides the settings.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct McpView {
     /// Which tools are listed.
     pub tools: Option<ListMode>,
-    /// How results stand on the wire.
+    /// Dialect of results.
     pub dialect: Option<Dialect>,
-    /// The one source whose operations are shown, under their own names.
+    /// The only visible source. Its operations keep their own names.
     pub source: Option<Arc<str>>,
 }
 
 impl McpView {
-    /// The choices in the query of an address, such as `tools=compact&dialect=ok`.
+    /// Parses the query of a URL, such as `tools=compact&dialect=ok`.
     ///
     /// # Errors
     ///
-    /// Which choice is none.
+    /// Returns a message that names the unknown parameter or the invalid value.
     pub fn from_query(query: &str) -> Result<Self, String> {
         let mut view = Self::default();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {

@@ -1,4 +1,4 @@
-//! One client on a pair of streams, such as standard input and output: a message is a line.
+//! One client on a pair of streams, such as standard input and output. Each message is one line.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,18 +28,18 @@ use super::session::InFlightRequests;
 use super::settings::McpView;
 use crate::app::Gateway;
 
-/// How many messages wait to be written.
+/// Maximum number of messages in the write queue.
 const WRITE_QUEUE: usize = 256;
-/// How much is written at once.
+/// Size in bytes at which queued messages are no longer combined into one write.
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
-/// How long a client that left in time has to read what was answered.
+/// Minimum time to write the remaining responses after the requests have ended.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a request waits for the end of another where too many are running. Not longer, since a
-/// client that wants to cancel one is not heard meanwhile.
+/// How long a request waits for capacity. The wait is short, because cancellations are not read
+/// meanwhile.
 const CAPACITY_WAIT: Duration = Duration::from_secs(1);
 
-/// Serves until the client leaves or the gateway stops. What is running then may end, for as long
-/// as the gateway drains; says until when that is.
+/// Serves until the client disconnects or the gateway stops. Requests in flight have the drain
+/// timeout to finish. Returns the drain deadline.
 pub(crate) async fn serve(
     gateway: &Gateway,
     reader: impl AsyncRead + Unpin + Send,
@@ -73,7 +73,8 @@ pub(crate) async fn serve(
         stopping: gateway.0.stopping.child_token(),
     };
     tokio::select! {
-        // Here and not between two lines: one that waits for room in the queue must not hold it up.
+        // Selected here rather than between lines: a line that waits for capacity must not delay
+        // shutdown.
         () = gateway.0.stopping.cancelled() => {}
         () = client.read(reader) => {}
         () = disconnected.cancelled() => {}
@@ -84,7 +85,7 @@ pub(crate) async fn serve(
         () = disconnected.cancelled() => {}
     }
     drop(client);
-    // A client that does not read is not waited for.
+    // A client that does not read must not block shutdown.
     let last = deadline.max(Instant::now() + FLUSH_TIMEOUT);
     if tokio::time::timeout_at(last, writing).await.is_err() {
         tracing::warn!("client does not read its output; closing");
@@ -92,7 +93,7 @@ pub(crate) async fn serve(
     deadline
 }
 
-/// Writes messages, as many at once as are there.
+/// Writes messages, combining those that are already queued.
 async fn write_messages(
     mut writer: impl AsyncWrite + Unpin,
     mut messages: mpsc::Receiver<Vec<u8>>,
@@ -129,9 +130,9 @@ struct StdioClient {
     context: ClientContext,
     sender: mpsc::Sender<Vec<u8>>,
     in_flight: Arc<InFlightRequests>,
-    /// The requests that are being answered, and the streams of what changes.
+    /// Requests in flight and notification streams.
     tasks: JoinSet<()>,
-    /// The subscriptions by the ids of their requests.
+    /// Listeners by the id of their request.
     listeners: HashMap<JsonRpcId, CancellationToken>,
     stopping: CancellationToken,
 }
@@ -160,8 +161,8 @@ impl StdioClient {
         }
     }
 
-    /// Ends the streams and the pending server requests, and waits for the
-    /// requests.
+    /// Ends listeners and pending server requests, then waits for requests in flight until the
+    /// deadline.
     async fn finish(&mut self, deadline: Instant) {
         self.stopping.cancel();
         self.context.server_requests.as_ref().inspect(|server_requests| server_requests.close());
@@ -235,7 +236,8 @@ impl StdioClient {
                 self.spawn_listener(client_context, filter, Some(id.clone()));
             }
             _ => {
-                // The arguments of a call are in the params already, and may be large.
+                // The arguments of a call may be large and are already in the params, so they are
+                // not copied.
                 let raw = raw.filter(|_| method != "tools/call").map(ToOwned::to_owned);
                 let (id, method) = (id.clone(), method.to_owned());
                 self.spawn_request(McpRequest {
@@ -252,7 +254,7 @@ impl StdioClient {
         Ok(())
     }
 
-    /// Whether one more request may run; waits a moment for the end of another.
+    /// Whether another request may run. At the limit, waits briefly for one to finish.
     async fn wait_for_capacity(&mut self, max: usize) -> bool {
         while self.tasks.try_join_next().is_some() {}
         if self.tasks.len() >= max {
@@ -269,7 +271,7 @@ impl StdioClient {
         self.tasks.spawn(async move {
             let response = mcp_request.handle(notifier).await;
             if response.is_expected {
-                // A client that is gone needs no answer.
+                // Sending fails if the client has disconnected.
                 let _ = sender.send(response.message.into_bytes()).await;
             }
         });
@@ -291,7 +293,8 @@ impl StdioClient {
         }
     }
 
-    /// Tells the client what changes, until it cancels that; a client of before hears it once.
+    /// Starts a notification stream that ends when the client cancels it. A legacy client has at
+    /// most one.
     fn spawn_listener(
         &mut self,
         client_context: ClientContext,
@@ -300,7 +303,7 @@ impl StdioClient {
     ) {
         self.listeners.retain(|_, listener| !listener.is_cancelled());
         let stopping = self.stopping.child_token();
-        // The id of the one that needs none is no id.
+        // The listener of a client before 2026-07-28 has no request id.
         let key = id.clone().unwrap_or_else(JsonRpcId::placeholder);
         if let Some(before) = self.listeners.insert(key, stopping.clone()) {
             before.cancel();
@@ -311,7 +314,7 @@ impl StdioClient {
     }
 
     async fn send(&self, message: Vec<u8>) {
-        // A client that is gone needs no answer.
+        // Sending fails if the client has disconnected.
         let _ = self.sender.send(message).await;
     }
 }

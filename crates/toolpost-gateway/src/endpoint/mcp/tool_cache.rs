@@ -1,4 +1,4 @@
-//! The tools of the catalog of the moment, in each dialect and for each source that is asked for.
+//! Cache of the tool sets of the current catalog, by dialect and selected source.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,22 +9,24 @@ use toolpost::{Catalog, Identity, Operation};
 use super::settings::McpEndpointSettings;
 use crate::admin;
 
-/// How many toolboxes are kept; there are four dialects, and few sources are asked for alone.
+/// Maximum number of cached tool sets. There are four dialects, and few sources are selected
+/// individually.
 const MAX_TOOL_SETS: usize = 64;
 
 type ToolSetKey = (Dialect, Option<Arc<str>>);
 
-/// Toolboxes that were asked for.
+/// Cached tool sets by dialect and source.
 #[derive(Debug, Default)]
 pub(super) struct ToolCache(Mutex<HashMap<ToolSetKey, Arc<ToolSet>>>);
 
 impl ToolCache {
-    /// Forgets them, because others would be made now.
+    /// Removes all tool sets, so that they are rebuilt with the current settings.
     pub(super) fn clear(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The tool set of a catalog; a later one reuses the tools of unchanged operations.
+    /// Returns the tool set for a catalog. After a catalog change, the tools of unchanged
+    /// operations are reused.
     pub(super) fn get(
         &self,
         catalog: &Arc<Catalog>,
@@ -61,13 +63,13 @@ impl ToolCache {
     }
 }
 
-/// Whether somebody sees an operation as a tool. What a peer calls to register itself is none, and
-/// neither are the methods of servers, which clients reach by the same methods here.
+/// Whether an identity can use an operation as a tool. `hub.register` is not a tool. Neither are
+/// the MCP methods of servers, which clients use through the same methods of this endpoint.
 pub(super) fn is_tool(operation: &Operation, identity: &Identity) -> bool {
     operation.spec().access_control.is_callable_by(Some(identity)) && can_be_tool(operation)
 }
 
-/// Whether an operation is a tool for anybody.
+/// Whether an operation is a tool for any identity.
 pub(super) fn can_be_tool(operation: &Operation) -> bool {
     operation.id().as_str() != "hub.register" && !is_protocol_method(operation)
 }

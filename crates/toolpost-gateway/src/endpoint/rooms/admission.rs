@@ -1,4 +1,4 @@
-//! Who comes into a room, and whether he may.
+//! Admission of participants to rooms.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,8 @@ use crate::endpoint::problem::ProblemDetails;
 use crate::room::capability::{Capabilities, Capability};
 use crate::room::{JoinRequest, RoomError, RoomHandle, check_participant};
 
-/// What those may do who need no token: everything but what changes who may do what.
+/// Capabilities of participants on a gateway without authentication: everything except changes of
+/// permissions.
 const ANONYMOUS_CAPABILITIES: [&str; 8] = [
     "chat",
     "chat/*",
@@ -27,26 +28,26 @@ const ANONYMOUS_CAPABILITIES: [&str; 8] = [
     "capability/grant-ack",
 ];
 
-/// Somebody who may come in, and where.
+/// An admitted participant and its room.
 #[derive(Debug)]
 pub(super) struct RoomAdmission {
     pub(super) room: RoomHandle,
     pub(super) join_request: JoinRequest,
 }
 
-/// Why somebody does not come in.
+/// Why a participant is not admitted.
 #[derive(Debug)]
 pub(super) enum AdmissionError {
-    /// He is nobody.
+    /// The token is missing or invalid.
     Unauthenticated(AuthError),
-    /// He is somebody, and not the one he says, or not somebody who may.
+    /// The identity differs from the requested participant or has no access.
     Forbidden(RoomError),
-    /// It cannot be done at the moment, or at all.
+    /// The room cannot be opened or joined now, or its name is invalid.
     Unavailable(RoomError),
 }
 
 impl AdmissionError {
-    /// The code and the words, for a first frame that is refused.
+    /// Converts the error to the response to a join frame.
     pub(super) fn into_rejection(self) -> RoomError {
         match self {
             Self::Unauthenticated(error) => RoomError::new("unauthorized", error.to_string()),
@@ -76,8 +77,8 @@ impl AdmissionError {
     }
 }
 
-/// Whether somebody has a token that any endpoint would take. One that only a room knows has to be shown
-/// with the room.
+/// Checks a token that is valid at every endpoint. A guest token is only valid together with its
+/// room.
 pub(super) async fn check_token(gateway: &Gateway, token: &Token) -> Result<(), AdmissionError> {
     let identity = gateway.authenticator().identify(Some(token.reveal())).await;
     identity.map(drop).map_err(AdmissionError::Unauthenticated)
@@ -122,8 +123,8 @@ fn room_unavailable() -> AdmissionError {
     AdmissionError::Unavailable(RoomError::new("unavailable", message))
 }
 
-/// The room, and who it is. Whoever is nobody opens none: he may only be somebody to a room that is
-/// there already.
+/// Returns the room and the identity. Only an identity of this gateway opens a room; a guest must
+/// name an existing one.
 pub(super) async fn open_room(
     gateway: &Gateway,
     room: &str,
@@ -142,12 +143,12 @@ pub(super) async fn open_room(
         return Err(unknown);
     };
     let identity = guest_identity(&room, token).await?;
-    // Whoever invites somebody who has a token of this gateway does not become him by that.
+    // A guest cannot impersonate an identity of this gateway.
     let identity = identity.filter(|guest| !gateway.authenticator().has_identity(&guest.id));
     Ok((room, identity.ok_or(unknown)?))
 }
 
-/// What somebody is called in a room. A token names one participant.
+/// Returns the name of a participant. A token determines the name.
 fn participant_name(
     gateway: &Gateway,
     identity: &Identity,
@@ -168,7 +169,7 @@ fn participant_name(
     }
 }
 
-/// Somebody with a token that only this room knows.
+/// Returns the guest identity of a token that is only valid in this room.
 async fn guest_identity(
     room: &RoomHandle,
     token: &Token,
@@ -181,7 +182,7 @@ async fn guest_identity(
     Ok(id.map(|id| Arc::new(Identity::new(&*id))))
 }
 
-/// A name for somebody who says none and needs none.
+/// Returns a name for an anonymous participant that does not choose one.
 fn anonymous_name() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     match COUNT.fetch_add(1, Ordering::Relaxed) {
@@ -190,7 +191,7 @@ fn anonymous_name() -> String {
     }
 }
 
-/// What somebody's identity says that he may in a room; nothing if it says nothing about that.
+/// Returns the room capabilities of an identity; `None` if it declares none.
 pub(crate) fn identity_capabilities(
     gateway: &Gateway,
     identity: &Identity,

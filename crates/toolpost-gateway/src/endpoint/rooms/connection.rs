@@ -1,4 +1,4 @@
-//! One participant: from the handshake to the goodbye.
+//! The connection of one participant, from handshake to close.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ use crate::room::{
 };
 use crate::server::TimeoutStream;
 
-/// How often a ping is sent. Whoever was silent for more than three of them is gone.
+/// Interval between pings. A participant that is silent for three intervals is disconnected.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// How long a goodbye may take.
+/// Maximum time for the close handshake.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How much is gathered before it is sent.
+/// Size in bytes at which queued messages are sent.
 const MAX_BATCH_BYTES: usize = 256 * 1024;
-/// How many times larger than a message what is read may be; so whoever sends too much is told, and
-/// whoever sends much more is let go.
+/// Ratio of the read limit to the message limit. A message over the message limit is rejected with
+/// an error; one over the read limit closes the connection.
 const READ_LIMIT_FACTOR: usize = 4;
 
 pub(super) async fn serve(
@@ -50,7 +50,8 @@ pub(super) async fn serve(
         .max_message_size(Some(max))
         .max_frame_size(Some(max))
         .read_buffer_size(16 * 1024);
-    // Our own server gives its socket back; inside another one there may be layers around it.
+    // With this crate's server, the TCP stream is used directly. With another server, the upgraded
+    // connection may be wrapped.
     match upgraded.downcast::<TokioIo<TimeoutStream>>() {
         Ok(parts) => {
             let (stream, read) = (parts.io.into_inner().into_stream(), parts.read_buf.into());
@@ -92,11 +93,11 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     }
     let (mut sink, mut stream) = socket.split();
     let close_reason = tokio::select! {
-        // Whoever has left needs no goodbye, and whoever is sent away is not heard.
+        // A disconnected participant gets no close frame, and a closed one is no longer read.
         close_reason = participant.receive_loop(&mut stream) => close_reason,
         () = send_loop(&mut sink, receiver) => None,
     };
-    // The room hears of it at once.
+    // Leave the room before the close handshake.
     drop(participant);
     if let (Some(close_reason), Ok(socket)) = (close_reason, stream.reunite(sink)) {
         close(socket, &close_reason).await;
@@ -105,7 +106,8 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
 
 type JoinResult = Result<(RoomAdmission, Option<Utf8Bytes>), RoomError>;
 
-/// Waits for a first frame that says who comes, and where. At an open gateway any message says enough.
+/// Reads the join frame, which identifies the participant and the room. Without authentication, any
+/// first message is sufficient.
 async fn read_join_frame<S: AsyncRead + AsyncWrite + Unpin>(
     gateway: &Gateway,
     socket: &mut WebSocketStream<S>,
@@ -158,7 +160,7 @@ async fn read_first_text<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Says why, and hangs up.
+/// Sends the error and closes the connection.
 async fn reject_join<S: AsyncRead + AsyncWrite + Unpin>(
     mut socket: WebSocketStream<S>,
     rejection: RoomError,
@@ -185,24 +187,25 @@ async fn reject_join<S: AsyncRead + AsyncWrite + Unpin>(
         socket.feed(WsMessage::text(error_frame.to_string())).await?;
         let close_reason = CloseReason::new(code, rejection.message);
         socket.close(Some(close_frame(&close_reason))).await?;
-        // What the far end had under way is read: otherwise it might never see the reason.
+        // Read the remaining frames of the client, otherwise it may never receive the close reason.
         while let Some(Ok(_)) = socket.next().await {}
         Ok::<_, Error>(())
     };
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
 }
 
-/// Somebody who is in a room.
+/// The connection of a participant to a room.
 struct ParticipantConnection {
     room_connection: RoomConnection,
-    /// The largest message in bytes.
+    /// Maximum size of a message, in bytes.
     max_message_bytes: usize,
     room: String,
     id: String,
 }
 
 impl ParticipantConnection {
-    /// Hands on what is said, until there is nobody any more, or somebody who has to be told why not.
+    /// Forwards messages to the room until the participant disconnects. Returns the close reason if
+    /// the gateway closes the connection.
     async fn receive_loop<S>(
         &self,
         stream: &mut SplitStream<WebSocketStream<S>>,
@@ -247,7 +250,7 @@ impl ParticipantConnection {
                 .send(|connection| RoomInput::Frame { connection, frame })
                 .await;
         }
-        // Some join once more although their token has told who they are.
+        // Some clients send a join frame although their token already identified them.
         if memchr::memmem::find(text.as_bytes(), b"join\"").is_some()
             && let Some(join) = message::parse_join(text)
         {
@@ -296,7 +299,7 @@ fn too_large(text: &str, error_message: String) -> MessageParseError {
     }
 }
 
-/// Sends what there is for a participant, as much at once as waits, until one of both ends it.
+/// Sends queued messages to a participant in batches, until either side closes the connection.
 async fn send_loop<S>(
     sink: &mut SplitSink<WebSocketStream<S>, WsMessage>,
     mut receiver: MessageReceiver,
@@ -317,7 +320,7 @@ async fn send_loop<S>(
             _ = ping.tick() => None,
         };
         let sending = send_batch(sink, &mut receiver, next);
-        // Whoever reads nothing is not waited for once it is over.
+        // After close, a participant that does not read is not awaited.
         let sent = tokio::select! {
             biased;
             sent = sending => Some(sent),
@@ -327,7 +330,7 @@ async fn send_loop<S>(
             Some(Ok(())) => {}
             Some(Err(_)) => return,
             None => {
-                // Nothing follows what was not sent.
+                // Messages after one that was not sent are dropped.
                 while receiver.try_recv().is_some() {}
                 break;
             }
@@ -358,7 +361,7 @@ where
     sink.flush().await
 }
 
-/// Sends what still waits, unless that is what it ends for, and the reason.
+/// Sends the queued messages, if the close reason requires it, and the close frame.
 async fn send_close<S>(
     sink: &mut SplitSink<WebSocketStream<S>, WsMessage>,
     mut receiver: MessageReceiver,
@@ -376,8 +379,8 @@ async fn send_close<S>(
     let _ = sink.send(WsMessage::Close(Some(close_frame(&reason)))).await;
 }
 
-/// Says why to somebody who is still sending. What he sends is thrown away: otherwise he might never
-/// see the reason.
+/// Closes the connection of a participant that is still sending. Its input is read and discarded,
+/// since otherwise it might not receive the reason.
 async fn close<S>(mut socket: WebSocketStream<S>, close_reason: &CloseReason)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -391,7 +394,7 @@ where
     let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
 }
 
-/// A reason has at most 123 bytes.
+/// Builds a close frame. The reason is truncated to 123 bytes, the limit of WebSocket.
 fn close_frame(close_reason: &CloseReason) -> CloseFrame {
     let reason = &close_reason.reason[..close_reason.reason.floor_char_boundary(123)];
     CloseFrame { code: CloseCode::from(close_reason.code), reason: reason.into() }
@@ -401,7 +404,8 @@ fn close_frame(close_reason: &CloseReason) -> CloseFrame {
 mod tests {
     use super::*;
 
-    /// He reads nothing until it is over, and what was on its way to him then is not sent any more.
+    /// The participant reads nothing until the connection closes. Messages that are queued then are
+    /// not sent.
     #[tokio::test]
     async fn close_drops_messages_after_unsent_frame() {
         let (near, far) = tokio::io::duplex(64 * 1024);

@@ -1,4 +1,4 @@
-//! Where somebody wants to go, and who he says he is: in the address, in a header, or in a first frame.
+//! Room, token and participant of a join request, from the URL, a header or the join frame.
 
 use axum::http::{HeaderMap, StatusCode};
 use url::form_urlencoded;
@@ -14,9 +14,9 @@ pub(super) struct JoinParams {
     pub(super) token: Option<Token>,
     pub(super) participant: Option<String>,
     pub(super) protocol: Protocol,
-    /// How many of the last messages he wants to see.
+    /// Number of past messages to send.
     pub(super) history: Option<usize>,
-    /// Whether nothing more is said before the welcome.
+    /// Whether the client sends no join frame before the welcome.
     pub(super) skips_join_frame: bool,
 }
 
@@ -56,7 +56,7 @@ impl JoinParams {
         Ok(params)
     }
 
-    /// What a first frame adds. What was said before stays, unless the frame says it too.
+    /// Applies a join frame. Its members override earlier values.
     pub(super) fn apply_join_frame(&mut self, join: JoinFrame) {
         self.room = join.space.map(Into::into).or(self.room.take());
         let token = join.token.filter(|token| !token.reveal().is_empty());

@@ -1,6 +1,6 @@
 //! `/ws` and `/v0.1/topics`: rooms, for participants over WebSocket and for readers over HTTP.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `join_params` | the room and the identity that a request names |
 //! | `admission` | authentication and access to a room |
@@ -28,10 +28,11 @@ use admission::{AdmissionError, RoomAdmission};
 use join_params::JoinParams;
 pub(super) use rest::{history, participants, topics};
 
-/// Turns a request into a participant of a room.
+/// Upgrades a request to a room connection.
 ///
-/// Whoever shows a token learns here whether it is one, since many clients wait for ever on a connection
-/// that is opened and closed. Whoever shows none says in his first frame who he is.
+/// A token in the request is checked before the upgrade, since many clients wait forever on a
+/// connection that is opened and closed. Without a token, the join frame identifies the
+/// participant.
 pub(super) async fn connect(
     State(gateway): State<Gateway>,
     mut request: Request,
@@ -60,7 +61,7 @@ pub(super) async fn connect(
     websocket::switching_protocols(accept)
 }
 
-/// Admits a request that already names its room and token; `None` if the join frame is needed.
+/// Admits a request that already names its room and token; `None` if a join frame is required.
 async fn admit_from_request(
     gateway: &Gateway,
     params: &JoinParams,
@@ -70,7 +71,7 @@ async fn admit_from_request(
         return Ok(None);
     }
     let Some(room) = &params.room else {
-        // A token without a room: the first frame names it.
+        // A token without a room: the join frame names the room.
         return match &params.token {
             Some(token) => admission::check_token(gateway, token).await.map(|()| None),
             None => Ok(None),
@@ -79,7 +80,7 @@ async fn admit_from_request(
     RoomAdmission::admit(gateway, room, params).await.map(Some)
 }
 
-/// Who reads over HTTP.
+/// Authenticates a REST request.
 async fn authenticate_reader(
     gateway: &Gateway,
     uri: &Uri,

@@ -1,4 +1,4 @@
-//! What can be read of rooms without being there.
+//! Read access to rooms over HTTP, without joining.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::endpoint::problem::ProblemDetails;
 use crate::room::message::{Protocol, RoomMessage};
 use crate::room::{REGISTRY_PARTICIPANT, RoomHandle, format_for_mcpx};
 
-/// How many messages are on a page unless somebody says so.
+/// Default number of messages per page.
 const DEFAULT_LIMIT: usize = 100;
-/// How many messages are on a page at most.
+/// Maximum number of messages per page.
 const MAX_LIMIT: usize = 1_000;
 
-/// `GET /v0.1/topics`: the rooms that the caller may enter.
+/// `GET /v0.1/topics`: lists the rooms that the caller may join.
 pub(in crate::endpoint) async fn topics(
     State(gateway): State<Gateway>,
     uri: Uri,
@@ -35,7 +35,7 @@ pub(in crate::endpoint) async fn topics(
     };
     let mut topics = Vec::new();
     for name in gateway.0.rooms.room_names() {
-        // What is not open yet is looked at by its settings alone.
+        // A room that is not open is checked by its settings alone.
         if gateway.0.rooms.admits(&name, &identity.id) {
             topics.push(name);
         }
@@ -43,7 +43,7 @@ pub(in crate::endpoint) async fn topics(
     Json(json!({"topics": topics})).into_response()
 }
 
-/// `GET /v0.1/topics/{topic}/participants`: who is there.
+/// `GET /v0.1/topics/{topic}/participants`: the current participants.
 pub(in crate::endpoint) async fn participants(
     State(gateway): State<Gateway>,
     Path(topic): Path<String>,
@@ -70,7 +70,7 @@ struct HistoryQuery {
     protocol: Option<String>,
 }
 
-/// `GET /v0.1/topics/{topic}/history`: what was said, newest first.
+/// `GET /v0.1/topics/{topic}/history`: the messages, newest first.
 pub(in crate::endpoint) async fn history(
     State(gateway): State<Gateway>,
     Path(topic): Path<String>,
@@ -92,7 +92,7 @@ pub(in crate::endpoint) async fn history(
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-/// Clients of one build look for `messages`, those of another for `history`.
+/// Encodes the history. Some clients read `messages`, others `history`.
 fn history_json(messages: &[Arc<RoomMessage>], protocol: Protocol) -> String {
     let texts: Vec<String> = messages.iter().map(|message| message.encode(protocol)).collect();
     let list = texts.join(",");
@@ -120,14 +120,14 @@ fn parse_history_query(uri: &Uri) -> Result<(usize, Option<String>, Protocol), P
     Ok((limit, params.before, protocol))
 }
 
-/// The room, if whoever asks may enter it.
+/// Returns the room if the caller may enter it.
 async fn accessible_room(
     gateway: &Gateway,
     topic: &str,
     headers: &HeaderMap,
 ) -> Result<RoomHandle, ProblemDetails> {
     let denied = match bearer::bearer_token(headers) {
-        // Somebody whom only this room knows may read here, too.
+        // Guests of this room may read it too.
         Ok(Some(token)) => {
             admission::open_room(gateway, topic, Some(&Token::from(token.to_owned()))).await
         }

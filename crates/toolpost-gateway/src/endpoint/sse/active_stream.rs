@@ -1,8 +1,8 @@
-//! A subscription that is running, and whose turn it is to read it.
+//! A running subscription and its current reader.
 //!
-//! A client that is cut off may return before its old connection is known to be dead, and an old
-//! connection that is stuck cannot be asked to let go. So whoever comes takes the turn, and readers
-//! whose turn it was find out.
+//! A client may reconnect before its old connection is known to be dead, and a stuck connection
+//! cannot release the stream. Therefore a new reader supersedes the previous one, which is
+//! notified.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -17,7 +17,7 @@ use super::super::problem::ProblemDetails;
 use super::StreamBinding;
 use super::replay_buffer::ReplayBuffer;
 
-/// A value, an error, or the end.
+/// An item of a subscription; `None` is its end.
 pub(super) type StreamItem = Option<Result<Outcome, CallError>>;
 
 pub(super) struct ActiveStream {
@@ -27,25 +27,25 @@ pub(super) struct ActiveStream {
 }
 
 struct StreamState {
-    /// `None` once it has ended.
+    /// The subscription; `None` after it has ended.
     values: Option<Subscription>,
-    /// What was seen before anybody read.
+    /// An item that was polled before the first reader.
     first: Option<StreamItem>,
     replay: ReplayBuffer,
-    /// The reader of this number may read.
+    /// Generation of the current reader. Readers of earlier generations are superseded.
     reader_generation: u64,
-    /// Tells the reader that it is not its turn any more.
+    /// Canceled when another reader supersedes the current one.
     superseded: CancellationToken,
 }
 
-/// Somebody who reads a stream, as long as it is his turn.
+/// A reader of a stream, until another reader supersedes it.
 pub(super) struct StreamReader {
     stream: Arc<ActiveStream>,
     generation: u64,
     superseded: CancellationToken,
-    /// The number of the next event.
+    /// Number of the next event to read.
     next_number: u64,
-    /// Whether the last event found room without another one making it.
+    /// Whether the last event was buffered without dropping older events.
     fit_in_buffer: bool,
 }
 
@@ -74,8 +74,8 @@ impl ActiveStream {
         Arc::new(Self { id, binding: stream_binding, state: Mutex::new(state) })
     }
 
-    /// A reader behind that event, and how many events behind it are lost. `None` if the stream has
-    /// ended with it.
+    /// Returns a reader after the given event and the number of lost events; `None` if the stream
+    /// ended with that event.
     pub(super) fn reader_after(self: &Arc<Self>, number: u64) -> Option<(StreamReader, u64)> {
         let mut state = self.lock();
         let (first, next) = (state.replay.first_number(), state.replay.next_number());
@@ -95,17 +95,17 @@ impl ActiveStream {
         Some((reader, at - requested))
     }
 
-    /// Nobody reads it any more.
+    /// Ends the subscription and supersedes its reader.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.supersede_reader();
         let values = state.values.take();
         drop(state);
-        // Whoever is behind it is canceled, and does not need the lock for that.
+        // Dropping it cancels the subscription, which does not need the lock.
         drop(values);
     }
 
-    /// It stops, and whoever reads it hears why.
+    /// Aborts the subscription. The reader receives the reason.
     pub(super) fn abort(&self, reason: &str) {
         if let Some(values) = &self.lock().values {
             values.abort_handle().abort(reason);
@@ -119,7 +119,7 @@ impl ActiveStream {
     fn encode_item(&self, number: u64, item: StreamItem) -> Vec<u8> {
         let id = &self.id;
         match item {
-            // As for a call: a tool's failure has no data form.
+            // As in the response to a call, a tool error has no data form.
             Some(Ok(outcome))
                 if self.binding.form == ResponseForm::Data && outcome.envelope.is_error() =>
             {
@@ -143,7 +143,8 @@ impl ActiveStream {
         event
     }
 
-    /// Data that is not what was declared is never sent as data, here as little as in an answer.
+    /// Returns an error for data that does not match the output schema. As in a response, it is
+    /// never sent in the data form.
     fn schema_mismatch(&self, outcome: &Outcome) -> Option<CallError> {
         match self.binding.form {
             ResponseForm::Data => schema_mismatch(outcome, &self.binding.operation),
@@ -189,7 +190,7 @@ impl StreamReader {
         &self.stream
     }
 
-    /// Whether nobody has taken the turn.
+    /// Whether no other reader has taken over.
     pub(super) fn is_current(&self) -> bool {
         self.stream.lock().reader_generation == self.generation
     }
@@ -206,7 +207,7 @@ impl StreamReader {
         self.stream.problem(error)
     }
 
-    /// The next event: one that was kept, else one that comes. Dropping the future loses nothing.
+    /// Returns the next event, from the buffer or the subscription. This method is cancel safe.
     pub(super) async fn next(&mut self) -> NextEvent {
         std::future::poll_fn(|cx| self.poll(cx)).await
     }
@@ -238,7 +239,7 @@ fn write_json(event: &mut Vec<u8>, outcome: &Outcome, form: ResponseForm) {
     if let Err(error) = written {
         tracing::error!(%error, "failed to serialize outcome");
     }
-    // Raw JSON may hold line breaks between its tokens, and a line break would end the field.
+    // Raw JSON may contain line breaks between tokens, and a line break would end the SSE field.
     for byte in &mut event[start..] {
         if matches!(byte, b'\n' | b'\r') {
             *byte = b' ';

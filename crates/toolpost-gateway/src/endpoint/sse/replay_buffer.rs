@@ -1,14 +1,14 @@
-//! The last events of a stream, as many as there is room for.
+//! Bounded buffer of the most recent events of a stream.
 
 use std::collections::VecDeque;
 
 use axum::body::Bytes;
 
-/// Events by their numbers, which begin with one. When there is no room, the oldest are dropped.
+/// Events by number, starting with one. The oldest are dropped when the buffer is full.
 #[derive(Debug)]
 pub(super) struct ReplayBuffer {
     events: VecDeque<Bytes>,
-    /// The number of the next event.
+    /// Number of the next event.
     next: u64,
     bytes: usize,
     max_events: usize,
@@ -20,7 +20,7 @@ impl ReplayBuffer {
         Self { events: VecDeque::new(), next: 1, bytes: 0, max_events, max_bytes }
     }
 
-    /// Keeps an event under the next number, and says whether all those before it are still there.
+    /// Adds an event under the next number. Returns false if events were dropped.
     pub(super) fn push(&mut self, event: Bytes) -> bool {
         let before = self.first_number();
         self.bytes += event.len();
@@ -38,7 +38,7 @@ impl ReplayBuffer {
         self.events.get(usize::try_from(at).ok()?).cloned()
     }
 
-    /// The number of the oldest event that is there, or of the next if none is.
+    /// Returns the number of the oldest buffered event, or the next number if the buffer is empty.
     pub(super) fn first_number(&self) -> u64 {
         self.next - self.events.len() as u64
     }
@@ -52,7 +52,7 @@ impl ReplayBuffer {
 mod tests {
     use super::*;
 
-    /// Each row: the sizes of events, then the first number that is left and the next.
+    /// Each row: the event sizes, and the expected first and next number.
     #[test]
     fn replay_buffer_drops_oldest_events() {
         for (sizes, first, next) in [

@@ -1,4 +1,4 @@
-//! The streams there are, read or waiting for their clients to return.
+//! All streams, active or detached.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,32 +17,32 @@ use super::replay_buffer::ReplayBuffer;
 use crate::app::Gateway;
 use crate::endpoint::HttpEndpointSettings;
 
-/// How long a stream rests between two events that nobody takes and that push others out, so that one
-/// without end costs nothing to speak of.
+/// Pause of a detached stream after an event that displaces others from the buffer. It bounds the
+/// cost of an endless stream.
 const OVERFLOW_PAUSE: Duration = Duration::from_millis(10);
 
-/// Streams by their ids.
+/// All streams, by id.
 #[derive(Debug)]
 pub(crate) struct StreamRegistry {
     streams: Mutex<HashMap<Box<str>, StreamEntry>>,
-    /// Owns those that read for clients who have left; they end when the gateway stops.
+    /// Tasks that read detached streams. They end when the gateway stops.
     detached_tasks: TaskTracker,
     settings: HttpEndpointSettings,
 }
 
 struct StreamEntry {
     stream: Arc<ActiveStream>,
-    /// Since when nobody reads it.
+    /// When the stream was detached; `None` while it has a reader.
     detached_at: Option<Instant>,
 }
 
-/// What became of the stream that a client returns to.
+/// The result of resuming a stream.
 pub(super) enum ResumeOutcome {
-    /// It goes on, and so many events are lost.
+    /// The stream continues, with the number of lost events.
     Resumed(StreamReader, u64),
-    /// The client has seen its end.
+    /// The client has already received the last event.
     Complete,
-    /// It is not there, or not for this client.
+    /// The stream does not exist or does not match the request.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ impl StreamRegistry {
         Self { streams, detached_tasks, settings: settings.clone() }
     }
 
-    /// Ends the streams of some identities, read or waiting, and says how many these were.
+    /// Ends the streams of revoked identities, active or detached, and returns their number.
     pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let ended: Vec<_> =
             self.lock().extract_if(|_, entry| is_revoked(&entry.stream.binding.owner.id)).collect();
@@ -62,20 +62,21 @@ impl StreamRegistry {
         ended.len()
     }
 
-    /// Waits for those who wait; whoever calls this has told the gateway to stop.
+    /// Waits for the tasks of detached streams, which end when the gateway stops.
     pub(crate) async fn drain(&self) {
         self.detached_tasks.close();
         self.detached_tasks.wait().await;
     }
 
-    /// Makes a stream of a subscription, whose first item may be known; `None` without randomness.
+    /// Creates a stream of a subscription whose first item may be known; `None` if the random
+    /// number generator fails.
     pub(super) fn create(
         &self,
         binding: StreamBinding,
         values: Subscription,
         first: Option<StreamItem>,
     ) -> Option<StreamReader> {
-        // Nobody guesses 16 random bytes.
+        // A random id cannot be guessed.
         let mut random = [0; 16];
         getrandom::fill(&mut random).ok()?;
         let id: Box<str> = HEXLOWER.encode(&random).into();
@@ -87,7 +88,7 @@ impl StreamRegistry {
         Some(reader)
     }
 
-    /// The stream of that id behind that event, if it is there for such terms.
+    /// Resumes a stream after the given event, if caller, operation and response form match.
     pub(super) fn resume(&self, id: &str, number: u64, binding: &StreamBinding) -> ResumeOutcome {
         let mut streams = self.lock();
         let entry = streams.get_mut(id).filter(|entry| entry.stream.binding.matches(binding));
@@ -101,7 +102,7 @@ impl StreamRegistry {
         }
     }
 
-    /// Somebody who read a stream has left, and may return for a while.
+    /// Detaches a stream whose client has disconnected. It can be resumed within the resume window.
     pub(super) fn detach(self: &Arc<Self>, gateway: &Gateway, reader: StreamReader) {
         let stopping = gateway.0.stopping.clone();
         let (Ok(runtime), false) = (Handle::try_current(), stopping.is_cancelled()) else {
@@ -118,8 +119,8 @@ impl StreamRegistry {
         self.detached_tasks.spawn_on(streams.read_detached(reader, stopping), &runtime);
     }
 
-    /// Notes that nobody reads a stream, and takes out those that have to make room for it. `None` if
-    /// somebody else reads it already.
+    /// Marks a stream as detached and removes the streams that it evicts. Returns `None` if another
+    /// reader has taken over.
     fn mark_detached(&self, reader: &StreamReader) -> Option<Vec<Arc<ActiveStream>>> {
         let mut streams = self.lock();
         let mut evicted = Vec::new();
@@ -142,7 +143,7 @@ impl StreamRegistry {
         Some(evicted)
     }
 
-    /// Reads for a client who has left, until he returns or the time is over.
+    /// Reads a detached stream until the client resumes it or the resume window ends.
     async fn read_detached(self: Arc<Self>, mut reader: StreamReader, stopping: CancellationToken) {
         let resume_timeout = tokio::time::sleep(self.settings.resume_window);
         tokio::pin!(resume_timeout);
@@ -158,7 +159,7 @@ impl StreamRegistry {
             let pause_duration = match next {
                 NextEvent::Event(_) if reader.fit_in_buffer() => Duration::ZERO,
                 NextEvent::Event(_) => OVERFLOW_PAUSE,
-                // What was kept is there until the time is over.
+                // The buffered events are kept until the resume window ends.
                 NextEvent::Ended => self.settings.resume_window,
                 NextEvent::Superseded => return,
             };
@@ -173,7 +174,7 @@ impl StreamRegistry {
         self.close(&reader);
     }
 
-    /// Ends a stream, unless somebody else has taken it meanwhile.
+    /// Ends a stream, unless another reader has taken over.
     pub(super) fn close(&self, reader: &StreamReader) {
         let mut streams = self.lock();
         if reader.is_current() {
@@ -188,7 +189,7 @@ impl StreamRegistry {
     }
 }
 
-/// Others have their turn between two events, however fast these come.
+/// Sleeps between two events, or at least yields to other tasks.
 async fn pause(duration: Duration) {
     if duration.is_zero() {
         tokio::task::yield_now().await;
@@ -197,7 +198,7 @@ async fn pause(duration: Duration) {
     }
 }
 
-/// The stream that has waited the longest of those that count, if there are as many as there may be.
+/// Returns the longest detached stream of those counted, if there are at least `max`.
 fn oldest_detached(
     streams: &HashMap<Box<str>, StreamEntry>,
     max: usize,

@@ -1,4 +1,4 @@
-//! Messages of rooms: written beside calls, read again after whatever happened.
+//! Room messages: recorded next to calls and read again, including after a crash.
 
 use super::super::messages::MessageFilter;
 use super::super::room_records::StoredMessage;
@@ -6,7 +6,7 @@ use super::super::*;
 use super::*;
 use crate::config::Glob;
 
-/// Writes down a message with this number; it is in the file when this returns.
+/// Records a message with this number, and waits until it is written to the file.
 async fn record_numbered(journal: &Journal, room: &str, identity: &str, number: usize) {
     let message = format!(r#"{{"id":"m{number}","payload":{{"n":{number}}}}}"#);
     record_text(journal, room, identity, &message).await;
@@ -58,7 +58,7 @@ fn message_filter(room: &str) -> MessageFilter {
     }
 }
 
-/// Copies everything as it stands at this moment, as a process leaves it that is killed.
+/// Copies the files in their current state, as left by a killed process.
 fn copy_as_crashed(scratch: &TempDir, name: &str) -> TempDir {
     fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(to).unwrap();
@@ -66,7 +66,7 @@ fn copy_as_crashed(scratch: &TempDir, name: &str) -> TempDir {
             let (from, to) = (entry.path(), to.join(entry.file_name()));
             match from.is_dir() {
                 true => copy(&from, &to),
-                // The index may be half written, and is made again.
+                // The index may be incomplete, and is rebuilt.
                 false if entry.file_name().to_string_lossy().starts_with(INDEX_FILE) => {}
                 false => drop(std::fs::copy(from, to).unwrap()),
             }
@@ -77,7 +77,7 @@ fn copy_as_crashed(scratch: &TempDir, name: &str) -> TempDir {
     copied
 }
 
-/// Ten messages in two rooms, three refusals, and calls between them.
+/// Writes ten messages in two rooms, three rejections, and calls between them.
 async fn write_sample_messages(journal: &Journal) {
     let pipeline = pipeline(journal);
     for n in 0..5 {
@@ -88,7 +88,7 @@ async fn write_sample_messages(journal: &Journal) {
     reject(journal, "lobby", "bob");
     reject(journal, "lobby", "bob");
     reject(journal, "cellar", "ada");
-    // The name of an operation is the caller's to choose.
+    // A caller can choose any operation name, including that of a room.
     call(&pipeline, "bob", "lobby", json!({})).await;
 }
 
@@ -198,7 +198,7 @@ async fn recent_messages_respects_count_and_byte_limits() {
     }
 }
 
-/// Whatever somebody was told of is there after a crash, and nothing had to be closed for that.
+/// Every acknowledged message survives a crash without closing the journal.
 #[tokio::test]
 async fn acknowledged_messages_survive_crash_in_every_mode() {
     for mode in [JournalMode::Batch, JournalMode::Sync] {
@@ -252,7 +252,7 @@ async fn verify_detects_edited_message_and_hidden_index_mark() {
     }
 }
 
-/// Whoever follows calls is shown no messages.
+/// Following calls yields no messages.
 #[tokio::test]
 async fn tail_excludes_room_messages() {
     let scratch = TempDir::new("journal-follow-talk");
@@ -291,8 +291,8 @@ async fn retention_removes_old_messages_and_keeps_rest() {
     assert!(found.is_sorted() && found.last() == Some(&199));
 }
 
-/// A chain that cannot be gone on with still has what was said, and so has one that somebody else
-/// writes now; what he writes from now on is his.
+/// Messages of a damaged chain are still read, and so are those of a chain with another writer, up
+/// to the time this chain was opened.
 #[tokio::test]
 async fn recent_messages_include_other_chains() {
     let scratch = TempDir::new("journal-chains");
@@ -307,7 +307,7 @@ async fn recent_messages_include_other_chains() {
     assert_ne!(second.gateway_id(), gateway_id);
     record_numbered(&second, "lobby", "ada", 1).await;
     assert_eq!(all_numbers(&second, "lobby"), [0, 1]);
-    // The clock goes on, so that what follows is later.
+    // Waits for the next millisecond, so that later records have a later time.
     let now = epoch_ms();
     while epoch_ms() == now {
         std::thread::yield_now();
@@ -344,8 +344,8 @@ async fn failing_journal_rejects_messages() {
     assert_eq!(journal.health()["lost"], 1);
 }
 
-/// Each page asks for what is before the one before it; one of long messages is short, and none is the
-/// end.
+/// Each page requests the messages before the previous page. A page of long messages is shorter,
+/// and an empty page is the last.
 #[tokio::test]
 async fn messages_are_paged_by_size_until_empty() {
     let scratch = TempDir::new("journal-pages");

@@ -1,4 +1,4 @@
-//! What somebody without the key can do to files and folders, and what a start makes of it.
+//! Tampering with files and folders without the key, and how opening the journal handles it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{
     write_sample_calls, write_until_segments,
 };
 
-/// Does something to the text of every record, and makes every hash again.
+/// Changes the text of every record and recomputes the hashes.
 pub(super) fn rewrite_records(
     segments: &Segments,
     gateway_id: &str,
@@ -26,8 +26,9 @@ pub(super) fn rewrite_records(
     }
 }
 
-/// What somebody without the key can do to several files. A start signs none of it: the chain is left
-/// alone, another is begun, and both before and after that it is told what was done.
+/// Tampering with several segments without the key. Opening the journal does not sign the result:
+/// the chain is not continued, a new one is created, and verification reports the problem before
+/// and after.
 #[tokio::test]
 async fn open_does_not_sign_tampered_segments() {
     type Corruption = fn(&JournalLayout, &str);
@@ -95,9 +96,9 @@ async fn open_does_not_sign_tampered_segments() {
         write_until_segments(&journal, layout.segments(&gateway_id).folder(), 3).await;
         drop(journal);
         tamper(&layout, &gateway_id);
-        // Files before that of the head are for `verify` to look at.
+        // Segments before that of the head are only checked by `verify`.
         let is_continued = expected.is_none() || name == "the first file is gone";
-        // A copy of a head is no journal.
+        // A copy of a head is not a journal.
         std::fs::write(layout.journal_dir.join("copy.head"), "").unwrap();
         for is_restarted in [false, true] {
             let reports = journal_reader(&scratch).verify(None).unwrap();
@@ -107,7 +108,7 @@ async fn open_does_not_sign_tampered_segments() {
             assert_eq!(kind, expected, "{name}, {is_restarted}: {report:?}");
             let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
             assert_eq!(journal.gateway_id() == gateway_id, is_continued, "{name}, {is_restarted}");
-            // Every start tells it, and not only the one that found it.
+            // Every start reports the damage, not only the first.
             let damaged = journal.health()["damaged"].as_u64();
             assert_eq!(damaged, (!is_continued).then_some(1), "{name}, {is_restarted}");
         }
@@ -124,8 +125,8 @@ fn remove_segment(segments: &Segments, at: usize) {
     std::fs::remove_file(segments.path(segments.list().unwrap()[at])).unwrap();
 }
 
-/// Where the records are is known without the settings of whoever wrote them, and a chain that is
-/// elsewhere is no damage.
+/// The location of the records is known without the settings of their writer, and a chain in
+/// another folder is not damaged.
 #[tokio::test]
 async fn records_in_other_folders_are_found() {
     let scratch = TempDir::new("journal-place");
@@ -134,7 +135,7 @@ async fn records_in_other_folders_are_found() {
         ..JournalSettings::default()
     };
     let mut chains = BTreeSet::new();
-    // The last one comes back to where it was.
+    // The last row returns to an earlier folder and continues its chain.
     for (folder, count) in [(Some("one"), 1), (Some("two"), 2), (None, 3), (Some("one"), 3)] {
         let journal = Journal::open(&scratch.0, &settings(folder)).unwrap();
         assert!(journal.health().get("damaged").is_none(), "{folder:?}");
@@ -152,7 +153,7 @@ async fn records_in_other_folders_are_found() {
     assert_eq!(journal_reader(&scratch).calls(&CallFilter::default()).unwrap().len(), 40);
 }
 
-/// Whoever changes the index hides calls from searches, and is told of.
+/// Verification detects changes of the index that hide calls from searches.
 #[tokio::test]
 async fn verify_detects_index_that_hides_calls() {
     let scratch = TempDir::new("journal-index");
@@ -189,7 +190,7 @@ async fn verify_detects_index_that_hides_calls() {
         assert_eq!(found.is_some(), is_detected, "{change}: {found:?}");
         assert!(found.is_none_or(|problem| problem.kind == "index"), "{change}");
     }
-    // What helps is what is said.
+    // The suggested fix works: deleting the index rebuilds it.
     std::fs::remove_file(&file).unwrap();
     assert_eq!(problem(), None, "absent");
     drop(Journal::open(&scratch.0, &small_segments()).unwrap());
@@ -197,7 +198,7 @@ async fn verify_detects_index_that_hides_calls() {
     assert_eq!(problem(), None, "made again");
 }
 
-/// Whatever is left of a chain is enough to miss the rest.
+/// Any remaining file of a chain is enough to detect the missing ones.
 #[tokio::test]
 async fn verify_reports_chain_with_missing_files() {
     let rows: [(&[&str], Option<&str>); 5] = [
@@ -221,7 +222,7 @@ async fn verify_reports_chain_with_missing_files() {
                 _ => std::fs::remove_dir_all(layout.segments(&gateway_id).folder()).unwrap(),
             }
         }
-        // Another one is begun, and is looked at as well.
+        // A new chain is started, and is verified too.
         let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
         assert_ne!(journal.gateway_id(), gateway_id, "{parts:?}");
         let reports = journal_reader(&scratch).verify(None).unwrap();
@@ -232,8 +233,8 @@ async fn verify_reports_chain_with_missing_files() {
     }
 }
 
-/// A process that is killed while it begins a chain leaves nothing that has to be looked at, and a key
-/// that is half written stops nobody.
+/// A chain whose creation was interrupted is not reported as damaged, and a partly written key does
+/// not prevent opening the journal.
 #[test]
 fn open_ignores_uninitialized_chain_and_broken_key() {
     let scratch = TempDir::new("journal-unbegun");

@@ -1,4 +1,4 @@
-//! Why a message may not be sent, in words.
+//! Formats why a message is denied.
 
 use std::fmt::{self, Write as _};
 
@@ -9,7 +9,7 @@ use super::payload_pattern::{PatternNode, PatternSelector, get_member};
 use super::traversal::has_dot_segment;
 use super::{Capabilities, Capability, CapabilityRequest};
 
-/// The most characters of anything that is quoted.
+/// Maximum number of characters in a quoted string.
 const MAX_QUOTE_CHARS: usize = 120;
 
 /// Why a message is denied. Formatted on display, in at most about 500 characters.
@@ -24,7 +24,7 @@ impl<'a> DenialReason<'a> {
         Self { capabilities, request }
     }
 
-    /// The capability that came nearest, the first of them, and how near it came.
+    /// Returns the first capability with the deepest match, and its depth.
     fn closest(&self) -> Option<(MatchDepth, &'a Capability)> {
         let fits = self
             .capabilities
@@ -119,7 +119,7 @@ impl DenialReason<'_> {
     }
 }
 
-/// Says what does not fit, as deep inside as it can be told.
+/// Writes the innermost mismatch between a pattern and a value.
 fn write_mismatch(
     formatter: &mut fmt::Formatter<'_>,
     node: &PatternNode,
@@ -158,7 +158,7 @@ fn write_mismatch(
     }
 }
 
-/// What the CONTEXT of a method is.
+/// Returns the noun for the CONTEXT of a method.
 fn context_noun(method: &str) -> &'static str {
     match method.split('/').next() {
         Some("tools") => "tool",
@@ -169,7 +169,7 @@ fn context_noun(method: &str) -> &'static str {
     }
 }
 
-/// Something that was said, in quotes and not too long.
+/// A string in backticks, truncated and with control characters escaped.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

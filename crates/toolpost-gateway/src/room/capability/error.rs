@@ -1,75 +1,75 @@
-//! Why a text or a JSON value is no capability.
+//! Capability errors and size limits.
 
 use thiserror::Error;
 
-/// The most bytes of one text in a capability.
+/// Maximum size of one string in a capability, in bytes.
 pub(super) const MAX_STRING_BYTES: usize = 1024;
-/// The most bytes of all texts in a capability together.
+/// Maximum total size of the strings in a capability, in bytes.
 pub(super) const MAX_TOTAL_BYTES: usize = 16 * 1024;
-/// How deep a pattern may be.
+/// Maximum nesting depth of a pattern.
 pub(super) const MAX_DEPTH: usize = 32;
-/// The most parts of a pattern.
+/// Maximum number of nodes in a pattern.
 pub(super) const MAX_NODES: usize = 256;
-/// The most regular expressions of a pattern; each of them has memory of its own.
+/// Maximum number of regular expressions in a pattern. Each one allocates its own memory.
 pub(super) const MAX_REGEXES: usize = 16;
 
-/// The most searches for something anywhere below; what those inside each other find is kept.
+/// Maximum number of descendant searches in a capability. Results of nested searches are cached.
 pub(super) const MAX_DESCENDANT_SEARCHES: usize = 8;
 
-/// Why something is no capability.
+/// Error returned when a capability is invalid.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CapabilityError {
-    /// It is a number, a list, or another value that is neither text nor an object.
+    /// The value is neither a string nor an object.
     #[error(
         "a capability is a string such as `mcp/request:tools/call:read_*`, or a pattern with `kind`"
     )]
     UnsupportedType,
-    /// It is an empty text, or a part of it is.
+    /// The string, or a part of it, is empty.
     #[error("the capability `{0}` is empty, or a part of it is")]
     Empty(String),
-    /// It begins like a pattern and is no JSON.
+    /// The text begins with `{` but is not valid JSON.
     #[error("the pattern is not JSON")]
     Json(#[source] serde_json::Error),
-    /// It is an object that says nothing about the kind.
+    /// A pattern has no valid `kind`.
     #[error("a pattern needs `kind`, a string or a list of strings")]
     MissingKind,
-    /// A text is too long.
+    /// A string, or the total of all strings, exceeds the size limit.
     #[error(
         "a string in a capability has at most {MAX_STRING_BYTES} bytes, all strings together {MAX_TOTAL_BYTES}"
     )]
     TooLong,
-    /// Patterns are too far inside each other.
+    /// A pattern is nested too deeply.
     #[error("a pattern is at most {MAX_DEPTH} deep")]
     TooDeep,
-    /// There is too much of it.
+    /// A pattern exceeds a size limit.
     #[error(
         "a pattern has at most {MAX_NODES} parts, {MAX_REGEXES} regular expressions and {MAX_DESCENDANT_SEARCHES} descendant searches"
     )]
     TooComplex,
-    /// A regular expression is wrong, or too large.
+    /// A regular expression is invalid or too large.
     #[error("the regular expression `{0}` is invalid or too large")]
     Regex(String, #[source] Box<regex::Error>),
-    /// A `!` stands before something that cannot be negated.
+    /// A `!` precedes a pattern that cannot be negated.
     #[error("`{0}` cannot be negated: {1}")]
     InvalidNegation(String, &'static str),
-    /// A JSONPath has something that is not known here.
+    /// A JSONPath uses unsupported syntax.
     #[error(
         "the path `{path}` has `{rest}`, which is not supported; supported are .name ['name'] [0] [*] .* ..name ..*"
     )]
     UnsupportedPath {
-        /// The whole path.
+        /// The complete path.
         path: String,
-        /// What is left of it from the place that is not known.
+        /// The rest of the path, from the first unsupported part.
         rest: String,
     },
-    /// A JSONPath beside `kind` does not lead into the payload.
+    /// A JSONPath next to `kind` does not select a part of the payload.
     #[error("the path `{0}` beside `kind` must lead into `$.payload`")]
     PathOutsidePayload(String),
 }
 
 impl CapabilityError {
-    /// The same without anything that was written, which may be a secret.
+    /// Returns the error message without quoted input, which may contain a secret.
     pub(crate) fn without_values(&self) -> String {
         match self {
             Self::Empty(_) => "it is empty, or a part of it is".to_owned(),
@@ -90,7 +90,7 @@ impl CapabilityError {
     }
 }
 
-/// What is left of the bounds while a capability is compiled.
+/// The remaining limits while a capability is compiled.
 #[derive(Debug)]
 pub(super) struct CompileBudget {
     nodes: usize,

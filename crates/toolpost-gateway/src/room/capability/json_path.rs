@@ -1,21 +1,21 @@
-//! JSONPath, as far as patterns need it.
+//! The subset of JSONPath that patterns support.
 
 use super::error::CapabilityError;
 
-/// One step of a path.
+/// A segment of a JSONPath.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum JsonPathSegment {
-    /// `.name` and `['name']`.
+    /// `.name` or `['name']`.
     Name(String),
     /// `[0]`.
     Index(usize),
-    /// `.*` and `[*]`.
+    /// `.*` or `[*]`.
     Wildcard,
-    /// `..`: from here, and from everything below.
+    /// `..`: the value itself and all its descendants.
     Descendant,
 }
 
-/// The steps of a path that begins with `$`.
+/// Parses a JSONPath into its segments. A leading `$` is skipped.
 pub(super) fn parse_json_path(path: &str) -> Result<Vec<JsonPathSegment>, CapabilityError> {
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut segments = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn parse_json_path(path: &str) -> Result<Vec<JsonPathSegment>, Capabi
     Ok(segments)
 }
 
-/// A name or `*` up to the next step.
+/// Parses a name or `*` up to the next segment.
 fn parse_name(text: &str) -> Option<(JsonPathSegment, &str)> {
     let end = text.find(['.', '[']).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
@@ -51,7 +51,7 @@ fn parse_name(text: &str) -> Option<(JsonPathSegment, &str)> {
     }
 }
 
-/// What stands in brackets, with quotes around it if it is a name.
+/// Parses a bracket: a quoted name, `*` or an index.
 fn parse_bracket(text: &str) -> Option<(JsonPathSegment, &str)> {
     let inner = text.strip_prefix('[')?;
     if let Some(quote) = inner.chars().next().filter(|letter| ['\'', '"'].contains(letter)) {

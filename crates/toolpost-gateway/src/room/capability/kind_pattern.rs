@@ -1,4 +1,4 @@
-//! What a capability asks of the kind.
+//! Patterns that capabilities apply to the kind of a message.
 
 use regex::Regex;
 
@@ -8,7 +8,7 @@ use super::request::CapabilityRequest;
 use super::string_pattern::{check_negation, compile_regex, regex_body, regex_matches};
 use super::traversal::has_dot_segment;
 
-/// How far a message fits; what is larger came nearer.
+/// How far a message matches a capability; larger is closer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum MatchDepth {
     Kind,
@@ -18,11 +18,12 @@ pub(super) enum MatchDepth {
     Full,
 }
 
-/// One of the alternatives of a pattern's `kind`.
+/// One alternative of a pattern's `kind`.
 #[derive(Debug)]
 pub(super) enum KindPattern {
     Parts(KindParts),
-    /// Held against BASE alone, unless it speaks of colons: a tool could have the name of a kind.
+    /// Matched against BASE only, unless the expression contains a literal colon: a tool could have
+    /// the name of a kind.
     Regex {
         regex: Box<Regex>,
         full: bool,
@@ -46,7 +47,7 @@ impl KindPattern {
             let full = has_literal_colon(expression);
             return Ok(Self::Regex { regex: Box::new(compile_regex(budget, expression)?), full });
         }
-        // A lone `*` is every kind, however many segments it has.
+        // A bare `*` matches every kind, with any number of segments.
         let syntax = if text == "*" { GlobSyntax::Flat } else { GlobSyntax::Segmented };
         Ok(Self::Parts(KindParts::compile(syntax, text)?))
     }
@@ -92,8 +93,8 @@ impl KindPattern {
         }
     }
 
-    /// Whether it fits the one BASE that `other` has. A context that climbs is asked about with all
-    /// of the kind, so that nothing is said of it here.
+    /// Whether this pattern matches the single BASE of `other`. A negation checks the entire kind
+    /// for dot segments, so it covers only kinds that cannot have a CONTEXT.
     fn covers_base_of(&self, other: &KindParts) -> bool {
         let literal = if other.is_only_mcp() { other.base.literal() } else { other.full.literal() };
         let narrow =
@@ -105,12 +106,12 @@ impl KindPattern {
     }
 }
 
-/// Whether a kind of this BASE has nothing behind it that could climb.
+/// Whether kinds with this BASE have no CONTEXT, which could contain `..` segments.
 fn has_no_context(base: &str) -> bool {
     !base.starts_with("mcp/")
 }
 
-/// Whether a regular expression has a colon that stands for one: not that of `(?:`, `(?i:` or
+/// Whether a regular expression contains a literal colon, other than in `(?:`, `(?i:` or
 /// `[[:alpha:]]`.
 fn has_literal_colon(expression: &str) -> bool {
     let is_name = |letter: char| letter.is_ascii_alphabetic() || letter == '-' || letter == '^';
@@ -123,19 +124,19 @@ fn has_literal_colon(expression: &str) -> bool {
     })
 }
 
-/// `BASE[:METHOD[:CONTEXT]]` with wildcards.
+/// A kind pattern `BASE[:METHOD[:CONTEXT]]` with wildcards.
 #[derive(Debug)]
 pub(super) struct KindParts {
-    /// What every kind that fits begins with: most kinds are told by it alone.
+    /// Literal prefix of every matching kind. It rules out most kinds without further matching.
     literal_prefix: Box<str>,
-    /// All of it, for kinds that have no parts.
+    /// The whole pattern, for kinds without METHOD and CONTEXT.
     full: Glob,
     pub(super) base: Glob,
     pub(super) method: Option<Glob>,
-    /// As it was written, and with the `%` encoded that somebody forgot to encode.
+    /// The CONTEXT as written, and a variant with the unescaped `%` encoded.
     pub(super) contexts: Option<Box<[Glob]>>,
-    /// Whether a wildcard in BASE may run on into METHOD, as in `mcp/*/list`. It never runs into
-    /// CONTEXT: whoever may list must not call a tool named `x/list`.
+    /// Whether a wildcard in BASE can extend into METHOD, as in `mcp/*/list`. It never extends into
+    /// CONTEXT: a capability to list must not allow a call of a tool named `x/list`.
     crosses_method: bool,
 }
 
@@ -149,7 +150,7 @@ impl KindParts {
         {
             return Err(CapabilityError::Empty(text.to_owned()));
         }
-        // A `*` that is all of a part stands for all that may be there.
+        // A part that is only `*` matches anything, including an absent part.
         let has_parts = method.is_some();
         let part = |text: &str| match text {
             "*" if has_parts => Glob::any(),
@@ -172,7 +173,7 @@ impl KindParts {
         })
     }
 
-    /// A kind of MCP with this BASE.
+    /// Creates a pattern for MCP kinds with this BASE.
     pub(super) fn for_mcp(base: &str, method: Glob, contexts: Option<Box<[Glob]>>) -> Self {
         let base = Glob::new(GlobSyntax::Flat, base);
         let literal_prefix = base.literal_prefix().into();
@@ -251,7 +252,7 @@ impl KindParts {
     }
 }
 
-/// As far as there is no wildcard, and nothing that may be left out.
+/// Returns the literal text before the first wildcard or optional part.
 fn literal_prefix(base: &Glob, method: Option<&Glob>, contexts: Option<&[Glob]>) -> Box<str> {
     let mut beginning = base.literal_prefix();
     let context = contexts.and_then(|contexts| match contexts {
@@ -270,7 +271,8 @@ fn literal_prefix(base: &Glob, method: Option<&Glob>, contexts: Option<&[Glob]>)
     beginning.into()
 }
 
-/// What is not there is only covered by what covers everything.
+/// Whether one of the globs matches the part. An absent part matches only a glob that matches
+/// everything.
 fn matches_part(globs: &[Glob], part: Option<&str>) -> bool {
     globs.iter().any(|glob| part.map_or(glob.is_any(), |part| glob.matches(part)))
 }
@@ -281,7 +283,7 @@ fn context_variants(text: &str) -> impl Iterator<Item = String> {
     std::iter::once(text.to_owned()).chain(other)
 }
 
-/// Encodes each `%` that does not stand for a character that a CONTEXT has encoded.
+/// Encodes each `%` that does not begin `%25` or `%2A`.
 fn encode_unescaped_percent(context: &str) -> String {
     let mut encoded = String::with_capacity(context.len());
     for (at, letter) in context.char_indices() {

@@ -1,30 +1,32 @@
-//! Which messages somebody may send.
+//! Capabilities: which messages a participant can send.
 //!
-//! A capability is written in one of two notations. A **string** is held against the full kind:
-//! `BASE[:METHOD[:CONTEXT]]`, where `*` stands for any run of characters. Without CONTEXT it covers
-//! every CONTEXT, without METHOD everything; with CONTEXT it does not cover a message that has none,
-//! unless it is a bare `*`. A `*` never runs from METHOD into CONTEXT. In CONTEXT, `*` and `%` of
-//! names are written `%2A` and `%25`, as they are in kinds.
+//! A capability is written in one of two notations. A **string** is matched against the full kind,
+//! `BASE[:METHOD[:CONTEXT]]`, where `*` matches any run of characters. Without CONTEXT it covers
+//! every CONTEXT, without METHOD every METHOD and CONTEXT. With CONTEXT it does not cover a message
+//! without one, unless it is a bare `*`. A `*` never extends from METHOD into CONTEXT. In CONTEXT,
+//! a literal `*` or `%` in a name is written `%2A` or `%25`, as in kinds.
 //!
-//! A **pattern** is an object with `kind` and, if it wants, `payload`:
+//! A **pattern** is an object with `kind` and an optional `payload`:
 //!
-//! | in a pattern | fits |
+//! | in a pattern | matches |
 //! |---|---|
-//! | `kind` | the kind without METHOD and CONTEXT; all of it, part by part, where it has a `:` |
-//! | `"read_*"`, `"a?c"` | globs; `*` and `?` stay between slashes, `**` does not |
-//! | `"!x"` | a text that is not so; nothing else |
-//! | `"/x/"` | a text in which the regular expression is found |
-//! | `[a, b]` | one of these |
-//! | `{}` | an object in which all of this is so; what is missing does not fit |
-//! | `"**": x` | something here or anywhere below that fits |
-//! | `"read_*": x` | a member with such a name that fits |
-//! | `"$.a[0]..b": x` | something that the path leads to that fits; beside `kind`, from `$.payload` |
+//! | `kind` | the kind without METHOD and CONTEXT; the full kind, part by part, if it contains a `:` |
+//! | `"read_*"`, `"a?c"` | a glob; `*` and `?` do not cross slashes, `**` does |
+//! | `"!x"` | a string that does not match `x`; no other type |
+//! | `"/x/"` | a string in which the regular expression matches |
+//! | `[a, b]` | any of the alternatives |
+//! | `{}` | an object in which every member matches; a missing member does not match |
+//! | `"**": x` | a match for `x` at this level or anywhere below |
+//! | `"read_*": x` | a member whose name matches the glob and whose value matches `x` |
+//! | `"$.a[0]..b": x` | a value selected by the path that matches `x`; beside `kind`, the path starts at `$.payload` |
 //!
-//! `id`, `name`, `title`, `description`, `reason` and `comment` beside `kind` are for people. With any
-//! other member a capability allows nothing: it asks for something that is not understood here.
+//! `id`, `name`, `title`, `description`, `reason` and `comment` beside `kind` are annotations. A
+//! capability with any other member allows nothing, because the member may be a restriction that is
+//! not supported here.
 //!
-//! No capability reaches `system/…`, and none that restricts anything fits a text that climbs with
-//! `..`. The time of a decision is that of reading the message, whatever the capabilities are.
+//! No capability covers `system/…`. Apart from a bare `*` or `**` and exact strings, nothing in a
+//! capability matches a text with a `.` or `..` segment. A decision takes time linear in the size
+//! of the message, for any capability.
 //!
 //! ```
 //! use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest, Decision};
@@ -73,31 +75,32 @@ pub use error::CapabilityError;
 pub use request::CapabilityRequest;
 pub use set::{Capabilities, Decision};
 
-/// What beside `kind` and `payload` is for people.
+/// Members of a pattern, besides `kind` and `payload`, that are annotations without effect on
+/// matching.
 const ANNOTATION_MEMBERS: [&str; 6] = ["id", "name", "title", "description", "reason", "comment"];
 
-/// Leave to send some messages, ready to be held against them. Cheap to clone.
+/// Permission to send certain messages, compiled for matching. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Capability(Arc<CompiledCapability>);
 
 #[derive(Debug)]
 struct CompiledCapability {
     value: Value,
-    /// One of these fits the kind.
+    /// Alternatives for the kind; at least one must match.
     kinds: Box<[KindPattern]>,
-    /// All of these fit the payload.
+    /// Constraints on the payload; all must match.
     payload: Box<[PatternNode]>,
     prefilter: Prefilter,
-    /// A member that is not understood, so that nothing fits.
+    /// An unsupported member; if present, the capability matches nothing.
     unknown_member: Option<String>,
 }
 
 impl Capability {
-    /// From JSON: a text is the string notation, an object a pattern.
+    /// Compiles a capability from JSON: a string in string notation, or a pattern object.
     ///
     /// # Errors
     ///
-    /// If it is neither, if it is larger than is allowed, or if a part of it has no meaning.
+    /// The value is neither a string nor an object, exceeds a size limit, or has an invalid part.
     pub fn compile(value: &Value) -> Result<Self, CapabilityError> {
         let mut compiler = PatternCompiler::new();
         let compiled = match value {
@@ -108,11 +111,11 @@ impl Capability {
         Ok(Self(Arc::new(compiled)))
     }
 
-    /// From a text as in a configuration: the string notation, or the JSON of a pattern.
+    /// Parses a capability from configuration text: string notation, or a pattern as JSON.
     ///
     /// # Errors
     ///
-    /// As [`Capability::compile`], and if it begins with `{` and is no JSON.
+    /// As for [`Capability::compile`]; also if the text begins with `{` and is not valid JSON.
     pub fn parse(text: &str) -> Result<Self, CapabilityError> {
         if !text.trim_start().starts_with('{') {
             return Self::compile(&Value::String(text.to_owned()));
@@ -120,12 +123,12 @@ impl Capability {
         Self::compile(&serde_json::from_str(text).map_err(CapabilityError::Json)?)
     }
 
-    /// It as it was written.
+    /// Returns the capability as written.
     pub fn value(&self) -> &Value {
         &self.0.value
     }
 
-    /// The member because of which it allows nothing, if there is one.
+    /// Returns the unsupported member because of which the capability allows nothing.
     pub fn unknown_member(&self) -> Option<&str> {
         self.0.unknown_member.as_deref()
     }
@@ -142,7 +145,7 @@ impl Capability {
         self.0.payload.is_empty() || request.payload().is_some_and(fits)
     }
 
-    /// How far a message fits that is not allowed.
+    /// Returns how far a denied message matches.
     fn match_depth(&self, request: &CapabilityRequest<'_>) -> MatchDepth {
         if self.0.unknown_member.is_some() {
             return MatchDepth::Kind;
@@ -154,12 +157,12 @@ impl Capability {
             .map(|kind| kind.match_depth(request))
             .max()
             .unwrap_or(MatchDepth::Kind);
-        // It fits the kind and is not allowed: so it is the payload.
+        // The message is denied, so a full match of the kind means that the payload does not match.
         best.min(MatchDepth::Payload)
     }
 }
 
-/// As it was written: the string, or the JSON of the pattern.
+/// Formats the capability as written: the string, or the pattern as JSON.
 impl fmt::Display for Capability {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.value {
@@ -169,7 +172,7 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Two are the same if they are written the same.
+/// Capabilities are equal if they are written identically.
 impl PartialEq for Capability {
     fn eq(&self, other: &Self) -> bool {
         self.0.value == other.0.value
@@ -204,7 +207,7 @@ fn compile_pattern(
         compiler.budget.take_string(name)?;
         match name.as_str() {
             "kind" => {}
-            // An empty object asks for nothing, not even for a payload.
+            // An empty object adds no condition and does not require a payload.
             "payload" if value.as_object().is_some_and(Map::is_empty) => {}
             "payload" => payload.push(compiler.compile_node(value, 0)?),
             path if path.starts_with('$') => {
@@ -241,7 +244,8 @@ fn compile_kinds(
     alternatives.iter().map(compile).collect()
 }
 
-/// A path beside `kind` is one from the whole message; what is asked of its kind belongs into `kind`.
+/// Parses a JSONPath beside `kind`, which must lead into the payload. Conditions on the kind belong
+/// in `kind`.
 fn payload_path(path: &str) -> Result<Vec<JsonPathSegment>, CapabilityError> {
     let mut segments = parse_json_path(path)?;
     match segments.as_slice() {

@@ -1,8 +1,7 @@
-//! What a pattern asks of the payload, held against it.
+//! Matches patterns against message payloads.
 //!
-//! Each part of a pattern is asked at most once about each part of a payload, so that the time is
-//! that of the one times the other at most: what is looked for anywhere below inside of what is
-//! looked for anywhere below is remembered.
+//! Each node of a pattern is matched at most once against each node of a payload, so the time is
+//! bounded by the product of their sizes. Results of nested descendant searches are cached.
 
 use std::collections::HashMap;
 
@@ -19,11 +18,11 @@ pub(super) enum PatternNode {
     Bool(bool),
     Number(Number),
     Text(StringPattern),
-    /// One of these fits.
+    /// At least one of these matches.
     AnyOf(Box<[PatternNode]>),
-    /// An object for which all of these hold.
+    /// The value is an object, and all of these match.
     Object(Box<[PatternNode]>),
-    /// Something that is found so fits.
+    /// At least one selected value matches.
     Select(PatternSelector, Box<PatternNode>),
 }
 
@@ -33,11 +32,11 @@ pub(super) enum PatternSelector {
     KeyGlob(Glob),
     Index(usize),
     AnyChild,
-    /// Here, and everywhere below; the number tells one such part of a pattern from another.
+    /// The value itself and all its descendants. The number identifies the search in the cache.
     Descendant(usize),
 }
 
-/// Compiles patterns; counts what they have.
+/// Compiles patterns within the size limits.
 #[derive(Debug)]
 pub(super) struct PatternCompiler {
     pub(super) budget: CompileBudget,
@@ -100,7 +99,8 @@ impl PatternCompiler {
         Ok(PatternNode::Select(selector, Box::new(self.compile_node(value, depth)?)))
     }
 
-    /// A path is the same as patterns inside each other: any of its results is to fit.
+    /// Compiles a path into nested nodes. The pattern matches if any value that the path selects
+    /// matches.
     pub(super) fn compile_path(
         &mut self,
         segments: &[JsonPathSegment],
@@ -140,12 +140,12 @@ impl PatternNode {
 
 type MatchCache = HashMap<(usize, usize), bool, foldhash::fast::RandomState>;
 
-/// One comparison, with what is known already about parts that are reached more than once.
+/// One match of a pattern, with cached results for values that are reached more than once.
 #[derive(Default)]
 struct PatternMatcher {
-    /// How many searches below are going on inside each other.
+    /// Nesting depth of the running descendant searches.
     depth: usize,
-    /// Made when there is something to keep: nearly no search is inside of another one.
+    /// Created on first use, since nested descendant searches are rare.
     cache: Option<MatchCache>,
 }
 
@@ -188,8 +188,8 @@ impl PatternMatcher {
 
     fn matches_descendant(&mut self, number: usize, node: &PatternNode, value: &Value) -> bool {
         let cache_key = (number, std::ptr::from_ref(value).addr());
-        // An outermost search visits each value once, and a value without children is cheap to visit
-        // again.
+        // An outermost search visits each value once, and a value without children is cheap to
+        // visit again, so neither is cached.
         let is_cacheable = self.depth > 0 && any_child(value, |_| true);
         let known = self.cache.as_ref().and_then(|known| known.get(&cache_key));
         if let Some(known) = known.filter(|_| is_cacheable) {
@@ -214,7 +214,8 @@ fn any_child(value: &Value, mut matches: impl FnMut(&Value) -> bool) -> bool {
     }
 }
 
-/// Few members are found faster by looking at them than by their hash.
+/// Returns the member with this key. In small objects, a linear search is faster than a hash
+/// lookup.
 pub(super) fn get_member<'a>(members: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     if members.len() > 8 {
         return members.get(key);
@@ -222,7 +223,7 @@ pub(super) fn get_member<'a>(members: &'a Map<String, Value>, key: &str) -> Opti
     members.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
 }
 
-/// Numbers are the same by their value: `1` is `1.0`, and a large one is not its neighbor.
+/// Compares numbers by value: `1` equals `1.0`, and large integers are compared exactly.
 pub(super) fn numbers_equal(own: &Number, other: &Number) -> bool {
     match (as_integer(own), as_integer(other)) {
         (Some(own), Some(other)) => own == other,
@@ -234,7 +235,7 @@ pub(super) fn numbers_equal(own: &Number, other: &Number) -> bool {
 fn as_integer(number: &Number) -> Option<i128> {
     let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     let is_integral = |float: &f64| float.fract() == 0.0 && float.abs() < 1e38;
-    // The bounds are those of the type, so that nothing is cut off.
+    // The value is integral and within the range of `i128`.
     #[allow(clippy::cast_possible_truncation, reason = "it is a whole number within the type")]
     integer.or_else(|| number.as_f64().filter(is_integral).map(|float| float as i128))
 }

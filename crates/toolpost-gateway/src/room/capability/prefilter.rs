@@ -1,7 +1,7 @@
-//! What nearly every pattern on a payload asks for, looked up once for a decision.
+//! Prefilter for payload patterns, evaluated once per decision.
 //!
-//! Patterns are mostly about the method of a request, and the name or the address in its parameters.
-//! Whether these fit is seen without walking through the payload for each pattern.
+//! Most patterns constrain the method of a request and the name or URI in its params. These members
+//! are looked up once, so most patterns are ruled out without a walk through the payload.
 
 use std::cell::OnceCell;
 
@@ -10,7 +10,7 @@ use super::payload_pattern::{PatternNode, get_member};
 use super::request::CapabilityRequest;
 use super::subsumption::globs_at;
 
-/// Where a pattern may look, what selects most first.
+/// Payload paths that the prefilter checks, most selective first.
 const PREFILTER_PATHS: [&[&str]; 3] = [&["params", "name"], &["params", "uri"], &["method"]];
 
 /// Globs that the strings at the prefilter paths must match.
@@ -28,7 +28,7 @@ impl Prefilter {
         Self(paths.filter_map(|(index, path)| Some((index, glob(path)?))).collect())
     }
 
-    /// Whether a payload may fit; what may not certainly does not.
+    /// Whether the payload can match. If `false`, the full pattern does not match either.
     pub(super) fn may_match(&self, input: &PrefilterInput<'_>) -> bool {
         let fits = |(index, glob): &(usize, Glob)| {
             input.values()[*index].is_some_and(|text| glob.matches(text))

@@ -1,16 +1,16 @@
-//! What is judged: a message by its kind and its payload.
+//! The message that a capability decision is about: its kind and payload.
 
 use std::sync::OnceLock;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A message that somebody wants to send. Its payload is read at most once, and only if a capability
-/// looks into it.
+/// A message to check against capabilities. Its payload is parsed at most once, and only if a
+/// capability inspects it.
 #[derive(Debug)]
 pub struct CapabilityRequest<'a> {
     kind: &'a str,
-    /// Where BASE and METHOD end in `kind`.
+    /// Ends of the BASE (`base_end`) and the METHOD (`method_end`) in `kind`.
     base_end: usize,
     method_end: usize,
     is_mcp: bool,
@@ -19,11 +19,11 @@ pub struct CapabilityRequest<'a> {
 }
 
 impl<'a> CapabilityRequest<'a> {
-    /// `kind` is the full one, with the METHOD and the CONTEXT that the payload has: capabilities in
-    /// either notation mean the same only where these agree.
+    /// Creates a request. `kind` must be the full kind, with the METHOD and CONTEXT of the payload:
+    /// both capability notations are equivalent only if the kind and the payload agree.
     pub fn new(kind: &'a str, payload: Option<&'a RawValue>) -> Self {
         let colon = |from: usize| kind[from..].find(':').map_or(kind.len(), |at| from + at);
-        // Whatever is not MCP has no METHOD; a colon is part of its name.
+        // Only MCP kinds have a METHOD; in other kinds a colon is part of the name.
         let is_mcp = kind.starts_with("mcp/");
         let base_end = if is_mcp { colon(0) } else { kind.len() };
         let method_end = colon((base_end + 1).min(kind.len()));
@@ -41,12 +41,12 @@ impl<'a> CapabilityRequest<'a> {
         &self.kind[..self.base_end]
     }
 
-    /// What is asked for, such as `tools/call`.
+    /// The MCP method, such as `tools/call`.
     pub fn method(&self) -> Option<&'a str> {
         self.kind.get(self.base_end + 1..self.method_end)
     }
 
-    /// The tool, resource, prompt or completion that it is about, percent-encoded as in the kind.
+    /// The target tool, resource, prompt or completion, percent-encoded as in the kind.
     pub fn context(&self) -> Option<&'a str> {
         self.kind.get(self.method_end + 1..)
     }
@@ -59,7 +59,7 @@ impl<'a> CapabilityRequest<'a> {
         self.is_mcp
     }
 
-    /// Whether this is the gateway's own to say.
+    /// Whether the kind is reserved for the gateway.
     pub(super) fn is_reserved(&self) -> bool {
         let first = self.kind.split(['/', ':']).next().unwrap_or_default();
         first.eq_ignore_ascii_case("system")
@@ -69,7 +69,7 @@ impl<'a> CapabilityRequest<'a> {
         self.payload.is_some()
     }
 
-    /// The payload; none if it is not there, or deeper than anybody reads.
+    /// The parsed payload; `None` if it is absent or nested too deeply.
     pub(super) fn payload(&self) -> Option<&Value> {
         let payload = self.payload?;
         self.parsed.get_or_init(|| serde_json::from_str(payload.get()).ok()).as_ref()

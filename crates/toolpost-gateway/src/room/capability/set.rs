@@ -1,4 +1,4 @@
-//! All that somebody may, and what follows for a message.
+//! Sets of capabilities and the decision about a message.
 
 use serde_json::Value;
 
@@ -6,35 +6,35 @@ use super::denial_reason::DenialReason;
 use super::prefilter::PrefilterInput;
 use super::{Capability, CapabilityRequest};
 
-/// What somebody may do: capabilities in the order in which he got them, each once.
+/// A list of capabilities in insertion order, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(Vec<Capability>);
 
-/// Whether a message may be sent.
+/// The decision whether a message can be sent.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Decision<'a> {
     /// It may.
     Allowed {
-        /// The first capability that allows it.
+        /// The first capability that allows the message.
         by: &'a Capability,
     },
     /// It may not.
     Denied {
-        /// Why, for people. Nothing is worded before it is shown.
+        /// Human-readable reason, formatted only when it is displayed.
         reason: DenialReason<'a>,
     },
 }
 
 impl Decision<'_> {
-    /// Whether it may be sent.
+    /// Whether the message is allowed.
     pub fn is_allowed(&self) -> bool {
         matches!(self, Self::Allowed { .. })
     }
 }
 
 impl Capabilities {
-    /// These, without those that are there twice.
+    /// Creates a set from capabilities and drops duplicates.
     pub fn new(capabilities: impl IntoIterator<Item = Capability>) -> Self {
         let mut new = Self::default();
         for capability in capabilities {
@@ -43,27 +43,27 @@ impl Capabilities {
         new
     }
 
-    /// In their order.
+    /// Returns an iterator over the capabilities in insertion order.
     pub fn iter(&self) -> std::slice::Iter<'_, Capability> {
         self.0.iter()
     }
 
-    /// How many there are.
+    /// Number of capabilities.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no capabilities.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// As they were written.
+    /// Returns the capabilities as written.
     pub fn values(&self) -> Vec<Value> {
         self.iter().map(|capability| capability.value().clone()).collect()
     }
 
-    /// Adds one, unless one that is written the same is there; whether it was added.
+    /// Adds a capability unless an equal one is present. Returns whether it was added.
     pub fn add(&mut self, capability: Capability) -> bool {
         let new = !self.0.contains(&capability);
         if new {
@@ -72,14 +72,14 @@ impl Capabilities {
         new
     }
 
-    /// Takes the one away that is written so; whether it was there.
+    /// Removes the capability that is written as `value`. Returns whether it was present.
     pub fn remove_equal(&mut self, value: &Value) -> bool {
         let before = self.0.len();
         self.0.retain(|capability| capability.value() != value);
         self.0.len() < before
     }
 
-    /// Whether a message may be sent.
+    /// Decides whether a message can be sent.
     pub fn decide<'a>(&'a self, request: &'a CapabilityRequest<'a>) -> Decision<'a> {
         let input = PrefilterInput::new(request);
         let allows = |capability: &&Capability| capability.allows(&input);
@@ -90,7 +90,7 @@ impl Capabilities {
         }
     }
 
-    /// Whether one of these allows everything that `other` allows.
+    /// Whether a single capability of the set allows everything that `other` allows.
     pub fn covers(&self, other: &Capability) -> bool {
         self.iter().any(|own| own.covers(other))
     }

@@ -1,4 +1,4 @@
-//! What a pattern asks of a text: a glob, a regular expression, or not that.
+//! Patterns for strings: globs, regular expressions and negations.
 
 use regex::{Regex, RegexBuilder};
 
@@ -6,9 +6,10 @@ use super::error::{CapabilityError, CompileBudget};
 use super::glob::{Glob, GlobSyntax};
 use super::traversal::has_dot_segment;
 
-/// The most bytes of a compiled regular expression; with it the time for each byte is bounded.
+/// Maximum size of a compiled regular expression in bytes, which bounds the matching time per input
+/// byte.
 const MAX_REGEX_BYTES: usize = 96 * 1024;
-/// The longest text that is held against a regular expression.
+/// Maximum size of a text that is matched against a regular expression, in bytes.
 const MAX_REGEX_INPUT_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -35,8 +36,8 @@ impl StringPattern {
         }
     }
 
-    /// Whether it fits. Only a glob that says so fits a text that climbs: neither a regular
-    /// expression nor a negation was written with `..` in mind.
+    /// Whether the text matches. A regular expression or a negation never matches a text with a `.`
+    /// or `..` segment; only a glob can.
     pub(super) fn matches(&self, text: &str) -> bool {
         match self {
             Self::Glob(glob) => glob.matches(text),
@@ -45,13 +46,14 @@ impl StringPattern {
         }
     }
 
-    /// Whether it does not fit, and that for sure: a text too long to tell is none.
+    /// Whether the text certainly does not match. A text that is too long for a regular expression
+    /// is undecided.
     fn is_definite_mismatch(&self, text: &str) -> bool {
         let known = !matches!(self, Self::Regex(_)) || text.len() <= MAX_REGEX_INPUT_BYTES;
         known && !self.matches(text)
     }
 
-    /// Whether this one fits all that `other` fits.
+    /// Whether this pattern matches everything that `other` matches.
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Glob(own), _) if own.is_any() => true,
@@ -64,7 +66,8 @@ impl StringPattern {
     }
 }
 
-/// What stands between the slashes of `/…/`; there has to be something, as nothing would fit all.
+/// Returns the expression between the slashes of `/…/`. An empty expression would match everything
+/// and is not accepted.
 pub(super) fn regex_body(text: &str) -> Option<&str> {
     text.strip_prefix('/')?.strip_suffix('/').filter(|inner| !inner.is_empty())
 }
@@ -86,7 +89,8 @@ pub(super) fn regex_matches(regex: &Regex, text: &str) -> bool {
     text.len() <= MAX_REGEX_INPUT_BYTES && regex.is_match(text) && !has_dot_segment(text)
 }
 
-/// A negation that means more elsewhere than it would mean here would allow too much here.
+/// Checks that a string can be negated. Braces and brackets are literal here but special in other
+/// glob syntaxes; a negation written for those would allow too much.
 pub(super) fn check_negation(text: &str, negated: &str) -> Result<(), CapabilityError> {
     let wrong = |why| Err(CapabilityError::InvalidNegation(text.to_owned(), why));
     if negated.is_empty() {

@@ -1,8 +1,8 @@
 //! Whether one capability allows everything that another one allows.
 //!
-//! The answer is never yes where it is no; it may be no where it is hard to tell. Between the two
-//! notations it is taken for granted that the METHOD and CONTEXT of a request's kind are those of its
-//! payload, which is how the gateway writes kinds.
+//! The check has no false positives; it returns `false` where coverage is hard to prove. Between
+//! the two notations it assumes that the METHOD and CONTEXT of a request's kind match its payload,
+//! which the gateway ensures.
 
 use super::Capability;
 use super::glob::{Glob, GlobToken};
@@ -10,15 +10,15 @@ use super::kind_pattern::{KindParts, KindPattern};
 use super::payload_pattern::{PatternNode, PatternSelector, numbers_equal};
 use super::string_pattern::StringPattern;
 
-/// How many comparisons of parts are made before the answer is no.
+/// Maximum number of node comparisons; above it, the check returns `false`.
 const MAX_COMPARISONS: usize = 10_000;
 
-/// The kinds whose METHOD and CONTEXT come from their own payload.
+/// Kinds whose METHOD and CONTEXT are derived from their own payload.
 const PAYLOAD_DERIVED_KINDS: [&str; 2] = ["mcp/request", "mcp/proposal"];
 
 impl Capability {
-    /// Whether this one allows everything that `other` allows. It is never yes wrongly, and may be no
-    /// where it is hard to tell.
+    /// Whether this capability allows everything that `other` allows. Never returns `true` wrongly;
+    /// returns `false` where coverage is hard to prove.
     pub fn covers(&self, other: &Self) -> bool {
         if self == other {
             return true;
@@ -33,7 +33,8 @@ impl Capability {
             .all(|kind| self.0.kinds.iter().any(|own| self.covers_kind(own, other, kind)))
     }
 
-    /// Whether this one, as far as it is about `own`, allows what `other` allows of `kind`.
+    /// Whether this capability, through its kind pattern `own`, allows everything that `other`
+    /// allows through `kind`.
     fn covers_kind(&self, own: &KindPattern, other: &Self, kind: &KindPattern) -> bool {
         let payload = &other.0.payload;
         let narrowed = narrow_kinds(kind, payload);
@@ -46,8 +47,8 @@ impl Capability {
     }
 }
 
-/// What a payload pattern says about METHOD and CONTEXT, as kinds: `{"method": "tools/call"}` with
-/// `mcp/request` allows no more than `mcp/request:tools/call`.
+/// Converts the METHOD and CONTEXT constraints of a payload pattern to kinds: `{"method":
+/// "tools/call"}` with `mcp/request` allows no more than `mcp/request:tools/call`.
 fn narrow_kinds(kind: &KindPattern, payload: &[PatternNode]) -> Vec<KindPattern> {
     let KindPattern::Parts(parts) = kind else { return Vec::new() };
     let Some(base) = parts.base.literal().filter(|base| PAYLOAD_DERIVED_KINDS.contains(base))
@@ -70,7 +71,7 @@ fn narrow_kinds(kind: &KindPattern, payload: &[PatternNode]) -> Vec<KindPattern>
     methods.iter().map(narrow).collect()
 }
 
-/// What the parts of a kind say about the payload.
+/// Returns the payload constraints that the parts of a kind imply.
 fn kind_constraints(kind: &KindPattern) -> Vec<PatternNode> {
     let KindPattern::Parts(parts) = kind else { return Vec::new() };
     let is_payload_derived =
@@ -83,7 +84,7 @@ fn kind_constraints(kind: &KindPattern) -> Vec<PatternNode> {
     let mut constraints =
         vec![object_pattern("method", PatternNode::Text(StringPattern::Glob(method.duplicate())))];
     let member = method.literal().and_then(context_member);
-    // A bare `*` also fits what names nothing.
+    // A bare `*` also matches requests without a name.
     let contexts = parts.contexts.as_ref().filter(|globs| !globs.iter().any(|glob| glob.is_any()));
     if let (Some(member), Some(contexts)) = (member, contexts) {
         let names: Option<Vec<PatternNode>> = contexts
@@ -97,7 +98,7 @@ fn kind_constraints(kind: &KindPattern) -> Vec<PatternNode> {
     constraints
 }
 
-/// The member of `params` that CONTEXT comes from.
+/// The member of `params` that CONTEXT is derived from.
 fn context_member(method: &str) -> Option<&'static str> {
     match method {
         "tools/call" | "prompts/get" => Some("name"),
@@ -112,7 +113,8 @@ fn object_pattern(key: &str, node: PatternNode) -> PatternNode {
     )
 }
 
-/// The globs one of which the text at this place fits, if that is all that is asked of it.
+/// Returns the globs of which the string at `path` must match one; `None` if there is no such
+/// constraint.
 pub(super) fn globs_at<'a>(given: &[&'a PatternNode], path: &[&str]) -> Option<Vec<&'a Glob>> {
     let Some((key, path)) = path.split_first() else {
         return given.iter().find_map(|node| alternative_globs(node));
@@ -141,7 +143,7 @@ fn alternative_globs(node: &PatternNode) -> Option<Vec<&Glob>> {
     }
 }
 
-/// The nodes, and what objects among them ask for.
+/// Returns the nodes, with each object replaced by its members.
 fn flatten<'a>(given: &[&'a PatternNode]) -> Vec<&'a PatternNode> {
     let mut all = Vec::with_capacity(given.len());
     for node in given {
@@ -153,8 +155,8 @@ fn flatten<'a>(given: &[&'a PatternNode]) -> Vec<&'a PatternNode> {
     all
 }
 
-/// A name as it stands in a CONTEXT, or something wider: a wildcard there stands for encoded
-/// characters too.
+/// Converts a name glob to a CONTEXT glob that matches the encoded names, and possibly more: a
+/// wildcard also matches encoded characters.
 fn encode_name(name: &Glob) -> Glob {
     let mut tokens: Vec<GlobToken> = Vec::new();
     for token in name.tokens() {
@@ -169,8 +171,8 @@ fn encode_name(name: &Glob) -> Glob {
     Glob::from_tokens(tokens)
 }
 
-/// A CONTEXT as the name that it stands for; nothing where a wildcard may end inside of an encoded
-/// character.
+/// Converts a CONTEXT glob to a glob for the decoded name; `None` if a `%` is no known escape or a
+/// wildcard can end inside an escape.
 fn decode_context(context: &Glob) -> Option<Glob> {
     let mut tokens = Vec::new();
     let mut rest = context.tokens();
@@ -198,13 +200,13 @@ fn decode_context(context: &Glob) -> Option<Glob> {
     Some(Glob::from_tokens(tokens))
 }
 
-/// Whether what is asked of a payload follows from what is known of it.
+/// Decides whether one payload pattern follows from others, within a comparison limit.
 struct ImplicationChecker {
     remaining: usize,
 }
 
 impl ImplicationChecker {
-    /// Whether a value that fits all of `given` fits `own`.
+    /// Whether every value that matches all of `given` also matches `own`.
     fn implies(&mut self, given: &[&PatternNode], own: &PatternNode) -> bool {
         if self.remaining == 0 {
             return false;
@@ -224,7 +226,7 @@ impl ImplicationChecker {
         }
     }
 
-    /// Whether `given` is a choice, and `own` follows from each of what there is to choose.
+    /// Whether `given` is a list of alternatives and `own` follows from each of them.
     fn implies_for_all(&mut self, given: &PatternNode, own: &PatternNode) -> bool {
         match given {
             PatternNode::AnyOf(nodes) => nodes.iter().all(|node| self.implies(&[node], own)),
@@ -249,7 +251,7 @@ impl ImplicationChecker {
         }
     }
 
-    /// Whether the required node is here, or `own` finds it further below.
+    /// Whether `given` implies `required` for the value itself, or `own` for a value below it.
     fn implies_descendant(
         &mut self,
         given: &PatternNode,
@@ -264,7 +266,7 @@ impl ImplicationChecker {
     }
 }
 
-/// Whether only an object fits.
+/// Whether the node matches only objects.
 fn requires_object(node: &PatternNode) -> bool {
     matches!(
         node,
@@ -273,7 +275,7 @@ fn requires_object(node: &PatternNode) -> bool {
     )
 }
 
-/// Whether what is found by `given` is found by `own`.
+/// Whether every value that `given` selects is also selected by `own`.
 fn selector_covers(given: &PatternSelector, own: &PatternSelector) -> bool {
     match (given, own) {
         (PatternSelector::Descendant(_), _) => false,

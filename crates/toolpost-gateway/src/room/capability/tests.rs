@@ -1,4 +1,4 @@
-//! The cases that everybody shares, hostile ones, and what holds for any.
+//! Shared test vectors, hostile inputs and property tests.
 
 mod denial_reasons;
 mod hostile;
@@ -15,7 +15,7 @@ fn capability(value: &Value) -> Capability {
     Capability::compile(value).unwrap_or_else(|error| panic!("{value}: {error}"))
 }
 
-/// Whether a message with this kind and payload is allowed by this capability alone.
+/// Whether this capability alone allows a message with this kind and payload.
 fn allows(own: &Value, kind: &str, payload: Option<&Value>) -> bool {
     decide(own, kind, payload, |decision| {
         if let Decision::Denied { reason } = decision {

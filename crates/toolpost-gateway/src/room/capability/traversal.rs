@@ -1,10 +1,10 @@
-//! Texts that climb out of the folder they seem to be in.
+//! Detection of path traversal in texts.
 
-/// Whether a segment of `text` is `.` or `..`, in any of the ways in which somebody who resolves it
-/// may come to read it so: percent-encoded (more than once, too), behind a backslash, before a query,
-/// or with control characters in between.
+/// Whether a segment of `text` is `.` or `..` in any form that a resolver may accept:
+/// percent-encoded (also repeatedly), after a backslash, before a query, or with control characters
+/// in between.
 pub(super) fn has_dot_segment(text: &str) -> bool {
-    // Nearly every text has no such dot, and this is seen faster than its segments.
+    // Fast path: most texts contain neither a dot nor a percent sign.
     if memchr::memchr2(b'.', b'%', text.as_bytes()).is_none() {
         return false;
     }
@@ -42,7 +42,7 @@ enum PathChar {
     Other,
 }
 
-/// What the text begins with, and how many bytes that has.
+/// Returns the class of the first character and its length in bytes.
 fn next_char(text: &[u8]) -> Option<(PathChar, usize)> {
     let (byte, length) = match *text.first()? {
         b'%' => decode_percent(text),
@@ -57,7 +57,7 @@ fn next_char(text: &[u8]) -> Option<(PathChar, usize)> {
     Some((path_char, length))
 }
 
-/// The byte that `%2e`, `%252e`, `%25252e`… stand for, and their length.
+/// Decodes `%2e`, `%252e`, `%25252e`…; returns the byte and the length of the escape.
 fn decode_percent(text: &[u8]) -> (u8, usize) {
     let mut start = 1;
     while text[start..].starts_with(b"25") {

@@ -1,4 +1,4 @@
-//! A message as somebody sent it.
+//! A message as received from its sender.
 
 use std::sync::Arc;
 
@@ -9,78 +9,79 @@ use super::protocol::Protocol;
 use super::raw_members::{self, RawMembers};
 use super::room_message::RoomMessage;
 
-/// How many bytes an id or a name may have.
+/// Maximum size of an id or a name, in bytes.
 const MAX_NAME_BYTES: usize = 256;
-/// How many bytes a time may have.
+/// Maximum size of a timestamp, in bytes.
 const MAX_TIMESTAMP_BYTES: usize = 64;
-/// How many names `to` and `correlation_id` may have.
+/// Maximum number of entries in `to` and `correlation_id`.
 const MAX_NAMES: usize = 256;
-/// How many members a message may have that nobody here knows.
+/// Maximum number of unknown members in a message.
 const MAX_EXTRA_MEMBERS: usize = 64;
-/// How much of what was sent is repeated in an error.
+/// Maximum bytes of the received kind that an error repeats.
 const MAX_QUOTED_BYTES: usize = 256;
 
-/// A message as somebody sent it, before the gateway has filled anything in.
+/// A message as received, before the gateway completes it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Draft {
-    /// What its sender speaks.
+    /// Protocol of the sender.
     pub protocol: Option<Protocol>,
-    /// What answers refer to.
+    /// Message id, which responses refer to.
     pub id: Option<Box<str>>,
-    /// When it was sent, by the clock of its sender.
+    /// Time of sending, by the sender's clock.
     pub ts: Option<Box<str>>,
-    /// Who its sender says he is.
+    /// Sender id as claimed by the client.
     pub from: Option<Box<str>>,
-    /// Whom it is for; everybody where it is empty.
+    /// Addressees; empty for all participants.
     pub to: Vec<Box<str>>,
-    /// What it is, as its sender says.
+    /// Kind as declared by the sender.
     pub kind: MessageKind,
-    /// The messages that it answers or belongs to, the one that matters first.
+    /// Ids of the messages that it responds to or belongs to, most relevant first.
     pub correlation: Vec<Box<str>>,
-    /// The thread that it belongs to, as it came.
+    /// Thread of the message, as received.
     pub context: Option<Box<RawValue>>,
-    /// What it carries, byte for byte.
+    /// Payload, byte for byte.
     pub payload: Option<Box<RawValue>>,
-    /// Members that nobody here knows; they are handed on.
+    /// Unknown members, which are forwarded.
     pub extra: Extra,
 }
 
-/// Members that nobody here knows, in the order in which they came.
+/// Unknown members in the order received.
 pub type Extra = Vec<(Box<str>, Box<RawValue>)>;
 
-/// Why a text is no message.
+/// Error returned when a text is not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct MessageParseError {
-    /// `invalid_message` or `unsupported_protocol`.
+    /// Error code: `invalid_message` or `unsupported_protocol`.
     pub code: &'static str,
-    /// What is wrong, for a person.
+    /// Human-readable description of the error.
     pub message: String,
-    /// The id of the message, where it has one that can be answered.
+    /// Id of the message, if it has a valid one.
     pub id: Option<String>,
-    /// The kind that it says it has, not longer than can be shown.
+    /// Declared kind, truncated for display.
     pub kind: Option<String>,
 }
 
 impl MessageParseError {
-    /// `invalid_message`, in these words.
+    /// Creates an `invalid_message` error.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self::invalid(message.into())
     }
 }
 
 impl Draft {
-    /// Reads one message: an object in which no key stands twice at any depth, at most 128 deep.
+    /// Parses one message: a JSON object without duplicate keys at any depth, nested at most 128
+    /// levels.
     ///
-    /// Members that are `null` count as absent. `to` and `correlation_id` may be one text or a list. A
-    /// `context_of` is left out, because it is the gateway's word and nobody else's.
+    /// Members that are `null` count as absent. `to` and `correlation_id` can be a string or a
+    /// list. `context_of` is dropped, because only the gateway sets it.
     ///
     /// # Errors
     ///
-    /// `unsupported_protocol`: it is in an unsupported protocol. `invalid_message`: anything
-    /// else, in words that name the member.
+    /// `unsupported_protocol` if the protocol is not supported. `invalid_message` for any other
+    /// error; the message names the member.
     pub fn parse(text: &str) -> Result<Self, MessageParseError> {
         let wrong = |(error, message)| MessageParseError {
             code: error,
@@ -93,8 +94,8 @@ impl Draft {
         Self::from_members(&mut members).map_err(wrong)
     }
 
-    /// The message, with what the gateway knows of its sender. `id` and `ts` are for those who said
-    /// none, and the kind is still the one that was said.
+    /// Completes the message with the authenticated sender. `protocol`, `id` and `ts` are used
+    /// where the draft has none; the kind is unchanged.
     pub fn complete(
         self,
         from: Arc<str>,
@@ -135,12 +136,12 @@ impl Draft {
 }
 
 impl MessageParseError {
-    /// An error about a text of which no more can be said.
+    /// An `invalid_message` error without id and kind.
     pub(super) fn invalid(message: String) -> Self {
         Self { code: "invalid_message", message, id: None, kind: None }
     }
 
-    /// What can be known about a text that is no message, if it is JSON at all.
+    /// Extracts the id and kind of an invalid message, if the text is a JSON object.
     pub(crate) fn from_text(text: &str) -> Self {
         let mut parse_error = Self::invalid(String::new());
         let Ok(mut members) = RawMembers::parse(text) else { return parse_error };
@@ -154,7 +155,7 @@ impl MessageParseError {
     }
 }
 
-/// A code and what is wrong in words.
+/// An error code and its message.
 type CodeAndMessage = (&'static str, String);
 
 fn invalid(message: String) -> CodeAndMessage {
@@ -181,7 +182,7 @@ fn parse_kind(raw: Option<&RawValue>) -> Result<MessageKind, CodeAndMessage> {
     MessageKind::parse(&text).map_err(|error| invalid(error.to_string()))
 }
 
-/// A member that is one name, if it is there.
+/// Removes a string member and validates it as a name; `None` if it is absent.
 pub(super) fn take_name(
     members: &mut RawMembers<'_>,
     member: &str,

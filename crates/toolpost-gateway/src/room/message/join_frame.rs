@@ -1,4 +1,4 @@
-//! The first frame of those who say in it where they go and who they are.
+//! The first frame of clients that send the room and their token in it.
 
 use serde_json::value::RawValue;
 
@@ -7,32 +7,33 @@ use super::protocol::Protocol;
 use super::raw_members::{self, RawMembers};
 use crate::auth::Token;
 
-/// How many bytes a name may have.
+/// Maximum size of a name, in bytes.
 const MAX_NAME_BYTES: usize = 256;
-/// How many bytes a token may have; signed ones are long.
+/// Maximum size of a token, in bytes. Signed tokens are long.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
-/// What somebody says who comes in.
+/// The parsed join frame of a client.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct JoinFrame {
-    /// What he speaks.
+    /// Protocol of the client.
     pub protocol: Option<Protocol>,
     /// The room.
     pub space: Option<Box<str>>,
-    /// Who he is, for the gateway.
+    /// Access token.
     pub token: Option<Token>,
-    /// Who he wants to be, for the others.
+    /// Requested participant name.
     pub participant: Option<Box<str>>,
-    /// How many of the last messages he wants to see.
+    /// Number of recent messages that the client requests.
     pub history: Option<usize>,
 }
 
-/// Reads a first frame: `{"type":"join", space, token, participantId}` or `{"kind":"system/join",
-/// "payload":{…}}`, each member where the other form has it as well; nothing where it is no such frame.
+/// Parses a first frame: `{"type":"join", space, token, participantId}` or `{"kind":"system/join",
+/// "payload":{…}}`. Each form accepts members at the position of the other one as well. Returns
+/// `None` if the text is not a join frame.
 ///
-/// The room is `space` or `topic`, the participant `participantId` or `participant_id`. What else is
-/// said there is not looked at, capabilities least of all.
+/// The room is `space` or `topic`, the participant `participantId` or `participant_id`. Other
+/// members, such as `capabilities`, are ignored.
 ///
 /// # Errors
 ///
@@ -56,9 +57,9 @@ pub fn parse_join(text: &str) -> Option<Result<JoinFrame, MessageParseError>> {
 
 fn parse_members(mut members: RawMembers<'_>) -> Result<JoinFrame, (&'static str, String)> {
     let payload = members.take("payload").and_then(|raw| RawMembers::parse(raw.get()).ok());
-    // What stands beside the payload comes first and is found first.
+    // Members beside the payload take precedence.
     members.0.extend(payload.into_iter().flat_map(|payload| payload.0));
-    // Clients without a token say that it is empty.
+    // Clients without a token send an empty string.
     members.0.retain(|(_, raw)| raw.get() != r#""""#);
     let mut one_of = |names: [&str; 2], max_bytes| {
         let first = draft::take_name(&mut members, names[0], max_bytes)?;

@@ -1,18 +1,19 @@
-//! Kinds: `chat`, `mcp/request:tools/call:read_file`, and what stands where in them.
+//! Kinds such as `chat` and `mcp/request:tools/call:read_file`, and their parts.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use super::target::McpTarget;
 
-/// The kinds that say which METHOD and CONTEXT they are about.
+/// Kinds that carry a METHOD and CONTEXT.
 const EXTENDED_KINDS: [&str; 4] =
     ["mcp/request", "mcp/response", "mcp/proposal", "mcp/notification"];
 
-/// A kind taken apart: `BASE[:METHOD[:CONTEXT]]`.
+/// A parsed kind: `BASE[:METHOD[:CONTEXT]]`.
 ///
-/// Only `mcp/request`, `mcp/response`, `mcp/proposal` and `mcp/notification` have a METHOD; every other
-/// kind is a base as a whole. The text behind the second `:` is the CONTEXT whole, so that URIs survive.
+/// Only `mcp/request`, `mcp/response`, `mcp/proposal` and `mcp/notification` have a METHOD; any
+/// other kind is a base as a whole. All text after the second `:` is the CONTEXT, so it can be a
+/// URI.
 ///
 /// ```
 /// use toolpost_gateway::room::message::MessageKind;
@@ -25,47 +26,47 @@ const EXTENDED_KINDS: [&str; 4] =
 /// ```
 #[derive(Debug, Clone)]
 pub struct MessageKind {
-    /// The whole kind, in which `*` and `%` of the CONTEXT are written as `%2A` and `%25`.
+    /// The full kind, with `*` and `%` in the CONTEXT encoded as `%2A` and `%25`.
     full: Box<str>,
-    /// Where the base ends in it.
+    /// End of the base in `full`.
     base_end: usize,
-    /// Where the METHOD ends in it, if there is one.
+    /// End of the METHOD in `full`, if present.
     method_end: Option<usize>,
-    /// The CONTEXT, where `full` does not hold it as it is.
+    /// The decoded CONTEXT, if it differs from the encoded one in `full`.
     decoded_context: Option<Box<str>>,
-    /// The CONTEXT as it was written, where it can be read in another way than `context` does: whether
-    /// its author encoded it is known only when it is compared with a payload.
+    /// The CONTEXT as written, if it differs from the decoded one. Whether the sender encoded it is
+    /// known only after comparison with a payload.
     raw_context: Option<Box<str>>,
 }
 
-/// Why a text is no kind.
+/// Error returned when a text is not a valid kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KindError {
-    /// There is nothing.
+    /// The kind is empty.
     #[error("the kind is empty")]
     Empty,
-    /// There is too much.
+    /// The kind is too long.
     #[error("the kind has more than {} bytes", MessageKind::MAX_BYTES)]
     TooLong,
-    /// A character that would change how a line is shown.
+    /// The kind contains a control character.
     #[error("the kind has a control character")]
     ControlCharacter,
-    /// A METHOD that could be taken for another one.
+    /// The METHOD is empty or contains `:`, `*` or `%`.
     #[error("the METHOD of a kind must not be empty or contain `:`, `*` or `%`")]
     InvalidMethod,
 }
 
 impl MessageKind {
-    /// How many bytes a kind may have, encoded.
+    /// Maximum size of an encoded kind, in bytes.
     pub const MAX_BYTES: usize = 4 * 1024;
 
-    /// Takes a kind apart. A CONTEXT may come encoded or as it is.
+    /// Parses a kind. The CONTEXT can be percent-encoded or literal.
     ///
     /// # Errors
     ///
-    /// It is empty, longer than [`MessageKind::MAX_BYTES`], has control characters, or a METHOD that no method
-    /// can have.
+    /// The kind is empty, longer than [`MessageKind::MAX_BYTES`], contains control characters, or
+    /// has an invalid METHOD.
     pub fn parse(text: &str) -> Result<Self, KindError> {
         check_kind_text(text)?;
         let (base, rest) = match text.split_once(':') {
@@ -82,7 +83,7 @@ impl MessageKind {
         Ok(kind)
     }
 
-    /// The whole kind, `*` and `%` of its CONTEXT percent-encoded.
+    /// The full kind, with `*` and `%` in the CONTEXT percent-encoded.
     pub fn full(&self) -> &str {
         &self.full
     }
@@ -97,27 +98,27 @@ impl MessageKind {
         self.method_end.map(|end| &self.full[self.base_end + 1..end])
     }
 
-    /// The tool, the resource, the prompt or the completion's reference, decoded.
+    /// The decoded CONTEXT: the tool, resource, prompt or completion reference.
     pub fn context(&self) -> Option<&str> {
         let end = self.method_end?;
         self.decoded_context.as_deref().or_else(|| self.full.get(end + 1..))
     }
 
-    /// Whether it is one of the kinds that say which METHOD they are about.
+    /// Whether the kind can carry a METHOD.
     pub fn is_extended(&self) -> bool {
         EXTENDED_KINDS.contains(&self.short())
     }
 
-    /// The same kind with this method and name.
+    /// Returns the same kind with this method and name.
     ///
     /// # Errors
     ///
-    /// The method or the name cannot stand in a kind.
+    /// The method or the name is not valid in a kind.
     pub fn with_target(&self, target: &McpTarget) -> Result<Self, KindError> {
         Self::build(self.short(), Some(&target.method), target.name.as_deref())
     }
 
-    /// A kind of the gateway itself, or of the parts that every message of it has in common.
+    /// Creates a kind without METHOD and CONTEXT. An invalid base is replaced with `mcp`.
     pub(crate) fn from_base(base: &str) -> Self {
         let base = if check_kind_text(base).is_ok() { base } else { "mcp" };
         let end = base.len();
@@ -130,23 +131,24 @@ impl MessageKind {
         }
     }
 
-    /// The request that asks this.
+    /// The kind of a request for this target.
     pub(crate) fn request_for(target: &McpTarget) -> Self {
         Self::for_target("mcp/request", target)
     }
 
-    /// The response to the request that asks this.
+    /// The kind of a response for this target.
     pub(crate) fn response_for(target: &McpTarget) -> Self {
         Self::for_target("mcp/response", target)
     }
 
-    /// The method and name came from a valid kind, so they fit into another.
+    /// Builds a kind with this base. The target is from a valid kind; if the result is invalid all
+    /// the same, the base alone is used.
     fn for_target(base: &str, target: &McpTarget) -> Self {
         let plain = Self::from_base(base);
         plain.with_target(target).unwrap_or(plain)
     }
 
-    /// Whether its CONTEXT can be read as `name`.
+    /// Whether the CONTEXT, decoded or as written, equals `name`.
     pub(super) fn matches_name(&self, name: &str) -> bool {
         self.context() == Some(name) || self.raw_context.as_deref() == Some(name)
     }
@@ -171,7 +173,7 @@ impl MessageKind {
     }
 }
 
-/// How a CONTEXT was written does not matter once it is taken apart.
+/// Kinds are equal if their full forms are equal, regardless of how the CONTEXT was written.
 impl PartialEq for MessageKind {
     fn eq(&self, other: &Self) -> bool {
         self.full == other.full
@@ -205,8 +207,8 @@ fn encode_context(context: &str) -> Cow<'_, str> {
     context.replace('%', "%25").replace('*', "%2A").into()
 }
 
-/// The CONTEXT that a text stands for: decoded where all of it is encoded, and as it is otherwise,
-/// since other `%` belong to URIs.
+/// Decodes a CONTEXT if it is fully encoded, and returns it unchanged otherwise, since other `%`
+/// belong to URIs.
 fn decode_context(written: &str) -> Cow<'_, str> {
     let is_encoded = |code: &&str| ["25", "2A", "2a"].iter().any(|ours| code.starts_with(ours));
     let mut codes = written.split('%').skip(1).peekable();
@@ -267,7 +269,7 @@ mod tests {
         ] {
             assert_eq!(MessageKind::parse(text).unwrap_err(), error);
         }
-        // What is short enough may be too long once it is encoded.
+        // A kind within the limit can exceed it once encoded.
         let stars = format!("mcp/request:x:{}", "*".repeat(MessageKind::MAX_BYTES / 2));
         assert_eq!(MessageKind::parse(&stars).unwrap_err(), KindError::TooLong);
     }

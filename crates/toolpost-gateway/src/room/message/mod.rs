@@ -1,11 +1,11 @@
-//! Messages of both protocol families: read, taken apart, and written in the form of either.
+//! Messages of both protocol families: parsing, kinds and encoding for either family.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `protocol` | the families and their versions |
-//! | `kind` | kinds, which say what a message is about |
+//! | `kind` | kinds and their parts |
 //! | `target` | method and name of an MCP payload, and whether a kind agrees with them |
-//! | `draft` | a message as somebody sent it |
+//! | `draft` | a message as received |
 //! | `room_message` | a complete message and its encodings |
 //! | `join_frame` | the first frame of a joining client |
 //! | `stream_frame` | raw stream data frames |

@@ -1,8 +1,8 @@
-//! The protocol families that are spoken, and their versions.
+//! The supported protocol families and their versions.
 
 use std::fmt;
 
-/// What a participant speaks. The two families write the same messages differently.
+/// Protocol of a participant. The two families encode the same messages differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Protocol {
@@ -10,20 +10,20 @@ pub enum Protocol {
     Mcpx01,
     /// `mew/v0.3`: short kinds, a list of correlations.
     Mew03,
-    /// `mew/v0.4`: as v0.3, with streams and participant control.
+    /// `mew/v0.4`: `mew/v0.3` with streams and participant control.
     Mew04,
 }
 
 impl Protocol {
-    /// Every one of them, in the order in which they are named to people.
+    /// All protocols, in display order.
     pub const ALL: [Self; 3] = [Self::Mcpx01, Self::Mew03, Self::Mew04];
 
-    /// The protocol of this name, which is compared to the letter.
+    /// Returns the protocol with this exact name.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|protocol| protocol.as_str() == text)
     }
 
-    /// Its name in the member `protocol`.
+    /// The name in the member `protocol`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mcpx01 => "mcpx/v0.1",
@@ -32,7 +32,7 @@ impl Protocol {
         }
     }
 
-    /// Whether kinds are short in it and correlations a list.
+    /// Whether the protocol belongs to the `mew` family: short kinds, a list of correlations.
     pub fn is_mew(self) -> bool {
         self != Self::Mcpx01
     }

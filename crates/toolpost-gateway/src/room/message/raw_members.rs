@@ -1,4 +1,4 @@
-//! The members of an object as they came, each with its text.
+//! The members of a JSON object with their raw text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,16 +7,16 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use toolpost::{Payload, PayloadError};
 
-/// An object whose members are still text, in the order in which they came.
+/// An object with unparsed members, in the order received.
 pub(super) struct RawMembers<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> RawMembers<'a> {
-    /// The members of one object; what is `null` counts as absent.
+    /// Parses an object; members that are `null` count as absent.
     pub(super) fn parse(text: &'a str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
 
-    /// A member by its name, taken out.
+    /// Removes the member with this name and returns its value.
     pub(super) fn take(&mut self, name: &str) -> Option<&'a RawValue> {
         let at = self.0.iter().position(|(key, _)| key == name)?;
         Some(self.0.remove(at).1)
@@ -51,23 +51,23 @@ impl<'de> Visitor<'de> for RawMembersVisitor {
     }
 }
 
-/// A key that is borrowed where it has no escapes.
+/// An object key, borrowed if it has no escapes.
 #[derive(serde::Deserialize)]
 #[serde(transparent)]
 struct BorrowedKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Checks one JSON document of somebody outside, in which no key stands twice: whoever checks it and
-/// whoever acts on it read the same.
+/// Validates an untrusted JSON document. Duplicate keys are rejected, so that the gateway and the
+/// recipients read the same values.
 pub(super) fn check_json(text: &str) -> Result<(), PayloadError> {
     Payload::from_untrusted_text(text.as_bytes()).map(drop)
 }
 
-/// The value of a member that is a text.
+/// Parses a string value.
 pub(super) fn parse_string(raw: &RawValue) -> Option<Box<str>> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// A list of texts, as which one text is taken too.
+/// Parses a list of strings. A single string is accepted as a list of one.
 pub(super) fn parse_strings(raw: &RawValue) -> Option<Vec<Box<str>>> {
     match parse_string(raw) {
         Some(one) => Some(vec![one]),
@@ -75,7 +75,7 @@ pub(super) fn parse_strings(raw: &RawValue) -> Option<Vec<Box<str>>> {
     }
 }
 
-/// The beginning of a text, for an explanation.
+/// Truncates a text for an error message.
 pub(super) fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
         return text.into();

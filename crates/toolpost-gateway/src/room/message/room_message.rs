@@ -1,4 +1,4 @@
-//! A message as the room has it, and the forms in which it is shown and kept.
+//! A complete room message and its encodings.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::kind::MessageKind;
 use super::protocol::Protocol;
 use super::raw_members::{self, RawMembers};
 
-/// The members that have a meaning here, in the order in which they are written.
+/// Members with a defined meaning, in encoding order.
 const KNOWN_MEMBERS: [&str; 10] = [
     "protocol",
     "id",
@@ -25,52 +25,52 @@ const KNOWN_MEMBERS: [&str; 10] = [
     "payload",
 ];
 
-/// A message as the room has it: complete, and with a kind that says what it is about.
+/// A complete message with its full kind.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RoomMessage {
-    /// What its sender speaks.
+    /// Protocol of the sender.
     pub protocol: Protocol,
-    /// What answers refer to.
+    /// Message id, which responses refer to.
     pub id: Box<str>,
-    /// When it was sent.
+    /// Time of sending.
     pub ts: Box<str>,
-    /// Who sent it, as the gateway knows him.
+    /// Authenticated sender.
     pub from: Arc<str>,
-    /// Whom it is for; everybody where it is empty.
+    /// Addressees; empty for all participants.
     pub to: Vec<Box<str>>,
-    /// What it is, in full.
+    /// The full kind.
     pub kind: MessageKind,
-    /// The messages that it answers or belongs to, the one that matters first.
+    /// Ids of the messages that it responds to or belongs to, most relevant first.
     pub correlation: Vec<Box<str>>,
-    /// The thread that it belongs to, as it came.
+    /// Thread of the message, as received.
     pub context: Option<Box<RawValue>>,
-    /// What was asked, for answers.
+    /// The request that a response belongs to.
     pub context_of: Option<ResponseContext>,
-    /// What it carries, byte for byte.
+    /// Payload, byte for byte.
     pub payload: Option<Box<RawValue>>,
-    /// Members that nobody here knows. None of them takes the place of one that is known.
+    /// Unknown members. They never replace a known member.
     pub extra: Extra,
 }
 
-/// What an answer is about, so that nobody needs its request to understand it.
+/// The request of a response, so that the response is self-contained.
 #[derive(Debug, Clone, PartialEq, Eq, DeriveSerialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResponseContext {
-    /// The method that was asked for.
+    /// The requested method.
     pub method: Box<str>,
-    /// The tool, the resource, the prompt or the completion's reference.
+    /// The requested tool, resource, prompt or completion reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Box<str>>,
     /// The id of the request.
     pub request_id: Box<str>,
-    /// Who asked.
+    /// Participant that sent the request.
     #[serde(with = "arc_str")]
     pub from: Arc<str>,
     /// The proposal that the request fulfilled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_id: Option<Box<str>>,
-    /// Who proposed it.
+    /// Participant that made the proposal.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_arc_str")]
     pub proposer: Option<Arc<str>>,
     /// How it went.
@@ -79,7 +79,7 @@ pub struct ResponseContext {
 }
 
 impl ResponseContext {
-    /// The same, with how it went, as the payload of the answer says.
+    /// Sets the outcome from the payload of the response.
     #[must_use]
     pub fn with_outcome(mut self, payload: Option<&RawValue>) -> Self {
         #[derive(Deserialize)]
@@ -96,7 +96,7 @@ impl ResponseContext {
         }
         let response = payload.and_then(|payload| serde_json::from_str(payload.get()).ok());
         let Some(ResponsePayload { error, result }) = response else { return self };
-        // A tool that ran and failed says so in its result.
+        // A failed tool call reports `isError` in its result.
         let tool: Option<NamedToolResult> =
             result.and_then(|result| serde_json::from_str(result.get()).ok());
         let has_failed = error.is_some() || tool.unwrap_or_default().is_error;
@@ -107,7 +107,7 @@ impl ResponseContext {
 }
 
 impl ResponseOutcome {
-    /// As it is written.
+    /// The encoded name, `result` or `error`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Result => "result",
@@ -116,25 +116,26 @@ impl ResponseOutcome {
     }
 }
 
-/// How a request went.
+/// Outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, DeriveSerialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ResponseOutcome {
-    /// There is a `result`.
+    /// The response has a `result`.
     Result,
-    /// There is an `error`.
+    /// The response has an `error`, or its result has `isError`.
     Error,
 }
 
-/// A stored text that is no message; it is not from here, or damaged.
+/// Error returned when a stored text is not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the stored message is corrupt: {0}")]
 pub struct StoredMessageError(String);
 
 impl RoomMessage {
-    /// Encodes the message for a protocol family: `mcpx` has the full kind and one correlation, `mew` the
-    /// short kind and a list. The payload is copied unchanged.
+    /// Encodes the message for a protocol family. `mcpx` uses the full kind and one correlation,
+    /// `mew` the short kind and a list. The payload is copied unchanged, except that `mcpx`
+    /// requests get missing `jsonrpc` and `id` members and an absent payload becomes `{}`.
     pub fn encode(&self, protocol: Protocol) -> String {
         let encoder = match protocol.is_mew() {
             true => {
@@ -162,7 +163,7 @@ impl RoomMessage {
         encoder.to_json()
     }
 
-    /// About how many bytes it takes to keep it.
+    /// Approximate memory size in bytes.
     pub fn approximate_size(&self) -> usize {
         let raw = |raw: &Option<Box<RawValue>>| raw.as_ref().map_or(0, |raw| raw.get().len());
         let extra: usize = self.extra.iter().map(|(key, raw)| key.len() + raw.get().len()).sum();
@@ -171,7 +172,7 @@ impl RoomMessage {
         raw(&self.payload) + raw(&self.context) + extra + rest
     }
 
-    /// The message with everything that is known of it. A payload that has line breaks keeps them.
+    /// Encodes the complete message for storage. Line breaks in the payload are preserved.
     pub fn to_stored(&self) -> String {
         let (protocol, kind) = (self.protocol, self.kind.full());
         MessageEncoder {
@@ -184,11 +185,11 @@ impl RoomMessage {
         .to_json()
     }
 
-    /// The message that was stored.
+    /// Decodes a stored message.
     ///
     /// # Errors
     ///
-    /// The text was not made by [`RoomMessage::to_stored`].
+    /// The text was not produced by [`RoomMessage::to_stored`].
     pub fn from_stored(text: &str) -> Result<Self, StoredMessageError> {
         let damaged = |error: serde_json::Error| StoredMessageError(error.to_string());
         let mut members = RawMembers::parse(text).map_err(damaged)?;
@@ -231,14 +232,15 @@ fn string_list(
     raw_members::parse_strings(raw).ok_or_else(|| missing_member(name))
 }
 
-/// A message and what differs between its forms.
+/// A message with the parameters of its encoding.
 struct MessageEncoder<'a> {
     message: &'a RoomMessage,
     protocol: Protocol,
     kind: &'a str,
-    /// The one correlation of a family that has one; all of them as a list otherwise.
+    /// The single correlation, for a family that has only one; `None` to encode all of them as a
+    /// list.
     single_correlation: Option<Option<&'a Box<str>>>,
-    /// Whether it is for a participant, and not to be kept.
+    /// Whether the encoding is for a participant, not for storage.
     is_for_participant: bool,
 }
 
@@ -250,8 +252,9 @@ impl MessageEncoder<'_> {
         serde_json::to_string(self).expect("strings and raw JSON always serialize")
     }
 
-    /// The payload of a request as the one family has to see it: for its clients a request without
-    /// `jsonrpc` and `id` is a notification, which nobody answers.
+    /// Returns the payload of a request for `mcpx` clients, with `jsonrpc` and `id` added. These
+    /// clients treat a request without them as a notification and send no response. `None` if the
+    /// payload needs no change.
     fn with_jsonrpc_fields(&self) -> Option<Box<RawValue>> {
         #[derive(Deserialize)]
         struct JsonRpcFields<'a> {
@@ -277,7 +280,7 @@ impl MessageEncoder<'_> {
     }
 }
 
-/// What is there, even if it is `null`.
+/// Deserializes a present value, including `null`.
 fn deserialize_present<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<&'de RawValue>, D::Error> {
@@ -302,7 +305,7 @@ impl Serialize for MessageEncoder<'_> {
         serialize_optional(&mut map, "context_of", message.context_of.as_ref())?;
         match self.with_jsonrpc_fields() {
             Some(framed) => map.serialize_entry("payload", &framed)?,
-            // Every client takes it for an object that is there.
+            // Clients expect `payload` to be present and an object.
             None => match &message.payload {
                 Some(payload) => map.serialize_entry("payload", payload)?,
                 None if self.is_for_participant => {
@@ -335,7 +338,7 @@ fn serialize_list<M: SerializeMap>(
     serialize_optional(map, name, Some(list).filter(|list| !list.is_empty()))
 }
 
-/// Names that many messages share.
+/// Serde support for shared names.
 mod arc_str {
     use std::sync::Arc;
 
@@ -436,7 +439,7 @@ mod tests {
         assert_eq!(message.to_stored(), stored);
     }
 
-    /// Each row: a payload, and what a client sees of it for whom a request has an id.
+    /// Each row: a payload, and the payload that an `mcpx` client receives.
     #[test]
     fn mcpx_request_gains_jsonrpc_and_id() {
         let list = r#""method":"tools/list"}"#;

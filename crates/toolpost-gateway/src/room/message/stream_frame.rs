@@ -1,15 +1,16 @@
-//! Data of streams: raw frames `#<stream>#<data>` beside the messages.
+//! Stream data: raw frames `#<stream>#<data>`, sent alongside messages.
 
 use super::draft::MessageParseError;
 
-/// How many bytes the id of a stream may have.
+/// Maximum size of a stream id, in bytes.
 const MAX_STREAM_ID_BYTES: usize = 256;
 
-/// The stream and the data of a text frame; nothing where it is no such frame.
+/// Parses a text stream frame into the stream id and the data. Returns `None` if the text is not a
+/// stream frame.
 ///
 /// # Errors
 ///
-/// `invalid_message`: it begins like one and has no id.
+/// `invalid_message`: the text begins with `#` but has no valid stream id.
 ///
 /// ```
 /// use toolpost_gateway::room::message::parse_stream_frame;
@@ -24,11 +25,11 @@ pub fn parse_stream_frame(text: &str) -> Option<Result<(&str, &str), MessagePars
     Some(parts.and_then(|(id, data)| Ok((check_stream_id(id)?, data))))
 }
 
-/// As [`parse_stream_frame`], for a binary frame.
+/// Parses a binary stream frame, as [`parse_stream_frame`] does for text.
 ///
 /// # Errors
 ///
-/// As [`parse_stream_frame`]; also an id that is not UTF-8.
+/// As for [`parse_stream_frame`]; also if the id is not UTF-8.
 pub fn parse_stream_frame_bytes(bytes: &[u8]) -> Option<Result<(&str, &[u8]), MessageParseError>> {
     let rest = bytes.strip_prefix(b"#")?;
     let Some(end) = memchr::memchr(b'#', rest) else { return Some(Err(invalid_frame())) };

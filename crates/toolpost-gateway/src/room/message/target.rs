@@ -1,4 +1,4 @@
-//! Method and name of an MCP payload, and whether a kind agrees with them.
+//! The method and target name of an MCP payload, and whether a kind agrees with them.
 //!
 //! Capabilities are checked against the kind, but recipients act on the payload. The payload is
 //! therefore read first, and a kind that contradicts it is rejected.
@@ -9,26 +9,27 @@ use serde_json::value::RawValue;
 use super::kind::{KindError, MessageKind};
 use super::raw_members;
 
-/// How much of a text is repeated in an explanation.
+/// Maximum number of bytes quoted in an error message.
 const MAX_QUOTED_BYTES: usize = 100;
 
-/// What a request, a proposal or a notification is about.
+/// The method and target name of a request, proposal or notification.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct McpTarget {
     /// The MCP method, such as `tools/call`.
     pub method: Box<str>,
-    /// The tool, the resource, the prompt or the completion's reference, where the method has one.
+    /// The tool, resource, prompt or completion reference, if the method has one.
     pub name: Option<Box<str>>,
 }
 
-/// Why a kind and its payload do not go together.
+/// Error returned when a kind and its payload disagree.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct KindMismatch {
-    /// `kind_mismatch`, or `invalid_message` where the payload names what no kind can name.
+    /// Error code: `kind_mismatch`, or `invalid_message` if no kind can express the target of the
+    /// payload.
     pub code: &'static str,
-    /// What the kind says and what the payload says.
+    /// Describes the kind and the payload that contradicts it.
     pub message: String,
 }
 
@@ -45,14 +46,14 @@ impl KindMismatch {
     }
 }
 
-/// What a payload asks for; nothing where it names no method.
+/// Returns the method and name of a payload; `None` if it has no method.
 ///
-/// A name of another type than text is none: such a request is only for those who may ask for every
-/// name of its method.
+/// A name that is not a string counts as absent: such a request needs a capability for every name
+/// of its method.
 ///
 /// # Errors
 ///
-/// The payload says its method or a name twice.
+/// The payload contains its method or a name twice.
 pub fn parse_target(payload: Option<&RawValue>) -> Result<Option<McpTarget>, KindMismatch> {
     read_target(payload).map_err(|error| KindMismatch {
         code: "invalid_message",
@@ -60,11 +61,12 @@ pub fn parse_target(payload: Option<&RawValue>) -> Result<Option<McpTarget>, Kin
     })
 }
 
-/// The full kind of a request, a proposal or a notification; every other kind is left as it is.
+/// Returns the full kind of a request, a proposal or a notification; any other kind is unchanged.
 ///
 /// # Errors
 ///
-/// The kind says something else than its payload, or the payload names what cannot stand in a kind.
+/// The kind contradicts its payload, or the payload has a method or name that is not valid in a
+/// kind.
 pub fn upgrade_kind(
     kind: MessageKind,
     payload: Option<&RawValue>,
@@ -76,11 +78,11 @@ pub fn upgrade_kind(
     reconcile_kind(kind, &target, "its payload")
 }
 
-/// The full kind of a response, given what its request asked for.
+/// Returns the full kind of a response, given the target of its request.
 ///
 /// # Errors
 ///
-/// The kind says something else than the request.
+/// The kind contradicts the request.
 pub fn upgrade_response_kind(
     kind: MessageKind,
     target: &McpTarget,
@@ -135,14 +137,14 @@ fn reconcile_kind(
     kind.with_target(target).map_err(|error| KindMismatch::invalid_target(&error))
 }
 
-/// Some clients write `unknown`, or only the beginning of a longer method; that says less than the
-/// payload and nothing else.
+/// Whether the METHOD of a kind is a less specific form of `method`. Some clients write `unknown`
+/// or only the first segments.
 fn is_less_specific(kind_method: &str, method: &str) -> bool {
     kind_method == "unknown"
         || method.strip_prefix(kind_method).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What is looked at in a payload; the rest is passed over.
+/// The members of a payload that matter here; others are skipped.
 #[derive(Deserialize)]
 struct McpPayload<'a> {
     #[serde(borrow)]
@@ -190,7 +192,8 @@ fn target_name(method: &str, params: Option<&RawValue>) -> serde_json::Result<Op
     parse_object::<McpParams<'_>>(params)?.map_or(Ok(None), of_params)
 }
 
-/// The one that whoever acts looks at, which the type says; two without a type are none.
+/// Returns the reference that the recipient uses, which `type` selects. A name and a URI without a
+/// known type count as absent.
 fn completion_target(reference: Option<&RawValue>) -> serde_json::Result<Option<Box<str>>> {
     let Some(reference) = parse_object::<CompletionRef<'_>>(reference)? else { return Ok(None) };
     match parse_string(reference.ref_type)?.as_deref() {
@@ -201,7 +204,8 @@ fn completion_target(reference: Option<&RawValue>) -> serde_json::Result<Option<
     }
 }
 
-/// Reads an object; anything else is none, a list as well, which serde would take for one.
+/// Parses an object. Any other value is `None`, including an array, which serde would accept for a
+/// struct.
 fn parse_object<'a, T: Deserialize<'a>>(
     raw: Option<&'a RawValue>,
 ) -> serde_json::Result<Option<T>> {

@@ -1,4 +1,4 @@
-//! What holds for any message: no form loses what it can say.
+//! Property tests: encodings preserve messages.
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ fn raw(text: &str) -> Box<RawValue> {
     RawValue::from_string(text.to_owned()).unwrap()
 }
 
-/// Names with everything that has a meaning somewhere.
+/// Names with special characters of kinds, globs, JSON and stream frames.
 fn name() -> impl Strategy<Value = String> {
     r#"[a-zA-Zé:/*%#"\\ 0-9._-]{1,12}"#
 }
@@ -22,7 +22,7 @@ fn json() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A kind and a payload that goes with it.
+/// A kind with a matching payload.
 fn content() -> impl Strategy<Value = (&'static str, Option<String>)> {
     let bases = vec!["mcp/request", "mcp/proposal", "mcp/notification"];
     let call = (proptest::sample::select(bases), name()).prop_map(|(base, name)| {
@@ -38,7 +38,7 @@ fn content() -> impl Strategy<Value = (&'static str, Option<String>)> {
     prop_oneof![call, (other, proptest::option::of(json()))]
 }
 
-/// A message that somebody could have sent, with its full kind.
+/// A valid message with its full kind.
 fn message() -> impl Strategy<Value = RoomMessage> {
     let names = || proptest::collection::vec(name(), 0..4);
     let extra = proptest::collection::vec(("x[a-z]{1,6}", json()), 0..3);
@@ -83,7 +83,7 @@ fn unique_extra(mut extra: Vec<(String, String)>) -> Extra {
     extra.into_iter().map(|(key, text)| (key.into(), raw(&text))).collect()
 }
 
-/// What a gateway has of a message that it was sent in one of the forms.
+/// Parses an encoded message as the gateway does on receipt.
 fn parse_again(text: &str, original: &RoomMessage) -> RoomMessage {
     let draft = Draft::parse(text).unwrap();
     assert_eq!(draft.from.as_deref(), Some(&*original.from));
@@ -103,7 +103,7 @@ proptest! {
             if !protocol.is_mew() {
                 expected.correlation.truncate(1);
             }
-            // What every client takes for granted is written where it is absent.
+            // Encoding replaces an absent payload with `{}`.
             expected.payload.get_or_insert_with(|| RawValue::from_string("{}".to_owned()).unwrap());
             let again = parse_again(&original.encode(protocol), &original);
             prop_assert_eq!(again.to_stored(), expected.to_stored());

@@ -1,11 +1,11 @@
-//! Capabilities as each family reads them.
+//! Formats capabilities for each protocol family.
 
 use serde_json::{Value, json};
 
 use crate::room::capability::Capabilities;
 use crate::room::message::Protocol;
 
-/// In the notation of a family.
+/// Formats capabilities in the notation of the protocol's family.
 pub(super) fn format_capabilities(protocol: Protocol, capabilities: &Capabilities) -> Vec<Value> {
     match protocol {
         Protocol::Mcpx01 => format_for_mcpx(capabilities),
@@ -13,7 +13,7 @@ pub(super) fn format_capabilities(protocol: Protocol, capabilities: &Capabilitie
     }
 }
 
-/// As texts, where a pattern can be said as one.
+/// Formats capabilities as strings; a pattern without a string form is kept.
 pub(crate) fn format_for_mcpx(capabilities: &Capabilities) -> Vec<Value> {
     capabilities
         .values()
@@ -22,11 +22,12 @@ pub(crate) fn format_for_mcpx(capabilities: &Capabilities) -> Vec<Value> {
         .collect()
 }
 
-/// As patterns. Clients of this family look themselves whether they may send something, and their `*`
-/// does not cross `/`; they find out who answers by an entry that says just that.
+/// Formats capabilities as patterns. `mew` clients check capabilities themselves, and their `*`
+/// does not cross `/`. They recognize responders by an explicit `mcp/response` entry.
 pub(super) fn format_for_mew(capabilities: &Capabilities) -> Vec<Value> {
     let mut formatted: Vec<Value> = Vec::new();
-    // An expression that JavaScript does not know would keep a client from sending anything at all.
+    // A regular expression that JavaScript does not support would keep a client from sending
+    // anything.
     let is_portable = |value: &Value| !value.to_string().contains("(?");
     for value in capabilities.values().into_iter().filter(is_portable) {
         let patterns = match &value {
@@ -46,7 +47,8 @@ pub(super) fn format_for_mew(capabilities: &Capabilities) -> Vec<Value> {
     formatted
 }
 
-/// `mcp/request:tools/call:read_*` is a request whose method and name are told in its payload.
+/// Converts a string capability to patterns: `mcp/request:tools/call:read_*` becomes a pattern on
+/// the method and name in the payload.
 fn to_patterns(text: &str) -> Vec<Value> {
     let mut parts = text.splitn(3, ':');
     let kind = parts.next().unwrap_or_default();
@@ -54,7 +56,7 @@ fn to_patterns(text: &str) -> Vec<Value> {
     let Some(method) = method else {
         return vec![json!({"kind": kind})];
     };
-    // What is answered does not name the method, so that it cannot be asked for.
+    // The payload of a response has no method, so a pattern cannot require one.
     if kind == "mcp/response" {
         return vec![json!({"kind": kind})];
     }

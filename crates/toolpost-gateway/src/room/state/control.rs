@@ -1,4 +1,4 @@
-//! `participant/*`: some participants may pause others, wake them, or end them.
+//! Participant control with `participant/*` messages: pause, resume, restart and shutdown.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const ALLOWED_WHILE_PAUSED: [&str; 12] = [
     "stream/close",
 ];
 
-/// Kinds that make their addressees do something. Without one every client obeys, the sender's too.
+/// Kinds that require an addressee. Without one, every client would obey, including the sender's.
 const CONTROL_KINDS: [&str; 7] = [
     "participant/pause",
     "participant/resume",
@@ -54,7 +54,7 @@ struct PausePayload {
 }
 
 impl Room {
-    /// Whether somebody may say anything of this kind at the moment.
+    /// Checks that the sender is not paused or shut down, unless the kind is allowed then.
     pub(super) fn check_not_paused(&self, sender: &str, kind: &str) -> Result<(), RoomError> {
         let Some(participant) = self.participants.get(sender) else { return Ok(()) };
         if ALLOWED_WHILE_PAUSED.contains(&kind) {
@@ -94,7 +94,7 @@ impl Room {
         Ok(())
     }
 
-    /// When a pause is over that begins now, if it says.
+    /// Parses a pause that starts now, with its optional end.
     fn parse_pause(&self, payload: Option<&str>) -> Pause {
         let pause_payload =
             payload.and_then(|text| serde_json::from_str::<PausePayload>(text).ok());
@@ -104,7 +104,7 @@ impl Room {
         Pause { until }
     }
 
-    /// Takes up a pause that was ordered before this process began.
+    /// Restores the pause state from a message that was sent before the room was opened.
     pub(super) fn replay_control(&mut self, message: &RoomMessage) {
         let pause = self.parse_pause(message.payload.as_ref().map(|payload| payload.get()));
         for id in &message.to {

@@ -1,4 +1,4 @@
-//! What is to be done about what came in.
+//! Effects of room inputs, performed by the actor.
 
 use std::sync::Arc;
 
@@ -9,21 +9,22 @@ use toolpost::Identity;
 use super::ConnectionId;
 use crate::room::message::{Protocol, RoomMessage};
 
-/// Something that is to be done.
+/// An effect of an input.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Write a message down, then what changes by it and outlives the process; then hand it to these.
+    /// Journal a message, store the snapshot if there is one, then send the message to the
+    /// recipients.
     Deliver {
         message: Arc<RoomMessage>,
         to: Recipients,
         allowed_by: Option<Value>,
         snapshot: Option<String>,
     },
-    /// Hand over something that is not kept.
+    /// Send a message that is not stored.
     Send { message: Arc<RoomMessage>, to: Recipients },
-    /// Hand over a part of a stream.
+    /// Send a stream frame.
     Frame { frame: StreamFrame, to: Recipients },
-    /// Write down that something was refused.
+    /// Write a rejection to the journal.
     RecordRejection {
         sender: Arc<str>,
         id: Option<Box<str>>,
@@ -31,50 +32,51 @@ pub(crate) enum Effect {
         error: &'static str,
         reason: String,
     },
-    /// Ask the operations of the registry.
+    /// Send a request to the registry.
     Call(RegistryCall),
-    /// Nobody wants that answer any more.
+    /// Cancel the call of this request.
     Cancel { request: Box<str> },
-    /// End a connection.
+    /// Close a connection.
     Close { connection: ConnectionId, cause: DisconnectCause },
 }
 
-/// A request that the operations of the registry are asked.
+/// A request to the registry.
 #[derive(Debug)]
 pub(crate) struct RegistryCall {
     pub(crate) request: Box<str>,
-    /// As whom it is asked.
+    /// Identity of the caller.
     pub(crate) identity: Arc<Identity>,
     pub(crate) payload: Box<RawValue>,
-    /// Whether it is meant for them and nobody else; else they answer only what they know.
+    /// Whether the request names the registry as an addressee. A request to all participants gets a
+    /// response only if the registry handles it.
     pub(crate) is_addressed: bool,
 }
 
-/// A part of a stream, as it is on the wire.
+/// A stream frame, as sent on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StreamFrame {
     pub(crate) stream: Box<str>,
-    /// The whole frame, `#id#data`.
+    /// The complete frame, `#id#data`.
     pub(crate) text: Arc<str>,
 }
 
-/// Who gets something.
+/// The connections that receive a message.
 pub(crate) type Recipients = Arc<[Recipient]>;
 
-/// A connection, and what is spoken on it.
+/// A connection and its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recipient {
     pub(crate) connection: ConnectionId,
     pub(crate) protocol: Protocol,
 }
 
-/// Why a connection ends.
+/// Why a connection is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DisconnectCause {
-    /// The same participant has come again.
+    /// The same participant joined on a newer connection.
     Replaced,
-    /// Somebody who may has sent him away.
+    /// The participant was kicked.
     Kicked,
-    /// There is no place for him.
+    /// The participant cannot join or stay, with the reason.
     Rejected(String),
 }

@@ -1,13 +1,13 @@
-//! Why something is refused: a code for programs, words for people.
+//! Rejections: an error code and a human-readable message.
 
 use serde_json::{Map, Value};
 
-/// Why something is refused.
+/// Why a message or a join is rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RoomError {
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    /// What else is told, beside the kind that was attempted.
+    /// Additional members of the error payload.
     pub(crate) details: Map<String, Value>,
 }
 
@@ -34,7 +34,7 @@ impl RoomError {
     }
 }
 
-/// A text of somebody else, cut where it is too long to be repeated.
+/// Truncates untrusted text for an error message.
 pub(super) fn truncate(text: &str) -> String {
     let mut truncated: String = text.chars().take(100).collect();
     if truncated.len() < text.len() {

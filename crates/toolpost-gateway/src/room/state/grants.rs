@@ -1,5 +1,5 @@
-//! What somebody may beyond what his token says: grants, revocations, invitations. It outlives the
-//! process.
+//! Changes to the capabilities of a token: grants, revocations and invitations. They survive a
+//! restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use super::RoomError;
 use crate::room::capability::{Capabilities, Capability};
 use crate::room::message::RoomMessage;
 
-/// Of how many participants something is kept.
+/// Maximum number of participants with a record.
 const MAX_PARTICIPANTS: usize = 2_000;
-/// How many grants are kept of each.
+/// Maximum number of grants per participant.
 const MAX_GRANTS_PER_PARTICIPANT: usize = 100;
 
-/// How many bytes all of it may have.
+/// Maximum size of the document, in bytes.
 const MAX_DOCUMENT_BYTES: usize = 1024 * 1024;
 
-/// How all of those stand of whom there is something to keep.
+/// The stored grants, revocations and invitations of a room.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RoomGrants {
-    /// The last message that changed something.
+    /// Id of the last message that changed the document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last: Option<Box<str>>,
     participants: BTreeMap<Box<str>, ParticipantGrants>,
@@ -32,7 +32,7 @@ pub(super) struct RoomGrants {
 pub(super) struct ParticipantGrants {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) grants: Vec<Grant>,
-    /// What his token says and does not hold here.
+    /// Token capabilities that are revoked in this room.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) revoked: Vec<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub(super) struct ParticipantGrants {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Grant {
-    /// The id of the message.
+    /// Id of the `capability/grant` message.
     pub(super) id: Box<str>,
     pub(super) by: Box<str>,
     pub(super) capabilities: Vec<Value>,
@@ -52,12 +52,13 @@ pub(super) struct Grant {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Invitation {
     pub(super) by: Box<str>,
-    /// Of a token that is known in this room only; none for those who have a token already.
+    /// Hash of a token that is valid only in this room; absent for a participant with a gateway
+    /// token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token_hash: Option<Box<str>>,
     #[serde(default)]
     pub(super) capabilities: Vec<Value>,
-    /// Whether it named capabilities, so that he has those instead of what everybody has.
+    /// Whether the invitation names capabilities, which then replace the room defaults.
     #[serde(default)]
     pub(super) is_limited: bool,
 }
@@ -74,7 +75,7 @@ impl RoomGrants {
         serde_json::from_str(text)
     }
 
-    /// What is kept, as of a message.
+    /// Serializes the grants as of the message `last`.
     pub(super) fn snapshot(&mut self, last: &str) -> String {
         self.last = Some(last.into());
         self.participants.retain(|_, record| !record.is_empty());
@@ -85,7 +86,7 @@ impl RoomGrants {
         self.participants.get(id)
     }
 
-    /// Whether there is room for one more thing to be kept of somebody.
+    /// Checks that another record for this participant is within the limits.
     pub(super) fn check_capacity(&self, id: &str) -> Result<(), RoomError> {
         let grants = self.get(id).map(|record| record.grants.len());
         let has_capacity = grants.map_or(self.participants.len() < MAX_PARTICIPANTS, |grants| {
@@ -106,7 +107,7 @@ impl RoomGrants {
         self.participants.entry(id.into()).or_default()
     }
 
-    /// Who has this token.
+    /// Returns the participant whose invitation has this token.
     pub(super) fn invited_participant(&self, token_hash: &str) -> Option<Arc<str>> {
         let has_token = |record: &ParticipantGrants| {
             let hash =
@@ -117,7 +118,8 @@ impl RoomGrants {
         found.map(|(id, _)| Arc::from(&**id))
     }
 
-    /// What somebody may, whose token says that he may this.
+    /// Returns the capabilities of a participant: those of its token without the revoked ones, plus
+    /// the granted ones.
     pub(super) fn effective_capabilities(&self, id: &str, own: &Capabilities) -> Capabilities {
         let Some(record) = self.get(id) else { return own.clone() };
         let revoked: Vec<Capability> =
@@ -127,7 +129,7 @@ impl RoomGrants {
         };
         let mut effective = Capabilities::new(own.iter().filter(is_retained).cloned());
         for value in record.granted_capabilities() {
-            // They were compiled when they were granted.
+            // Granted capabilities were compiled before, so errors are not expected.
             if let Ok(capability) = Capability::compile(value) {
                 effective.add(capability);
             }
@@ -135,19 +137,19 @@ impl RoomGrants {
         effective
     }
 
-    /// The first of these messages that is newer than what is kept.
+    /// Index of the first message that the stored grants do not include.
     pub(super) fn first_unapplied(&self, messages: &[(i64, RoomMessage)]) -> usize {
         let Some(last) = &self.last else {
-            // Nothing was ever kept, or the room is older than this store.
+            // Nothing was stored yet, or the document has no `last`.
             return if self.participants.is_empty() { 0 } else { messages.len() };
         };
-        // One that is not among them is older than all of them.
+        // If the last applied message is not among these, it is older than all of them.
         messages.iter().rposition(|(_, message)| message.id == *last).map_or(0, |at| at + 1)
     }
 }
 
 impl ParticipantGrants {
-    /// What he was given here, by an invitation or by grants.
+    /// Capabilities from the invitation and the grants of this room.
     pub(super) fn granted_capabilities(&self) -> impl Iterator<Item = &Value> {
         let invited = self.invitation.iter().flat_map(|invitation| &invitation.capabilities);
         let granted = self.grants.iter().flat_map(|grant| &grant.capabilities);

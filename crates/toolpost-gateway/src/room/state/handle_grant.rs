@@ -11,17 +11,17 @@ use super::{Room, RoomError};
 use crate::room::capability::Capability;
 use crate::room::message::{Draft, RoomMessage};
 
-/// How many capabilities one message may be about.
+/// Maximum number of capabilities in one message.
 const MAX_CAPABILITIES_PER_MESSAGE: usize = 100;
 
-/// A grant that may be given.
+/// The payload of `capability/grant`.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct GrantPayload {
     pub(super) recipient: Box<str>,
     capabilities: Vec<Value>,
 }
 
-/// A revocation that may be made.
+/// The payload of `capability/revoke`.
 #[derive(Debug, Deserialize)]
 pub(super) struct RevokePayload {
     pub(super) recipient: Box<str>,
@@ -44,7 +44,7 @@ impl Room {
         Ok(grant_payload)
     }
 
-    /// Whether somebody is or was here, so that a misspelt name is told.
+    /// Checks that the participant is known, which catches misspelled names.
     pub(super) fn check_participant_known(&self, id: &str) -> Result<(), RoomError> {
         if self.is_known_participant(id) {
             Ok(())
@@ -53,7 +53,7 @@ impl Room {
         }
     }
 
-    /// Nobody gives away, or takes away, what he lacks himself.
+    /// Checks that the sender holds the capabilities that it grants or revokes.
     pub(super) fn check_covers(
         &self,
         sender: &str,
@@ -140,7 +140,7 @@ impl Room {
     pub(super) fn grant(&mut self, grant_payload: GrantPayload, id: &str, by: &str) {
         let GrantPayload { recipient, capabilities } = grant_payload;
         let record = self.grants.entry(&recipient);
-        // Looked at again after a crash, and kept before it.
+        // Replayed after a crash, and already stored.
         if record.grants.iter().any(|grant| &*grant.id == id) {
             return;
         }
@@ -160,7 +160,7 @@ impl Room {
         }
         for value in &revoke_payload.capabilities {
             let Ok(revoked) = Capability::compile(value) else { continue };
-            // What is less than what is taken away goes with it.
+            // Revoking a capability also removes the narrower ones that it covers.
             let is_retained = |granted: &Value| {
                 Capability::compile(granted).is_ok_and(|granted| !revoked.covers(&granted))
             };
@@ -182,7 +182,7 @@ impl Room {
         self.refresh_capabilities(&revoke_payload.recipient);
     }
 
-    /// What somebody may has changed.
+    /// Recomputes the capabilities of a present participant.
     pub(super) fn refresh_capabilities(&mut self, id: &str) {
         let Some(participant) = self.participants.get(id) else { return };
         let capabilities = self.effective_capabilities(id, &participant.token_capabilities);
@@ -191,7 +191,7 @@ impl Room {
         }
     }
 
-    /// Takes up a message that was written down and whose consequences were not.
+    /// Applies a journaled message whose changes were not stored.
     pub(super) fn replay_unapplied(&mut self, message: &RoomMessage) {
         let payload = message.payload.as_ref().map_or("{}", |payload| payload.get());
         match message.kind.short() {
@@ -223,7 +223,7 @@ impl Room {
     }
 }
 
-/// The payload of a message, as it has to be.
+/// Parses the payload of a message. On failure, the error names the expected members.
 pub(super) fn parse_payload<'de, T: Deserialize<'de>>(
     draft: &'de Draft,
     expected: &str,
@@ -237,7 +237,7 @@ pub(super) fn parse_payload<'de, T: Deserialize<'de>>(
     })
 }
 
-/// Whether two capabilities say the same, in whichever notation.
+/// Whether two capabilities are equivalent, in either notation.
 fn is_equivalent(held: &Capability, value: &Value) -> bool {
     held.value() == value
         || Capability::compile(value)

@@ -18,10 +18,10 @@ use crate::room::message::{
     RoomMessage, upgrade_kind, upgrade_response_kind,
 };
 
-/// What the clients of one family say to be heard of, and nobody needs to hear.
+/// Keepalive kinds of clients, which are ignored.
 const IGNORED_KINDS: [&str; 2] = ["system/heartbeat", "system/pong"];
 
-/// What the gateway alone says, beside `system/…`.
+/// Kinds reserved for the gateway, in addition to `system/…`.
 const GATEWAY_KINDS: [&str; 7] = [
     "stream/open",
     "stream/data",
@@ -32,15 +32,15 @@ const GATEWAY_KINDS: [&str; 7] = [
     "space/invite-ack",
 ];
 
-/// A message that is understood.
+/// A parsed message and the request it responds to.
 struct ParsedMessage {
     draft: Draft,
-    /// What it answers.
+    /// The request or proposal that the message responds to.
     context: Option<ResponseContext>,
     rpc_id: Option<Box<RawValue>>,
 }
 
-/// What follows from a message, once it is clear that it may.
+/// The action that an accepted message triggers.
 enum MessageAction {
     Nothing,
     Cancel(Box<str>),
@@ -50,7 +50,7 @@ enum MessageAction {
     Kick(KickPayload),
     OpenStream(StreamRequestPayload),
     CloseStream(Box<str>),
-    /// It is not handed on: what holds then is told instead.
+    /// The message is not relayed; the gateway announces the result instead.
     ChangeStreamAccess(StreamAccessChange),
 }
 
@@ -94,8 +94,8 @@ impl Room {
         }
     }
 
-    /// Who says it → whose kind it is → what it is about → whether he may → how much is too much →
-    /// what holds for its kind → written down, handed on, and what follows.
+    /// Checks the sender and the kind, parses the message, checks its capability, the limits and
+    /// the rules of its kind, then delivers it and runs its action.
     fn handle(&mut self, sender: &Arc<str>, draft: Draft) -> Result<(), RoomError> {
         self.update_protocol(sender, draft.protocol);
         check_sender(sender, &draft)?;
@@ -119,7 +119,7 @@ impl Room {
         self.apply_message(sender, parsed, None)
     }
 
-    /// Finds out what a message is about, and whether its kind says so.
+    /// Resolves the full kind and checks it against the payload.
     fn parse_message(
         &self,
         sender: &Arc<str>,
@@ -153,8 +153,8 @@ impl Room {
         Ok(ParsedMessage { draft, context: about, rpc_id })
     }
 
-    /// What a response answers: a request that was addressed to its sender, or a proposal that still
-    /// waits and that he may do himself.
+    /// Resolves what a response belongs to: a request addressed to its sender, or an open proposal
+    /// that the sender may fulfill.
     fn resolve_response(
         &self,
         sender: &str,
@@ -199,7 +199,7 @@ impl Room {
             proposal.check_allowed(&participant.capabilities)?;
         }
         let context = proposal.response_context(id).with_outcome(draft.payload.as_deref());
-        // Some clients answer whatever they see, with an error where they do not know it.
+        // Some clients respond to every message, with an error for unknown ones.
         if context.outcome != Some(ResponseOutcome::Result) {
             let detail =
                 "a response to a proposal must carry a result; send `mcp/reject` to decline it";
@@ -209,7 +209,7 @@ impl Room {
         Ok((kind, context))
     }
 
-    /// Whether he may say it, and by which capability.
+    /// Returns the capability that allows the message; `None` if none is needed.
     fn check_capability(&self, sender: &str, draft: &Draft) -> Result<Option<Value>, RoomError> {
         let Some(participant) = self.participants.get(sender) else { return Ok(None) };
         let capability_request =
@@ -261,8 +261,8 @@ impl Room {
         Ok(())
     }
 
-    /// Whether an id means something already: it was given in this connection or by somebody else, or is
-    /// still needed.
+    /// Whether the id is taken: used on this connection, used by another participant, or still
+    /// needed by an open proposal or a pending request.
     fn is_id_in_use(&self, id: &str, sender: &str, connection: ConnectionId) -> bool {
         let is_foreign = self.requests.get(id).is_some_and(|request| &*request.from != sender)
             || self.proposals.get(id).is_some_and(|proposal| &*proposal.from != sender);
@@ -271,7 +271,7 @@ impl Room {
         is_foreign || is_needed || self.message_ids.is_in_use(id, sender, connection)
     }
 
-    /// What holds for messages of its kind.
+    /// Checks the rules for the message's kind and returns the action it triggers.
     fn plan_action(
         &self,
         sender: &Arc<str>,
@@ -310,7 +310,8 @@ impl Room {
         })
     }
 
-    /// Writes it down, hands it on, and does what follows from it.
+    /// Checks the rules for the message's kind, records and delivers the message, and runs its
+    /// action.
     fn apply_message(
         &mut self,
         sender: &Arc<str>,
@@ -366,7 +367,8 @@ impl Room {
         }
     }
 
-    /// Names those in `to` without whom clients would not take it, or everybody would.
+    /// Completes `to` and `correlation_id`. Otherwise some clients would ignore the message, or
+    /// every client would apply it.
     fn set_recipients(&self, message: &mut RoomMessage, action: &MessageAction) {
         match action {
             MessageAction::Grant(grant_payload) => {
@@ -390,7 +392,8 @@ impl Room {
         }
     }
 
-    /// Changes what outlives the process, and says what is to be kept.
+    /// Applies grants, revocations, invitations and kicks. Returns the document to store and the
+    /// token of a new invitation.
     fn apply_grant_changes(
         &mut self,
         action: &MessageAction,
@@ -469,7 +472,7 @@ fn check_sender(sender: &str, draft: &Draft) -> Result<(), RoomError> {
     }
 }
 
-/// Whether a participant may use the kind at all.
+/// Checks that the kind is valid and not reserved for the gateway.
 fn check_kind(kind: &MessageKind) -> Result<(), RoomError> {
     let base = kind.short();
     if base == "system" || base.starts_with("system/") || base.starts_with("system:") {
@@ -491,7 +494,7 @@ fn check_kind(kind: &MessageKind) -> Result<(), RoomError> {
     Ok(())
 }
 
-/// Whether the payload has what every client takes for granted.
+/// Checks that the payload is an object and has the members that clients expect.
 fn check_payload(draft: &Draft) -> Result<(), RoomError> {
     #[derive(Deserialize)]
     struct ChatPayload {
@@ -516,8 +519,8 @@ fn check_payload(draft: &Draft) -> Result<(), RoomError> {
     }
 }
 
-/// Some clients write the name that their result has into the kind, which says nothing about the
-/// request.
+/// Whether the CONTEXT of a response is the name in its result. Some clients write it there; it
+/// does not refer to the request.
 fn kind_names_result(draft: &Draft) -> bool {
     #[derive(Deserialize)]
     struct NamedResponse {
@@ -555,7 +558,7 @@ fn parse_rpc_id(payload: Option<&RawValue>) -> Option<Box<RawValue>> {
     (id.get() != "null" && id.get().len() <= 256).then(|| id.to_owned())
 }
 
-/// The oldest clients say `mcp`, and leave it to the payload what it is.
+/// Infers the kind from the payload for the oldest clients, which send the kind `mcp`.
 fn infer_mcp_kind(payload: Option<&RawValue>) -> &'static str {
     match parse_rpc_fields(payload) {
         Some(RpcFields { method: Some(_), .. }) | None => "mcp/request",

@@ -1,4 +1,4 @@
-//! What was said, kept for those who come later, and the ids that were given.
+//! Stored messages of a room and the ids in use.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use super::ConnectionId;
 use crate::room::RoomSettings;
 use crate::room::message::RoomMessage;
 
-/// How many ids are known again.
+/// Maximum number of remembered message ids.
 const MAX_IDS: usize = 10_000;
 
-/// What was said, the oldest first.
+/// Stored messages, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     entries: VecDeque<(Arc<RoomMessage>, usize)>,
@@ -38,7 +38,8 @@ impl History {
         self.entries.iter().any(|(message, _)| &*message.from == from)
     }
 
-    /// Newest first, before the message with this id or time; empty for an unknown id.
+    /// Returns up to `limit` messages, newest first, before the message with this id or time; empty
+    /// for an unknown id.
     pub(super) fn page(&self, limit: usize, before: Option<&str>) -> Vec<Arc<RoomMessage>> {
         let end = match before {
             None => self.entries.len(),
@@ -49,9 +50,10 @@ impl History {
     }
 
     fn position(&self, cursor: &str) -> usize {
-        // The oldest: an id may come again, and whoever reads on from an old one must come to the end.
+        // The oldest match: ids can repeat, and paging must terminate.
         let by_id = self.entries.iter().position(|(message, _)| &*message.id == cursor);
-        // Times of this form are in order as texts; an id that is gone is no time.
+        // Timestamps of this form sort as strings. Any other cursor is an id that is no longer
+        // stored.
         let is_time = cursor.len() >= 20 && cursor.as_bytes()[4] == b'-' && cursor.contains('T');
         let by_time = || {
             let count = self.entries.iter().filter(|(message, _)| &*message.ts < cursor).count();
@@ -60,15 +62,15 @@ impl History {
         by_id.unwrap_or_else(by_time)
     }
 
-    /// The last of them, the oldest first.
+    /// Returns the last `max_messages` messages, oldest first.
     pub(super) fn latest(&self, max_messages: usize) -> impl Iterator<Item = &Arc<RoomMessage>> {
         let skipped = self.entries.len().saturating_sub(max_messages);
         self.entries.iter().skip(skipped).map(|(message, _)| message)
     }
 }
 
-/// The ids of what was said last. A program that was started again may count from the beginning, so an
-/// id of an earlier connection may come again from the same participant.
+/// Ids of recent messages. A restarted client may count from the beginning, so a participant can
+/// reuse the ids of its earlier connections.
 #[derive(Debug, Default)]
 pub(super) struct MessageIds {
     owners: HashMap<Box<str>, (Arc<str>, ConnectionId)>,

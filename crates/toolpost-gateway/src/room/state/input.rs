@@ -1,4 +1,4 @@
-//! What comes into a room.
+//! Inputs of a room.
 
 use std::sync::Arc;
 
@@ -10,57 +10,57 @@ use crate::room::RoomSettings;
 use crate::room::capability::Capabilities;
 use crate::room::message::{Draft, MessageParseError, Protocol};
 
-/// What comes into a room.
+/// An input of a room.
 #[derive(Debug)]
 pub(crate) enum RoomInput {
-    /// Somebody comes in, and is who he says.
+    /// An authenticated participant joins.
     Join(ParticipantJoin),
-    /// A connection is over.
+    /// A connection closed.
     Leave { connection: ConnectionId },
-    /// Somebody says something, or what cannot be read.
+    /// A message, or the error of one that could not be parsed.
     Message { connection: ConnectionId, draft: Result<Box<Draft>, MessageParseError> },
-    /// A part of a stream.
+    /// A stream frame, or the error of one that could not be parsed.
     Frame { connection: ConnectionId, frame: Result<StreamFrame, MessageParseError> },
-    /// The operations of the registry answer a request.
+    /// The registry responded to a request.
     CallResponse { request: Box<str>, payload: Box<RawValue> },
-    /// They tell something meanwhile.
+    /// A notification of a running registry call.
     CallNotification { request: Box<str>, payload: Box<RawValue> },
-    /// Somebody who need not be there decides about a proposal.
+    /// A decision about a proposal by an identity that need not be in the room.
     Decide(ProposalDecision),
-    /// Other settings hold.
+    /// The settings changed.
     Settings(RoomSettings),
-    /// Nothing but that time passes.
+    /// Time has passed, without any other input.
     Tick,
 }
 
-/// Somebody who comes in.
+/// A participant that joins.
 #[derive(Debug)]
 pub(crate) struct ParticipantJoin {
     pub(crate) connection: ConnectionId,
     pub(crate) id: Arc<str>,
-    /// What his token says that he may; nothing where it says nothing about that.
+    /// Capabilities of its token; `None` if the token defines none.
     pub(crate) token_capabilities: Option<Capabilities>,
-    /// As whom he calls operations.
+    /// Identity for operation calls.
     pub(crate) identity: Arc<Identity>,
     pub(crate) protocol: Protocol,
-    /// How many of the last messages he wants to see.
+    /// Number of recent messages that the participant requests.
     pub(crate) history: Option<usize>,
 }
 
-/// What somebody decides about a proposal without a message of his own.
+/// A decision about a proposal that is made outside the room.
 #[derive(Debug)]
 pub(crate) struct ProposalDecision {
     pub(crate) proposal: Box<str>,
     pub(crate) by: Arc<str>,
-    /// What his token says that he may.
+    /// Capabilities of the decider's token.
     pub(crate) token_capabilities: Option<Capabilities>,
-    /// As whom he calls operations.
+    /// Identity for operation calls.
     pub(crate) identity: Arc<Identity>,
     pub(crate) action: ProposalAction,
     pub(crate) reply: tokio::sync::oneshot::Sender<Result<(), super::RoomError>>,
 }
 
-/// What is decided.
+/// The decision.
 #[derive(Debug)]
 pub(crate) enum ProposalAction {
     Approve,

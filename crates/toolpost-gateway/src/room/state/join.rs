@@ -55,13 +55,14 @@ impl Room {
         }
         self.rebuild_recipients();
         self.send_welcome(&id, history);
-        // To the others nothing has changed if he was there.
+        // A replaced connection is no presence change for the other participants.
         if previous.is_none() {
             self.announce_presence("join", &id, &may);
         }
     }
 
-    /// What somebody may whose identity says nothing about it. An invitation may say it instead.
+    /// Returns the capabilities of a participant whose identity defines none. An invitation with
+    /// capabilities replaces the defaults.
     pub(super) fn default_capabilities_for(&self, id: &str) -> Capabilities {
         let invitation = self.grants.get(id).and_then(|record| record.invitation.as_ref());
         match invitation.is_some_and(|record| record.is_limited) {
@@ -70,7 +71,7 @@ impl Room {
         }
     }
 
-    /// Whether somebody may come in, and there is a place for him.
+    /// Checks that a participant is admitted and the room is not full.
     pub(crate) fn check_can_join(&self, id: &str) -> Result<(), RoomError> {
         self.check_membership(id)?;
         let limit = self.settings.max_participants;
@@ -81,7 +82,7 @@ impl Room {
         Ok(())
     }
 
-    /// The end of a connection; of one that was replaced nobody needs to hear.
+    /// Handles the end of a connection. A replaced connection is ignored.
     pub(super) fn leave(&mut self, connection: ConnectionId) {
         let Some(id) = self.connections.remove(&connection) else { return };
         let Some(participant) = self.participants.remove(&id) else { return };
@@ -94,7 +95,7 @@ impl Room {
         self.announce_presence("leave", &id, &participant.capabilities);
     }
 
-    /// Somebody speaks another protocol than was thought; from now on he is answered in it.
+    /// Switches a participant to the protocol that it uses.
     pub(super) fn update_protocol(&mut self, sender: &str, protocol: Option<Protocol>) {
         let Some(protocol) = protocol else { return };
         let Some(participant) = self.participants.get_mut(sender) else { return };

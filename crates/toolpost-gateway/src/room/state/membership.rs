@@ -11,7 +11,7 @@ use super::{DisconnectCause, Effect, RESERVED_PARTICIPANTS, Room, RoomError};
 use crate::auth::Token;
 use crate::room::message::Draft;
 
-/// An invitation that may be made.
+/// The payload of `space/invite`.
 #[derive(Debug, Deserialize)]
 pub(super) struct InvitePayload {
     participant_id: Box<str>,
@@ -42,7 +42,7 @@ impl Room {
             return Err(RoomError::new("already_exists", detail));
         }
         let mut given = invite_payload.initial_capabilities.clone();
-        // Whoever has the new token has also what was given to this name before.
+        // The new token also carries the capabilities granted to this name earlier.
         let record = self.grants.get(&invite_payload.participant_id);
         given.extend(record.into_iter().flat_map(ParticipantGrants::granted_capabilities).cloned());
         if !given.is_empty() {
@@ -54,7 +54,8 @@ impl Room {
 
     /// Records the invitation and creates a token for this room, which is returned only to the inviter.
     pub(super) fn invite(&mut self, invite_payload: &InvitePayload, by: &str) -> Option<Token> {
-        // Whoever has a token of the gateway comes with that; without randomness there is none.
+        // A participant with a gateway token joins with that one. If randomness is unavailable, no
+        // token is created.
         let is_known = self.identity_lookup.contains(&invite_payload.participant_id);
         let token = if is_known { None } else { Token::generate().ok() };
         let record = self.grants.entry(&invite_payload.participant_id);
@@ -121,7 +122,8 @@ impl Room {
         Ok(kick_payload)
     }
 
-    /// Takes everything back that was given to him here; he stays away until he is invited again.
+    /// Removes the grants and the invitation of a participant and bars it until it is invited
+    /// again.
     pub(super) fn kick(&mut self, kick_payload: &KickPayload, by: &str) {
         let record = self.grants.entry(&kick_payload.participant_id);
         record.grants.clear();
@@ -129,7 +131,7 @@ impl Room {
         record.kicked = Some(Kicked { by: by.into(), reason: kick_payload.reason.clone() });
     }
 
-    /// He has heard why by then.
+    /// Disconnects a kicked participant, after the kick message was delivered to it.
     pub(super) fn disconnect_kicked(&mut self, kick_payload: &KickPayload) {
         self.disconnect(&kick_payload.participant_id, DisconnectCause::Kicked);
     }
@@ -142,7 +144,8 @@ impl Room {
         self.effects.push(Effect::Close { connection, cause });
     }
 
-    /// Whether somebody may come in at all.
+    /// Checks that a participant may join: it is not kicked, and it is a member, invited, or the
+    /// operator.
     pub(crate) fn check_membership(&self, id: &str) -> Result<(), RoomError> {
         let record = self.grants.get(id);
         if let Some(Kicked { by, reason }) = record.and_then(|grants| grants.kicked.as_ref()) {
@@ -161,7 +164,7 @@ impl Room {
     }
 }
 
-/// Whether somebody may be called so.
+/// Checks that a participant name is valid and not reserved.
 pub(crate) fn check_participant_name(id: &str) -> Result<(), RoomError> {
     let is_valid = !id.is_empty() && id.len() <= 128 && !id.chars().any(char::is_control);
     if !is_valid {

@@ -1,12 +1,12 @@
-//! A room without I/O: something comes in, and what is to be done comes out.
+//! A room without I/O: inputs in, effects out.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `input`, `effect` | what comes in, and what is to be done about it |
-//! | `handle_message` | what happens to a message, in order |
+//! | `input`, `effect` | inputs and effects |
+//! | `handle_message` | processing of a message, step by step |
 //! | `registry_participant` | the operations of the registry as a participant |
 //! | `join` | joining and leaving |
-//! | `pending_requests` | method and name of each request, so that responses are self-contained |
+//! | `pending_requests` | method and name of each request, which make responses self-contained |
 //! | `proposal` | proposals and their state |
 //! | `grants` | grants, revocations and invitations, which survive a restart |
 //! | `handle_grant`, `membership` | the messages that change them |
@@ -16,7 +16,7 @@
 //! | `capability_format` | capabilities in the notation of each protocol family |
 //! | `system_messages` | messages of the gateway itself |
 //!
-//! Time is an argument, ids are counted behind a prefix that somebody else drew.
+//! The caller passes the time and a random prefix; message ids are the prefix and a counter.
 
 mod capability_format;
 mod control;
@@ -62,16 +62,16 @@ pub(crate) use input::{ParticipantJoin, ProposalAction, ProposalDecision, RoomIn
 pub(crate) use membership::check_participant_name;
 pub(crate) use proposal::OpenProposal;
 
-/// A connection, by a number that no other one ever had.
+/// A connection number, which is never reused.
 pub(crate) type ConnectionId = u64;
 
-/// The participant that the operations of the registry are.
+/// Participant name of the registry's operations.
 pub(crate) const REGISTRY_PARTICIPANT: &str = "toolpost";
 
-/// Who the gateway is when it speaks for itself.
+/// Sender id of the gateway's own messages.
 pub(crate) const GATEWAY_PARTICIPANT: &str = "system:gateway";
 
-/// Names that nobody else has.
+/// Participant names reserved for the gateway.
 pub(crate) const RESERVED_PARTICIPANTS: [&str; 4] =
     [REGISTRY_PARTICIPANT, GATEWAY_PARTICIPANT, "gateway", "system"];
 
@@ -79,11 +79,11 @@ pub(crate) const RESERVED_PARTICIPANTS: [&str; 4] =
 #[derive(Debug)]
 pub(crate) struct Room {
     settings: RoomSettings,
-    /// What those may do whose identity says nothing about it.
+    /// Capabilities of participants whose identity defines none.
     default_capabilities: Capabilities,
     participants: BTreeMap<Arc<str>, Participant>,
     connections: HashMap<ConnectionId, Arc<str>>,
-    /// Everybody who is there; made again when that changes.
+    /// All present participants; rebuilt on every change.
     all_recipients: Recipients,
     grants: RoomGrants,
     requests: PendingRequests,
@@ -91,22 +91,22 @@ pub(crate) struct Room {
     streams: Streams,
     history: History,
     message_ids: MessageIds,
-    /// In milliseconds since 1970.
+    /// Current time in milliseconds since the Unix epoch.
     now: i64,
     effects: Vec<Effect>,
-    /// As whom somebody calls who decides from outside, while he does.
+    /// Identity of the decider while a decision from outside the room is applied.
     deciding_identity: Option<Arc<Identity>>,
-    /// What the process before this one was asked and has not answered.
+    /// Registry requests that a previous process left without a response.
     orphaned_requests: Vec<Box<str>>,
-    /// Who comes with a token of the gateway, and needs none of this room.
+    /// Looks up identities with a gateway token, which need no room token.
     identity_lookup: IdentityLookup,
-    /// What those had used up who have left, so that coming again gives nothing back.
+    /// Usage of departed participants, so that rejoining does not reset the limits.
     departed: BTreeMap<Arc<str>, ParticipantUsage>,
     id_prefix: Box<str>,
     id_counter: u64,
 }
 
-/// Whether somebody is known by his name; nobody is where nobody says so.
+/// Whether an identity is known to the gateway; without a predicate, none is.
 #[derive(Default)]
 struct IdentityLookup(Option<Box<IdentityPredicate>>);
 
@@ -124,31 +124,32 @@ impl std::fmt::Debug for IdentityLookup {
     }
 }
 
-/// What belongs to a name and not to a connection.
+/// Rate limits and pause of a participant, which persist across connections.
 #[derive(Debug, Clone, Copy, Default)]
 struct ParticipantUsage {
     messages: RateBucket,
     frames: RateBucket,
-    /// What is refused counts apart: one who is asked much answers much that nobody waits for.
+    /// Rejections have their own limit: a participant that receives many requests can send many
+    /// responses that are rejected.
     rejections: RateBucket,
     pause: Option<Pause>,
 }
 
-/// Somebody who is there.
+/// A present participant.
 #[derive(Debug)]
 struct Participant {
     connection: ConnectionId,
     protocol: Protocol,
-    /// What his token says that he may.
+    /// Capabilities of its token, or the defaults.
     token_capabilities: Capabilities,
-    /// Whether it says nothing about that, so that he may what everybody may here.
+    /// Whether the token defines no capabilities, so that the room defaults apply.
     uses_defaults: bool,
-    /// What he may, grants and revocations included.
+    /// Effective capabilities, including grants and revocations.
     capabilities: Capabilities,
-    /// As whom he calls operations.
+    /// Identity for operation calls.
     identity: Arc<Identity>,
     usage: ParticipantUsage,
-    /// Told to shut down; says nothing more before he comes again.
+    /// Whether the participant was shut down. It must rejoin to send again.
     is_shut_down: bool,
 }
 
@@ -187,7 +188,7 @@ impl Room {
         Ok(room)
     }
 
-    /// The same room, which knows who has a token of the gateway.
+    /// Sets the lookup of identities with a gateway token.
     #[must_use]
     pub(crate) fn with_identity_lookup(
         self,
@@ -196,7 +197,7 @@ impl Room {
         Self { identity_lookup: IdentityLookup(Some(Box::new(known))), ..self }
     }
 
-    /// Takes what comes in, and says what is to be done, in this order.
+    /// Applies an input and returns the effects, in order.
     pub(crate) fn apply(&mut self, now: i64, input: RoomInput) -> Vec<Effect> {
         self.now = now;
         self.fail_orphaned_requests();
@@ -219,7 +220,7 @@ impl Room {
         std::mem::take(&mut self.effects)
     }
 
-    /// What is over because its time has come.
+    /// Expires due proposals and pauses.
     fn expire_due(&mut self) {
         self.expire_proposals();
         let now = self.now;
@@ -228,7 +229,7 @@ impl Room {
         }
     }
 
-    /// Who is there, for those who ask.
+    /// Returns the present participants and their capabilities.
     pub(crate) fn participants(&self) -> Vec<(Arc<str>, Capabilities)> {
         self.participants
             .iter()
@@ -236,18 +237,18 @@ impl Room {
             .collect()
     }
 
-    /// Whether something waits for somebody, so that the room has to stay.
+    /// Whether proposals are open, which keeps the room open.
     pub(crate) fn has_open_proposals(&self) -> bool {
         self.proposals.has_open()
     }
 
-    /// Whether somebody of this name comes with a token of this room.
+    /// Whether this participant has a token of this room.
     pub(crate) fn has_invitation_token(&self, id: &str) -> bool {
         let invitation = self.grants.get(id).and_then(|record| record.invitation.as_ref());
         invitation.is_some_and(|record| record.token_hash.is_some())
     }
 
-    /// Refuses what somebody says because nothing can be written down.
+    /// Rejects a message because the journal cannot be written.
     pub(crate) fn reject_journal_unavailable(&mut self, now: i64, input: RoomInput) -> Vec<Effect> {
         let RoomInput::Message { connection, draft } = input else { return Vec::new() };
         self.now = now;
@@ -265,29 +266,30 @@ impl Room {
         self.participants.is_empty()
     }
 
-    /// Whether somebody has been here, is, or may come by an invitation.
+    /// Whether a participant is present, has a grant record, or has a message in the history.
     pub(crate) fn is_known_participant(&self, id: &str) -> bool {
         self.participants.contains_key(id)
             || self.grants.get(id).is_some()
             || self.history.has_sender(id)
     }
 
-    /// Who comes with a token that only this room knows.
+    /// Returns the participant with this room token.
     pub(crate) fn invited_participant(&self, token_hash: &str) -> Option<Arc<str>> {
         self.grants.invited_participant(token_hash)
     }
 
-    /// Stored messages, newest first, before the message with this id or time.
+    /// Returns up to `limit` stored messages, newest first, before the message with this id or
+    /// time.
     pub(crate) fn history_page(&self, limit: usize, before: Option<&str>) -> Vec<Arc<RoomMessage>> {
         self.history.page(limit, before)
     }
 
-    /// The proposals that wait for somebody.
+    /// Returns the open proposals.
     pub(crate) fn open_proposals(&self) -> Vec<OpenProposal> {
         self.proposals.open_proposals()
     }
 
-    /// Lets other settings hold, also for those who are here.
+    /// Applies new settings, also to present participants.
     fn configure(&mut self, settings: RoomSettings) {
         self.default_capabilities = compile_capabilities(&settings.capabilities);
         self.settings = settings;
@@ -306,7 +308,7 @@ impl Room {
         }
     }
 
-    /// Takes up what was said before, as far as it still matters.
+    /// Restores the state from stored messages.
     fn replay_history(&mut self, messages: Vec<(i64, RoomMessage)>) {
         let first_unapplied = self.grants.first_unapplied(&messages);
         let now = self.now;
@@ -314,7 +316,7 @@ impl Room {
             if at >= first_unapplied {
                 self.replay_unapplied(&message);
             }
-            // What was proposed then waits from then on.
+            // Proposals expire relative to the time at which they were sent.
             self.now = time;
             self.replay_control(&message);
             self.track_message(&message, None);
@@ -325,7 +327,7 @@ impl Room {
         self.orphaned_requests = self.requests.without_response_from(REGISTRY_PARTICIPANT);
     }
 
-    /// What follows from an accepted message for those that come later.
+    /// Updates requests and proposals after an accepted message.
     fn track_message(
         &mut self,
         message: &RoomMessage,
@@ -350,7 +352,7 @@ impl Room {
         }
     }
 
-    /// An id that nobody else has given.
+    /// Returns an unused message id.
     fn next_message_id(&mut self) -> Box<str> {
         loop {
             self.id_counter += 1;
@@ -361,7 +363,7 @@ impl Room {
         }
     }
 
-    /// Makes the list of those who are there again.
+    /// Rebuilds the list of all recipients.
     fn rebuild_recipients(&mut self) {
         self.all_recipients = self.participants.values().map(Participant::recipient).collect();
     }
@@ -381,7 +383,7 @@ impl Participant {
     }
 }
 
-/// Those of the configuration were checked when it was read.
+/// Compiles the capabilities of the configuration, which validated them.
 fn compile_capabilities(texts: &[String]) -> Capabilities {
     Capabilities::new(texts.iter().filter_map(|text| Capability::parse(text).ok()))
 }

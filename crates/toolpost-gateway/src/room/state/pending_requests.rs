@@ -1,4 +1,4 @@
-//! Method and name of each request, so that responses are self-contained.
+//! Method and name of each request, which make responses self-contained.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use super::RoomError;
 use super::proposal::Proposals;
 use crate::room::message::{McpTarget, ResponseContext, RoomMessage};
 
-/// How many requests are remembered.
+/// Maximum number of tracked requests.
 const MAX_REQUESTS: usize = 10_000;
 
-/// How long the id of a request that nobody has answered is not given to another, in milliseconds.
+/// How long the id of a request without a response stays reserved, in milliseconds.
 const PENDING_ID_TTL_MS: i64 = 300_000;
 
-/// How many bytes these take.
+/// Maximum total size of the tracked requests, in bytes.
 const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
 
-/// The requests that may still be answered.
+/// Requests that can still get a response.
 #[derive(Debug, Default)]
 pub(super) struct PendingRequests {
     by_id: HashMap<Box<str>, PendingRequest>,
@@ -30,13 +30,13 @@ pub(super) struct PendingRequests {
 pub(super) struct PendingRequest {
     pub(super) target: McpTarget,
     pub(super) from: Arc<str>,
-    /// Everybody, if it is empty.
+    /// Addressees; empty for all participants.
     pub(super) to: Vec<Box<str>>,
-    /// The id inside the payload, as it came.
+    /// JSON-RPC id in the payload, as received.
     pub(super) rpc_id: Option<Box<RawValue>>,
-    /// The proposal that it fulfils, and whose that is.
+    /// The proposal that the request fulfills, and its proposer.
     pub(super) proposal: Option<(Box<str>, Arc<str>)>,
-    /// In milliseconds since 1970.
+    /// Time of the request in milliseconds since the Unix epoch.
     requested_at: i64,
     responders: Vec<Arc<str>>,
 }
@@ -46,7 +46,7 @@ impl PendingRequests {
         self.by_id.get(id)
     }
 
-    /// The request of somebody, by the id of its message or the one inside its payload.
+    /// Finds a participant's request by its message id or JSON-RPC id, newest first.
     pub(super) fn find_by_rpc_id(&self, from: &str, rpc_id: &RawValue) -> Option<&str> {
         let as_text: Option<String> = serde_json::from_str(rpc_id.get()).ok();
         let is_match = |id: &str, request: &PendingRequest| {
@@ -95,7 +95,7 @@ impl PendingRequests {
 }
 
 impl PendingRequests {
-    /// Somebody has answered a request.
+    /// Records a response to a request.
     pub(super) fn record_response(&mut self, response: &RoomMessage) {
         let id = response.context_of.as_ref().map(|context| &context.request_id);
         if let Some(request) = id.and_then(|id| self.by_id.get_mut(id)) {
@@ -103,7 +103,7 @@ impl PendingRequests {
         }
     }
 
-    /// Whether the request of this id is recent and has no response yet.
+    /// Whether the request with this id is recent and has no response yet.
     pub(super) fn is_awaiting_response(&self, id: &str, now: i64) -> bool {
         let is_recent = |request: &PendingRequest| now - request.requested_at < PENDING_ID_TTL_MS;
         self.by_id
@@ -111,7 +111,7 @@ impl PendingRequests {
             .is_some_and(|pending| pending.responders.is_empty() && is_recent(pending))
     }
 
-    /// The requests to somebody that he has not answered, the oldest first.
+    /// Requests addressed to a participant that have no response, oldest first.
     pub(super) fn without_response_from(&self, by: &str) -> Vec<Box<str>> {
         let is_addressed = |request: &PendingRequest| request.to.iter().any(|to| &**to == by);
         let is_unanswered =
@@ -123,7 +123,7 @@ impl PendingRequests {
 }
 
 impl PendingRequest {
-    /// Each addressee responds once.
+    /// Checks that the participant has not responded to the request yet.
     pub(super) fn check_no_response_from(&self, by: &str) -> Result<(), RoomError> {
         if !self.responders.iter().any(|responder| &**responder == by) {
             return Ok(());
@@ -137,11 +137,11 @@ impl PendingRequest {
     }
 
     pub(super) fn is_addressed_to(&self, id: &str) -> bool {
-        // Who asks everybody does not ask himself.
+        // A request to all participants does not address its sender.
         if self.to.is_empty() { &*self.from != id } else { self.to.iter().any(|to| &**to == id) }
     }
 
-    /// What an answer to it is about.
+    /// The context of a response to this request.
     pub(super) fn response_context(&self, id: &str) -> ResponseContext {
         ResponseContext {
             method: self.target.method.clone(),

@@ -11,13 +11,13 @@ use super::{GATEWAY_PARTICIPANT, ProposalAction, ProposalDecision, Room, RoomErr
 use crate::room::capability::{Capabilities, CapabilityRequest, Decision};
 use crate::room::message::{Draft, McpTarget, MessageKind, Protocol, ResponseContext, RoomMessage};
 
-/// How many may wait at the same time.
+/// Maximum number of open proposals in a room.
 const MAX_OPEN: usize = 500;
-/// How many of one participant.
+/// Maximum number of open proposals per participant.
 const MAX_OPEN_PER_PARTICIPANT: usize = 50;
-/// How many bytes their payloads may have.
+/// Maximum total payload size of the open proposals, in bytes.
 const MAX_OPEN_BYTES: usize = 8 * 1024 * 1024;
-/// How many are remembered, open ones included.
+/// Maximum number of tracked proposals, including open ones.
 const MAX_TRACKED: usize = 2_000;
 
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ enum ProposalState {
     },
     Fulfilled {
         by: Arc<str>,
-        /// The message that fulfilled it.
+        /// Id of the message that fulfilled the proposal.
         message_id: Box<str>,
     },
     Rejected {
@@ -60,7 +60,7 @@ pub(crate) struct OpenProposal {
     pub(crate) from: Arc<str>,
     pub(crate) target: McpTarget,
     pub(crate) payload: Option<Box<RawValue>>,
-    /// In milliseconds since 1970.
+    /// Time of creation in milliseconds since the Unix epoch.
     pub(crate) created_at: i64,
     pub(crate) expires_at: i64,
 }
@@ -70,7 +70,7 @@ impl Proposals {
         self.by_id.get(id)
     }
 
-    /// The one of these that is a proposal, and whose it is.
+    /// Returns the id and the proposer of a proposal; `None` if the id names none.
     pub(super) fn proposer_of(&self, id: &str) -> Option<(Box<str>, Arc<str>)> {
         let proposal = self.by_id.get(id)?;
         Some((id.into(), Arc::clone(&proposal.from)))
@@ -93,7 +93,7 @@ impl Proposals {
         open.collect()
     }
 
-    /// Whether there is room for one more of somebody.
+    /// Checks that one more proposal of this participant is within the limits.
     pub(super) fn check_capacity(&self, proposer: &str) -> Result<(), RoomError> {
         let open = || self.by_id.values().filter(|proposal| proposal.is_open());
         let bytes: usize = open().map(Proposal::bytes).sum();
@@ -117,12 +117,12 @@ impl Proposals {
         }
     }
 
-    /// Whether an id is that of a proposal which waits.
+    /// Whether the id names an open proposal.
     pub(super) fn is_open(&self, id: &str) -> bool {
         self.by_id.get(id).is_some_and(Proposal::is_open)
     }
 
-    /// Whether any waits.
+    /// Whether any proposal is open.
     pub(super) fn has_open(&self) -> bool {
         self.by_id.values().any(Proposal::is_open)
     }
@@ -143,7 +143,7 @@ impl Proposals {
         if self.by_id.insert(message.id.clone(), proposal).is_none() {
             self.order.push_back(message.id.clone());
         }
-        // Those that wait are never forgotten; there are not so many of them.
+        // Open proposals are never evicted; their number is limited.
         if self.order.len() > MAX_TRACKED {
             let is_over = |id: &str| !self.is_open(id);
             if let Some(at) = self.order.iter().position(|id| is_over(id))
@@ -154,7 +154,8 @@ impl Proposals {
         }
     }
 
-    /// All that it names were looked at before.
+    /// Marks the open proposals that the request correlates to as fulfilled. The caller has checked
+    /// them.
     pub(super) fn record_fulfillment(&mut self, request: &RoomMessage) {
         for id in &request.correlation {
             let (by, with) = (Arc::clone(&request.from), request.id.clone());
@@ -162,7 +163,8 @@ impl Proposals {
         }
     }
 
-    /// A response can fulfill a proposal directly if its sender holds the capability.
+    /// Marks a proposal as fulfilled by a direct response. The sender needs the capability for the
+    /// proposed request.
     pub(super) fn record_response(&mut self, response: &RoomMessage) {
         let (by, with) = (Arc::clone(&response.from), response.id.clone());
         self.close_for(response, ProposalState::Fulfilled { by, message_id: with });
@@ -184,7 +186,8 @@ impl Proposals {
         self.close_for(message, ProposalState::Withdrawn);
     }
 
-    /// Ends the one that a message is about, and none that it only names.
+    /// Closes the proposal in the message's `context_of`, and no other proposal in its
+    /// correlations.
     fn close_for(&mut self, message: &RoomMessage, state: ProposalState) {
         if let Some(context) = &message.context_of {
             self.close(&context.request_id, state);
@@ -194,7 +197,7 @@ impl Proposals {
     fn close(&mut self, id: &str, state: ProposalState) {
         if let Some(proposal) = self.by_id.get_mut(id).filter(|candidate| candidate.is_open()) {
             proposal.state = state;
-            // Nobody needs to see it again.
+            // A closed proposal no longer needs its payload.
             proposal.payload = None;
         }
     }
@@ -218,7 +221,7 @@ impl Proposal {
         matches!(self.state, ProposalState::Open { .. })
     }
 
-    /// Whether it still waits; else what became of it.
+    /// Checks that the proposal is open. The error describes how it was closed.
     pub(super) fn check_open(&self) -> Result<(), RoomError> {
         let detail = match &self.state {
             ProposalState::Open { .. } => return Ok(()),
@@ -232,7 +235,7 @@ impl Proposal {
         Err(RoomError::new("proposal_closed", format!("the proposal {detail}")))
     }
 
-    /// What messages about it are about.
+    /// Returns the context for messages about this proposal.
     pub(super) fn response_context(&self, id: &str) -> ResponseContext {
         ResponseContext {
             method: self.target.method.clone(),
@@ -245,7 +248,7 @@ impl Proposal {
         }
     }
 
-    /// Whether somebody may do what is proposed.
+    /// Checks that these capabilities allow the proposed request.
     pub(super) fn check_allowed(&self, capabilities: &Capabilities) -> Result<(), RoomError> {
         let kind = MessageKind::request_for(&self.target);
         let capability_request = CapabilityRequest::new(kind.full(), self.payload.as_deref());
@@ -257,7 +260,7 @@ impl Proposal {
 }
 
 impl Room {
-    /// Whether a request fulfils a proposal as it may.
+    /// Checks that every proposal that the request correlates to is open and has the same target.
     pub(super) fn check_fulfillment(&self, draft: &Draft) -> Result<(), RoomError> {
         for id in &draft.correlation {
             let Some(proposal) = self.proposals.get(id) else { continue };
@@ -275,7 +278,8 @@ impl Room {
         Ok(())
     }
 
-    /// The proposal that a message ends, and whether it still can be ended.
+    /// Returns the context of the proposal that a message closes. Fails if the proposal is unknown
+    /// or already closed.
     pub(super) fn closing_proposal_context(
         &self,
         draft: &Draft,
@@ -294,7 +298,7 @@ impl Room {
         found.is_some_and(|proposal| &*proposal.from == proposer)
     }
 
-    /// Says of each proposal whose time has come that nobody took it up, to everybody.
+    /// Rejects each expired proposal with a message to all participants, and notifies the proposer.
     pub(super) fn expire_proposals(&mut self) {
         for id in self.proposals.expired_ids(self.now) {
             let Some(proposal) = self.proposals.get(&id) else { continue };
@@ -362,7 +366,7 @@ impl Room {
         self.deciding_identity = Some(identity);
         let decided = self.apply_decision(&proposal, &by, own.as_ref(), action);
         self.deciding_identity = None;
-        // Whoever does not wait any more needs no answer.
+        // The caller may have stopped waiting.
         let _ = response.send(decided);
     }
 
@@ -392,7 +396,7 @@ impl Room {
                 proposal.fulfillment_draft(id)
             }
             ProposalAction::Reject { reason } => {
-                // Whoever may do it may also say that it shall not be done.
+                // A participant that may make the request may also reject the proposal.
                 proposal.check_allowed(&may).or_else(|_| check_reject_allowed(&may))?;
                 proposal.rejection_draft(id, reason.as_deref())
             }
@@ -411,7 +415,7 @@ fn check_reject_allowed(capabilities: &Capabilities) -> Result<(), RoomError> {
 }
 
 impl Proposal {
-    /// The request that is proposed.
+    /// Returns a draft of the proposed request.
     fn fulfillment_draft(&self, id: &str) -> Draft {
         Draft {
             payload: self.payload.clone(),

@@ -1,13 +1,15 @@
-//! So many in a minute, half of them at once.
+//! Rate limit per minute, with a burst of half the limit.
 
-/// When the bucket of one participant would be full again, in microseconds since 1970.
+/// A token bucket, stored as the time at which it is full again, in microseconds since the Unix
+/// epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RateBucket {
     full_at: i64,
 }
 
 impl RateBucket {
-    /// Takes one, or says in how many milliseconds there will be one. `now` is in milliseconds.
+    /// Takes one permit, or returns the milliseconds until one is available. `now` is in
+    /// milliseconds.
     pub(super) fn try_acquire(&mut self, now: i64, per_minute: u32) -> Result<(), i64> {
         let per_minute = i64::from(per_minute.max(1));
         let interval = 60_000_000 / per_minute;
@@ -27,7 +29,7 @@ impl RateBucket {
 mod tests {
     use super::*;
 
-    /// Each row: when, in seconds, how many come, and how many of them are let in.
+    /// Each row: the time in seconds, the number of attempts, and the number admitted.
     #[test]
     fn bucket_allows_half_minute_burst_then_steady_rate() {
         let mut rate = RateBucket::default();

@@ -12,8 +12,8 @@ use super::{Effect, REGISTRY_PARTICIPANT, Room};
 use crate::room::message::{Draft, MessageKind, RoomMessage, upgrade_kind};
 
 impl Room {
-    /// Forwards a request to the registry if it is addressed to it, and answers `initialize` for `mew`
-    /// participants.
+    /// Forwards a request to the registry if it is addressed to it or to all participants, and
+    /// responds to `initialize` on behalf of `mew` participants.
     pub(super) fn call_registry(&mut self, message: &Arc<RoomMessage>) {
         let (Some(method), Some(payload)) = (message.kind.method(), &message.payload) else {
             return;
@@ -36,7 +36,8 @@ impl Room {
         }
     }
 
-    /// One family begins conversations with a handshake that the other has never heard of.
+    /// Whether the gateway responds to `initialize` for the addressee. Clients of the `mew` family
+    /// do not know this handshake.
     fn responds_to_initialize(&self, to: &[Box<str>]) -> bool {
         let [one] = to else { return false };
         self.participants.get(&**one).is_some_and(|participant| participant.protocol.is_mew())
@@ -54,7 +55,7 @@ impl Room {
         self.send_response(&id, super::GATEWAY_PARTICIPANT, payload);
     }
 
-    /// The operations of the registry have answered.
+    /// Delivers the response of a registry call.
     pub(super) fn handle_call_response(&mut self, request: &str, payload: Box<RawValue>) {
         self.send_response(request, REGISTRY_PARTICIPANT, payload);
     }
@@ -97,7 +98,7 @@ impl Room {
         }
     }
 
-    /// An answer that is a message as any other may be; else that it is too large.
+    /// Replaces a response that exceeds the message size limit with an error.
     fn bound_response(&self, id: Option<&RawValue>, payload: Box<RawValue>) -> Box<RawValue> {
         let (bytes, max) = (payload.get().len(), self.settings.max_message_bytes);
         if bytes <= max {
@@ -134,7 +135,7 @@ impl Room {
         self.send(message, to);
     }
 
-    /// The request that somebody does not want to be answered any more, if it is his.
+    /// Returns the request that a message cancels, if the sender made it.
     pub(super) fn canceled_request(&self, participant_id: &str, draft: &Draft) -> Option<Box<str>> {
         #[derive(Deserialize)]
         struct CancelNotification<'a> {

@@ -14,7 +14,7 @@ use crate::room::message::{Draft, MessageParseError, Protocol, RoomMessage};
 
 /// Maximum bytes of a stream description, which every welcome contains.
 const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
-/// How many parts of streams one participant may send for each message that he may send.
+/// Number of stream frames allowed per message of the rate limit.
 const FRAMES_PER_MESSAGE: u32 = 10;
 
 #[derive(Debug, Default)]
@@ -26,18 +26,18 @@ pub(super) struct Streams {
 #[derive(Debug)]
 struct Stream {
     owner: Arc<str>,
-    /// The owner among them, unless he gave it away.
+    /// Participants with write access, including the owner.
     writers: Vec<Arc<str>>,
     /// Recipients of the frames; every participant if absent.
     target: Option<Vec<Box<str>>>,
-    /// What was asked for.
+    /// Description from the stream request.
     metadata: Map<String, Value>,
     created_at: String,
-    /// The messages that asked for it and opened it.
+    /// Ids of the messages that requested and opened the stream.
     message_ids: [Box<str>; 2],
 }
 
-/// What is asked for when a stream is.
+/// The payload of `stream/request`.
 #[derive(Debug, Deserialize)]
 pub(super) struct StreamRequestPayload {
     #[serde(default)]
@@ -70,7 +70,8 @@ impl Streams {
         self.open.iter().map(|(id, stream)| stream.describe(id)).collect()
     }
 
-    /// The stream that a message is about: by its own id, or one of the messages that made it.
+    /// Returns the stream that a message refers to: by stream id or, without one, by its
+    /// correlations.
     fn find(&self, stream_id: Option<&str>, correlation: &[Box<str>]) -> Option<&str> {
         let by_id = stream_id.and_then(|id| self.open.get_key_value(id)).map(|(id, _)| &**id);
         let by_message = || {
@@ -132,7 +133,7 @@ impl Room {
         Ok(stream_request)
     }
 
-    /// Opens the stream that somebody asked for, and tells everybody.
+    /// Opens the requested stream and announces it to all participants.
     pub(super) fn open_stream(
         &mut self,
         stream_request: StreamRequestPayload,
@@ -165,7 +166,7 @@ impl Room {
         self.deliver(message, None, None);
     }
 
-    /// The stream that somebody wants to close, if it is his.
+    /// Returns the stream that a message closes, if the sender owns it.
     pub(super) fn check_stream_close(
         &self,
         sender: &str,
@@ -191,7 +192,7 @@ impl Room {
         Err(RoomError::new("unauthorized", detail).with_detail("stream_id", id))
     }
 
-    /// The message that opened a stream, which is then closed.
+    /// Closes a stream and returns the id of the message that opened it.
     pub(super) fn close_stream(&mut self, id: &str) -> Option<Box<str>> {
         let [_, open] = self.streams.open.remove(id)?.message_ids;
         Some(open)
@@ -264,7 +265,7 @@ impl Room {
         self.deliver(message, None, None);
     }
 
-    /// Whoever may not open streams any more has none open.
+    /// Closes the streams of a participant that may no longer open streams.
     pub(super) fn close_streams_unless_allowed(&mut self, sender: &str) {
         let capability_request = CapabilityRequest::new("stream/request", None);
         let is_allowed = self.participants.get(sender).is_some_and(|participant| {
@@ -276,7 +277,7 @@ impl Room {
         }
     }
 
-    /// Somebody is gone: his streams end, and he writes in no other.
+    /// Closes the streams of a participant and removes its write access to others.
     pub(super) fn close_streams_of(&mut self, sender: &str) {
         let owned = self.streams.open.iter().filter(|(_, stream)| &*stream.owner == sender);
         let ended: Vec<Box<str>> = owned.map(|(id, _)| id.clone()).collect();
@@ -293,7 +294,7 @@ impl Room {
         }
     }
 
-    /// A part of a stream goes to those it is meant for, if its writer may write.
+    /// Forwards a stream frame to its recipients, if the sender has write access.
     pub(super) fn handle_frame(
         &mut self,
         connection: ConnectionId,

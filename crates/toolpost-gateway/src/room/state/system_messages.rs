@@ -1,4 +1,4 @@
-//! What the gateway itself says, and how things are handed over.
+//! Messages of the gateway itself, and message delivery.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::room::capability::{Capabilities, Capability};
 use crate::room::message::{MessageKind, Protocol, RoomMessage};
 
 impl Room {
-    /// A message of the gateway.
+    /// Builds a message from the gateway.
     pub(super) fn gateway_message(
         &mut self,
         kind: &str,
@@ -37,7 +37,7 @@ impl Room {
         }
     }
 
-    /// Keeps a message and hands it to everybody, its sender included.
+    /// Stores a message and delivers it to all participants, including the sender.
     pub(super) fn deliver(
         &mut self,
         message: RoomMessage,
@@ -91,7 +91,8 @@ impl Room {
         self.send(message, to);
     }
 
-    /// A payload with the last messages in it, each as it is.
+    /// Returns the payload with the last `max` messages added as `history`, each encoded for the
+    /// protocol.
     fn payload_with_history(
         &self,
         max: usize,
@@ -105,7 +106,7 @@ impl Room {
         RawValue::from_string(format!(r#"{open},"history":[{}]}}"#, texts.join(","))).ok()
     }
 
-    /// Tells the others that somebody has come or gone, each family in its own words.
+    /// Announces a join or leave to the other participants, in the format of each protocol family.
     pub(super) fn announce_presence(
         &mut self,
         event: &str,
@@ -126,7 +127,7 @@ impl Room {
         }
     }
 
-    /// Tells somebody that what he said was refused, and nobody else.
+    /// Sends an error to the participant whose message was rejected, and to no other.
     pub(super) fn reject(
         &mut self,
         participant_id: &Arc<str>,
@@ -155,7 +156,7 @@ impl Room {
         );
         self.send(outgoing, to);
         let (participant_id, kind) = (Arc::clone(participant_id), kind.into());
-        // A flood is not written down: it would fill the journal with nothing.
+        // Rate-limited messages are not journaled, so that they cannot flood the journal.
         if error != "rate_limited" {
             self.effects.push(Effect::RecordRejection {
                 sender: participant_id,
@@ -167,7 +168,7 @@ impl Room {
         }
     }
 
-    /// The same error, or `rate_limited` if too many messages of the participant were rejected.
+    /// Returns the error, or `rate_limited` if too many messages of the participant were rejected.
     fn rate_limit_rejection(&mut self, participant_id: &str, rejection: RoomError) -> RoomError {
         let (now, per_minute) = (self.now, self.settings.messages_per_minute);
         let Some(participant) = self.participants.get_mut(participant_id) else { return rejection };
@@ -181,7 +182,7 @@ impl Room {
     }
 }
 
-/// What the operations of the registry may say in a room: they answer.
+/// Capabilities of the registry in a room: it only responds.
 fn registry_capabilities() -> Capabilities {
     Capabilities::new(Capability::parse("mcp/response"))
 }

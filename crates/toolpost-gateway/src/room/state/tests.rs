@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::room::message::Draft;
 
-/// Who is there, and what each may.
+/// The participants and their capabilities.
 const PARTICIPANTS: [(&str, &[&str]); 4] = [
     ("ada", &["*"]),
     ("agent", &["mcp/proposal:*", "chat"]),
@@ -60,7 +60,7 @@ fn test_identity() -> Arc<Identity> {
     Arc::new(Identity::new("nobody"))
 }
 
-/// What came of it, in a line: what was handed on, told, or refused.
+/// Summarizes effects in one line.
 fn summarize(effects: &[Effect]) -> String {
     let summarize_effect = |effect: &Effect| match effect {
         Effect::Deliver { message, .. } => Some(message.kind.full().to_owned()),

@@ -1,4 +1,4 @@
-//! The ways in: each calls, or lists, and tells what came of it in the same words.
+//! Calls and lists operations through each endpoint and returns the outcome in the same form.
 
 use std::fmt;
 
@@ -22,21 +22,21 @@ pub(super) enum EndpointKind {
     Stdio,
     Hub,
     OpenApi,
-    /// `hub.search`, asked for each.
+    /// `hub.search`, called for each operation.
     Search,
-    /// `hub.schema`, asked for each.
+    /// `hub.schema`, called for each operation.
     Schema,
 }
 
-/// A endpoint, and whether it is asked for `hub.call` instead.
+/// An endpoint, and whether the operation is called through `hub.call`.
 #[derive(Clone, Copy)]
 pub(super) struct CallPath(EndpointKind, bool);
 
 impl CallPath {
-    /// What becomes of the call of somebody who may.
+    /// Returns the outcome of a call with access.
     pub(super) fn outcome(self, operation: &Operation) -> &'static str {
         match operation.kind {
-            // It has one answer, and a subscription has many.
+            // `hub.call` returns one response, and a subscription has many.
             OperationKind::Subscription if self.1 => "VALIDATION_ERROR",
             _ => operation.outcome,
         }
@@ -72,12 +72,12 @@ pub(super) const LIST_ENDPOINTS: [EndpointKind; 7] = [
 ];
 
 impl EndpointKind {
-    /// Whether operations are listed that are no tools.
+    /// Whether operations that are not tools are listed.
     pub(super) fn lists_non_tools(self) -> bool {
         !matches!(self, Self::Mcp | Self::Stdio)
     }
 
-    /// What an operation is called in its lists.
+    /// Returns the name of an operation in the list of this endpoint.
     pub(super) fn name_of(self, id: &str) -> String {
         match self {
             Self::Mcp | Self::Stdio => tool_name(id),
@@ -90,7 +90,8 @@ fn tool_name(id: &str) -> String {
     toolpost::view::tool_name(&id.parse().unwrap())
 }
 
-/// `ok`, the code of an error, or `UNAUTHENTICATED`; nothing where the way does not lead there.
+/// Returns `ok`, an error code or `UNAUTHENTICATED`; `None` if the endpoint does not support this
+/// call.
 pub(super) async fn call(
     fixture: &Fixture,
     CallPath(endpoint, through): CallPath,
@@ -137,7 +138,8 @@ pub(super) async fn call(
     })
 }
 
-/// The names that are listed, or `UNAUTHENTICATED`; nothing where the way does not lead there.
+/// Returns the listed names or `UNAUTHENTICATED`; `None` if the endpoint does not support this
+/// list.
 pub(super) async fn list(
     fixture: &Fixture,
     endpoint: EndpointKind,
@@ -179,7 +181,7 @@ pub(super) async fn list(
     })
 }
 
-/// The operations that are found, or described, when they are asked for one by one.
+/// Returns the operations that are found or described when queried one by one.
 async fn visible_one_by_one(
     fixture: &Fixture,
     endpoint: EndpointKind,
@@ -250,8 +252,8 @@ async fn http_outcome(response: Response) -> String {
     }
 }
 
-/// What an MCP client is told: a result that is no failure, or one with a code in it. The answer is
-/// the last message, whether or not others came before it.
+/// Returns the outcome of an MCP call: `ok`, or the error code. The response is the last message;
+/// others may precede it.
 fn mcp_outcome(text: &str) -> String {
     let mut messages = text.lines().map(|line| line.strip_prefix("data:").unwrap_or(line).trim());
     let response = messages.rfind(|line| line.starts_with('{')).unwrap_or_default();
@@ -276,7 +278,7 @@ async fn mcp_request(
     with_token(caller, request.json(&message(1, method, params))).send().await.unwrap()
 }
 
-/// One client on a pair of streams, for one request.
+/// Sends one request over an in-memory stdio connection.
 async fn stdio_request(
     fixture: &Fixture,
     caller: &TestCaller,
@@ -297,7 +299,7 @@ async fn stdio_request(
     let mut lines = BufReader::new(output).lines();
     let line = loop {
         let line = lines.next_line().await.unwrap().unwrap();
-        // The values of a stream are told before its end.
+        // The values of a stream are sent as notifications before the response.
         if !line.contains(r#""method":"notifications/"#) {
             break line;
         }
@@ -318,7 +320,7 @@ async fn hub_call(
     };
     peer.send_json(&request_event("r", operation, input)).await;
     if operation == "gateway.logs" {
-        // It tells of calls that end, so one has to.
+        // `gateway.logs` reports calls that end, so the test makes one.
         peer.send_json(&request_event("other", "demo.add", &json!({"a": 1, "b": 1}))).await;
     }
     loop {

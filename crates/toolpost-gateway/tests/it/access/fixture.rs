@@ -1,4 +1,4 @@
-//! Somebody of every kind, and an operation of every kind from every kind of source.
+//! Callers of every kind, and operations of every kind from every kind of source.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::super::jwt::{Issuer, Signer};
 use super::super::spokes::spoke;
 use super::super::{TestGateway, client};
 
-/// What an operation asks for.
+/// The access that an operation requires.
 #[derive(Clone, Copy)]
 pub(super) enum Requirement {
     Open,
     All(&'static [&'static str]),
     Any(&'static [&'static str]),
-    /// To read this document, which the input names.
+    /// Read permission for this document, which the input names.
     Document(&'static str),
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Operation {
     pub(super) id: &'static str,
     pub(super) kind: OperationKind,
     pub(super) requirement: Requirement,
-    /// What becomes of the call of somebody who may.
+    /// The outcome of a call with access.
     pub(super) outcome: &'static str,
     input: &'static str,
 }
@@ -62,7 +62,7 @@ impl Operation {
         self
     }
 
-    /// Nobody decides, and the time for it is short.
+    /// The call is pending approval and expires after a short time.
     const fn times_out(self) -> Self {
         self.ends_with("TIMEOUT")
     }
@@ -79,7 +79,7 @@ const READ: Requirement = Requirement::All(&[admin::scope::READ]);
 const APPROVE: Requirement = Requirement::All(&[admin::scope::APPROVE]);
 const ADMIN: Requirement = Requirement::All(&[admin::scope::ADMIN]);
 
-/// Mostly queries, which every method of HTTP reaches.
+/// Mostly queries, since these support every HTTP method.
 pub(super) const OPERATIONS: &[Operation] = &[
     op("demo.add", Requirement::Open, ADD),
     op("hub.list", Requirement::Open, "{}"),
@@ -95,7 +95,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("t.change_open", Requirement::Open, "{}").mutation(),
     op("t.stream", Requirement::All(&["a"]), "{}").subscription(),
     op("t.stream_open", Requirement::Open, "{}").subscription(),
-    // All that is about the gateway itself.
+    // All administration operations.
     op("gateway.sources", READ, "{}"),
     op("gateway.logs", READ, "{}").subscription(),
     op("gateway.journal", READ, r#"{"limit": 1}"#),
@@ -105,8 +105,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("gateway.approve", APPROVE, UNKNOWN_ID).mutation().ends_with("NOT_PENDING"),
     op("gateway.reject", APPROVE, UNKNOWN_ID).mutation().ends_with("NOT_PENDING"),
     op("gateway.reload", ADMIN, "{}").mutation(),
-    // From a process that connects, another hub, an HTTP service and an MCP server: each has one that
-    // asks for what its source asks for, and one that is said to be different.
+    // From a spoke, another hub, an HTTP service and an MCP server: each has an operation with the
+    // access of its source, and one with its own access.
     op("box.t.near", Requirement::All(&["a"]), "{}"),
     op("box.t.open", Requirement::Open, "{}"),
     op("far.demo.add", Requirement::All(&["a"]), ADD),
@@ -118,7 +118,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     op("tools.demo__fail", Requirement::All(&["b"]), "{}").times_out(),
 ];
 
-/// Somebody, as the oracle knows him.
+/// A caller, with the grants that the expected outcome is computed from.
 pub(super) struct TestCaller {
     pub(super) name: &'static str,
     pub(super) token: Option<String>,
@@ -152,7 +152,7 @@ pub(super) struct Fixture {
     pub(super) running: TestGateway,
     pub(super) callers: Vec<TestCaller>,
     pub(super) is_open: bool,
-    /// One for all, because it costs more than what is asked.
+    /// Shared by all requests, because creating a client costs more than a request.
     pub(super) http: reqwest::Client,
     handle: toolpost_gateway::GatewayHandle,
     data: PathBuf,
@@ -200,7 +200,7 @@ impl Fixture {
         let mut config = config(&upstream_gateway, &token, &callers, is_open);
         config.approval.expires = Duration::from_millis(5);
         let mut authenticator = match is_open {
-            // A spoke has to be somebody.
+            // A spoke needs an identity.
             true => Authenticator::allow_anonymous().with_token(token.hash(), Identity::new("box")),
             false => config.authenticator().with_jwt(issuer.settings()),
         };
@@ -251,7 +251,7 @@ impl Fixture {
     }
 }
 
-/// A folder of this world alone.
+/// Returns a data directory that is unique to the fixture.
 fn data(is_open: bool) -> PathBuf {
     static WORLDS: AtomicUsize = AtomicUsize::new(0);
     let number = WORLDS.fetch_add(1, Ordering::Relaxed);
@@ -259,7 +259,7 @@ fn data(is_open: bool) -> PathBuf {
     std::env::temp_dir().join(name)
 }
 
-/// What the operator of this gateway says about its sources.
+/// The configuration of the sources.
 fn config(
     upstream_gateway: &TestGateway,
     token: &Token,
@@ -312,7 +312,7 @@ fn done() -> Result<HandlerOutput, HandlerError> {
     Ok(HandlerOutput::dynamic(json!({"done": true})))
 }
 
-/// The operations of `t`, by the same table that the oracle reads.
+/// Returns the operations of namespace `t`, from the same table as the expected results.
 fn local() -> Vec<toolpost::Operation> {
     let own = OPERATIONS.iter().filter(|one| one.id.starts_with("t."));
     let mut all: Vec<toolpost::Operation> = Vec::new();

@@ -1,4 +1,5 @@
-//! A gateway with operations of every kind from every source, and one that imports it.
+//! A gateway with operations of every kind from every kind of source, and a second gateway that
+//! imports it.
 
 use std::path::Path;
 
@@ -28,7 +29,7 @@ use crate::spokes::{TIMEOUT, spoke, with_timeout};
 pub(super) struct Fixture {
     pub(super) first: TestGateway,
     pub(super) second: TestGateway,
-    /// Between the two.
+    /// Relay between the two gateways.
     pub(super) relay: Relay,
     feed: broadcast::Sender<u64>,
     sources: [Sources; 2],
@@ -37,7 +38,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// `None` without the MCP server, which is said.
+    /// Starts both gateways. `None` if the MCP server is not installed; the skip is printed.
     pub(super) async fn start() -> Option<Self> {
         let [node, everything] = everything_server()?;
         let (feed_sender, _) = broadcast::channel(1_000);
@@ -59,7 +60,7 @@ impl Fixture {
         Some(Self { first, second, relay: line, feed: feed_sender, sources, _spoke: spoke, pets })
     }
 
-    /// Tells the feed, as soon as somebody listens to it.
+    /// Publishes values to the feed once it has a subscriber.
     pub(super) async fn publish(&self, values: impl IntoIterator<Item = u64>) {
         with_timeout("somebody listens", async {
             while self.feed.receiver_count() == 0 {
@@ -82,7 +83,7 @@ impl Fixture {
     }
 }
 
-/// Another gateway that imports the first, without anything of its own.
+/// Starts another gateway that imports the first and has no operations of its own.
 pub(super) async fn import_first(
     fixture: &Fixture,
     table: &str,
@@ -94,7 +95,8 @@ pub(super) async fn import_first(
     (running, sources)
 }
 
-/// A gateway that imports a document, with more in the table of the document and beside it.
+/// Starts a gateway that imports an OpenAPI document. `table` is added to the `openapi` table,
+/// `beside` to the source table.
 pub(super) async fn importing_gateway(
     url: &str,
     table: &str,
@@ -129,7 +131,7 @@ async fn wait_until_ready(sources: &Sources) {
     }
 }
 
-/// The program and the script of a real MCP server.
+/// Returns the program and the script of a real MCP server.
 fn everything_server() -> Option<[String; 2]> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/npm");
     if !cache.join(".packages").exists() {
@@ -142,7 +144,7 @@ fn everything_server() -> Option<[String; 2]> {
     Some([".bin/node", script].map(|path| modules.join(path).to_string_lossy().into_owned()))
 }
 
-/// Operations of this process with everything that a document can be asked to say.
+/// Local operations that use every feature of the OpenAPI document.
 fn local(feed_sender: &broadcast::Sender<u64>) -> Vec<Operation> {
     let spec = |id: &str, kind| OperationSpec::new(&id.parse().unwrap(), kind);
     let dynamic = |id: &str, kind, handler| {
@@ -202,7 +204,7 @@ fn schema(json: Value) -> toolpost::Schema {
     toolpost::Schema::new(json).unwrap()
 }
 
-/// A feed that says what it is told, whoever listens.
+/// A subscription that streams the published values to every subscriber.
 fn feed(feed_sender: &broadcast::Sender<u64>) -> Operation {
     let feed_sender = feed_sender.clone();
     let values = move |_: CallContext, _: Value| -> BoxStream<'static, _> {
@@ -226,7 +228,7 @@ struct Watched {
     count: u32,
 }
 
-/// What the spoke offers.
+/// Returns the operations of the spoke.
 fn spoke_operations() -> Vec<Operation> {
     let read = async |file: File| match file.path.as_str() {
         "/gone" => Err(HandlerError::from(
@@ -245,7 +247,7 @@ fn spoke_operations() -> Vec<Operation> {
     ]
 }
 
-/// A service with a document, a pet and some news.
+/// Starts an HTTP service with an OpenAPI document, a pet and a news stream.
 async fn pets() -> (String, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! What lies between two gateways, and can be cut.
+//! A TCP relay between two gateways whose connections can be cut.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Hands on what comes to a port of its own, until it is cut; newcomers are handed on again.
+/// Forwards connections from its own port until they are cut. New connections are forwarded again.
 pub(super) struct Relay {
     pub(super) address: SocketAddr,
-    /// Counts the cuts, which ends whatever is handed on.
+    /// Number of cuts; a change ends all forwarded connections.
     disconnect: watch::Sender<usize>,
     disconnected: Arc<AtomicUsize>,
     task: JoinHandle<()>,
@@ -41,7 +41,7 @@ impl Relay {
         self.disconnect.send_modify(|cuts| *cuts += 1);
     }
 
-    /// How many connections were cut.
+    /// Returns the number of connections that were cut.
     pub(super) fn disconnects(&self) -> usize {
         self.disconnected.load(Ordering::SeqCst)
     }

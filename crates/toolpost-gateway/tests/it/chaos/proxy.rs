@@ -1,4 +1,4 @@
-//! A bad network: connections through it are late, fall silent, and break.
+//! A faulty network: connections are delayed, stop forwarding data, and break.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Numbers that look random and are the same for the same seed.
+/// Deterministic pseudorandom numbers from a seed.
 #[derive(Clone)]
 pub(super) struct SeededRng(u64);
 
@@ -45,13 +45,13 @@ struct NetworkFaults {
     blackholed: AtomicU64,
 }
 
-/// What a connection will come to.
+/// How a connection fails.
 #[derive(Clone, Copy)]
 enum Fault {
     Reject,
-    /// Both ends see it break after this time, in the middle of whatever is on its way.
+    /// Both ends see a reset after this time, even in the middle of a message.
     Reset(Duration),
-    /// From this time on nothing comes through, and nobody is told.
+    /// After this time, data is discarded without an error.
     Blackhole(Duration),
 }
 
@@ -65,7 +65,7 @@ impl Proxy {
         Self { address, faults: weather, accepting }
     }
 
-    /// From now on, for the connections that there are too.
+    /// Enables faults, also on existing connections.
     pub(super) fn enable_faults(&self) {
         self.faults.is_enabled.store(true, Ordering::Relaxed);
     }
@@ -133,7 +133,8 @@ async fn relay(near: TcpStream, to: SocketAddr, mut dice: SeededRng, weather: Ar
     }
 }
 
-/// Waits for bad weather, and for the fate of the connection in it.
+/// Waits until the fault is due and faults are enabled, then applies it. The connection closes when
+/// this returns.
 async fn apply_fault(fate: Fault, weather: &NetworkFaults, silent: &AtomicBool) {
     let wait = async |time: Duration| loop {
         tokio::time::sleep(time).await;
@@ -156,7 +157,7 @@ async fn apply_fault(fate: Fault, weather: &NetworkFaults, silent: &AtomicBool) 
     }
 }
 
-/// Carries bytes in pieces, each a little late.
+/// Copies bytes in chunks and delays some of them.
 async fn copy(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,

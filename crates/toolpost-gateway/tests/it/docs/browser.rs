@@ -1,4 +1,4 @@
-//! The page in Chromium: `page.mjs` uses it as people do, and fails by its exit code.
+//! The docs page in Chromium. `page.mjs` operates the page and reports failures by its exit code.
 
 use serde_json::json;
 use toolpost::{
@@ -10,7 +10,7 @@ use toolpost_gateway::{Gateway, builtin};
 use crate::TestGateway;
 use crate::browser::{HOSTILE_HTML, run_page_script};
 
-/// An operation of which every word is hostile.
+/// An operation whose texts are all hostile.
 fn hostile_operation() -> Operation {
     let mut spec = OperationSpec::new(
         &format!("hostile.{HOSTILE_HTML}").parse().unwrap(),
@@ -27,7 +27,7 @@ fn hostile_operation() -> Operation {
     Operation::from_spec(spec).handler(handler).build().unwrap()
 }
 
-/// A tree whose schema refers to itself.
+/// An operation with a recursive schema.
 fn recursive_operation() -> Operation {
     let node = json!({
         "type": "object",
@@ -45,7 +45,7 @@ fn recursive_operation() -> Operation {
     Operation::from_spec(spec).handler(handler).build().unwrap()
 }
 
-/// A thousand operations in ten namespaces.
+/// Returns a thousand operations in ten namespaces.
 fn thousand_operations() -> impl Iterator<Item = Operation> {
     (0..1_000).map(|number| {
         let id = format!("bulk{}.things/operation{number}", number % 10);

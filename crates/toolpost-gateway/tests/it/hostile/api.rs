@@ -1,4 +1,4 @@
-//! Requests to the API that mean no good: a row each, in bytes, and a neighbor who notices nothing.
+//! Hostile API requests, each as raw bytes, beside a regular client that must not be affected.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn get(target: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n")
 }
 
-/// Each row: what it is, its bytes, the status, and a word of the answer.
+/// Each row: a description, the raw request, the expected status, and part of the body.
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_api_requests_return_expected_status() {
     let gateway = TestGateway::start().await;
@@ -183,7 +183,7 @@ async fn hostile_api_requests_return_expected_status() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// Slowloris: a byte now and then is no reason to wait for ever, and nobody waits because of it.
+/// Slowloris: a client that sends single bytes times out and does not delay others.
 #[tokio::test(flavor = "multi_thread")]
 async fn slowloris_request_times_out() {
     let mut settings = GatewaySettings::default();

@@ -1,4 +1,4 @@
-//! Bodies without end: refused before they are read, and the refusal arrives.
+//! Endless bodies are rejected before they are read, and the response reaches the client.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{BackgroundClient, RawClient, TestGateway, add_request, resident_kib}
 
 const MEGABYTE: usize = 1024 * 1024;
 
-/// Each row: the headers of a body, and how it is sent.
+/// Each row: the headers of an oversized body.
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_body_response_reaches_late_reader() {
     let gateway = TestGateway::start().await;
@@ -73,7 +73,7 @@ async fn announced_body_not_sent_returns_408() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// The deadline that a client asks for is its own too.
+/// The requested timeout also covers reading the body.
 #[tokio::test]
 async fn request_timeout_covers_reading_body() {
     let gateway = TestGateway::start().await;
@@ -85,7 +85,7 @@ async fn request_timeout_covers_reading_body() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// A client that leaves in the middle of its request leaves nothing behind.
+/// A client that disconnects in the middle of a request leaves no call behind.
 #[tokio::test]
 async fn truncated_body_makes_no_call() {
     let gateway = TestGateway::start().await;

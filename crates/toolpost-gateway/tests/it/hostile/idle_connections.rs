@@ -1,4 +1,4 @@
-//! Clients that connect and say nothing, or half of something.
+//! Clients that connect and send nothing, or an incomplete request.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::{
     BackgroundClient, HEALTH_REQUEST, RawClient, TestGateway, add_request, client, resident_kib,
 };
 
-/// What a silent client says before it falls silent, in turns.
+/// What idle clients send before they stop, in rotation.
 const PARTIAL_REQUESTS: [&str; 4] = ["", "G", "POST /api/demo/add HTTP/1.1\r\nhost: loc", "\r\n"];
 
 fn settings_with_connections(connections: usize) -> GatewaySettings {
     let mut settings = GatewaySettings::default();
     settings.max_connections = connections;
-    // Nobody leaves because of the time.
+    // No connection is closed by a timeout.
     settings.header_timeout = Duration::from_secs(600);
     settings.body_timeout = Duration::from_secs(600);
     settings
@@ -42,7 +42,8 @@ async fn new_connection_evicts_longest_idle() {
         joining.send(HEALTH_REQUEST).await;
         assert_eq!(joining.recv_response().await.unwrap().status, 200, "round {round}");
         assert!(silent.remove(0).recv_response().await.is_none(), "round {round}");
-        // Who was served and says nothing more is silent, too; leaving makes the round even.
+        // A served connection becomes idle too. Closing it keeps the number of connections
+        // constant.
         drop(joining);
         silent.extend(connect_idle_clients(&gateway, 1).await);
     }
@@ -55,7 +56,7 @@ async fn new_connection_evicts_longest_idle() {
 #[tokio::test]
 async fn active_connection_is_not_evicted() {
     let gateway = TestGateway::start_with([], settings_with_connections(3)).await;
-    // A WebSocket is counted apart.
+    // WebSockets have a separate limit.
     let peer = caller(&gateway, None).await;
     let clock = client().post(gateway.url("/api/demo/clock"));
     let stream = clock.json(&json!({"count": 60, "everyMs": 10})).send().await.unwrap();
@@ -146,7 +147,7 @@ async fn idle_connection_closes_after_header_timeout() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// The real settings: as many as fit, and then as many again.
+/// Default settings: as many idle clients as the limit allows, then as many again.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_idle_clients_do_not_affect_calls() {
     const SILENT: usize = 1_000;
@@ -172,7 +173,7 @@ async fn two_thousand_idle_clients_do_not_affect_calls() {
         all.len(),
         resident_kib()
     );
-    // More than there may be have come, so the first of them are gone.
+    // More connections than the limit were opened, so the first ones are evicted.
     assert!(all[0].recv_response().await.is_none());
     drop(stream);
     with_timeout("the gateway stops", async { assert!(gateway.stop().await.in_time) }).await;

@@ -1,4 +1,4 @@
-//! The same at the endpoint of MCP.
+//! Hostile clients of the MCP endpoint.
 
 mod headers;
 mod messages;
@@ -13,10 +13,10 @@ use toolpost_gateway::auth::Token;
 use super::super::spokes::with_timeout;
 use super::{TestGateway, client};
 
-/// A client that says what it likes.
+/// A client that sends arbitrary requests.
 struct McpTester(reqwest::Client, String);
 
-/// What came back: a status, the code of JSON-RPC if there is one, and the whole text.
+/// A reply: the status, the JSON-RPC error code if there is one, and the body.
 #[derive(Debug)]
 struct McpReply {
     status: u16,
@@ -47,7 +47,7 @@ impl McpTester {
         self.send(Method::POST, &headers, body.into()).await
     }
 
-    /// Says hello, and gives the id of the session.
+    /// Sends `initialize` and returns the session id.
     async fn initialize(&self, token: Option<&Token>) -> Result<String, McpReply> {
         let mut request = self.0.post(&self.1).json(&super::initialize_message());
         if let Some(token) = token {
@@ -67,7 +67,7 @@ impl McpTester {
 }
 
 impl McpReply {
-    /// What a row expects: a status, a code (0 is none) and words that are said.
+    /// Compares the reply with a row: the status, the error code (0 for none) and part of the body.
     fn check(
         &self,
         what: &str,

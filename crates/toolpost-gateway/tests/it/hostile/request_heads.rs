@@ -1,4 +1,4 @@
-//! Heads that are odd, ambiguous or too large: what the server makes of each.
+//! Request heads that are unusual, ambiguous or too large, and the response to each.
 
 use serde_json::Value;
 use toolpost_gateway::GatewaySettings;
@@ -7,7 +7,7 @@ use super::{BackgroundClient, HEALTH_REQUEST, RawClient, RawResponse, TestGatewa
 
 const SUM: &str = r#"{"a":1,"b":2}"#;
 
-/// What becomes of the connection after the answers.
+/// State of the connection after the responses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ConnectionState {
     Open,
@@ -19,7 +19,7 @@ fn get(target: &str, headers: &str) -> String {
     format!("GET {target} HTTP/1.1\r\n{headers}\r\n")
 }
 
-/// Each row: what it is, the bytes, the statuses that come back, and whether the connection stays.
+/// Each row: a description, the raw request, the expected statuses, and the connection state.
 #[tokio::test]
 async fn odd_request_heads_return_expected_status() {
     let length = format!("content-length: {}\r\n", SUM.len());
@@ -37,7 +37,7 @@ async fn odd_request_heads_return_expected_status() {
         ("three calls", add_with(&length).repeat(3), &[200, 200, 200], Open),
         ("a good one and half of another", format!("{HEALTH_REQUEST}GET /he"), &[200], Closed),
         ("nothing but line breaks first", format!("\r\n\r\n{HEALTH_REQUEST}"), &[200], Open),
-        // Versions and forms of the target.
+        // HTTP versions and forms of the request target.
         ("HTTP/1.0", "GET /health HTTP/1.0\r\n\r\n".to_owned(), &[200], Closed),
         (
             "HTTP/1.0 that stays",
@@ -95,7 +95,7 @@ async fn odd_request_heads_return_expected_status() {
             Closed,
         ),
         ("a terabyte, announced", add_with("content-length: 1099511627776\r\n"), &[413], Closed),
-        // Two ways to say where a body ends: the second reading is what smuggles.
+        // Ambiguous body lengths, as used for request smuggling.
         ("chunks", add_chunked("", &chunks), &[200], Open),
         ("chunks and a length", add_chunked(&length, &chunks), &[200], Closed),
         (
@@ -151,7 +151,7 @@ async fn odd_request_heads_return_expected_status() {
             &[400],
             Closed,
         ),
-        // Asking first.
+        // `Expect: 100-continue`.
         ("may I", add_with(&format!("expect: 100-continue\r\n{length}")), &[100, 200], Open),
         (
             "may I, too large",
@@ -211,7 +211,8 @@ async fn check(
     assert_eq!(next, (then == Open).then_some(200), "{what}");
 }
 
-/// Whoever is refused learns why, also by the server below the endpoints.
+/// Asserts that an error response has a problem body, including responses of the HTTP server
+/// itself.
 fn assert_has_problem_body(what: &str, response: &RawResponse) {
     if response.status < 400 {
         return;

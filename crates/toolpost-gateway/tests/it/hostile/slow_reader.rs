@@ -1,4 +1,4 @@
-//! Clients that ask and do not read.
+//! Clients that send requests and do not read the responses.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,7 +17,8 @@ use super::super::spokes::wait_until;
 use super::{BackgroundClient, RawClient, TestGateway, resident_kib};
 
 const MEGABYTE: usize = 1024 * 1024;
-/// Soon full, and yet some segments of loopback: with fewer, every read would wait for a probe.
+/// Small enough to fill quickly, but several loopback segments: with fewer, every read would wait
+/// for a window probe.
 const RECV_BUFFER_BYTES: u32 = 512 * 1024;
 
 fn flood() -> Operation {
@@ -27,7 +28,7 @@ fn flood() -> Operation {
     Operation::subscription("flood.values", values).build().unwrap()
 }
 
-/// An answer that is made already, so that only sending it takes time.
+/// An operation with a prepared result, so that only sending it takes time.
 fn large_result(id: &str, bytes: usize) -> Operation {
     let text = RawValue::from_string(format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
     let response = Handler::once_fn(move |_, _| {
@@ -41,7 +42,7 @@ fn large_result(id: &str, bytes: usize) -> Operation {
 async fn start_gateway(timeout: Duration) -> TestGateway {
     let mut settings = GatewaySettings::default();
     settings.write_timeout = timeout;
-    // Those who were cut off do not return.
+    // Disconnected clients do not resume.
     settings.http.resume_window = Duration::ZERO;
     let large =
         [large_result("flood.large", 8 * MEGABYTE), large_result("flood.some", MEGABYTE / 8)];
@@ -54,15 +55,15 @@ fn request_for(operation: &str) -> String {
     )
 }
 
-/// Asks, reads nothing, and waits until the gateway has had enough.
+/// Sends a request, reads nothing, and waits until the gateway disconnects.
 async fn request_without_reading(address: SocketAddr, request: String) {
     let mut raw = RawClient::connect_with_recv_buffer(address, RECV_BUFFER_BYTES).await;
-    // Whoever is not read from cannot write for ever either.
+    // The write fails if the gateway disconnects first.
     let _ = raw.0.write_all(request.as_bytes()).await;
     raw.wait_for_disconnect().await;
 }
 
-/// Each row: what is asked for, and nobody reads.
+/// Each row: requests whose responses are not read.
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_response_hits_write_timeout() {
     let gateway = start_gateway(Duration::from_millis(500)).await;
@@ -87,7 +88,7 @@ async fn unread_response_hits_write_timeout() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// It takes longer than the patience for a client that does not read, and yet it is served.
+/// Reading takes longer than the write timeout, but never stalls, so the response completes.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_reader_receives_complete_response() {
     let gateway = start_gateway(Duration::from_secs(2)).await;

@@ -1,4 +1,4 @@
-//! Deadlines, and clients who hang up: a query ends with its caller, a mutation by itself.
+//! Deadlines and disconnects: a query is canceled with its caller, a mutation runs to completion.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::hostile::RawClient;
 use crate::spokes::wait_until;
 use crate::{TestGateway, client};
 
-/// What became of calls that wait until they are let go or canceled.
+/// Counts calls that wait until they are released or canceled.
 #[derive(Default)]
 struct CallCounters {
     started: AtomicUsize,
@@ -64,7 +64,7 @@ async fn client_disconnect_cancels_query_not_mutation() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// Each row: the query, the header, and whether a call of a minute is over in time.
+/// Each row: the query and the header of a call that would take a minute.
 #[tokio::test]
 async fn request_timeout_bounds_the_call() {
     let mut settings = GatewaySettings::default();

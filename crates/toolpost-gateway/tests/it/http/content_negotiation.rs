@@ -1,4 +1,4 @@
-//! The form of answers: what is accepted, what is packed, when to come again.
+//! Response headers: content type, compression and `Retry-After`.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use crate::{TestGateway, client};
 
 const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
 
-/// Each row: the operation, what is accepted, then the status and the type of the answer.
+/// Each row: the operation, the `Accept` header, and the expected status and content type.
 #[tokio::test]
 async fn accept_header_selects_content_type() {
     let gateway = TestGateway::start().await;
@@ -37,7 +37,7 @@ async fn accept_header_selects_content_type() {
         ("clock?count=0", "*/*", 200, events),
         ("clock?count=0", json, 406, problem),
         ("clock?count=0", ENVELOPE, 406, problem),
-        // Errors are problems, whatever is accepted.
+        // Errors are problems, regardless of `Accept`.
         ("none", "text/html", 404, problem),
         ("fail", json, 409, problem),
     ] {
@@ -50,7 +50,8 @@ async fn accept_header_selects_content_type() {
     gateway.stop().await;
 }
 
-/// Each row: how many letters go there and back, what is accepted, and whether they come packed.
+/// Each row: the number of letters echoed, the `Accept-Encoding` header, and whether the response
+/// is compressed.
 #[tokio::test]
 async fn large_response_is_gzipped_if_accepted() {
     let echo = echo("t.echo", OperationKind::Query, json!(true));

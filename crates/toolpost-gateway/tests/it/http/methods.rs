@@ -1,4 +1,4 @@
-//! Which method an operation answers to, and its input in the query.
+//! The methods that an operation allows, and input in the query.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use toolpost_gateway::GatewaySettings;
 
 use crate::{TestGateway, client};
 
-/// An operation that gives its input back.
+/// Returns an operation that returns its input.
 pub(super) fn echo(id: &str, kind: OperationKind, schema: Value) -> Operation {
     let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
     spec.input_schema = Schema::new(schema).unwrap();
@@ -15,7 +15,7 @@ pub(super) fn echo(id: &str, kind: OperationKind, schema: Value) -> Operation {
     Operation::from_spec(spec).handler(handler).build().unwrap()
 }
 
-/// Each row: method, path, then the status and the methods that are allowed, if any are named.
+/// Each row: the method and path, and the expected status and `Allow` header.
 #[tokio::test]
 async fn operation_kind_determines_allowed_methods() {
     let gateway = TestGateway::start().await;
@@ -70,7 +70,7 @@ async fn head_returns_get_headers() {
     gateway.stop().await;
 }
 
-/// Each row: a query, and the input that it makes or the places that are wrong.
+/// Each row: a query, and the expected input or the paths of the validation errors.
 #[tokio::test]
 async fn query_string_is_parsed_by_input_schema() {
     let point = json!({"type": "object", "properties": {"x": {"type": "number"}}});
@@ -99,7 +99,7 @@ async fn query_string_is_parsed_by_input_schema() {
         ("typed?flag=true", Ok(json!({"flag": true}))),
         ("typed?tags=a&tags=b", Ok(json!({"tags": ["a", "b"]}))),
         ("typed?point=%7B%22x%22:1%7D", Ok(json!({"point": {"x": 1}}))),
-        // An option whose name a property has is the property.
+        // A property takes precedence over an option with the same name.
         ("typed?timeout=7&envelope=false", Ok(json!({"timeout": 7}))),
         ("typed?n=two", Err(&["/n"])),
         ("typed?n=1.5", Err(&["/n"])),

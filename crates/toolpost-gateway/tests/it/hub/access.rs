@@ -1,4 +1,4 @@
-//! Who calls is decided at the endpoint; what a frame claims about it changes nothing.
+//! The endpoint determines the identity of a caller. Claims in a frame are ignored.
 
 use serde_json::{Value, json};
 use toolpost_gateway::GatewaySettings;
@@ -8,7 +8,7 @@ use super::{
     stop_gateway,
 };
 
-/// A request that claims to come from somebody who may do everything.
+/// A request that claims an identity with full access.
 fn request_with_forged_identity(operation: &str, input: &Value) -> Value {
     let identity = json!({"id": "root", "scopes": ["admin"], "resources": {"any:*": ["all"]}});
     let claims = json!({
@@ -27,7 +27,8 @@ async fn send_request(raw: &mut HubClient, frame: &Value) -> Result<Value, Strin
     }
 }
 
-/// Each row: the operation, its input, and what `local`, `ci` and `root` get.
+/// Each row: the operation, its input, whether `local` and `ci` may call it, and the error code if
+/// not. `root` may call all of them.
 #[tokio::test]
 async fn forged_identity_in_frame_is_ignored() {
     let (open, closed) =
@@ -42,7 +43,7 @@ async fn forged_identity_in_frame_is_ignored() {
         ("who.am", json!({}), true, ""),
         ("hub.call", am, true, ""),
         ("who.admin", json!({}), false, "ACCESS_DENIED"),
-        // Through another operation he may no more than directly.
+        // A nested call has no more access than a direct one.
         ("hub.call", admin, false, "ACCESS_DENIED"),
         ("hub.call", twice, false, "ACCESS_DENIED"),
         ("hub.schema", json!({"id": "who.admin"}), false, "ACCESS_DENIED"),
@@ -89,7 +90,7 @@ async fn spoke_receives_authenticated_caller() {
     stop_gateway(running, (spoke, caller)).await;
 }
 
-/// The names of what is listed, found and shown.
+/// `hub.list`, `hub.search` and `hub.schema` return only accessible operations.
 #[tokio::test]
 async fn hub_lists_only_accessible_operations() {
     let running = start_authenticated_gateway(GatewaySettings::default()).await;

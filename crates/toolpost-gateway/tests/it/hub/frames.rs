@@ -1,4 +1,4 @@
-//! Frames that are no events, events that nobody asked for, and what they do: nothing to others.
+//! Invalid frames and unexpected events do not affect other peers.
 
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
@@ -10,7 +10,7 @@ use super::{
     stop_gateway,
 };
 
-/// Each row: a frame, then the id, the code and some words of the error that it is answered with.
+/// Each row: a frame, and the id, the code and part of the message of the expected error.
 #[tokio::test]
 async fn invalid_frame_returns_error_and_keeps_connection() {
     let running = start_open_gateway().await;
@@ -58,7 +58,7 @@ async fn invalid_frame_returns_error_and_keeps_connection() {
     ];
     for (message, id, code, expected_message) in rows {
         let row = format!("{message:?}");
-        // As the first frame of a connection, and as a later one.
+        // Sent as the first and as a later frame of a connection.
         let mut raw = HubClient::connect(running.address).await;
         for _ in 0..2 {
             raw.send(message.clone()).await;
@@ -155,7 +155,7 @@ async fn topics_are_limited_and_isolated_per_connection() {
     raw.send_json(&control_event("__subscribe", &topic)).await;
     raw.assert_works("subscribed").await;
     other.assert_works("its answer is its own").await;
-    // The very next event is the answer to this call, so none of the other's came.
+    // The next event is the response to this call, so no event of the other peer was received.
     raw.assert_works("after the other was answered").await;
     for _ in 0..2 {
         raw.send_json(&control_event("__unsubscribe", &topic)).await;
@@ -190,7 +190,7 @@ async fn response_from_other_peer_is_ignored() {
         let forwarded_request = spoke.recv_event().await;
         assert_eq!(forwarded_request["payload"]["operationId"], "fs.read");
         let id = forwarded_request["id"].as_str().unwrap();
-        // Even if the others could guess it.
+        // The forged event uses the correct request id.
         let mut forged = forged.clone();
         (forged["id"], forged["payload"]["requestId"]) = (json!(id), json!(id));
         other.send_json(&forged).await;
@@ -248,7 +248,7 @@ async fn late_response_is_not_delivered_to_others() {
     assert_eq!(spoke.recv_event().await["type"], "call.aborted");
     bob.send_json(&request_event("1", "box.fs.read", &json!({}))).await;
     let asked_by_bob = spoke.recv_event().await;
-    // The answer to the first was under way when it was given up.
+    // The response to the first call was in transit when the call was aborted.
     spoke.send_json(&response_event(asked_by_ada["id"].as_str().unwrap(), &json!("for ada"))).await;
     assert_eq!(spoke.recv_event().await["type"], "call.aborted");
     spoke.send_json(&response_event(asked_by_bob["id"].as_str().unwrap(), &json!("for bob"))).await;

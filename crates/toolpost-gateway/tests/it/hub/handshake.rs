@@ -1,4 +1,4 @@
-//! Before the first event: the handshake, and who is let in.
+//! The handshake and authentication, before the first event.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
     stop_gateway,
 };
 
-/// Each row: the headers of a request that is no WebSocket of ours, and the status.
+/// Each row: the headers of an invalid upgrade request, and the expected status.
 #[tokio::test]
 async fn hub_request_without_websocket_upgrade_is_rejected() {
     let running = start_open_gateway().await;
@@ -69,7 +69,7 @@ async fn hub_connection_limit_returns_503_with_retry_after() {
     running.stop().await;
 }
 
-/// Each row: the header, the first frame, and who one is or what one is told.
+/// Each row: the header, the first frame, and the expected identity or close reason.
 #[tokio::test]
 async fn authenticated_hub_rejects_missing_or_invalid_token() {
     let running = start_authenticated_gateway(GatewaySettings::default()).await;
@@ -102,7 +102,7 @@ async fn authenticated_hub_rejects_missing_or_invalid_token() {
         match expected {
             Ok(name) => {
                 assert_eq!(raw.call("who.am", json!({})).await, Ok(json!(name)), "{row}");
-                // A second introduction is refused and changes nothing.
+                // A second `__auth` is rejected and changes nothing.
                 raw.send_json(&control_event("__auth", &json!({"token": "root"}))).await;
                 let (id, code, message) = raw.recv_error().await;
                 assert_eq!((&*id, &*code), ("", "VALIDATION_ERROR"), "{row}");

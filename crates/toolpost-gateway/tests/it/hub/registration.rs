@@ -1,4 +1,5 @@
-//! What spokes offer: under which names, what of it is taken, and what is left when they leave.
+//! Registration of spokes: their names, the accepted operations, and what remains after a
+//! disconnect.
 
 use serde_json::{Value, json};
 use toolpost::hub::SpokeConfig;
@@ -10,7 +11,7 @@ use super::{
     start_open_gateway, stop_gateway,
 };
 
-/// Each row: who registers, under which name, and what it is told.
+/// Each row: the name, and the expected error code for `ci` and for `root`.
 #[tokio::test]
 async fn spoke_name_is_owned_by_first_registrant() {
     let running = start_authenticated_gateway(GatewaySettings::default()).await;
@@ -36,7 +37,7 @@ async fn spoke_name_is_owned_by_first_registrant() {
             raw.assert_works(name).await;
         }
     }
-    // The name stays its owner's after the owner has left.
+    // The name still belongs to its owner after a disconnect.
     drop(ci);
     while running.gateway.hub().stats().offline_spokes == 0 {
         tokio::task::yield_now().await;
@@ -47,7 +48,7 @@ async fn spoke_name_is_owned_by_first_registrant() {
     stop_gateway(running, (again, root)).await;
 }
 
-/// Where nobody but those whom the operator has named may offer operations.
+/// Only the spokes that the operator configured can register.
 #[tokio::test]
 async fn registration_accepts_only_configured_names() {
     let mut settings = GatewaySettings::default();
@@ -137,7 +138,7 @@ async fn invalid_operation_is_rejected_and_others_registered() {
         expect_online(&["box.fs.read", "box.fs.write"])
     );
 
-    // Another list replaces the first.
+    // A second registration replaces the first.
     let operation_specs = json!([spec("fs", "write", "mutation"), spec("fs", "stat", "query")]);
     let response = spoke.register("box", &operation_specs).await.unwrap();
     assert_eq!(response, json!({"registered": ["box.fs.write", "box.fs.stat"], "refused": []}));
@@ -185,7 +186,7 @@ async fn disconnected_spoke_operations_are_offline() {
     let mut spoke = HubClient::connect(running.address).await;
     spoke.register("box", &operation_specs).await.unwrap();
     let mut caller = HubClient::connect(running.address).await;
-    // One call is with the spoke when it leaves.
+    // One call is in flight at the spoke when it disconnects.
     caller.send_json(&request_event("lost", "box.fs.write", &json!({}))).await;
     spoke.recv_event().await;
     drop(spoke);

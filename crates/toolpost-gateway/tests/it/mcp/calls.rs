@@ -1,4 +1,4 @@
-//! `tools/call`: results, progress, logs, cancellation, and the values of subscriptions.
+//! `tools/call`: results, progress, logs, cancellation and subscription values.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn tool_errors_have_code_and_path_in_both_generations() {
     gateway.stop().await;
 }
 
-/// Reports and logs what its input says, then answers.
+/// An operation that reports progress and logs at three levels before it returns.
 fn logging_operation() -> Operation {
     let handler = async |context: CallContext, _: Value| {
         context.report(Progress::new(1.0).with_total(2.0).with_message("half"));
@@ -108,14 +108,14 @@ async fn progress_and_logs_precede_response_if_requested() {
     }
     let silent = gateway.modern_request("", "tools/call", &plain);
     assert_eq!(response_json(silent).await["result"]["content"][0]["text"], "\"said\"");
-    // Whoever reads no events hears nothing before the answer.
+    // A client that does not accept events receives only the response.
     let request = client().post(gateway.url("/mcp")).header("accept", "application/json");
     let deaf = request.json(&message(1, "tools/call", &progress_params));
     assert_eq!(response_json(deaf).await["id"], 1);
     gateway.stop().await;
 }
 
-/// An operation that says when it began, and when it was canceled or ended.
+/// An operation that reports when it begins, and when it is canceled or ends.
 fn cancelable_operation(
     id: &str,
     kind: OperationKind,

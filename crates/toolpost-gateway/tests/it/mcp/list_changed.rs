@@ -1,4 +1,4 @@
-//! What clients are told when there are other tools than before.
+//! Notifications about changed tools.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -43,13 +43,14 @@ async fn tools_list_changed_is_sent_in_both_generations() {
     assert_eq!(legacy.next().await.unwrap()["method"], changed);
     let received = tools.next().await.unwrap();
     assert_eq!((&received["method"], id(&received)), (&json!(changed), json!(1)));
-    // A change that nobody sees is told to nobody: the next that they hear of is the one after it.
+    // A change of an invisible operation is not reported: the next notification is for the change
+    // after it.
     registry.unregister(&"new.hidden".parse::<OperationId>().unwrap());
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     registry.unregister(&"new.seen".parse::<OperationId>().unwrap());
     assert_eq!(legacy.next().await.unwrap()["method"], changed);
     assert_eq!(tools.next().await.unwrap()["method"], changed);
-    // What the gateway ends, it ends with a word.
+    // A subscription that the gateway ends gets a final result.
     let stopping = tokio::spawn(gateway.stop());
     assert_eq!(legacy.next().await, None, "one for each change that is seen");
     for mut stream in [tools, prompts] {
@@ -104,7 +105,7 @@ async fn listen_requires_event_stream_and_session() {
         request = request.header(name, value);
     }
     assert_eq!(request.send().await.unwrap().status(), StatusCode::BAD_REQUEST);
-    // The stream of a session is one: a second takes its place.
+    // A session has one stream. A second one replaces it.
     let listen = || get().header("mcp-session-id", &session).header("accept", "text/event-stream");
     let mut first = McpEvents::of(listen()).await;
     let _second = McpEvents::of(listen()).await;

@@ -1,4 +1,4 @@
-//! Resources that clients follow, of real servers of both eras and over both transports.
+//! Resource subscriptions with real servers of both protocol generations, over both transports.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -20,13 +20,13 @@ use toolpost_gateway::{Gateway, GatewaySettings, McpView, builtin};
 use super::super::{TestGateway, client};
 use super::{LEGACY, McpEvents, message, modern, response_json};
 
-/// Long enough for a machine that does much else.
+/// Long enough for a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 const UPDATED: &str = "notifications/resources/updated";
 const ONE: &str = "toolpost:notes:note://one";
 const TWO: &str = "toolpost:notes:note://two";
 
-/// How the server behind the gateway is reached, and what it speaks.
+/// Transport and protocol generation of the server behind the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServerKind {
     Pipe,
@@ -38,7 +38,7 @@ enum ServerKind {
 const KINDS: [ServerKind; 4] =
     [ServerKind::Pipe, ServerKind::ModernPipe, ServerKind::Http, ServerKind::ModernHttp];
 
-/// The server, and the file in which it says what it was asked to follow.
+/// The server, and the file in which it logs its subscriptions.
 struct NotesServer {
     kind: ServerKind,
     log: PathBuf,
@@ -68,7 +68,7 @@ impl NotesServer {
         arguments
     }
 
-    /// Starts it over HTTP, at the port of before if there was one.
+    /// Starts the server over HTTP, on its previous port if it had one.
     fn serve(&mut self) {
         let mut child = Command::new("python3")
             .args(self.arguments())
@@ -109,7 +109,7 @@ impl NotesServer {
         source
     }
 
-    /// How often the server began to tell of a note (`+`), or ended to (`-`).
+    /// Counts a log line: `+` and the URI for a subscription, `-` and the URI for its end.
     fn log_count(&self, line: &str) -> usize {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         log.lines().filter(|one| *one == line).count()
@@ -123,7 +123,7 @@ impl NotesServer {
         }
     }
 
-    /// Ends the server; one over HTTP is started again.
+    /// Stops the server. An HTTP server is started again.
     async fn restart(&mut self, gateway: &TestGateway) {
         let die = json!({"name": "notes__die", "arguments": {}});
         let _ = gateway.legacy_request("", "tools/call", &die).send().await;
@@ -180,7 +180,7 @@ impl TestGateway {
         self.modern_request(query, "subscriptions/listen", &expected)
     }
 
-    /// A stream of 2026-07-28 that is told of these, and of no others that it asked for.
+    /// Opens a stream of 2026-07-28 for `uris` and checks that exactly `honored` are acknowledged.
     async fn open_subscription(&self, query: &str, uris: &[&str], honored: &[&str]) -> McpEvents {
         let mut stream = McpEvents::of(self.listen(query, uris)).await;
         let first = stream.next().await.unwrap();
@@ -194,7 +194,7 @@ impl TestGateway {
     }
 }
 
-/// The next message is that this has changed.
+/// Asserts that the next message is an update of `uri`.
 async fn expect_update(stream: &mut McpEvents, uri: &str) {
     let received = tokio::time::timeout(TEST_TIMEOUT, stream.next()).await;
     let received = received.unwrap_or_else(|_| panic!("nothing of {uri}")).unwrap();
@@ -214,12 +214,12 @@ async fn shared_subscription_ends_with_last_subscriber() {
         gateway.subscribe(&first, "", ONE).await;
         gateway.subscribe(&second, "?source=notes", "note://one").await;
         let mut now = gateway.open_subscription("", &[ONE], &[ONE]).await;
-        // The source is named by nobody else, and so an address of its own is understood.
+        // There is only one source, so its unqualified URI is accepted.
         let mut unqualified = gateway.open_subscription("", &["note://one"], &["note://one"]).await;
         notes.wait_for("+note://one", 1).await;
         assert_eq!(notes.log_count("+note://one"), 1, "{kind:?}: it is asked once");
 
-        // What nobody follows is told to nobody, and what all follow to each in its own words.
+        // An update is sent only to subscribers, with the URI that each of them uses.
         gateway.update_resource("note://two", 1).await;
         gateway.update_resource("note://one", 1).await;
         expect_update(&mut legacy, ONE).await;
@@ -236,7 +236,7 @@ async fn shared_subscription_ends_with_last_subscriber() {
         gateway.update_resource("note://two", 1).await;
         expect_update(&mut legacy, TWO).await;
 
-        // One leaves by ending its session, and one by closing its stream.
+        // One client ends its session, another closes its stream.
         let end = client().delete(gateway.url("/mcp")).header("mcp-session-id", &second);
         assert_eq!(end.send().await.unwrap().status(), StatusCode::NO_CONTENT);
         gateway.update_resource("note://one", 1).await;
@@ -265,7 +265,7 @@ async fn subscription_resumes_after_server_restart() {
         let before = notes.log_count("+note://one");
         notes.restart(&gateway).await;
         for stream in [&mut legacy, &mut now] {
-            // What else has changed is that the source went and came.
+            // List changes caused by the restart of the source are skipped.
             loop {
                 let received = tokio::time::timeout(TEST_TIMEOUT, stream.next()).await;
                 let received = received.unwrap_or_else(|_| panic!("{kind:?}: nothing")).unwrap();
@@ -294,12 +294,12 @@ async fn pending_updates_are_coalesced_for_slow_reader() {
         let session = gateway.start_session().await;
         gateway.subscribe(&session, "", ONE).await;
         gateway.subscribe(&session, "", TWO).await;
-        // Somebody else reads, and so knows when all has arrived.
+        // Another client reads, which shows when all updates have arrived.
         let mut other = gateway.open_subscription("", &[ONE, TWO], &[ONE, TWO]).await;
         gateway.update_resource("note://one", 2_000).await;
         gateway.update_resource("note://two", 1).await;
         while other.next().await.unwrap()["params"]["uri"] != TWO {}
-        // To ask again loses nothing.
+        // A repeated subscription loses no updates.
         gateway.subscribe(&session, "", ONE).await;
         let mut stream = gateway.open_stream(&session).await;
         expect_update(&mut stream, ONE).await;
@@ -393,7 +393,7 @@ async fn unsupported_subscription_is_rejected_with_reason() {
         let uris = [secret, "toolpost:silent:note://one"];
         drop(gateway.open_subscription("", &uris, &[]).await);
 
-        // Both names are listed by two sources; the one that tells is asked.
+        // Two sources list these resources. The one that supports subscriptions is used.
         gateway.subscribe(&session, "", "note://one").await;
         gateway.subscribe(&session, "", TWO).await;
         let third =
@@ -439,8 +439,8 @@ async fn stdio_client_subscribes_in_both_generations() {
         let subscribe = message(2, "resources/subscribe", &json!({"uri": ONE}));
         let unsubscribe = message(6, "resources/unsubscribe", &json!({"uri": ONE}));
         let hello = json!({"protocolVersion": LEGACY});
-        // Each row: what is sent, and what is heard of it in any order: an answer by its id, an update by
-        // the id of its subscription, and an acknowledgement as "ack".
+        // Each row: the messages to send, and the expected messages in any order: a response by its
+        // id, an update by the id of its subscription, and an acknowledgment as "ack".
         let rows: [(Vec<Value>, &[Value]); 6] = [
             (vec![message(1, "initialize", &hello)], &[json!(1)]),
             (vec![initialized, subscribe], &[json!(2)]),

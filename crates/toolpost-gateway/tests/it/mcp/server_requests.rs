@@ -1,4 +1,4 @@
-//! What is asked of a client while its call runs, and what it may and may not do about it.
+//! Server requests to a client while its call runs, and the possible responses.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 use super::super::{TestGateway, client};
 use super::{LEGACY, MODERN, McpEvents, message, modern, response_json};
 
-/// What is wanted of a client that comes again; the member nobody knows must reach it.
+/// The input that a client must send with its retry. The unknown member must reach the client.
 const INPUT_REQUIRED: &str =
     r#"{"resultType":"input_required","inputRequests":{},"newer":  [1e2]}"#;
 
-/// Asks whoever called, and says what came of it.
+/// Sends a server request to the caller and returns the result.
 async fn send_server_request(context: CallContext) -> Result<HandlerOutput, HandlerError> {
     let body = RawValue::from_string(r#"{"message":"which?"}"#.to_owned()).unwrap();
     let text = match context.client_channel() {
@@ -79,7 +79,7 @@ impl TestGateway {
         self.post("").header("mcp-session-id", session).json(&call)
     }
 
-    /// Sends a message that has no answer of its own.
+    /// Sends a message that has no response.
     async fn send_message(&self, session: Option<&str>, message: &Value) {
         let request = self.post("").json(message);
         let request = match session {
@@ -137,7 +137,7 @@ async fn client_without_capability_gets_no_server_request() {
     let session = gateway.start_session_with(&json!({"experimental": {}})).await;
     assert_eq!(reply_text(&response_json(gateway.call_in_session(&session)).await), "nobody");
     let session = gateway.start_session_with(&json!({"elicitation": {}})).await;
-    // It does not read events, so there is no way to ask.
+    // A client that does not accept events cannot receive server requests.
     let call = message(7, "tools/call", &json!({"name": "shop__ask"}));
     let deaf = client().post(gateway.url("/mcp")).header("accept", "application/json");
     let deaf = response_json(deaf.header("mcp-session-id", &session).json(&call)).await;
@@ -166,7 +166,7 @@ async fn server_request_is_canceled_with_its_call() {
     gateway.send_message(Some(&session), &reply_message(&server_request["id"], "late")).await;
     assert_eq!(gateway.gateway.pipeline().in_flight(), 0);
 
-    // A session that ends takes the questions with it.
+    // Ending the session ends its pending server requests.
     let mut events = McpEvents::of(gateway.call_in_session(&session)).await;
     events.next().await.unwrap();
     let end = client().delete(gateway.url("/mcp")).header("mcp-session-id", &session);
@@ -201,7 +201,7 @@ async fn modern_client_gets_input_required_and_retries() {
         let request = request.header("mcp-protocol-version", MODERN);
         request.header("mcp-method", "tools/call").header("mcp-name", name)
     };
-    // Whatever the dialect, and through the hub's own operation, it is the same.
+    // The result is the same in every dialect and through `hub.call`.
     let direct = json!({"name": "shop__ask", "arguments": {}});
     let through = json!({"name": "hub__call", "arguments": {"id": "shop.ask", "input": {}}});
     for (query, params) in [("", &direct), ("?dialect=ok", &direct), ("", &through)] {
@@ -213,7 +213,7 @@ async fn modern_client_gets_input_required_and_retries() {
     let done = response_json(ask("", &brings)).await;
     assert_eq!(reply_text(&done), &json!({"answers": {"a": {"n": 1}}, "state": "opaque"}));
     assert_eq!(done["result"]["resultType"], "complete");
-    // Who declares nothing and brings nothing is nobody to be asked.
+    // A client that declares no capabilities and sends no input receives no server requests.
     let plain = gateway.modern_request("", "tools/call", &json!({"name": "shop__ask"}));
     assert_eq!(reply_text(&response_json(plain).await), "nobody");
     gateway.stop().await;

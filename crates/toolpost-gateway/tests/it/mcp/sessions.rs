@@ -1,4 +1,4 @@
-//! Eras, sessions, and what is refused.
+//! Protocol generations, sessions and rejected requests.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ async fn session_of_other_identity_is_not_found() {
     gateway.stop().await;
 }
 
-/// Each row: the headers, the body, then the status and the code of the error.
+/// Each row: the headers, the body, and the expected status and error code.
 #[tokio::test]
 async fn header_body_mismatch_is_rejected() {
     let gateway = TestGateway::start().await;

@@ -1,4 +1,4 @@
-//! One client on a pair of streams.
+//! One MCP client on a pair of streams.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,7 +132,7 @@ async fn immediate_cancellation_takes_effect() {
             "nothing else is answered"
         );
     }
-    // A request that has reached its source is canceled there.
+    // A request that has reached its source is canceled at the source.
     client.send(&read).await;
     while client.gateway.pipeline().in_flight() == 0 {
         tokio::task::yield_now().await;
@@ -221,7 +221,7 @@ async fn pending_requests_complete_before_shutdown() {
     assert!(drained.unwrap().unwrap().in_time);
 }
 
-/// Asks whoever called, and says what came of it.
+/// Sends a server request to the caller and returns the result.
 async fn send_server_request(context: CallContext) -> Result<HandlerOutput, HandlerError> {
     let message = match context.client_channel() {
         Some(ClientChannel::Live(client)) => {
@@ -255,7 +255,7 @@ async fn server_request_round_trips_over_stdio() {
     assert_eq!(responded["id"], 3);
     assert_eq!(responded["result"]["structuredContent"]["said"], json!({"roots": []}));
 
-    // Who has closed its end cannot answer any more, and is not waited for.
+    // A client that has closed its side cannot respond, so its server requests fail immediately.
     client.request(4, "tools/call", &call).await;
     client.input.shutdown().await.unwrap();
     let ended = loop {

@@ -1,4 +1,4 @@
-//! Which tools are seen, and how results look, by the choice of the operator or of the client.
+//! Listed tools and result dialects, selected by the operator or by the client.
 
 use serde_json::{Value, json};
 use toolpost::view::{Dialect, ListMode};

@@ -14,19 +14,19 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-/// How long something may take that is awaited; whoever waits longer waits in vain.
+/// Timeout of every wait.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What somebody speaks, and how he comes in.
+/// The protocol of a client and the way it joins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
-    /// `mcpx/v0.1`: the room in the address, the token in a header.
+    /// `mcpx/v0.1`: the room is in the URL, the token in a header.
     Mcpx,
-    /// `mew/v0.4`: all of it in a first frame.
+    /// `mew/v0.4`: the room and the token are in the first frame.
     Mew04,
-    /// `mew/v0.3`, in the same way.
+    /// `mew/v0.3`: joins like `mew/v0.4`.
     Mew03,
-    /// `mew/v0.3` as another build of it comes in, with a message.
+    /// `mew/v0.3` with a `system/join` message, as another build of it joins.
     Mew03SystemJoin,
 }
 
@@ -45,7 +45,7 @@ impl Family {
         self != Self::Mcpx
     }
 
-    /// A kind as this family writes it.
+    /// Returns the kind in the form of this family.
     pub(super) fn kind(self, full: &str) -> &str {
         match full.split_once(':') {
             Some((short, _)) if self.is_mew() => short,
@@ -53,45 +53,45 @@ impl Family {
         }
     }
 
-    /// Correlations as this family writes them.
+    /// Returns the correlation in the form of this family.
     pub(super) fn correlation(self, id: &str) -> Value {
         if self.is_mew() { json!([id]) } else { json!(id) }
     }
 }
 
-/// Who comes, where, and how.
+/// The identity, the room and the protocol of a join.
 #[derive(Debug, Clone)]
 pub(super) struct JoinOptions {
     pub(super) family: Family,
     pub(super) room: String,
     pub(super) token: Option<String>,
-    /// Who he says he is, where he says it.
+    /// The claimed participant name, if sent.
     pub(super) participant: Option<String>,
     pub(super) history: Option<usize>,
 }
 
-/// How somebody was not let in.
+/// How a join was rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum JoinError {
-    /// Before there was a WebSocket.
+    /// The upgrade was rejected with this HTTP status.
     Status(u16),
-    /// By a message, and then a close: the code of each.
+    /// The connection was closed after an error message: the error code and the close code.
     Closed(String, u16),
 }
 
-/// Somebody on a WebSocket.
+/// A room client on a WebSocket.
 pub(super) struct Client {
     pub(super) id: String,
     pub(super) family: Family,
     /// The payload of the first welcome.
     pub(super) welcome: Value,
     socket: WebSocketStream<TcpStream>,
-    /// What was heard and nobody has asked for yet, in its order.
+    /// Received messages that were not consumed yet, in order.
     unread: VecDeque<String>,
     close_frame: Option<(u16, String)>,
 }
 
-/// Opens a WebSocket, or gives the status that there is instead.
+/// Opens a WebSocket, or returns the HTTP status of the rejection.
 pub(super) async fn connect(
     address: SocketAddr,
     path: &str,
@@ -107,7 +107,7 @@ pub(super) async fn connect(
     handshake(request, stream).await
 }
 
-/// As [`dial`], with a small receive buffer.
+/// Opens a WebSocket with a small receive buffer and without a token.
 pub(super) async fn connect_with_small_buffer(
     address: SocketAddr,
     path: &str,
@@ -201,7 +201,7 @@ impl Client {
         }
     }
 
-    /// Waits for the first word.
+    /// Waits for the welcome, or returns the join error.
     pub(super) async fn expect_welcome(&mut self) -> Result<(), JoinError> {
         let first = self.next().await;
         match first.as_ref().map(|text| parse_json(text)) {
@@ -227,7 +227,7 @@ impl Client {
         self.send(Message::text(text)).await;
     }
 
-    /// Sends, as far as anybody still takes it.
+    /// Sends a message; ignores a closed connection.
     pub(super) async fn send(&mut self, message: Message) {
         let sent = tokio::time::timeout(TIMEOUT, self.socket.send(message)).await;
         assert!(sent.is_ok(), "{} cannot send", self.id);
@@ -237,12 +237,13 @@ impl Client {
         self.send_json(&json!({"kind": "chat", "payload": {"text": text}})).await;
     }
 
-    /// The first message of this kind for which this holds. What came before it stays to be asked for.
+    /// Waits for the first message of this kind that matches the predicate. Earlier messages stay
+    /// unread.
     pub(super) async fn expect(&mut self, kind: &str, predicate: impl Fn(&Value) -> bool) -> Value {
         parse_json(&self.expect_text(kind, predicate).await)
     }
 
-    /// As [`Client::expect`], as it came.
+    /// Like [`Client::expect`], but returns the text as received.
     pub(super) async fn expect_text(
         &mut self,
         kind: &str,
@@ -255,14 +256,14 @@ impl Client {
         self.find(kind, is_match).await
     }
 
-    /// The refusal of a message of this id.
+    /// Waits for the rejection of the message with this id.
     pub(super) async fn expect_rejection(&mut self, of: &str) -> Value {
         let about = self.family.correlation(of);
         let predicate = |error: &Value| error["correlation_id"] == about;
         self.expect("system/error", predicate).await["payload"].take()
     }
 
-    /// The next part of a stream.
+    /// Returns the next stream frame.
     pub(super) async fn expect_stream_frame(&mut self) -> String {
         self.find("part of a stream", |text| text.starts_with('#')).await
     }
@@ -284,7 +285,7 @@ impl Client {
         }
     }
 
-    /// What comes next, whatever it is; nothing at the end.
+    /// Returns the next message; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<String> {
         match self.unread.pop_front() {
             Some(text) => Some(text),
@@ -292,7 +293,7 @@ impl Client {
         }
     }
 
-    /// Everything that comes before the chat of this text, which is taken too.
+    /// Reads up to and including the chat with this text; returns the messages before it.
     pub(super) async fn read_until_chat(&mut self, text: &str) -> Vec<String> {
         let mut before = Vec::new();
         loop {
@@ -308,7 +309,7 @@ impl Client {
         }
     }
 
-    /// The code and the words that it ends with, whatever comes before.
+    /// Waits for the close frame and returns its code and reason.
     pub(super) async fn wait_closed(&mut self) -> (u16, String) {
         while let Some(text) = self.read_text().await {
             self.unread.push_back(text);
@@ -319,9 +320,9 @@ impl Client {
             .unwrap_or_else(|| panic!("{} is still there: {unread:#?}", self.id))
     }
 
-    /// The next text on the wire; nothing when it ends, or too much time has passed.
+    /// Reads the next text frame; `None` when the connection closes or after a timeout.
     async fn read_text(&mut self) -> Option<String> {
-        // Pings come also where nothing else does.
+        // One deadline for all frames, because pings arrive even if no message does.
         let deadline = Instant::now() + TIMEOUT;
         while self.close_frame.is_none() {
             let received = tokio::time::timeout_at(deadline, self.socket.next()).await.ok()?;
@@ -338,7 +339,7 @@ impl Client {
         None
     }
 
-    /// Leaves, and waits until the other side knows.
+    /// Closes the connection and waits for the server to close it.
     pub(super) async fn leave(mut self) {
         let _ = self.socket.close(None).await;
         self.wait_closed().await;
@@ -353,7 +354,7 @@ fn try_parse_json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }
 
-/// The payload of a message, byte for byte.
+/// Returns the payload of a message, byte for byte.
 pub(super) fn raw_payload(text: &str) -> String {
     #[derive(serde::Deserialize)]
     struct RawPayloadMessage {

@@ -1,4 +1,4 @@
-//! A gateway with rooms, people and operations, and a folder in which it keeps what it must.
+//! A gateway with rooms, identities, operations and a data directory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const IDENTITIES: &[(&str, &[&str], &[&str])] = &[
         &[r#"{"kind":"mcp/request"}"#, r#"{"kind":"mcp/reject"}"#, r#"{"kind":"chat"}"#],
     ),
     ("files", &[], &["mcp/response:*", "chat"]),
-    // Nothing is said about them, so that what is usual in a room holds.
+    // No capabilities of their own, so the room defaults apply.
     ("late", &[], &[]),
     ("later", &[], &[]),
     // Everything.
@@ -39,7 +39,7 @@ const IDENTITIES: &[(&str, &[&str], &[&str])] = &[
     ("guest", &[], &["chat"]),
     ("talker", &[], &["chat", r#"{"kind":"capability/*"}"#, "mcp/request:tools/call:read_*"]),
     ("host", &[], &["chat", "space/*"]),
-    // Calls operations: of one the scope is lacking, of the other the capability.
+    // Both call operations: `clerk` lacks the capability for `bank.pay`, `poor` lacks the scope.
     ("clerk", &["bank"], &["mcp/request:tools/list", "mcp/request:tools/call:demo__*", "chat"]),
     ("poor", &[], &["mcp/request", "chat"]),
     ("decider", &["toolpost:approve"], &["mcp/request"]),
@@ -59,9 +59,9 @@ pub(super) struct RoomFixture {
 /// Controls and observes the blocking operation.
 #[derive(Debug)]
 pub(super) struct SlowOperation {
-    /// How many calls may end.
+    /// One permit for each call that can finish.
     pub(super) finish_permits: Semaphore,
-    /// How many were canceled.
+    /// One permit for each canceled call.
     pub(super) cancellations: Semaphore,
 }
 
@@ -101,14 +101,14 @@ impl RoomFixture {
         options.join(self.server.address).await
     }
 
-    /// Reads over HTTP: the status, and the body.
+    /// Sends a GET request and returns the status and the JSON body.
     pub(super) async fn get(&self, caller: &str, path: &str) -> (u16, Value) {
         let request = self.http.get(self.server.url(path)).bearer_auth(format!("tpt_{caller}"));
         let response = request.send().await.unwrap();
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
-    /// As it is written.
+    /// Sends a GET request and returns the body as text.
     pub(super) async fn get_text(&self, caller: &str, path: &str) -> String {
         let request = self.http.get(self.server.url(path)).bearer_auth(format!("tpt_{caller}"));
         request.send().await.unwrap().text().await.unwrap()
@@ -118,7 +118,7 @@ impl RoomFixture {
         self.http.get(self.server.url(path)).send().await.unwrap().status().as_u16()
     }
 
-    /// Calls an operation over HTTP: the status, and the body.
+    /// Calls an operation over HTTP and returns the status and the body.
     pub(super) async fn call(&self, caller: &str, operation: &str, input: &Value) -> (u16, Value) {
         let path = format!("/api/{}", operation.replace('.', "/"));
         let request = self.http.post(self.server.url(&path)).json(input);
@@ -126,7 +126,7 @@ impl RoomFixture {
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
-    /// What was said in a room, newest first.
+    /// Returns the history of a room, newest first.
     pub(super) async fn history(&self, room: &str) -> Vec<Value> {
         let path = format!("/v0.1/topics/{room}/history?limit=1000");
         let (status, mut body) = self.get("ada", &path).await;
@@ -135,7 +135,7 @@ impl RoomFixture {
         serde_json::from_value(body["messages"].take()).unwrap()
     }
 
-    /// Ends the gateway and starts another one on what it left.
+    /// Stops the gateway and starts another one on the same data directory.
     pub(super) async fn restart(self) -> Self {
         assert!(self.server.stop().await.in_time);
         self.handle.close(Duration::from_secs(5)).await;
@@ -149,7 +149,7 @@ impl RoomFixture {
     }
 }
 
-/// A workspace in which these rooms are other than usual.
+/// Returns settings in which these rooms differ from the defaults.
 pub(super) fn rooms_settings<const N: usize>(
     room_changes: [(&str, fn(&mut RoomSettings)); N],
 ) -> RoomsSettings {
@@ -192,7 +192,7 @@ async fn report_payer(context: CallContext, _: NoInput) -> Result<Value, Handler
     Ok(json!({"paid_by": caller}))
 }
 
-/// Tells how far it is, and ends when it may or is not wanted any more.
+/// Reports progress, then waits until it is released or canceled.
 fn count_operation(slow_operation: &Arc<SlowOperation>) -> OperationBuilder {
     let slow_operation = Arc::clone(slow_operation);
     Operation::mutation("bank.count", move |context: CallContext, _: NoInput| {

@@ -1,4 +1,4 @@
-//! What somebody is given, and what is taken from him: at once, and for as long as it should be.
+//! Grants, revocations and invitations: they apply at once and persist.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,8 @@ fn call(id: &str) -> Value {
         "payload": {"method": "tools/call", "params": {"name": "read_file"}}})
 }
 
-/// Whether the guest may do what was granted.
-async fn is_call_allowed(guest: &mut Client, id: &str) -> bool {
+/// Whether the guest may make the granted call.
+async fn try_call(guest: &mut Client, id: &str) -> bool {
     guest.send_json(&call(id)).await;
     let (done, rejected) = (format!("{id}-done"), guest.family.correlation(id));
     guest.chat(&done).await;
@@ -28,7 +28,8 @@ async fn is_call_allowed(guest: &mut Client, id: &str) -> bool {
     !is_rejected
 }
 
-/// Each row: what the guest speaks, what he is granted, and how that is shown to him.
+/// Each row: the protocol of the guest, the granted capability, and the form in which the guest
+/// receives it.
 #[tokio::test]
 async fn grant_applies_at_once_and_persists_until_revoked() {
     let pattern = json!({"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": "read_*"}}});
@@ -42,7 +43,7 @@ async fn grant_applies_at_once_and_persists_until_revoked() {
         let mut fixture = RoomFixture::start().await;
         let participants = [("ada", Family::Mew04), ("guest", family), ("bob", Family::Mcpx)];
         let mut clients = RoomClients::join_all(&fixture, "lobby", &participants).await;
-        assert!(!is_call_allowed(clients.client("guest"), "before").await);
+        assert!(!try_call(clients.client("guest"), "before").await);
         clients.drain("ada").await;
         let grant = json!({"id": "G", "kind": "capability/grant",
             "payload": {"recipient": "guest", "capabilities": [granted], "reason": "trust"}});
@@ -55,7 +56,7 @@ async fn grant_applies_at_once_and_persists_until_revoked() {
         assert_eq!((&seen["to"], &seen["from"]), (&json!(["guest"]), &json!("ada")));
         let welcome = guest.expect("system/welcome", |_| true).await;
         assert!(is_displayed(&welcome["payload"]), "{welcome}");
-        assert!(is_call_allowed(guest, "after").await);
+        assert!(try_call(guest, "after").await);
         let ack = json!({"kind": "capability/grant-ack", "correlation_id": "G", "payload": {"status": "accepted"}});
         guest.send_json(&ack).await;
         clients
@@ -63,7 +64,7 @@ async fn grant_applies_at_once_and_persists_until_revoked() {
             .expect("capability/grant-ack", |it| it["correlation_id"] == json!(["G"]))
             .await;
         clients.client("bob").expect("capability/grant", |it| it["to"] == json!(["guest"])).await;
-        // Nobody but the guest is welcomed again.
+        // Only the guest receives another welcome.
         clients.client("bob").chat("done").await;
         let received = clients.client("bob").read_until_chat("done").await;
         assert!(received.iter().all(|text| !text.contains("system/welcome")), "{received:?}");
@@ -74,9 +75,9 @@ async fn grant_applies_at_once_and_persists_until_revoked() {
             }
             let mut guest = fixture.join(family, "guest", "lobby").await;
             assert!(is_displayed(&guest.welcome), "{how}: {}", guest.welcome);
-            assert!(is_call_allowed(&mut guest, how).await, "{how}");
+            assert!(try_call(&mut guest, how).await, "{how}");
             let mut elsewhere = fixture.join(family, "guest", "elsewhere").await;
-            assert!(!is_call_allowed(&mut elsewhere, how).await, "a grant is of one room");
+            assert!(!try_call(&mut elsewhere, how).await, "a grant is of one room");
             guest.leave().await;
         }
         let mut guest = fixture.join(family, "guest", "lobby").await;
@@ -85,15 +86,15 @@ async fn grant_applies_at_once_and_persists_until_revoked() {
         ada.send_json(&revoke).await;
         let welcome = guest.expect("system/welcome", |_| true).await;
         assert!(!is_displayed(&welcome["payload"]), "{welcome}");
-        assert!(!is_call_allowed(&mut guest, "revoked").await);
+        assert!(!try_call(&mut guest, "revoked").await);
         let fixture = fixture.restart().await;
         let mut guest = fixture.join(family, "guest", "lobby").await;
-        assert!(!is_call_allowed(&mut guest, "revoked for ever").await);
+        assert!(!try_call(&mut guest, "revoked for ever").await);
         fixture.stop().await;
     }
 }
 
-/// What a token says can be taken away in one room, and given back there.
+/// A token capability is revoked in one room and granted again there.
 #[tokio::test]
 async fn token_capability_is_revoked_and_regranted_per_room() {
     let fixture = RoomFixture::start().await;
@@ -126,7 +127,7 @@ fn with_token(family: Family, token: &str, room: &str) -> JoinOptions {
     JoinOptions { token, participant, ..JoinOptions::new(family, "zoe", room) }
 }
 
-/// The token of an invitation is told to the one who invited, and is worth nothing elsewhere.
+/// Only the inviter receives the token of an invitation, and it is valid in no other room.
 #[tokio::test]
 async fn invitation_token_is_valid_in_its_room_only() {
     let fixture = RoomFixture::start().await;
@@ -174,7 +175,7 @@ async fn invitation_token_is_valid_in_its_room_only() {
     fixture.stop().await;
 }
 
-/// Whoever may invite does not become somebody else by that, nor get what he lacks.
+/// An inviter can neither impersonate another participant nor gain capabilities.
 #[tokio::test]
 async fn invitation_cannot_impersonate_or_escalate() {
     let fixture = RoomFixture::start().await;

@@ -71,7 +71,7 @@ async fn proposals_are_decided_over_http_with_capability() {
     fixture.stop().await;
 }
 
-/// Whoever may not enter a room does not decide in it either.
+/// An identity that cannot join a room cannot decide its proposals.
 #[tokio::test]
 async fn only_room_members_decide_its_proposals() {
     let private = |room: &mut RoomSettings| {
@@ -143,7 +143,7 @@ async fn rest_api_enforces_room_membership() {
     fixture.stop().await;
 }
 
-/// Each row: what stands behind `before`, and the numbers of the messages then.
+/// Each row: the `before` parameter and the numbers of the returned messages.
 #[tokio::test]
 async fn history_pages_back_by_id_or_time_to_empty_page() {
     let small = |room: &mut RoomSettings| room.max_history_messages = 4;
@@ -184,7 +184,7 @@ async fn history_pages_back_by_id_or_time_to_empty_page() {
     fixture.stop().await;
 }
 
-/// Programs that are started again count from the beginning, and whoever pages comes to an end.
+/// A restarted client reuses its ids, and paging still terminates.
 #[tokio::test]
 async fn history_paging_terminates_with_reused_ids() {
     let fixture = RoomFixture::start().await;

@@ -1,4 +1,4 @@
-//! Who is not let in, by every way in, and what the others hear of it: nothing.
+//! Rejected joins in every protocol; the other participants receive nothing.
 
 use serde_json::json;
 use toolpost::Identity;
@@ -9,7 +9,7 @@ use super::client::{Client, Family, JoinError, JoinOptions, connect};
 use super::fixture::{RoomFixture, rooms_settings};
 use super::room_clients::RoomClients;
 
-/// What each family is told: a status at the endpoint, or a message and the code of the goodbye.
+/// The expected rejection: the HTTP status for `mcpx`; the error code and the close code for `mew`.
 type ExpectedRejection = (u16, (&'static str, u16));
 
 const UNAUTHENTICATED: ExpectedRejection = (401, ("unauthorized", 4401));
@@ -21,7 +21,7 @@ fn expected_error(family: Family, (status, (error, code)): ExpectedRejection) ->
     }
 }
 
-/// Nobody comes in so, whatever he speaks; whoever is in the room hears nothing.
+/// Asserts that the join is rejected in every protocol and the room receives nothing.
 async fn assert_join_rejected(
     fixture: &RoomFixture,
     clients: &mut RoomClients,
@@ -71,7 +71,7 @@ async fn join_rejects_unknown_or_foreign_identity() {
     fixture.stop().await;
 }
 
-/// Each row: a way to a WebSocket with a token in it, and the status.
+/// Each row: path, bearer token and result of the upgrade request.
 #[tokio::test]
 async fn upgrade_request_token_is_checked() {
     let fixture = RoomFixture::start().await;
@@ -112,7 +112,7 @@ async fn join_requires_membership_and_free_capacity() {
     ] {
         let mut clients = RoomClients::join_all(&fixture, room, &[("ada", Family::Mew04)]).await;
         assert_join_rejected(&fixture, &mut clients, what, &join_as("bob", room), expected).await;
-        // Whoever is in it may come again all the same.
+        // A present participant can join again.
         let again = fixture.join(Family::Mcpx, "ada", room).await;
         assert_eq!(clients.client("ada").wait_closed().await.0, 4409);
         drop(again);
@@ -134,7 +134,7 @@ async fn join_requires_membership_and_free_capacity() {
     fixture.stop().await;
 }
 
-/// The only place for a room is left to those who may have it.
+/// A rejected join does not use up the room limit.
 #[tokio::test]
 async fn unauthenticated_join_opens_no_room() {
     let mut settings = rooms_settings([]);
@@ -185,7 +185,8 @@ async fn kicked_participant_rejoins_only_after_invite() {
     fixture.stop().await;
 }
 
-/// Where nobody needs a token, names are free but for those that somebody or the gateway has.
+/// With anonymous access, any name is accepted except known identities, reserved names and invalid
+/// names.
 #[tokio::test]
 async fn open_gateway_protects_known_and_reserved_names() {
     let fixture = RoomFixture::start().await;
@@ -229,7 +230,7 @@ async fn open_gateway_protects_known_and_reserved_names() {
     fixture.stop().await;
 }
 
-/// Each row: a first frame that is no join.
+/// Each row: a first frame that is not a valid join, the error code and the close code.
 #[tokio::test]
 async fn first_frame_other_than_join_is_rejected() {
     let fixture = RoomFixture::start().await;

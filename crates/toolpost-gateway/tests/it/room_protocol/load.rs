@@ -11,10 +11,10 @@ use super::client::{Client, Family, JoinOptions, connect_with_small_buffer};
 use super::fixture::RoomFixture;
 
 const ROOMS: usize = 50;
-/// In each room, the one who does not read included.
+/// In each room, including the slow reader.
 const PARTICIPANTS_PER_ROOM: usize = 20;
 const SENDERS: usize = 4;
-/// Of each sender.
+/// Messages per sender.
 const MESSAGES: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +31,8 @@ async fn thousand_participants_receive_all_messages_in_order() {
     fixture.stop().await;
 }
 
-/// Everybody comes, some talk, and all but one listen; how many messages these heard.
+/// Fills a room with senders, readers and one slow reader. Returns the number of messages that the
+/// readers received.
 async fn run_room(address: SocketAddr, room: String) -> usize {
     let mut slow = join_slow_reader(address, &room).await;
     let mut participants =
@@ -46,7 +47,7 @@ async fn run_room(address: SocketAddr, room: String) -> usize {
         }
     });
     join_all(sending).await;
-    // The last word is said by one who has heard all the others.
+    // The last message is sent after all others were received.
     let mut first = read_chat_ids(&mut participants[0], SENDERS * MESSAGES).await;
     participants[0]
         .send_json(&json!({"id": "end", "kind": "chat", "payload": {"text": "end"}}))
@@ -82,7 +83,7 @@ async fn join_room(address: SocketAddr, room: &str, number: usize) -> Client {
     options.join(address).await.unwrap()
 }
 
-/// Comes in, and reads nothing behind his welcome.
+/// Joins and reads nothing after the welcome.
 async fn join_slow_reader(address: SocketAddr, room: &str) -> Client {
     let path = format!("/ws?topic={room}&participant={room}-slow");
     let mut slow = Client::new(connect_with_small_buffer(address, &path).await, Family::Mcpx);
@@ -90,7 +91,7 @@ async fn join_slow_reader(address: SocketAddr, room: &str) -> Client {
     slow
 }
 
-/// The ids of so many chats, in the order in which they come.
+/// Reads this number of chats and returns their ids in order.
 async fn read_chat_ids(client: &mut Client, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     while ids.len() < count {
@@ -105,14 +106,14 @@ fn chat_id(text: &str) -> Option<String> {
     (message["kind"] == "chat").then(|| message["id"].as_str().unwrap().to_owned())
 }
 
-/// Begins to read: everything is there, or the beginning of it and a goodbye that says so.
+/// Asserts that the slow reader receives all messages, or a prefix of them and the close code.
 async fn assert_prefix_without_gap(slow: &mut Client, all: &[String], code: u16) {
     let mut ids = Vec::new();
     while ids.len() < all.len() {
         match slow.next().await {
             Some(text) => ids.extend(chat_id(&text)),
             None => {
-                // Whoever begins to read too late finds the connection cut.
+                // A late reader may find the connection dropped without a close frame.
                 let (close_code, message) = slow.wait_closed().await;
                 assert!(close_code == code || close_code == 1006, "{close_code} {message}");
                 break;
@@ -122,7 +123,8 @@ async fn assert_prefix_without_gap(slow: &mut Client, all: &[String], code: u16)
     assert_eq!(ids, all[..ids.len()]);
 }
 
-/// One who does not read, two who do, and what was said: so many messages of so many kilobytes.
+/// Sends `count` messages of `kilobytes` each. Returns the slow reader, the two other participants
+/// and the message ids.
 async fn fill_room(
     address: SocketAddr,
     count: usize,
@@ -132,7 +134,7 @@ async fn fill_room(
     let mut participants =
         [join_room(address, "lobby", 1).await, join_room(address, "lobby", 2).await];
     let all: Vec<String> = (0..count).map(|number| format!("n{number}")).collect();
-    // Ten by ten, so that several are on their way to him at once.
+    // In batches of ten, so that several messages are in flight at once.
     for ids in all.chunks(10) {
         for id in ids {
             let payload = json!({"text": "x".repeat(kilobytes * 1024)});
@@ -145,12 +147,12 @@ async fn fill_room(
     (slow, participants, all)
 }
 
-/// More than is kept for anybody: he is let go with the reason, and the others do not wait for him.
+/// A slow reader whose queue overflows is disconnected with a reason; the others do not wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_reader_is_disconnected_with_reason() {
     let fixture = RoomFixture::start().await;
     fixture.server.gateway.authenticator().replace(&Authenticator::allow_anonymous());
-    // Much more than is kept for him, and what is on its way.
+    // Far more than the send queue and the socket buffers hold.
     let (mut slow, [_, mut reader], all) = fill_room(fixture.server.address, 60, 512).await;
     assert_prefix_without_gap(&mut slow, &all, 1013).await;
     let is_slow = |it: &Value| it["payload"]["participant"]["id"] == "lobby-slow";
@@ -159,7 +161,8 @@ async fn slow_reader_is_disconnected_with_reason() {
     fixture.stop().await;
 }
 
-/// Less than is kept for him waits when the gateway stops: he gets the beginning of it and the reason.
+/// Queued messages within the limit at shutdown: the slow reader receives a prefix of them and the
+/// reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_reader_sees_no_gap_on_gateway_shutdown() {
     let fixture = RoomFixture::start().await;

@@ -1,4 +1,4 @@
-//! What is relayed with rules of its own: orders, acknowledgements, reasoning.
+//! Relayed messages with rules of their own: control, acknowledgement and reasoning.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,8 @@ fn control_message(id: &str, kind: &str, payload: &Value) -> Value {
     json!({"id": id, "kind": kind, "to": ["talker"], "payload": payload})
 }
 
-/// Each row: an order to the talker, and what he is told when he chats then; nothing if he may.
+/// Each row: a control message to `talker`, and the error for its next chat; `None` if the chat is
+/// delivered.
 #[tokio::test]
 async fn paused_participant_cannot_send_until_resumed() {
     let fixture = RoomFixture::start().await;
@@ -39,7 +40,7 @@ async fn paused_participant_cannot_send_until_resumed() {
         for name in ["talker", "bob", "ada"] {
             clients.client(name).expect(kind, |it| it["id"] == id).await;
         }
-        // Whoever is ordered may always say how he is.
+        // A controlled participant can always report its status.
         let status = json!({"kind": "participant/status", "to": ["ada"], "correlation_id": [id],
             "payload": {"status": "as ordered"}});
         clients.send("talker", &status).await;
@@ -69,7 +70,7 @@ async fn paused_participant_cannot_send_until_resumed() {
         }
         clients.assert_no_other_messages("ada", kind).await;
     }
-    // Being paused is not over because one comes again; being shut down is.
+    // Rejoining ends a shutdown but not a pause.
     let again = fixture.join(Family::Mew03, "talker", "lobby").await;
     clients.take("talker").wait_closed().await;
     clients.add(again);
@@ -81,7 +82,7 @@ async fn paused_participant_cannot_send_until_resumed() {
     fixture.stop().await;
 }
 
-/// Each row: a message that nobody here does anything about.
+/// Each row: a message that the gateway only relays.
 #[tokio::test]
 async fn other_kinds_are_relayed_unchanged() {
     let fixture = RoomFixture::start().await;

@@ -1,4 +1,4 @@
-//! Coming, going, and coming again.
+//! Join, leave and rejoin.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::client::{Client, Family, connect};
 use super::fixture::RoomFixture;
 use super::room_clients::RoomClients;
 
-/// Each family is shown capabilities in its own notation, whatever they are held in.
+/// Each family receives capabilities in its own notation, in whichever one they are defined.
 #[tokio::test]
 async fn welcome_and_presence_match_protocol_family() {
     let fixture = RoomFixture::start().await;
@@ -48,7 +48,8 @@ async fn welcome_and_presence_match_protocol_family() {
     fixture.stop().await;
 }
 
-/// The others see neither a leave nor a join; the old connection is told, and the new one works.
+/// The other participants see neither a leave nor a join; the old connection gets a close reason,
+/// and the new one works.
 #[tokio::test]
 async fn second_connection_replaces_the_first() {
     let fixture = RoomFixture::start().await;
@@ -84,7 +85,7 @@ async fn second_connection_replaces_the_first() {
     fixture.stop().await;
 }
 
-/// A program that was started again counts from the beginning.
+/// A restarted client can number its messages from the beginning again.
 #[tokio::test]
 async fn message_ids_are_reusable_after_reconnect() {
     let fixture = RoomFixture::start().await;
@@ -116,7 +117,7 @@ async fn every_client_websocket_path_is_served() {
             client.expect_welcome().await.unwrap();
             assert_eq!(client.id, "bob", "{path}{query}");
         }
-        // Some of them show their token twice.
+        // Some clients send their token both in a header and in the join frame.
         let socket = connect(address, path, Some("tpt_carl")).await.unwrap();
         let mut client = Client::new(socket, Family::Mew04);
         client.send_json(&json!({"type": "join", "space": "lobby", "token": "tpt_carl", "participantId": "carl"})).await;

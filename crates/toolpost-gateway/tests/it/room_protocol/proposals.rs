@@ -1,5 +1,5 @@
-//! The life of a proposal: an agent proposes, a person approves, and a server of either family or the
-//! registry responds. Then a late joiner reads the history.
+//! The lifecycle of a proposal: an agent proposes, a person approves, and a server of either family
+//! or the registry responds. Then a later participant reads the history.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::client::{Client, Family, JoinOptions};
 use super::fixture::{RoomFixture, rooms_settings};
 
-/// Who answers: a participant of a family, or the operations of the registry.
+/// The responder: a participant of a family, or the registry.
 const RESPONDERS: [(&str, Option<Family>); 3] = [
     ("mew-server", Some(Family::Mew04)),
     ("mcpx-server", Some(Family::Mcpx)),
@@ -47,7 +47,7 @@ async fn expired_proposal_notifies_proposer() {
     scenario.agent.expect("mcp/reject", |it| it["correlation_id"] == "P1").await;
     let update = scenario.expect_proposal_update("P1").await;
     assert_eq!((&update["state"], &update["name"]), (&json!("expired"), &json!("read_file")));
-    // Whoever approves it now comes too late.
+    // Approval after the expiry is rejected.
     scenario.approve("P1", "F1", scenario.working_tool).await;
     let rejection = scenario.human.expect_rejection("F1").await;
     assert_eq!(rejection["error"], "proposal_closed", "{rejection}");
@@ -89,7 +89,7 @@ struct ProposalScenario {
     server: Option<Client>,
     /// The participant that receives the requests.
     server_name: &'static str,
-    /// A tool that does what it should, and one that fails.
+    /// A tool that succeeds and one that fails.
     working_tool: &'static str,
     failing_tool: &'static str,
 }
@@ -124,7 +124,8 @@ impl ProposalScenario {
         assert!(reply["payload"]["result"].is_object(), "{reply}");
     }
 
-    /// The agent may not do it, and proposes it instead; the person sees all that there is to it.
+    /// The agent may not make the call and proposes it instead; the person receives the complete
+    /// proposal.
     async fn propose(&mut self, id: &str, tool: &str) {
         let kind = format!("mcp/request:tools/call:{tool}");
         let (payload, to) = (Self::call_payload(tool), [self.server_name]);
@@ -154,7 +155,7 @@ impl ProposalScenario {
         self.propose(proposal, tool).await;
         self.approve(proposal, request, tool).await;
         self.respond(request, tool, outcome).await;
-        // The fulfilment comes before its answer, and both to the agent.
+        // The agent receives the fulfilling request before its response.
         let kind = |what: &str| format!("mcp/{what}:tools/call:{tool}");
         let request_message = self.agent.expect(&kind("request"), |it| it["id"] == request).await;
         assert_eq!(
@@ -197,13 +198,13 @@ impl ProposalScenario {
         assert_eq!((&seen["from"], &seen["payload"]), (&json!("agent"), &message));
     }
 
-    /// What the agent is told by the gateway.
+    /// Waits for the gateway's update about a proposal to the agent.
     async fn expect_proposal_update(&mut self, proposal: &str) -> Value {
         let is_it = |it: &Value| it["correlation_id"] == proposal;
         self.agent.expect("system/proposal", is_it).await["payload"].take()
     }
 
-    /// The server answers with a short kind, as its family does; the operations do it by themselves.
+    /// The server responds with a short kind, as its family does; the registry responds on its own.
     async fn respond(&mut self, request: &str, tool: &str, outcome: &str) {
         let Some(server) = &mut self.server else { return };
         let kind = format!("mcp/request:tools/call:{tool}");
@@ -216,7 +217,7 @@ impl ProposalScenario {
         let mut reply = json!({"id": format!("R-{request}"), "to": [request_message["from"]],
             "kind": "mcp/response", "correlation_id": server.family.correlation(request)});
         if !server.family.is_mew() {
-            // It could not answer a request that has no id.
+            // The server could not respond to a request without an id.
             assert_eq!(
                 (&request_message["payload"]["jsonrpc"], &request_message["payload"]["id"]),
                 (&json!("2.0"), &json!(request))
@@ -229,7 +230,7 @@ impl ProposalScenario {
         server.send_json(&reply).await;
     }
 
-    /// Those who have seen nothing are told everything by each single answer.
+    /// Each response in the history is self-contained.
     async fn check_history(&self, fixture: &RoomFixture, room: &str) {
         let expected = |form: Family| {
             let summary = |tool: &str, outcome: &str, proposer: Option<&str>| ResponseSummary {
@@ -268,7 +269,7 @@ impl ProposalScenario {
     }
 }
 
-/// What a reader of one answer knows.
+/// The information in a single response.
 #[derive(Debug, PartialEq, Eq)]
 struct ResponseSummary {
     tool: String,
@@ -279,7 +280,7 @@ struct ResponseSummary {
     protocol: String,
 }
 
-/// Reads one entry and nothing else; nothing if it is no answer.
+/// Summarizes one history entry; `None` if it is not a response.
 fn summarize_response(entry: &Value, form: Family) -> Option<ResponseSummary> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let kind = text(&entry["kind"]);
@@ -306,7 +307,7 @@ fn summarize_response(entry: &Value, form: Family) -> Option<ResponseSummary> {
     })
 }
 
-/// The whole history, two by two, to the empty page.
+/// Reads the history in pages of two until an empty page.
 async fn read_history_pages(fixture: &RoomFixture, room: &str, form: Family) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     loop {

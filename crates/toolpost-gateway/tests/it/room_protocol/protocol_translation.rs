@@ -1,4 +1,4 @@
-//! What is said in one form is understood in every other, and nothing of it is lost.
+//! Messages are translated between protocol families without loss.
 
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ async fn response_context_is_in_kind_or_context_of() {
     fixture.stop().await;
 }
 
-/// Each row: members of a chat as somebody sends them, in the form of mew, and in that of mcpx.
+/// Each row: members of a chat as sent, as encoded for `mew`, and as encoded for `mcpx`.
 #[tokio::test]
 async fn members_are_encoded_per_protocol_family() {
     let fixture = RoomFixture::start().await;
@@ -146,7 +146,7 @@ fn merged(one: &Value, other: &Value) -> Value {
     merged
 }
 
-/// Each row: a payload that any reader and writer of JSON would change.
+/// Each row: a payload. Most of them would change if they were parsed and encoded again.
 #[tokio::test]
 async fn payloads_are_relayed_byte_for_byte() {
     let fixture = RoomFixture::start().await;
@@ -179,8 +179,8 @@ async fn payloads_are_relayed_byte_for_byte() {
     fixture.stop().await;
 }
 
-/// Clients of one family take a request without `jsonrpc` and `id` for one that nobody answers, and
-/// open conversations with a question that the other family has never heard of.
+/// `mcpx` clients treat a request without `jsonrpc` and `id` as a notification, and start with
+/// `initialize`, which `mew` does not have.
 #[tokio::test]
 async fn requests_gain_jsonrpc_and_initialize_is_answered() {
     let fixture = RoomFixture::start().await;

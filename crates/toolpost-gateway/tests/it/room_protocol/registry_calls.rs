@@ -61,7 +61,8 @@ async fn registry_lists_and_calls_tools_in_every_family() {
     fixture.stop().await;
 }
 
-/// Each row: whom a call is for, of which tool, and how the operations answer; nothing if they do not.
+/// Each row: the addressees, the tool, and the outcome of the registry's response; `None` if it
+/// sends none.
 #[tokio::test]
 async fn registry_responds_only_to_addressed_requests() {
     let fixture = RoomFixture::start().await;
@@ -92,7 +93,7 @@ async fn registry_responds_only_to_addressed_requests() {
                 assert_eq!(reply["context_of"]["outcome"], outcome, "{reply}");
             }
         }
-        // An unexpected response would arrive before the next one.
+        // An unexpected response would arrive before the response to this call.
         clients
             .send("ada", &call(&format!("G{number}"), "demo__add", &json!({"a": 1, "b": 1})))
             .await;
@@ -199,7 +200,7 @@ async fn progress_is_sent_to_caller_only() {
     fixture.stop().await;
 }
 
-/// Each row: how somebody says that he does not want the answer any more.
+/// Each row: a form of cancellation by the caller.
 #[tokio::test]
 async fn only_the_caller_can_cancel_a_call() {
     let fixture = RoomFixture::start().await;
@@ -229,7 +230,7 @@ async fn only_the_caller_can_cancel_a_call() {
         };
         let cancel = json!({"kind": kind, "to": ["toolpost"], "correlation_id": filled(&correlation),
             "payload": params(filled(&requested))});
-        // What somebody else says about it does not matter.
+        // A cancellation by another participant has no effect.
         let other = if caller == "ada" { "bob" } else { "ada" };
         clients.send_and_drain(other, &cancel).await;
         assert_eq!(
@@ -250,7 +251,7 @@ async fn only_the_caller_can_cancel_a_call() {
     fixture.stop().await;
 }
 
-/// A call that somebody has to agree to waits, and the room hears what comes of it.
+/// A call that needs approval waits, and the room receives its outcome.
 #[tokio::test]
 async fn room_call_requiring_approval_waits_for_decision() {
     let fixture = RoomFixture::start().await;

@@ -18,7 +18,7 @@ const PARTICIPANTS: [(&str, Family); 6] = [
     ("agent", Family::Mcpx),
 ];
 
-/// What is sent.
+/// The frame that is sent.
 enum SentFrame {
     Json(Value),
     Text(String),
@@ -32,7 +32,7 @@ struct RejectionCase {
     sender: &'static str,
     sent: SentFrame,
     error: &'static str,
-    /// Who speaks afterwards: the sender, unless he may not.
+    /// The sender of the next message: the same one, unless it may not send.
     next_sender: &'static str,
 }
 
@@ -67,7 +67,7 @@ impl RejectionCase {
         self
     }
 
-    /// In a room of its own, so that nothing of another row matters.
+    /// Runs the case in its own room, so that cases do not affect each other.
     async fn check(self, fixture: &RoomFixture, room: &str) {
         let Self { name: what, before, sender: sender_id, sent, error, next_sender: after } = self;
         let mut clients = RoomClients::join_all(fixture, room, &PARTICIPANTS).await;
@@ -477,7 +477,7 @@ fn set_low_rate_limit(room: &mut RoomSettings) {
 const THREE_PARTICIPANTS: [(&str, Family); 3] =
     [("bob", Family::Mcpx), ("ada", Family::Mew04), ("carl", Family::Mew03)];
 
-/// Two are let through at once; those behind them are refused with the time to wait.
+/// Two messages pass at once; the next ones are rejected with a retry delay.
 #[tokio::test]
 async fn rate_limited_sender_gets_retry_after() {
     let fixture = RoomFixture::with(rooms_settings([("narrow", set_low_rate_limit)])).await;
@@ -501,7 +501,7 @@ async fn rate_limited_sender_gets_retry_after() {
     fixture.stop().await;
 }
 
-/// What is refused counts as well, apart from what is not: else nonsense would fill the journal.
+/// Rejected messages have their own rate limit, so that they cannot fill the journal.
 #[tokio::test]
 async fn invalid_message_flood_is_rate_limited_and_not_recorded() {
     let fixture = RoomFixture::with(rooms_settings([("narrow", set_low_rate_limit)])).await;
@@ -528,7 +528,7 @@ async fn invalid_message_flood_is_rate_limited_and_not_recorded() {
     fixture.stop().await;
 }
 
-/// More than is read at all: the connection ends, and the room goes on.
+/// A frame above the read limit closes the connection; the room stays open.
 #[tokio::test]
 async fn oversized_frame_closes_connection_and_allows_rejoin() {
     let fixture = RoomFixture::start().await;

@@ -32,7 +32,7 @@ async fn open_stream(clients: &mut RoomClients, owner: &str, id: &str, payload: 
     opened["payload"].take()
 }
 
-/// Somebody writes, and these get it as it was written; the others nothing.
+/// Writes a frame and asserts that exactly these readers receive it unchanged.
 async fn write_frame(clients: &mut RoomClients, writer: &str, part: &str, readers: &[&str]) {
     clients.client(writer).send_text(part).await;
     for reader in readers {
@@ -151,7 +151,7 @@ async fn targeted_stream_reaches_only_its_targets() {
     fixture.stop().await;
 }
 
-/// Each row: how its owner goes.
+/// Each row: how the owner leaves.
 #[tokio::test]
 async fn stream_closes_when_owner_leaves() {
     let fixture = RoomFixture::start().await;

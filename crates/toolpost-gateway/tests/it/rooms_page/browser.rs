@@ -1,4 +1,4 @@
-//! The page in Chromium: `page.mjs` uses it as people do, with agents and tools beside it.
+//! The rooms page in Chromium: `page.mjs` operates it like a user, alongside agents and tools.
 
 use serde_json::{Value, json};
 use toolpost::{Change, HandlerError, Identity, Operation, Pipeline};
@@ -9,9 +9,9 @@ use toolpost_gateway::{Gateway, GatewaySettings, admin, builtin};
 use crate::TestGateway;
 use crate::browser::run_page_script;
 
-/// What each participant may in a room, by its name; its token is `tpt_NAME`.
+/// Identities with their room capabilities; the token is `tpt_NAME`.
 fn identities() -> impl Iterator<Item = (TokenHash, Identity)> {
-    // The page cannot tell that its reader may not: the gateway says so.
+    // The page cannot check this capability; the gateway rejects the message.
     let narrow = r#"{"kind":"mcp/request","payload":{"params":{"arguments":{"a":"/^x/"}}}}"#;
     let all = [
         ("ada", vec!["*"]),
@@ -27,7 +27,7 @@ fn identities() -> impl Iterator<Item = (TokenHash, Identity)> {
     known.into_iter()
 }
 
-/// A gateway with callers, and an operation that somebody else has to agree to.
+/// A gateway with identities and an operation that needs approval.
 async fn gateway_with_tokens() -> TestGateway {
     let approvals = Approvals::new(ApprovalSettings::default());
     let pay = Operation::mutation("bank.pay", async |input: Value| {

@@ -1,4 +1,5 @@
-//! Who is told when a caller does not want an answer any more, and who goes on.
+//! Cancellation of calls at spokes: which calls are aborted when their caller cancels or
+//! disconnects, and which finish.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,7 @@ use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
 use super::{RawPeer, TestGateway, caller, connector, spoke, wait_until, with_timeout};
 
-/// What happened at the spokes.
+/// Number of started, canceled and finished calls at the spokes.
 #[derive(Default)]
 struct SpokeCounts {
     started: AtomicUsize,
@@ -31,7 +32,7 @@ impl SpokeCounts {
         (read(&self.started), read(&self.canceled), read(&self.finished))
     }
 
-    /// Goes on until somebody opens the gate, or nobody wants it any more.
+    /// Waits until the gate opens or the call is canceled.
     async fn wait_at_gate(
         &self,
         context: &CallContext,
@@ -52,7 +53,7 @@ impl SpokeCounts {
     }
 }
 
-/// An endless query of a spoke.
+/// Returns a query that runs until it is canceled.
 fn endless(counts: &Arc<SpokeCounts>) -> Operation {
     let counts = Arc::clone(counts);
     let wait = move |context: CallContext, _: Value| {
@@ -62,7 +63,7 @@ fn endless(counts: &Arc<SpokeCounts>) -> Operation {
     Operation::query("work.wait", wait).build().unwrap()
 }
 
-/// Calls fifty times into each of two spokes, at once.
+/// Calls each of two spokes fifty times concurrently.
 async fn fan_out(context: CallContext, _: Value) -> Result<usize, HandlerError> {
     let env = build_env(&context, ["left", "right"]);
     let targets = ["left.work.wait", "right.work.wait"].into_iter().cycle().take(100);
@@ -127,7 +128,7 @@ async fn fan_out_cancellation_aborts_all_spoke_calls() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// The ends of calls, as `operation: how`.
+/// Records the outcomes of calls, as `operation: outcome`.
 #[derive(Clone, Default)]
 struct RecordingSink(Arc<Mutex<Vec<String>>>);
 
@@ -194,7 +195,7 @@ async fn mutation_outlives_caller_and_query_is_canceled() {
     wait_until("nothing is left", || gateway.gateway.pipeline().in_flight() == 0).await;
     wait_until("nor at the spoke", || store.pipeline().in_flight() == 0).await;
 
-    // Whoever asks for it by name stops a mutation too.
+    // An explicit abort also stops a mutation.
     let client = caller(&gateway, None).await;
     let call = client.call(CallRequest::new("store.disk.write", json!({})));
     let handle = call.abort_handle();
@@ -209,8 +210,8 @@ async fn mutation_outlives_caller_and_query_is_canceled() {
     gateway.stop().await;
 }
 
-/// More last words than the queue to the spoke holds, and nothing after them that pushes them out.
-/// One thread, so that nothing is sent before all of them are there.
+/// Sends more abort events than the queue to the spoke holds, with no later event that flushes
+/// them. The test runs on one thread, so that none is sent before all are queued.
 #[tokio::test]
 async fn thousand_canceled_calls_are_aborted_at_the_spoke() {
     let gateway = TestGateway::start().await;

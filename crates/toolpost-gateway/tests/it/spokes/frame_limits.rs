@@ -1,4 +1,4 @@
-//! Frames that would be too large for whoever gets them.
+//! Frames that are too large for their receiver.
 
 use serde_json::json;
 use toolpost::hub::Spoke;
@@ -25,7 +25,8 @@ async fn oversized_frame_fails_one_call_and_keeps_connections() {
     with_timeout("registering", session.ready()).await.unwrap();
     let client = caller(&gateway, None).await;
 
-    // A request that the hub takes, and that grows over the limit by what the hub adds to it.
+    // The hub accepts the request, but the fields that it adds make the request exceed the frame
+    // limit.
     let growing = (3_600..3_990).step_by(10);
     let mut rejected = 0;
     for size in growing {
@@ -41,7 +42,7 @@ async fn oversized_frame_fails_one_call_and_keeps_connections() {
     assert_eq!(rejected, 1, "one size is too large for the spoke and not for the hub");
     assert_eq!(call_data(&client, "box.text.length", json!("still there")).await, Ok(json!(11)));
 
-    // An answer that would be too large for the hub.
+    // A response that is too large for the hub.
     let response = call_data(&client, "box.text.repeat", json!(5_000)).await;
     assert_eq!(response, Err("EXECUTION_ERROR".to_owned()));
     assert_eq!(call_data(&client, "box.text.length", json!("and here")).await, Ok(json!(8)));

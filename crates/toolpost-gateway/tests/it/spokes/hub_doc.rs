@@ -1,4 +1,4 @@
-//! The conversation in `docs/hub.md`, said to a gateway as it is written.
+//! The conversation in `docs/hub.md`, replayed against a gateway.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ async fn hub_doc_conversation_matches_the_gateway() {
     let gateway = TestGateway::start().await;
     let mut spoke = RawPeer::connect(&gateway, None).await;
     let mut caller = RawPeer::connect(&gateway, None).await;
-    // The hub's own ids are made up; the page calls them h1, h2 and so on.
+    // The hub generates its own ids; the page calls them h1, h2 and so on.
     let mut ids: Vec<(String, String)> = Vec::new();
     let mut compared = 0;
     for line in page.lines() {
@@ -43,7 +43,7 @@ async fn hub_doc_conversation_matches_the_gateway() {
     gateway.stop().await;
 }
 
-/// Notes which id stands behind the page's name for it.
+/// Records the actual id for a placeholder id of the page.
 fn record_ids(ids: &mut Vec<(String, String)>, frame: &str, received: &Value) {
     let page: Value = serde_json::from_str(frame).unwrap();
     let (Some(page), Some(real)) = (page["id"].as_str(), received["id"].as_str()) else { return };
@@ -52,7 +52,7 @@ fn record_ids(ids: &mut Vec<(String, String)>, frame: &str, received: &Value) {
     }
 }
 
-/// Stops the clocks in a frame.
+/// Replaces time values in a frame with null.
 fn mask_timestamps(frame: &mut Value) {
     match frame {
         Value::Object(members) => {

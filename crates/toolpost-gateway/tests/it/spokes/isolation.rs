@@ -1,4 +1,4 @@
-//! Peers that would like to be somebody else.
+//! Peers that try to act as another spoke or identity.
 
 use serde_json::json;
 
@@ -22,7 +22,7 @@ async fn spoke_cannot_respond_for_or_observe_another() {
     );
     let id = call_event["id"].as_str().unwrap();
 
-    // Everything that Eve could say about a request whose id she has learnt.
+    // Every event that another peer could send about a request if it has the id.
     for topic in ["call.requested", "call.responded", "call.error"] {
         nosy.send_event("__subscribe", "", json!({"topic": format!("{topic}:{id}")})).await;
     }
@@ -35,7 +35,8 @@ async fn spoke_cannot_respond_for_or_observe_another() {
     let unwanted = nosy.next_event().await;
     assert_eq!((&unwanted["type"], &unwanted["id"]), (&json!("call.aborted"), &json!(id)));
 
-    // Whoever has heard Eve's next question has heard all of the above.
+    // Events are handled in order, so the response to this call shows that all of the above were
+    // handled.
     nosy.call("r2", "hub.list", json!({"namespace": "nosy"})).await;
     let next = nosy.next_event().await;
     assert_eq!(next["id"], "r2", "she hears her own answers only: {next}");
@@ -63,7 +64,7 @@ async fn spoke_name_belongs_to_first_identity() {
     }
     assert_eq!(rejected(&thief.register("r2", "Not a Name").await), "VALIDATION_ERROR");
 
-    // To say that one is somebody else does not make one so.
+    // An identity in the payload is ignored.
     let registration = json!({"name": "mine", "operations": []});
     let posing = json!({
         "operationId": "hub.register", "input": registration,

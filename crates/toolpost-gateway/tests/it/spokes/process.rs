@@ -1,4 +1,4 @@
-//! Spokes that are processes of their own: the examples, started, used, and killed.
+//! Spokes in separate processes: the examples are started, called and killed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,7 @@ use super::{
     operation_status, wait_until, with_timeout,
 };
 
-/// Ends with the test, however that ends.
+/// A child process that is killed when the test ends, also if it fails.
 struct SpokeProcess(Child);
 
 impl SpokeProcess {
@@ -25,7 +25,7 @@ impl SpokeProcess {
         Self(command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// `SIGKILL`: it has no time for last words.
+    /// Sends `SIGKILL`, so that the process cannot close its connection.
     fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -43,8 +43,8 @@ fn repository_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
-/// The example beside this test's folder. A run of the whole workspace has built it; a run of this
-/// crate alone has not.
+/// Returns the path of the example binary and builds it if it is outdated. A workspace run has
+/// built it already; a run of this crate alone has not.
 fn example_binary() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let example = test.ancestors().nth(2).unwrap().join("examples").join("spoke");
@@ -107,7 +107,7 @@ async fn killed_spoke_fails_its_calls_and_reconnects() {
 
 const SCRIPT: &str = "examples/spoke.mjs";
 
-/// Node, with the option that Node 20 needs for WebSocket.
+/// Returns the `node` command, with the option that Node 20 needs for WebSocket.
 fn node() -> Option<Command> {
     let version = Command::new("node").arg("--version").output().ok()?;
     let version = String::from_utf8(version.stdout).ok()?;
@@ -161,7 +161,7 @@ async fn script_responds_streams_and_calls_back() {
     gateway.stop().await;
 }
 
-/// In place of a hub, so that what the script says after `call.aborted` can be seen.
+/// The test acts as the hub, so that it sees what the script sends after `call.aborted`.
 #[tokio::test(flavor = "multi_thread")]
 async fn script_stops_on_call_aborted() {
     let Some(mut node) = node_or_skip() else { return };

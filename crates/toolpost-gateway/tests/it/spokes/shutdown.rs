@@ -1,4 +1,4 @@
-//! A gateway that stops while peers are connected.
+//! Shutdown of a gateway with connected peers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_finishes_calls_and_closes_with_1001() {
     let mut settings = GatewaySettings::default();
-    // Whoever says goodbye is not waited for.
+    // Longer than the test: the shutdown must not wait for the close timeout.
     settings.websocket.close_timeout = Duration::from_secs(600);
     let gateway = TestGateway::start_with([], settings).await;
     let gate = Arc::new(Semaphore::new(0));

@@ -12,7 +12,7 @@ use super::{RawPeer, TestGateway, call_data, caller, wait_until};
 
 const VALUE_BYTES: usize = 64 * 1024;
 
-/// Large values, as fast as somebody takes them.
+/// A subscription that streams large values as fast as they are consumed.
 fn flood() -> Operation {
     let values = |_: CallContext, _: Value| {
         futures::stream::repeat_with(|| Ok::<_, HandlerError>("x".repeat(VALUE_BYTES)))
@@ -27,7 +27,7 @@ async fn gateway() -> TestGateway {
     TestGateway::start_with([flood()], settings).await
 }
 
-/// Somebody else's calls, while a peer does not read.
+/// Makes calls from another peer while one peer does not read.
 async fn thousand_calls(gateway: &TestGateway) {
     let client = caller(gateway, None).await;
     for n in 0..1_000 {
@@ -60,7 +60,7 @@ async fn stalled_spoke_is_closed_with_1013_and_calls_fail() {
     slow.register("r1", "slow").await;
     let client = caller(&gateway, None).await;
     let large = json!("x".repeat(VALUE_BYTES));
-    // More than the sockets and the queue between them hold.
+    // More than the sockets and the queue between them can buffer.
     let calls = (0..500).map(|_| call_data(&client, "slow.wire.ask", large.clone()));
     let (responses, ()) = tokio::join!(join_all(calls), thousand_calls(&gateway));
     for response in responses {

@@ -1,4 +1,4 @@
-//! The sources of a configuration: spokes that are expected, and hubs that are joined.
+//! The sources of a configuration: spokes that connect, and hubs that the gateway connects to.
 
 use serde_json::json;
 use toolpost::{CallRequest, Identity, Pipeline};
@@ -14,7 +14,7 @@ fn config(text: &str) -> Config {
     Config::parse("toolpost.toml".as_ref(), text, &|_| None).unwrap()
 }
 
-/// A gateway that knows one guest.
+/// Creates a gateway with one identity, `branch`.
 fn upstream_gateway(token: &Token) -> Gateway {
     Gateway::from_pipeline(Pipeline::new(builtin::registry()), GatewaySettings::default())
         .with_authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("branch"))]))
@@ -61,7 +61,7 @@ async fn upstream_hub_is_listed_and_survives_restart() {
     wait_until("the other hub is back", online).await;
     assert_eq!(call_data(&client, "office.demo.add", json!({"a": 2, "b": 3})).await, five);
 
-    // The link to the other hub stays for as long as a call in flight needs it.
+    // The connection to the other hub stays open until calls in flight have finished.
     let slow = tokio::spawn(client.call(CallRequest::new("office.demo.slow", json!({"ms": 300}))));
     wait_until("the call is there", || upstream.gateway.pipeline().in_flight() == 1).await;
     assert!(branch.stop().await.in_time);
@@ -73,7 +73,7 @@ async fn upstream_hub_is_listed_and_survives_restart() {
 async fn configured_spoke_requires_its_identity() {
     let (gateway, [ada, eve]) = gateway_with_tokens(["ada", "eve"]).await;
     let text = "[source.box]\nspoke = { identity = \"ada\" }\naccess = { scopes = [\"inside\"] }\n";
-    // Whoever is named has to be known to the file as well.
+    // The identity of a spoke must be in the configuration as well.
     let hash = ada.hash();
     let text = format!("[identity.ada]\ntoken_hash = \"{hash}\"\n{text}");
     let _sources = Sources::start(&gateway.gateway, &config(&text));

@@ -1,4 +1,4 @@
-//! Clients who are cut off and return with the last event that they have seen.
+//! Clients that are disconnected and resume with the last event that they received.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 use crate::spokes::{wait_until, with_timeout};
 use crate::{TestGateway, client};
 
-/// A feed that says what it is told, whoever listens.
+/// A subscription that streams the published values.
 fn feed_operation(value_sender: &broadcast::Sender<u64>) -> Operation {
     let value_sender = value_sender.clone();
     let values = move |_: CallContext, _: Value| -> futures::stream::BoxStream<'static, _> {
@@ -60,7 +60,7 @@ impl Fixture {
     }
 }
 
-/// The events of a response, taken apart.
+/// Parses the events of a response.
 struct SseEvents {
     bytes: std::pin::Pin<Box<dyn Stream<Item = reqwest::Result<Vec<u8>>> + Send>>,
     rest: String,
@@ -103,7 +103,7 @@ impl SseEvents {
         }
     }
 
-    /// Takes so many values, and gives the id of the last.
+    /// Reads the expected values and returns the id of the last event.
     async fn values(&mut self, expected: impl IntoIterator<Item = u64>) -> String {
         let mut last = None;
         for value in expected {
@@ -122,13 +122,14 @@ async fn resume_replays_missed_events() {
     fixture.publish(1..=3).await;
     let last = events.values(1..=3).await;
     drop(events);
-    // Nobody listens but the one who waits for the client.
+    // Only the task of the detached stream reads.
     fixture.publish(4..=6).await;
     let mut events = fixture.listen(Some(&last)).await;
     let last = events.values(4..=6).await;
     fixture.publish(7..=8).await;
     events.values(7..=8).await;
-    // What was sent and did not arrive is there, too; and whoever comes takes the stream over.
+    // Events that were sent but not received are replayed, and the new connection takes over the
+    // stream.
     let mut again = fixture.listen(Some(&last)).await;
     again.values(7..=8).await;
     assert_eq!(events.next().await, None, "the old connection has lost it");
@@ -149,7 +150,7 @@ async fn resume_past_buffer_reports_gap() {
     let last = events.values([1]).await;
     drop(events);
     fixture.publish(2..=10).await;
-    // Those that push others out come slowly.
+    // A detached stream is throttled while events displace others, so it may take a few attempts.
     let mut events = loop {
         let mut events = fixture.listen(Some(&last)).await;
         let first = events.next().await.unwrap();
@@ -201,7 +202,7 @@ async fn resume_after_complete_returns_204() {
     assert_eq!(ids[2].0, "complete");
     let back = |id: &str| client().get(&url).header("last-event-id", id.to_owned()).send();
     assert_eq!(back(&ids[2].1).await.unwrap().status().as_u16(), 204);
-    // Whoever has not seen it is told the end.
+    // A client that has not received the end receives it.
     let mut events = SseEvents::of(back(&ids[1].1).await.unwrap());
     assert_eq!(events.next().await.unwrap().kind, "complete");
     assert_eq!(events.next().await, None);
@@ -239,7 +240,7 @@ async fn resume_of_other_identity_stream_is_isolated() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// Those who leave many streams lose their own, the oldest first.
+/// A caller with too many detached streams loses its oldest ones.
 #[tokio::test]
 async fn detached_streams_are_limited() {
     let mut settings = GatewaySettings::default();
@@ -253,11 +254,11 @@ async fn detached_streams_are_limited() {
         ids.push(events.next().await.unwrap().id.unwrap());
         drop(events);
         let expected = number.min(3);
-        // The gateway notices that somebody has left when it writes the next event.
+        // The gateway notices a disconnect when it writes the next event.
         tokio::time::sleep(Duration::from_millis(60)).await;
         wait_until("the others end", || pipeline.in_flight() == expected).await;
     }
-    // Those who have returned stay, so that nobody makes room for them.
+    // Resumed streams stay connected, so that they evict no others.
     let mut all = Vec::new();
     for (id, is_there) in ids.iter().zip([false, false, true, true, true]) {
         let request = client().get(&url).header("last-event-id", id);
@@ -270,7 +271,7 @@ async fn detached_streams_are_limited() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// A stream without end that nobody reads costs a little and not a core.
+/// An endless detached stream is throttled.
 #[tokio::test]
 async fn detached_flood_is_throttled() {
     let count = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
@@ -291,7 +292,7 @@ async fn detached_flood_is_throttled() {
     events.next().await.unwrap();
     drop(events);
     let read = || count.load(std::sync::atomic::Ordering::SeqCst);
-    // What fits into the socket is written before anybody notices.
+    // Events that fit into the socket buffer are written before the disconnect is noticed.
     let pipeline = gateway.gateway.pipeline().clone();
     let mut before = 0;
     while read() != before {

@@ -1,4 +1,4 @@
-//! What a server wants to see before it answers: headers, a token, or somebody's consent.
+//! Authorization of HTTP requests: configured headers, a bearer token, or OAuth.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::mcp::oauth::{MemoryStore, OAuth, OAuthError};
 use crate::mcp::settings::HttpSettings;
 use crate::mcp::source::SourceHooks;
 
-/// How long a server may take to accept a connection.
+/// Maximum time to establish a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often access is asked for anew within one request.
+/// Maximum number of times one request is sent, including the first attempt.
 const MAX_AUTH_ATTEMPTS: usize = 3;
 
-/// How a connection gets access.
+/// How a connection authenticates.
 #[derive(Debug)]
 pub(super) enum HttpAuth {
-    /// By what stands in the settings, or not at all.
+    /// Configured headers, or none.
     Static,
-    /// By asking the one who may give it.
+    /// Tokens from an authorization server.
     OAuth(OAuth),
 }
 
@@ -41,14 +41,14 @@ impl HttpAuth {
         Self::OAuth(OAuth::new(client, url, settings, store, hooks.authorizer.clone()))
     }
 
-    /// Waits until what was asked of an authorization server is answered and kept.
+    /// Waits until requests to an authorization server have completed and their results are stored.
     pub(super) async fn close(&self) {
         if let Self::OAuth(oauth) = self {
             oauth.close().await;
         }
     }
 
-    /// Sends a request, and once more when access was refused and then given.
+    /// Sends a request, and sends it again with a new token after an authorization challenge.
     pub(super) async fn send(
         &self,
         request: impl Fn() -> RequestBuilder,
@@ -90,7 +90,7 @@ impl HttpAuth {
     }
 }
 
-/// 401, or a 403 that says that a wider scope would help.
+/// Whether the response is a 401, or a 403 with `insufficient_scope`.
 fn is_challenge(response: &Response) -> bool {
     match response.status() {
         StatusCode::UNAUTHORIZED => true,
@@ -99,7 +99,7 @@ fn is_challenge(response: &Response) -> bool {
     }
 }
 
-/// What the server wants to see; several such headers are one list.
+/// Returns the `WWW-Authenticate` headers, joined as one list.
 fn challenge_header(response: &Response) -> String {
     let all = response.headers().get_all(WWW_AUTHENTICATE).iter();
     let all: Vec<_> = all.filter_map(|value| value.to_str().ok()).collect();
@@ -118,7 +118,8 @@ async fn send_request(
             loopback_request.map_err(|error| RequestError::unreachable(error.to_string()))?;
         let response =
             Response::from(loopback.send(loopback_request).await?.map(reqwest::Body::wrap));
-        // Whoever sends us elsewhere has done nothing yet; where that is, the other way finds out.
+        // A server that redirects has not executed the request. The regular client sends it again
+        // and follows the redirect.
         if !response.status().is_redirection() {
             return Ok(response);
         }
@@ -133,11 +134,11 @@ async fn send_request(
     })
 }
 
-/// A client for the server, and one for those who give access to it.
+/// Builds the client for the server and the client for its authorization servers.
 pub(super) fn build_clients(server: &Url) -> reqwest::Result<[reqwest::Client; 2]> {
-    // Whoever embeds this may have chosen already; either is fine.
+    // Fails if the embedding program has installed a provider, which is used then.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // What the server is given is for one host.
+    // Credentials belong to one origin, so redirects to another origin are not followed.
     let same_origin = Policy::custom(|attempt| {
         let from = attempt.previous().last().map(Url::origin);
         match from == Some(attempt.url().origin()) && attempt.previous().len() < 5 {
@@ -145,7 +146,7 @@ pub(super) fn build_clients(server: &Url) -> reqwest::Result<[reqwest::Client; 2
             false => attempt.stop(),
         }
     });
-    // What is on this machine is not spoken to through another.
+    // A server on a loopback address is contacted without a proxy.
     let is_local = is_loopback(server);
     Ok([build_client(same_origin, is_local)?, build_client(Policy::none(), is_local)?])
 }
@@ -162,7 +163,7 @@ fn build_client(redirects: Policy, is_local: bool) -> reqwest::Result<reqwest::C
         .build()
 }
 
-/// The headers of the settings, and the token that is sent as it is.
+/// Returns the headers from the settings, including the static bearer token.
 pub(super) fn configured_headers(http: &HttpSettings) -> Result<HeaderMap, RequestError> {
     let invalid_header =
         |name: &str| RequestError::unreachable(format!("`{name}` is not a valid header"));

@@ -1,4 +1,4 @@
-//! The stream on which a server before 2026-07-28 says things that belong to no request.
+//! The stream on which a legacy server sends messages that belong to no request.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::{
 use crate::mcp::error::RequestError;
 use crate::mcp::protocol_version::ProtocolProfile;
 
-/// How long the rest waits for the stream to be open: what a server says before is lost.
+/// How long the handshake waits for the stream to open. Notifications sent before that are lost.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
-/// The longest time between two attempts to open the stream.
+/// Maximum delay between two attempts to open the stream.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 impl HttpTransport {
-    /// Listens in a task until the connection is stopped; returns when the stream is open, or known
-    /// not to be. A server that has no such stream says so, and that is that.
+    /// Listens in an async task until listening is stopped. Returns after the first attempt to open
+    /// the stream, or after `OPEN_TIMEOUT`. The task ends if the server does not offer the stream.
     pub(in crate::mcp) async fn open_notification_stream(&self, protocol: ProtocolProfile) {
         let (http, stop) = (self.clone(), self.0.stop_listening.clone());
         let (opened_sender, opened) = oneshot::channel();
@@ -46,7 +46,7 @@ impl HttpTransport {
                 Ok(response) => {
                     pause = DEFAULT_RESUME_DELAY;
                     if std::mem::replace(&mut was_open, true) {
-                        // Whatever changed meanwhile was not heard.
+                        // Notifications sent while the stream was closed are lost.
                         self.0.dispatcher.message_handler.tools_changed.notify_one();
                         self.0.dispatcher.message_handler.subscriptions.resubscribe_all();
                     }
@@ -60,7 +60,7 @@ impl HttpTransport {
                 Err(RequestError::SessionNotFound { .. }) => {
                     return self.mark_disconnected("the server dropped the session");
                 }
-                // There is no such stream.
+                // The server does not offer the stream.
                 Err(
                     RequestError::HttpStatus { status: 400..=499, .. }
                     | RequestError::InvalidResponse(_),
@@ -71,7 +71,7 @@ impl HttpTransport {
         }
     }
 
-    /// Opens the stream, from behind the last event of before.
+    /// Opens the event stream and resumes it after the last event id, if there is one.
     pub(super) async fn open_stream(
         &self,
         protocol: &ProtocolProfile,

@@ -49,7 +49,7 @@ impl OAuthInner {
         self.authorize(discovered, &stored, &rejected).await
     }
 
-    /// A token that somebody else brought into the store meanwhile.
+    /// Returns a token that another process or client has stored in the meantime.
     fn adopt_stored_token(
         &self,
         stored: &[Credentials],
@@ -68,7 +68,8 @@ impl OAuthInner {
         Some(tokens.access.clone())
     }
 
-    /// The token for a refresh token; none if that does not help, and the user has to authorize.
+    /// Exchanges the refresh token. Returns `None` if there is none or it is rejected, so that the
+    /// user has to authorize.
     async fn try_refresh(
         self: &Arc<Self>,
         discovered: &Arc<DiscoveryResult>,
@@ -94,7 +95,8 @@ impl OAuthInner {
         }
     }
 
-    /// A scope that the token already has cannot be what is missing.
+    /// Fails if the token already has the required scopes, because a new authorization would not
+    /// help.
     fn check_scope(
         &self,
         issuer_credentials: Option<&Credentials>,
@@ -111,7 +113,7 @@ impl OAuthInner {
         }
     }
 
-    /// Asks a person.
+    /// Runs user authorization.
     async fn authorize(
         self: &Arc<Self>,
         discovered: Arc<DiscoveryResult>,
@@ -146,7 +148,8 @@ impl OAuthInner {
         if let Err(error) = &code {
             self.state().record_failure(rejected, error);
             if error.oauth_code() == Some("invalid_scope") {
-                // The previous scopes are no longer valid there: the next time starts anew.
+                // The stored scopes are no longer valid; the next authorization starts without
+                // them.
                 self.map_store_error(self.store.remove(&self.store_key, &server.issuer).await)?;
             }
         }
@@ -171,7 +174,7 @@ impl OAuthInner {
         authorization.code_from_redirect(&response)
     }
 
-    /// Hands the code in, and keeps what comes.
+    /// Exchanges the authorization code for tokens and stores them.
     async fn exchange_code(
         &self,
         discovered: &DiscoveryResult,

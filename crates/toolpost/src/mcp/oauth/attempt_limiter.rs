@@ -1,22 +1,22 @@
-//! How often a person is asked for the same thing.
+//! Limits how often the user is prompted for authorization.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long an attempt is remembered.
+/// Time window in which attempts are counted.
 const WINDOW: Duration = Duration::from_secs(600);
-/// How often the same is asked for within that time.
+/// Maximum number of attempts with the same issuer and scope within the window.
 const MAX_SAME_SCOPE: usize = 3;
-/// How often anything is asked for within that time: a server may think of a new scope every time.
+/// Maximum number of attempts within the window, since a server may require a new scope each time.
 const MAX_TOTAL: usize = 16;
 
-/// The recent authorizations. A server that is never content must not open one window after another.
+/// Limits user authorizations, so that a server cannot open browser windows without end.
 #[derive(Debug, Default)]
 pub(super) struct AttemptLimiter(Vec<(String, String, Instant)>);
 
 impl AttemptLimiter {
-    /// Whether there were not enough of them yet.
+    /// Whether another authorization is within the limits.
     pub(super) fn allow(&mut self, issuer: &str, scope: &str) -> bool {
         self.0.retain(|(_, _, at)| at.elapsed() < WINDOW);
         let same = self.0.iter().filter(|(of, with, _)| of == issuer && with == scope).count();

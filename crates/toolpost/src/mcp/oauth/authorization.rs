@@ -1,4 +1,4 @@
-//! The way through the browser: what is asked, and whether the answer is one to it.
+//! The authorization request in the browser, and the verification of its redirect.
 
 use std::fmt::Debug;
 
@@ -11,25 +11,26 @@ use super::pkce;
 use super::scope::OFFLINE_ACCESS;
 use crate::protocol::Secret;
 
-/// Shows a person an address, and brings back what the authorization server answers there.
+/// Opens an authorization URL for the user and returns the redirect.
 pub trait Authorizer: Send + Sync + Debug {
-    /// Where the authorization server sends the person afterwards. It is HTTPS, or on this machine.
+    /// Returns the redirect URI for the authorization response. It uses HTTPS or a loopback
+    /// address.
     fn redirect_uri(&self) -> Url;
 
-    /// Shows the address to a person, and waits for the redirect, which is given back with its
-    /// query. Whether it can be trusted is not its business.
+    /// Shows the URL to the user, and waits for the redirect, which is returned with its query. The
+    /// caller verifies it.
     ///
     /// # Errors
     ///
-    /// [`OAuthError::Incomplete`] when nobody comes back.
+    /// [`OAuthError::Incomplete`] if there is no redirect.
     ///
     /// # Cancellation
     ///
-    /// Dropping it stops waiting.
+    /// Dropping the future stops waiting.
     fn authorize(&self, address: Url) -> BoxFuture<'_, Result<Url, OAuthError>>;
 }
 
-/// An authorization that a person was sent to. What it expects was written down before.
+/// A pending authorization request, with the values that its redirect must match.
 pub(super) struct AuthorizationRequest {
     pub(super) url: Url,
     pub(super) verifier: Secret,
@@ -61,7 +62,7 @@ impl AuthorizationRequest {
             query.append_pair("scope", &scopes.join(" "));
         }
         if scopes.iter().any(|scope| scope == OFFLINE_ACCESS) {
-            // OpenID Connect gives refresh tokens only to those who ask for consent.
+            // OpenID Connect issues refresh tokens only with `prompt=consent`.
             query.append_pair("prompt", "consent");
         }
         drop(query);
@@ -70,8 +71,8 @@ impl AuthorizationRequest {
         Ok(Self { url: address, verifier, redirect_uri, state, issuer, requires_iss })
     }
 
-    /// The code in an answer, once it is sure that the answer is one to this question and comes
-    /// from the server that was asked (RFC 9207). Before that is sure, nothing else in it is read.
+    /// Returns the authorization code of a redirect. The redirect URI, the state and the issuer
+    /// (RFC 9207) are verified before any other parameter is read.
     pub(super) fn code_from_redirect(&self, response: &Url) -> Result<Secret, OAuthError> {
         let mut target = response.clone();
         target.set_query(None);
@@ -103,7 +104,7 @@ impl AuthorizationRequest {
         code.map(Secret::new).ok_or_else(|| self.untrusted_redirect("it has no code"))
     }
 
-    /// The value of a parameter, which must not be there twice.
+    /// Returns the value of a query parameter; fails if it occurs more than once.
     fn single_param(&self, response: &Url, name: &str) -> Result<Option<String>, OAuthError> {
         let mut values =
             response.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value);
@@ -176,7 +177,8 @@ mod tests {
     fn redirect_issuer_and_params_are_verified() {
         let good = "http://127.0.0.1:7/callback?state=STATE";
         let rows = [
-            // names itself; does not; the answer
+            // Each row: the result if the server sends `iss`, the result if it does not, and the
+            // query.
             (Ok(()), Ok(()), "&code=c&iss=https://as.example"),
             (Err("missing the issuer"), Ok(()), "&code=c"),
             (Err("another issuer"), Err("another issuer"), "&code=c&iss=https://evil.example"),
@@ -194,7 +196,7 @@ mod tests {
                 Err("access_denied"),
                 "&error=access_denied&error_description=no%0a&iss=https://as.example",
             ),
-            // What an unknown issuer says is not repeated.
+            // The error text of an unknown issuer is not repeated.
             (
                 Err("another issuer"),
                 Err("another issuer"),

@@ -1,24 +1,24 @@
-//! What a server says when it refuses: the `WWW-Authenticate` header.
+//! Parses the `WWW-Authenticate` header of a rejected request.
 
 use super::scope;
 
-/// The longest header that is looked at.
+/// Maximum length of a header in bytes; a longer one is ignored.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// What the first `Bearer` challenge of a header says.
+/// The first `Bearer` challenge of a header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
-    /// Where the metadata of the resource is.
+    /// URL of the resource metadata.
     pub(super) resource_metadata: Option<String>,
-    /// What the refused request needs; empty if the server does not say.
+    /// Scopes that the rejected request requires; empty if not stated.
     pub(super) scopes: Vec<String>,
-    /// Why it was refused.
+    /// Error code of the challenge.
     pub(super) error: Option<String>,
 }
 
 impl Challenge {
-    /// Reads what can be read. A header that is no challenge says nothing, which is no error: the
-    /// status alone already tells that a token is wanted.
+    /// Parses what is valid. A header without a challenge is not an error, because the status alone
+    /// indicates that a token is required.
     pub(super) fn parse(header: &str) -> Self {
         let mut challenge = Self::default();
         if header.len() > MAX_BYTES {
@@ -42,7 +42,7 @@ impl Challenge {
         challenge
     }
 
-    /// The first one of a name counts.
+    /// Sets a parameter; later ones with the same name are ignored.
     fn set_param(&mut self, name: &str, value: String) {
         let slot = match name.to_ascii_lowercase().as_str() {
             "resource_metadata" => &mut self.resource_metadata,
@@ -62,7 +62,7 @@ enum ChallengeToken<'a> {
     Parameter(&'a str, String),
 }
 
-/// Takes a header apart, each byte once.
+/// Splits a challenge header into tokens in one pass.
 struct ChallengeTokenizer<'a> {
     rest: &'a str,
 }
@@ -76,7 +76,7 @@ impl<'a> ChallengeTokenizer<'a> {
             }
             let name = self.read_token();
             if name.is_empty() {
-                // Something that does not belong here says nothing, as a whole.
+                // Skip invalid input as a whole.
                 self.read_value();
                 continue;
             }
@@ -98,7 +98,7 @@ impl<'a> ChallengeTokenizer<'a> {
 
     fn read_value(&mut self) -> String {
         let Some(quoted) = self.rest.strip_prefix('"') else {
-            // Addresses come without quotes too, so more than a token is taken.
+            // Some servers do not quote URLs, so more than a token is accepted.
             let end = self.rest.find([',', ' ', '\t', '\r', '\n']).unwrap_or(self.rest.len());
             let (value, rest) = self.rest.split_at(end);
             self.rest = rest;
@@ -117,7 +117,7 @@ impl<'a> ChallengeTokenizer<'a> {
             }
         }
         self.rest = "";
-        // What has no end may have lost something, so it says nothing.
+        // An unterminated value may be truncated and is ignored.
         String::new()
     }
 }

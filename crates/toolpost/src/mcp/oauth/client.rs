@@ -1,4 +1,4 @@
-//! The client: who needs a token asks it, and who was refused with one tells it.
+//! The OAuth client: provides tokens and handles authorization challenges.
 
 use std::fmt::{self, Debug};
 use std::sync::{Arc, Mutex};
@@ -20,13 +20,13 @@ use super::url_policy::{self, UrlPolicy};
 use crate::mcp::settings::OAuthSettings;
 use crate::protocol::Secret;
 
-/// The tokens for one MCP server. Clones share everything.
+/// The tokens for one MCP server. Clones share all state.
 ///
 /// # Cancellation
 ///
-/// Dropping a call stops waiting. When nobody waits any more, a person is no longer waited for
-/// either; but what was handed in at a token endpoint is seen through, because its answer replaces
-/// what was handed in. [`OAuth::close`] waits for that.
+/// Dropping a call stops waiting. When the last waiting call is dropped, a pending user
+/// authorization is abandoned. A request to a token endpoint always completes, because its response
+/// replaces the code or refresh token that was sent. [`OAuth::close`] waits for it.
 ///
 /// # Examples
 ///
@@ -54,11 +54,11 @@ pub struct OAuth {
     inner: Arc<OAuthInner>,
 }
 
-/// What somebody gets who was refused.
+/// Result of a token lookup after a challenge.
 enum TokenLookup {
-    /// What is known already.
+    /// A known token or error.
     Ready(Result<Secret, OAuthError>),
-    /// What is under way.
+    /// An acquisition in flight.
     InFlight((AcquisitionKind, SharedAcquisition)),
 }
 
@@ -72,11 +72,11 @@ impl TokenLookup {
 }
 
 impl OAuth {
-    /// The tokens for the server at `resource`.
+    /// Creates a client for the server at `resource`.
     ///
-    /// `http` must follow no redirects (`reqwest::redirect::Policy::none()`): what goes to a token
-    /// endpoint goes nowhere else. Without an `authorizer`, only tokens that are there are used and
-    /// refreshed.
+    /// `http` must not follow redirects (`reqwest::redirect::Policy::none()`), so that credentials
+    /// are sent only to the token endpoint. Without an `authorizer`, only stored tokens are used
+    /// and refreshed.
     pub fn new(
         http: reqwest::Client,
         resource: Url,
@@ -84,7 +84,7 @@ impl OAuth {
         store: Arc<dyn CredentialStore>,
         authorizer: Option<Arc<dyn Authorizer>>,
     ) -> Self {
-        // A resource that no token may be sent to is refused when one is wanted.
+        // A resource that must not receive tokens is rejected when a token is required.
         let http = FetchClient::new(
             http,
             UrlPolicy::for_resource(&resource).unwrap_or(UrlPolicy::HttpsOnly),
@@ -104,12 +104,12 @@ impl OAuth {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The token to send, renewed if it ends soon; `None` if there is none yet.
+    /// Returns the token to send, refreshed if it expires soon; `None` if there is none.
     ///
     /// # Errors
     ///
-    /// When the store cannot be read, and when a token is over and the authorization server cannot
-    /// be reached. A refresh token that is refused is no error: the server will say what it wants.
+    /// The store cannot be read, or the token has expired and the authorization server cannot be
+    /// reached. A rejected refresh token is not an error: the MCP server responds with a challenge.
     pub async fn token(&self) -> Result<Option<Secret>, OAuthError> {
         if !self.inner.state().loaded {
             self.inner.load().await?;
@@ -122,7 +122,7 @@ impl OAuth {
                 TokenStatus::RefreshDue(current) => current,
             };
             match (state.current_acquisition(), &current) {
-                // A person may take minutes; a token that holds is used until then.
+                // User authorization may take minutes; meanwhile the valid token is used.
                 (Some((AcquisitionKind::Challenge, _)), Some(current)) => {
                     return Ok(Some(current.clone()));
                 }
@@ -155,17 +155,17 @@ impl OAuth {
         }
     }
 
-    /// Gets a token that may help, after the server refused with 401, or with 403 for want of scope.
+    /// Acquires a token after the server responded with 401, or with 403 and `insufficient_scope`.
     ///
-    /// Several `WWW-Authenticate` headers are given as one, with commas between them. `used` is the
-    /// token that was refused. Whoever is refused with the same token waits for the
-    /// same authorization, and whoever was refused with one that is replaced meanwhile is given the
-    /// new one at once. The caller sends its request again, and gives up after the third rejection.
+    /// Several `WWW-Authenticate` headers are passed as one, separated by commas. `used` is the
+    /// rejected token. Concurrent calls with the same token share one authorization. If `used` has
+    /// been replaced in the meantime, the new token is returned at once. The caller sends its
+    /// request again, and gives up after the third rejection.
     ///
     /// # Errors
     ///
-    /// [`OAuthError::AuthorizationRequired`] if only a person can help and there is no [`Authorizer`]; else
-    /// whatever stood in the way.
+    /// [`OAuthError::AuthorizationRequired`] if user authorization is required and there is no
+    /// [`Authorizer`]; otherwise the error that prevented the acquisition.
     pub async fn handle_challenge(
         &self,
         status: u16,
@@ -178,7 +178,7 @@ impl OAuth {
         let rejected =
             RejectedRequest { kind: challenge_kind, challenge, used_token: used.cloned() };
         match self.inner.join_or_start(&rejected).resolve().await {
-            // A renewal does less than is needed here: it asks nobody.
+            // A refresh in flight does not run user authorization, so try again if it failed.
             (Some(AcquisitionKind::Refresh), Err(_)) => {
                 self.inner.join_or_start(&rejected).resolve().await.1
             }
@@ -186,7 +186,7 @@ impl OAuth {
         }
     }
 
-    /// Waits until everything that was handed in at a token endpoint is answered and kept.
+    /// Waits until all requests to token endpoints have completed and their tokens are stored.
     pub async fn close(&self) {
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
@@ -194,7 +194,7 @@ impl OAuth {
 }
 
 impl OAuthInner {
-    /// What is there already, or the flight to wait for.
+    /// Returns the known result, or the acquisition to wait for, which is started if there is none.
     fn join_or_start(self: &Arc<Self>, rejected: &RejectedRequest) -> TokenLookup {
         let mut state = self.state();
         if let Some(token) = state.replacement(rejected.used_token.as_ref()) {

@@ -1,4 +1,4 @@
-//! Who this client is to an authorization server.
+//! The client's registration at an authorization server.
 
 use data_encoding::BASE64;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use crate::protocol::Secret;
 
 const REGISTRATION: &str = "client registration";
 
-/// How a client shows at a token endpoint who it is.
+/// Client authentication method at the token endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AuthMethod {
     Basic,
@@ -34,8 +34,8 @@ impl AuthMethod {
         }
     }
 
-    /// The one for a client at a server: the one that it was registered with, else the safest that
-    /// both can do.
+    /// Selects the method for a client: the registered one, otherwise the most secure one that the
+    /// server supports.
     pub(super) fn for_client(client: &ClientRegistration, server: &AuthorizationServer) -> Self {
         if client.secret.is_none() {
             return Self::None;
@@ -48,28 +48,31 @@ impl AuthMethod {
             .unwrap_or(Self::Basic)
     }
 
-    /// What is not said means `client_secret_basic` (RFC 8414, section 2).
+    /// Whether the server supports the method. The default is `client_secret_basic` (RFC 8414,
+    /// section 2).
     fn is_supported(self, server: &AuthorizationServer) -> bool {
         let methods = server.auth_methods.as_ref();
         methods.map_or(self == Self::Basic, |methods| methods.iter().any(|m| m == self.name()))
     }
 
-    /// The one to register with: a client on somebody's machine keeps no secret if it needs none.
+    /// Selects the method to register with. A client on a user's machine should have no secret, so
+    /// `none` is preferred.
     fn for_registration(server: &AuthorizationServer) -> Self {
         let all = [Self::None, Self::Basic, Self::Post];
         all.into_iter().find(|method| method.is_supported(server)).unwrap_or(Self::None)
     }
 }
 
-/// The `Authorization` of a client with a secret (RFC 6749, section 2.3.1: encoded as a form first).
+/// Builds the `Authorization` value for a client with a secret. The id and the secret are
+/// form-encoded first (RFC 6749, section 2.3.1).
 pub(super) fn basic_authorization(id: &str, secret: &Secret) -> Secret {
     let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let pair = format!("{}:{}", encode(id), encode(secret.reveal()));
     Secret::new(format!("Basic {}", BASE64.encode(pair.as_bytes())))
 }
 
-/// The client for a new authorization: configured, described by a document, known from before, or
-/// registered now; in this order.
+/// Returns the client for a new authorization: configured, identified by a metadata URL, registered
+/// before, or registered now, in this order.
 pub(super) async fn resolve_client(
     http: &FetchClient,
     settings: &OAuthSettings,
@@ -96,14 +99,14 @@ pub(super) async fn resolve_client(
     }
 }
 
-/// The configured client, unless it belongs to another authorization server.
+/// Returns the configured client; fails if it belongs to another authorization server.
 fn configured_client(
     settings: &OAuthSettings,
     server: &AuthorizationServer,
     stored: &[Credentials],
 ) -> Result<Option<ClientRegistration>, OAuthError> {
     let Some(id) = &settings.client_id else { return Ok(None) };
-    // Where it was first used it belongs, if nothing else is said.
+    // Without a configured issuer, the client belongs to the issuer it was first used with.
     let used = stored.iter().find(|credentials| &credentials.client.id == id);
     let registered_issuer =
         settings.issuer.as_ref().or(used.map(|credentials| &credentials.issuer));
@@ -118,7 +121,7 @@ fn configured_client(
     Ok(Some(client))
 }
 
-/// The address of a client's document has to be HTTPS with a path.
+/// Checks that the client metadata URL uses HTTPS and has a path.
 fn check_metadata_url(address: &str) -> Result<(), OAuthError> {
     let what = "address of the client's metadata";
     let url = super::url_policy::UrlPolicy::HttpsOnly.parse(what, address)?;
@@ -129,8 +132,8 @@ fn check_metadata_url(address: &str) -> Result<(), OAuthError> {
     Ok(())
 }
 
-/// The client that was registered here before, if people can still come back to it, and it may ask
-/// for the current scopes.
+/// Returns the client that was registered before, if its redirect URI, scopes and secret are still
+/// valid.
 fn registered_client(
     server: &AuthorizationServer,
     stored: &[Credentials],
@@ -148,7 +151,7 @@ fn registered_client(
     stored.iter().find(fits).map(|credentials| credentials.client.clone())
 }
 
-/// What a registration is answered with (RFC 7591, section 3.2.1).
+/// Response to a client registration (RFC 7591, section 3.2.1).
 #[derive(Deserialize)]
 struct RegistrationResponse {
     client_id: String,
@@ -175,14 +178,14 @@ async fn register(
         "application_type": if native { "native" } else { "web" },
     });
     if !scopes.is_empty() {
-        // Some servers refuse a scope that the client was not registered with.
+        // Some servers reject scopes that the client was not registered with.
         registration["scope"] = scopes.join(" ").into();
     }
     let response = http.post_json(REGISTRATION, endpoint, &registration).await?;
     if !matches!(response.status, 200 | 201) {
         return Err(grant::error_from_response(&response));
     }
-    // The words of the parser could quote the secret.
+    // The parser error could quote the secret.
     let registered: RegistrationResponse = serde_json::from_slice(&response.body)
         .map_err(|_| response.invalid_response("it is not the description of a client"))?;
     if registered.client_id.is_empty() {
@@ -215,7 +218,8 @@ mod tests {
         let [basic, post, none] = [Basic, Post, Public].map(AuthMethod::name);
         type Row<'a> = (Option<&'a str>, Option<&'a [&'a str]>, AuthMethod, AuthMethod);
         let rows: [Row<'_>; 8] = [
-            // agreed, known to the server; with a secret, to register
+            // Each row: the registered method, the methods of the server, the method with a secret,
+            // and the method to register with.
             (None, None, Basic, Basic),
             (None, Some(&[none]), Public, Public),
             (None, Some(&[post, basic]), Basic, Basic),

@@ -1,4 +1,4 @@
-//! Finding out who gives tokens for a server, and how.
+//! Discovers the authorization server of an MCP server.
 
 use serde::de::DeserializeOwned;
 use url::Url;
@@ -14,18 +14,19 @@ use super::url_policy;
 const RESOURCE_METADATA: &str = "metadata of the MCP server";
 const SERVER_METADATA: &str = "metadata of the authorization server";
 
-/// Who gives tokens for a server, and how.
+/// The authorization server of a resource.
 #[derive(Debug, Clone)]
 pub(super) struct DiscoveryResult {
-    /// What the resource is called toward the authorization server, sign by sign.
+    /// Resource identifier for the authorization server, exactly as in the resource metadata if
+    /// there is any.
     pub(super) resource: String,
-    /// What its metadata proposes to ask for.
+    /// Scopes from the metadata of the resource.
     pub(super) scopes: Vec<String>,
     pub(super) server: AuthorizationServer,
 }
 
-/// Finds the authorization server of a resource. `hint` is where the server says its metadata is,
-/// and `known` are the issuers that there are credentials of already.
+/// Discovers the authorization server of a resource. `hint` is the metadata URL that the server
+/// stated, and `known` are the issuers with stored credentials.
 pub(super) async fn discover(
     http: &FetchClient,
     resource: &Url,
@@ -34,7 +35,7 @@ pub(super) async fn discover(
 ) -> Result<DiscoveryResult, OAuthError> {
     let document = fetch_resource_metadata(http, resource, hint).await?;
     let Some(document) = document else {
-        // As 2025-03-26 has it: the server is its own authorization server.
+        // 2025-03-26: the MCP server is its own authorization server.
         let server = resource_as_server(http, resource).await?;
         let resource = url_policy::canonical_resource(resource);
         return Ok(DiscoveryResult { resource, scopes: Vec::new(), server });
@@ -47,7 +48,7 @@ pub(super) async fn discover(
     Ok(DiscoveryResult { resource: document.resource, scopes, server })
 }
 
-/// One of several servers: one that is known already, else the first.
+/// Selects an issuer: one with stored credentials, otherwise the first.
 fn choose_issuer<'a>(servers: &'a [String], known: &[String]) -> Option<&'a String> {
     let is_known =
         |server: &&String| known.iter().any(|known| url_policy::is_same_issuer(known, server));
@@ -131,14 +132,14 @@ async fn fetch_server_metadata(
 
 enum ProbeResult<T> {
     Found(T, Url),
-    /// Nowhere; with the first answer that was not a plain "not here".
+    /// Not found; holds the first unexpected response, if any.
     Missing(Option<OAuthError>),
 }
 
-/// Looks at one place after another until there is a document.
+/// Tries each URL until one returns the document.
 ///
-/// Many servers answer a path they do not know with a page or a redirect, so an answer that is not
-/// the document does not end the search. A server that cannot be reached does.
+/// Many servers respond to an unknown path with a page or a redirect, so an unexpected response
+/// does not end the search. An unreachable server does.
 async fn probe<T: DeserializeOwned>(
     http: &FetchClient,
     what: &'static str,
@@ -149,7 +150,7 @@ async fn probe<T: DeserializeOwned>(
         let failed = match http.get(what, url).await {
             Ok(response) if response.status == 200 => match parse_document(&response) {
                 Ok(document) => return Ok(ProbeResult::Found(document, url.clone())),
-                // A page for people says nothing; JSON of another shape is a mistake to be shown.
+                // A page is ignored; JSON of another shape is reported.
                 Err(error) if response.body.first() == Some(&b'{') => error,
                 Err(_) => continue,
             },

@@ -1,4 +1,4 @@
-//! Why there is no token.
+//! Errors of token acquisition.
 
 use std::sync::Arc;
 
@@ -6,173 +6,173 @@ use url::Url;
 
 use super::store::StoreError;
 
-/// Why there is no token.
+/// Error of token acquisition.
 ///
-/// The words name what failed and where. None of them holds a token, a code or a client secret, and
-/// what another party wrote is cut short and free of control characters.
+/// The message states what failed and where. It never contains a token, a code or a client secret,
+/// and text from other parties is truncated and stripped of control characters.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// A person has to agree, and there is no [`Authorizer`](super::Authorizer) to ask one with.
+    /// User authorization is required, and there is no [`Authorizer`](super::Authorizer).
     #[error("`{resource}` requires user authorization: {reason}")]
     AuthorizationRequired {
-        /// The MCP server.
+        /// URL of the MCP server.
         resource: String,
-        /// Why what is at hand does not do.
+        /// Why the stored tokens are not sufficient.
         reason: String,
     },
-    /// An address would be spoken to without encryption, or is no address at all.
+    /// A URL is not encrypted or not valid.
     #[error("the {what} `{address}` is not acceptable: {reason}")]
     InvalidUrl {
-        /// Whose address it is.
+        /// What the URL is for.
         what: &'static str,
-        /// As it was given.
+        /// The rejected URL.
         address: String,
-        /// What is wrong with it.
+        /// Why it is rejected.
         reason: &'static str,
     },
-    /// No answer came.
+    /// The server could not be reached.
     #[error("the {what} at `{address}` is unreachable")]
     Unreachable {
-        /// What was asked for.
+        /// What was requested.
         what: &'static str,
         /// Where.
         address: String,
-        /// What the network said.
+        /// The network error.
         #[source]
         source: Arc<reqwest::Error>,
     },
-    /// An answer came, and it is not one that can be used.
+    /// The response is invalid.
     #[error("the {what} at `{address}` sent an invalid response: {reason}")]
     InvalidResponse {
-        /// What was asked for.
+        /// What was requested.
         what: &'static str,
         /// Where.
         address: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: String,
-        /// Whether the same request may go well later.
+        /// Whether a retry may succeed.
         transient: bool,
     },
-    /// The metadata of the server is about something else.
+    /// The metadata describes another resource.
     #[error(
         "the metadata at `{address}` is about the resource `{stated}`, and not about `{resource}`"
     )]
     ResourceMismatch {
-        /// Where the metadata is.
+        /// URL of the metadata.
         address: String,
-        /// What it says that it is about.
+        /// The resource in the metadata.
         stated: String,
-        /// The MCP server.
+        /// URL of the MCP server.
         resource: String,
     },
-    /// The authorization server has no metadata.
+    /// The authorization server publishes no metadata.
     #[error("the authorization server `{issuer}` publishes no metadata; looked at {tried}")]
     NoMetadata {
-        /// The authorization server.
+        /// Issuer of the authorization server.
         issuer: String,
-        /// The addresses, separated by commas.
+        /// URLs that were tried, separated by commas.
         tried: String,
     },
-    /// The metadata of an authorization server names another one as its issuer.
+    /// The metadata names another issuer.
     #[error("the metadata at `{address}` is of the issuer `{stated}`, and not of `{expected}`")]
     IssuerMismatch {
-        /// Where the metadata is.
+        /// URL of the metadata.
         address: String,
-        /// Whose it says that it is.
+        /// The issuer in the metadata.
         stated: String,
-        /// Whose it has to be.
+        /// The expected issuer.
         expected: String,
     },
-    /// The authorization server does not protect authorization codes.
+    /// The authorization server does not support PKCE with S256.
     #[error("the authorization server `{issuer}` does not offer PKCE with S256, which is required")]
     NoPkce {
-        /// The authorization server.
+        /// Issuer of the authorization server.
         issuer: String,
     },
-    /// There is no way to become a client of the authorization server.
+    /// The authorization server does not support dynamic registration, and no client is configured.
     #[error(
         "the authorization server `{issuer}` accepts only pre-registered clients: \
          register one there and configure its id"
     )]
     NoClientRegistration {
-        /// The authorization server.
+        /// Issuer of the authorization server.
         issuer: String,
     },
-    /// The configured client belongs to another authorization server.
+    /// The configured client is registered at another authorization server.
     #[error(
         "the configured client was registered at `{registered}`, and the server now uses `{now}`: \
          register one there and configure its id"
     )]
     ClientIssuerMismatch {
-        /// Where the client is known.
+        /// The issuer that the client was registered at.
         registered: String,
-        /// Where it would have to be.
+        /// Issuer that the server uses now.
         now: String,
     },
-    /// The authorization server refused, in the words of the standard.
+    /// The authorization server returned an OAuth error.
     #[error("the {what} at `{address}` rejected the request: {error}{}", described(.description.as_deref()))]
     Rejected {
-        /// What was asked.
+        /// What was requested.
         what: &'static str,
         /// Where.
         address: String,
-        /// The code of the standard, such as `access_denied` or `invalid_grant`.
+        /// OAuth error code, such as `access_denied` or `invalid_grant`.
         error: String,
-        /// What the authorization server adds.
+        /// Error description from the authorization server.
         description: Option<String>,
     },
-    /// What came back through the browser is not the answer to what was asked.
+    /// The redirect does not match the authorization request.
     #[error("the redirect from the authorization server `{issuer}` is not trusted: {reason}")]
     UntrustedRedirect {
-        /// The authorization server.
+        /// Issuer of the authorization server.
         issuer: String,
-        /// What is wrong with it.
+        /// Which check failed.
         reason: &'static str,
     },
-    /// The person did not come back, or could not be reached.
+    /// The user did not complete the authorization, or could not be prompted.
     #[error("authorization did not complete: {reason}")]
     Incomplete {
-        /// What happened.
+        /// Why the authorization did not complete.
         reason: String,
     },
-    /// More of the same does not help.
+    /// Another authorization for the same scope would not help.
     #[error(
         "`{resource}` rejected the request, and requesting the scope `{scope}` again would not help"
     )]
     AttemptsExhausted {
-        /// The MCP server.
+        /// URL of the MCP server.
         resource: String,
-        /// What was asked for.
+        /// The requested scopes.
         scope: String,
     },
-    /// The server refuses in a way that no token changes.
+    /// The server rejects the request, and no token would change that.
     #[error("`{resource}` rejected the request with status {status} and named no missing scope")]
     Forbidden {
-        /// The MCP server.
+        /// URL of the MCP server.
         resource: String,
-        /// The status of its answer.
+        /// The response status.
         status: u16,
     },
-    /// The credentials cannot be read or kept.
+    /// The credentials cannot be read or stored.
     #[error("the credentials of `{resource}` cannot be read or stored")]
     Store {
-        /// The MCP server.
+        /// URL of the MCP server.
         resource: String,
-        /// What the store said.
+        /// The store error.
         #[source]
         source: Arc<StoreError>,
     },
-    /// There is no randomness, or the runtime is going down.
+    /// No randomness is available, or the runtime is shutting down.
     #[error("{reason}")]
     Internal {
-        /// What happened.
+        /// What failed.
         reason: &'static str,
     },
 }
 
 impl OAuthError {
-    /// Whether the same request may go well later, without anybody doing anything.
+    /// Whether the same request may succeed later without intervention.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
@@ -185,7 +185,7 @@ impl OAuthError {
         matches!(self, Self::AuthorizationRequired { .. })
     }
 
-    /// The code of the standard, if the authorization server gave one.
+    /// Returns the OAuth error code, if the authorization server sent one.
     pub(super) fn oauth_code(&self) -> Option<&str> {
         match self {
             Self::Rejected { error, .. } => Some(error),
@@ -194,10 +194,10 @@ impl OAuthError {
     }
 }
 
-/// The longest piece of somebody else's text in an error.
+/// Maximum length of foreign text in an error, in characters.
 const MAX_EXCERPT_CHARS: usize = 200;
 
-/// Somebody else's text, fit for a terminal and a log.
+/// Foreign text, truncated and made safe for terminals and logs.
 pub(super) fn excerpt(text: &str) -> String {
     let mut short: String = text.chars().take(MAX_EXCERPT_CHARS).map(sanitize_char).collect();
     if short.len() < text.len() && text.chars().nth(MAX_EXCERPT_CHARS).is_some() {
@@ -206,8 +206,8 @@ pub(super) fn excerpt(text: &str) -> String {
     short
 }
 
-/// An address without what may be a secret in it: the query, and parts of the path that are no plain
-/// words.
+/// Removes possible secrets from a URL: user info, the query, and path segments other than short
+/// lower-case names.
 pub(super) fn redact_url(address: &str) -> String {
     let Ok(url) = Url::parse(address) else { return excerpt(address) };
     let is_plain = |part: &str| {
@@ -219,7 +219,7 @@ pub(super) fn redact_url(address: &str) -> String {
 }
 
 fn sanitize_char(character: char) -> char {
-    // The bidirectional controls turn the text around that stands beside them.
+    // Bidirectional controls change the display order of adjacent text.
     let is_bidi_control = matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     if character.is_control() || is_bidi_control { '\u{fffd}' } else { character }
 }

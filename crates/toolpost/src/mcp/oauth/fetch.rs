@@ -1,4 +1,4 @@
-//! Requests to strangers: each has a deadline, and each answer a largest size.
+//! HTTP requests to untrusted servers, with a deadline and a size limit.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use super::error::{OAuthError, redact_url};
 use super::url_policy::UrlPolicy;
 use crate::protocol::Secret;
 
-/// How long a request may take, with all of its answer.
+/// Maximum duration of a request, including reading the response.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// The largest answer that is read.
+/// Maximum size of a response body.
 const MAX_BYTES: usize = 1024 * 1024;
-/// How often a document may have moved on its own server.
+/// Maximum number of redirects that are followed within the same origin.
 const MAX_REDIRECTS: usize = 3;
 
 /// The way out.
@@ -24,7 +24,7 @@ pub(super) struct FetchClient {
     pub(super) url_policy: UrlPolicy,
 }
 
-/// An answer, whatever its status.
+/// A response with any status.
 pub(super) struct FetchResponse {
     pub(super) what: &'static str,
     pub(super) address: String,
@@ -37,7 +37,7 @@ impl FetchClient {
         Self { client, url_policy }
     }
 
-    /// Gets a document, which may have moved, but not to another server.
+    /// Fetches a document; follows redirects only within the same origin.
     pub(super) async fn get(
         &self,
         what: &'static str,
@@ -57,7 +57,7 @@ impl FetchClient {
         Err(redirect_rejected(what, &url))
     }
 
-    /// Sends JSON, to this address and no other.
+    /// Sends JSON without following redirects.
     pub(super) async fn post_json(
         &self,
         what: &'static str,
@@ -67,7 +67,7 @@ impl FetchClient {
         self.post(what, url, self.client.post(url.clone()).json(body)).await
     }
 
-    /// Sends a form, to this address and no other.
+    /// Sends a form without following redirects.
     pub(super) async fn post_form(
         &self,
         what: &'static str,
@@ -102,7 +102,7 @@ impl FetchClient {
 }
 
 impl FetchResponse {
-    /// An error about this answer.
+    /// Returns an error about this response.
     pub(super) fn invalid_response(&self, reason: impl Into<String>) -> OAuthError {
         let transient = self.status >= 500 || matches!(self.status, 408 | 429);
         invalid_response_error(self.what, &self.address, reason.into(), transient)
@@ -119,7 +119,7 @@ async fn send(
         .send()
         .await
         .map_err(|error| unreachable_error(what, url, error))?;
-    // The client was to follow nothing by itself; what came from elsewhere is not taken.
+    // The client must not follow redirects; a response from another URL is rejected.
     if response.url() == url { Ok(response) } else { Err(redirect_rejected(what, url)) }
 }
 
@@ -142,7 +142,7 @@ async fn read_response(
     Ok(FetchResponse { what, address: redact_url(url.as_str()), status, body })
 }
 
-/// Where an answer sends its reader: nowhere, to an address, or to something that is none.
+/// Returns the redirect target: `None` without a redirect, `Some(None)` for an invalid location.
 fn redirect_target(response: &Response, url: &Url) -> Option<Option<Url>> {
     if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;

@@ -1,4 +1,4 @@
-//! The token endpoint: something is handed in, tokens come out.
+//! Requests to the token endpoint.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,20 +14,20 @@ use crate::clock::epoch_ms;
 use crate::protocol::Secret;
 
 const TOKEN_ENDPOINT: &str = "token endpoint";
-/// The longest token that is taken: it travels in a header of every request.
+/// Maximum length of a token in bytes; every request carries it in a header.
 const MAX_TOKEN_BYTES: usize = 64 * 1024;
 
-/// What is handed in.
+/// A grant to exchange for tokens.
 #[derive(Debug)]
 pub(super) enum Grant<'a> {
-    /// What the person's agreement gave.
+    /// The authorization code of a user authorization.
     AuthorizationCode { code: &'a Secret, verifier: &'a Secret, redirect_uri: &'a str },
-    /// What came with the last token.
+    /// The refresh token from the last response.
     RefreshToken(&'a Secret),
 }
 
-/// Hands something in. The scopes of the tokens are those that the server states, and else
-/// `scopes`; a refresh token that is not replaced stays valid.
+/// Exchanges a grant for tokens. If the server states no scopes, `scopes` are assumed; if it issues
+/// no new refresh token, the old one stays valid.
 pub(super) async fn exchange(
     http: &FetchClient,
     server: &AuthorizationServer,
@@ -47,7 +47,7 @@ pub(super) async fn exchange(
     Ok(tokens)
 }
 
-/// The form that says it all, and the header beside it.
+/// Returns the form of a token request and its `Authorization` header.
 fn token_request(
     server: &AuthorizationServer,
     client: &ClientRegistration,
@@ -66,7 +66,7 @@ fn token_request(
             .append_pair("grant_type", "refresh_token")
             .append_pair("refresh_token", token.reveal()),
     };
-    // The id stands in the form even beside the header: some servers look for it only there.
+    // Some servers read the client id only from the form, so it is sent even with the header.
     form.append_pair("resource", resource).append_pair("client_id", &client.id);
     let mut header = None;
     match (method, &client.secret) {
@@ -83,7 +83,7 @@ fn token_request(
 struct TokenResponse {
     access_token: Option<String>,
     token_type: Option<String>,
-    /// A number, and at some servers a text with a number.
+    /// A number; some servers send it as a string.
     expires_in: Option<Value>,
     refresh_token: Option<String>,
     scope: Option<String>,
@@ -91,13 +91,13 @@ struct TokenResponse {
 }
 
 fn parse_tokens(response: &FetchResponse) -> Result<Tokens, OAuthError> {
-    // Some servers refuse with status 200.
+    // Some servers return errors with status 200.
     let parsed: Option<TokenResponse> = serde_json::from_slice(&response.body).ok();
     let rejected = parsed.as_ref().is_some_and(|parsed| parsed.error.is_some());
     if response.status != 200 || rejected {
         return Err(error_from_response(response));
     }
-    // The words of the parser could quote the token, so they are not repeated.
+    // The parser error could quote the token.
     let parsed =
         parsed.ok_or_else(|| response.invalid_response("it is not the description of a token"))?;
     let access =
@@ -127,13 +127,13 @@ fn is_valid_token(token: &str) -> bool {
 fn parse_seconds(value: &Value) -> Option<i64> {
     let number = match value {
         Value::String(text) => text.trim().parse().ok()?,
-        // A fraction, or a number beyond all bounds, is cut to what fits.
+        // Fractions are truncated, and values out of range saturate.
         other => other.as_f64()? as i64,
     };
     Some(number.max(0))
 }
 
-/// What an answer that is no success says, in the words of the standard if it knows them.
+/// Converts an error response, with the OAuth error code if there is one.
 pub(super) fn error_from_response(response: &FetchResponse) -> OAuthError {
     #[derive(Deserialize)]
     struct OAuthErrorResponse {
@@ -169,7 +169,7 @@ mod tests {
         let (token, server) =
             (Secret::new("r t"), AuthorizationServer::with_default_endpoints(&url));
         let rows = [
-            // agreed; behind the id in the form, in the header
+            // Each row: client secret, registered method, expected form suffix, expected header.
             (None, None, "", None),
             (Some("s&t"), Some("client_secret_post"), "&client_secret=s%26t", None),
             (Some("s&t"), Some("client_secret_basic"), "", Some("Basic aWQ6cyUyNnQ=")),

@@ -1,4 +1,4 @@
-//! A person at this machine, who comes back from the browser to a port on it.
+//! Receives the redirect of the browser on a local port.
 
 use std::fmt::{self, Debug};
 use std::future::pending;
@@ -18,21 +18,22 @@ use url::Url;
 use super::authorization::Authorizer;
 use super::error::OAuthError;
 
-/// How long a person has, unless something else is said.
+/// Default time to wait for the user.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long one request of the browser may take.
+/// Maximum time for one browser request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest request that is read.
+/// Maximum size of a request head in bytes.
 const MAX_BYTES: usize = 32 * 1024;
-/// How many requests are read at once; more wait. Browsers open connections that they do not use.
+/// Maximum number of requests that are read at once; further ones wait. Browsers open connections
+/// that they do not use.
 const MAX_REQUESTS: usize = 16;
 
-/// An [`Authorizer`] for a person at this machine.
+/// An [`Authorizer`] for a user on this machine.
 ///
-/// It listens on 127.0.0.1, tells the address to whoever shows it to the person, and takes the
-/// redirect that fits it. Everything else that comes to the port is refused, and waits for nothing.
+/// It listens on 127.0.0.1, passes the authorization URL to a callback that shows it to the user,
+/// and accepts the redirect with the matching state. Any other request to the port receives 404.
 pub struct LoopbackAuthorizer {
-    /// One person is asked at a time.
+    /// Locked during an authorization, so that only one runs at a time.
     listener: Mutex<TcpListener>,
     redirect_uri: Url,
     show_url: Box<dyn Fn(&Url) + Send + Sync>,
@@ -40,14 +41,14 @@ pub struct LoopbackAuthorizer {
 }
 
 impl LoopbackAuthorizer {
-    /// Listens on a port, or on a free one for 0. A client that was registered beforehand needs the
-    /// port of the address it was registered with: `http://127.0.0.1:<port>/callback`.
+    /// Listens on a port, or on a free one if `port` is 0. A pre-registered client needs the port
+    /// of its registered redirect URI: `http://127.0.0.1:<port>/callback`.
     ///
-    /// `tell` is given each address that a person has to visit. It must not wait for the visit.
+    /// `show_url` receives each URL that the user must visit. It must not wait for the visit.
     ///
     /// # Errors
     ///
-    /// When the port is taken.
+    /// The port cannot be bound.
     pub async fn bind(
         port: u16,
         show_url: impl Fn(&Url) + Send + Sync + 'static,
@@ -60,7 +61,7 @@ impl LoopbackAuthorizer {
         Ok(Self { listener, redirect_uri, show_url, timeout: DEFAULT_TIMEOUT })
     }
 
-    /// Waits this long for the person; five minutes if nothing is said.
+    /// Sets how long to wait for the user; the default is five minutes.
     #[must_use]
     pub fn with_timeout(mut self, deadline: Duration) -> Self {
         self.timeout = deadline;
@@ -88,7 +89,7 @@ impl LoopbackAuthorizer {
         }
     }
 
-    /// Answers one request; with the redirect, if it is one to what was asked.
+    /// Responds to one request; returns the redirect if it matches the state.
     async fn handle_connection(
         &self,
         mut stream: TcpStream,
@@ -101,7 +102,7 @@ impl LoopbackAuthorizer {
             Some(_) => PAGE_AUTHORIZED,
             None => PAGE_NOT_FOUND,
         };
-        // A browser that is gone already has said what it had to say.
+        // The browser may have closed the connection already.
         let _ = stream.write_all(page.as_bytes()).await;
         let _ = stream.shutdown().await;
         Ok(redirect)
@@ -109,7 +110,7 @@ impl LoopbackAuthorizer {
 
     fn parse_redirect(&self, head: &str, state: &str) -> Option<Url> {
         let target = head.strip_prefix("GET ")?.split(' ').next()?;
-        // Only a path: `//host/…` and whole addresses would lead elsewhere.
+        // Only this path is accepted: `//host/…` and absolute URLs would name another host.
         let query = target.strip_prefix("/callback?")?;
         let mut url = self.redirect_uri.clone();
         url.set_query(Some(query));
@@ -150,7 +151,7 @@ impl Debug for LoopbackAuthorizer {
     }
 }
 
-/// The first line and the headers of a request.
+/// Reads the request line and the headers.
 async fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     let mut head = Vec::new();
     let mut buffer = [0; 2048];
@@ -164,7 +165,7 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     String::from_utf8(head).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// An answer that shows one sentence, and nothing of what was sent.
+/// A response with one fixed sentence and nothing from the request.
 macro_rules! page {
     ($status:literal, $text:literal) => {
         concat!(
@@ -195,7 +196,7 @@ mod tests {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut response = String::new();
-        // Too long a request is cut off, which the sender may see as a reset.
+        // The server aborts a request that is too long, which may reset the connection.
         let _ = stream.read_to_string(&mut response).await;
         response
     }

@@ -1,4 +1,4 @@
-//! What servers publish about themselves.
+//! Metadata documents of resources and authorization servers.
 
 use serde::Deserialize;
 use url::Url;
@@ -7,7 +7,7 @@ use super::error::{OAuthError, redact_url};
 use super::scope;
 use super::url_policy::UrlPolicy;
 
-/// The metadata of a resource (RFC 9728), as far as it matters here.
+/// Protected resource metadata (RFC 9728), reduced to the members in use.
 #[derive(Debug, Deserialize)]
 pub(super) struct ProtectedResourceMetadata {
     pub(super) resource: String,
@@ -17,7 +17,7 @@ pub(super) struct ProtectedResourceMetadata {
     pub(super) scopes_supported: Vec<String>,
 }
 
-/// The metadata of an authorization server (RFC 8414, OpenID Connect Discovery), as it is written.
+/// Authorization server metadata (RFC 8414, OpenID Connect Discovery), before validation.
 #[derive(Debug, Deserialize)]
 pub(super) struct AuthorizationServerMetadata {
     pub(super) issuer: String,
@@ -34,30 +34,30 @@ pub(super) struct AuthorizationServerMetadata {
     client_id_metadata_document_supported: bool,
 }
 
-/// An authorization server whose addresses may be spoken to.
+/// An authorization server whose URLs passed the URL policy.
 #[derive(Debug, Clone)]
 pub(super) struct AuthorizationServer {
-    /// Its name, sign by sign as it writes it.
+    /// Issuer identifier, exactly as the server states it.
     pub(super) issuer: String,
     pub(super) authorization_endpoint: Url,
     pub(super) token_endpoint: Url,
     pub(super) registration_endpoint: Option<Url>,
     pub(super) scopes: Option<Vec<String>>,
     pub(super) auth_methods: Option<Vec<String>>,
-    /// Whether it gives refresh tokens, as far as it says.
+    /// Whether it issues refresh tokens, according to its metadata.
     pub(super) supports_refresh: bool,
-    /// Whether its answers always name it.
+    /// Whether its redirects always include `iss`.
     pub(super) sends_iss: bool,
-    /// Whether the id of a client may be the address of a document about it.
+    /// Whether the URL of a client metadata document is accepted as a client id.
     pub(super) supports_client_metadata_url: bool,
 }
 
-/// How sure it has to be that an authorization server knows PKCE.
+/// Required evidence that an authorization server supports PKCE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PkceRequirement {
-    /// Its metadata has to say so.
+    /// The metadata must state it.
     Advertised,
-    /// Its metadata must not say otherwise: servers of 2025-03-26 were not asked to say.
+    /// The metadata must not exclude it: 2025-03-26 did not require servers to state it.
     Assumed,
 }
 
@@ -91,7 +91,7 @@ impl AuthorizationServer {
         })
     }
 
-    /// A server without metadata, as 2025-03-26 knows them: endpoints are at the default paths.
+    /// A server without metadata (2025-03-26), with endpoints at the default paths.
     pub(super) fn with_default_endpoints(origin: &Url) -> Self {
         let endpoint = |path| super::url_policy::with_path(origin, path);
         Self {

@@ -1,19 +1,19 @@
-//! Access to servers that want to know who comes: an OAuth 2.1 client.
+//! OAuth 2.1 client for MCP servers that require authorization.
 //!
-//! It does what the MCP specifications of 2025-06-18, 2025-11-25 and 2026-07-28 ask of a client, and
-//! falls back on 2025-03-26 for servers that publish no metadata.
+//! It implements the client side of the MCP specifications of 2025-06-18, 2025-11-25 and
+//! 2026-07-28, and falls back to 2025-03-26 for servers that publish no metadata.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `client` | [`OAuth`]: who asks for a token, and who waits for whom |
+//! | `client` | [`OAuth`]: token lookup and shared acquisitions |
 //! | `acquire`, `refresh` | acquiring a token: stored, refreshed, or authorized by the user |
-//! | `inner`, `token_state`, `attempt_limiter` | shared state, current tokens, authorization limits |
-//! | `challenge`, `scope` | what a server says when it refuses, and what is then asked for |
+//! | `shared`, `token_state`, `attempt_limiter` | shared state, current tokens, authorization limits |
+//! | `challenge`, `scope` | authorization challenges, and the scopes to request |
 //! | `discovery`, `metadata`, `url_policy` | finding the authorization server; allowed URLs |
 //! | `client_registration` | client identity and registration |
-//! | `authorization`, `pkce`, `loopback` | the way through the browser |
+//! | `authorization`, `pkce`, `loopback` | authorization in the browser |
 //! | `grant`, `fetch` | the token endpoint, and requests with limits |
-//! | `store` | where credentials are kept |
+//! | `store` | credential storage |
 
 mod acquire;
 mod attempt_limiter;

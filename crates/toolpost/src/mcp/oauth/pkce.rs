@@ -1,4 +1,4 @@
-//! What only the one who asked can know: PKCE (RFC 7636) and the state.
+//! Random verifiers and states, and PKCE challenges (RFC 7636).
 
 use data_encoding::BASE64URL_NOPAD;
 use sha2::{Digest, Sha256};
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use super::error::OAuthError;
 use crate::protocol::Secret;
 
-/// A text that nobody can guess: 256 bits, in signs that need no escaping.
+/// Returns 256 random bits as unpadded base64url.
 pub(super) fn random_token() -> Result<Secret, OAuthError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
@@ -14,7 +14,7 @@ pub(super) fn random_token() -> Result<Secret, OAuthError> {
     Ok(Secret::new(BASE64URL_NOPAD.encode(&bytes)))
 }
 
-/// What is shown of a verifier before the verifier itself is.
+/// Returns the S256 code challenge of a verifier.
 pub(super) fn s256(verifier: &Secret) -> String {
     BASE64URL_NOPAD.encode(&Sha256::digest(verifier.reveal()))
 }

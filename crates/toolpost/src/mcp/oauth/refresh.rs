@@ -1,4 +1,4 @@
-//! A new token for an old one, without asking anybody.
+//! Refreshes tokens without user interaction.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::clock::epoch_ms;
 use crate::protocol::Secret;
 
 impl OAuthInner {
-    /// Renews the token at hand without asking anybody.
+    /// Refreshes the current token without user interaction.
     pub(super) async fn refresh_current(self: Arc<Self>) -> Result<Secret, OAuthError> {
         let (credentials, discovered) = {
             let state = self.state();
@@ -37,7 +37,7 @@ impl OAuthInner {
         self.refresh(discovered, tokens).await
     }
 
-    /// Hands the refresh token in, and keeps what comes.
+    /// Exchanges the refresh token for new tokens and stores them.
     pub(super) async fn refresh(
         self: &Arc<Self>,
         discovered: Arc<DiscoveryResult>,
@@ -53,7 +53,7 @@ impl OAuthInner {
         old: &Tokens,
     ) -> Result<Secret, OAuthError> {
         let _guard = self.map_store_error(self.store.lock(&self.store_key).await)?;
-        // Whoever had the lock before may have done it already.
+        // The previous holder of the lock may have refreshed the tokens already.
         let issuer = &discovered.server.issuer;
         let stored = self
             .load_stored()
@@ -89,7 +89,7 @@ impl OAuthInner {
                 credentials.tokens = Some(tokens);
                 self.state().set_refreshed(credentials.clone());
                 if let Err(error) = self.save(credentials).await {
-                    // The token is good; only the next process will not know it.
+                    // The token is valid; only other processes cannot read it from the store.
                     tracing::warn!(resource = redact_url(&self.store_key), %error, "failed to store the new token");
                 }
                 Ok(access)

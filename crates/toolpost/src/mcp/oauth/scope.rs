@@ -1,32 +1,32 @@
-//! What is asked for.
+//! Selects the scopes to request.
 
-/// The most scopes that are asked for at once.
+/// Maximum number of scopes in one request.
 const MAX_SCOPES: usize = 256;
 
-/// The scope that makes some authorization servers give a refresh token.
+/// Scope that some authorization servers require to issue a refresh token.
 pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 
-/// What decides what is asked for.
+/// Inputs of the scope selection.
 #[derive(Debug, Default)]
 pub(super) struct ScopeSelection<'a> {
-    /// What the owner of this client configured, which replaces what the server proposes.
+    /// Configured scopes; they replace those that the server proposes.
     pub(super) configured: &'a [String],
-    /// What the refused request needs.
+    /// Scopes that the challenge requires.
     pub(super) challenged: &'a [String],
-    /// Whether a token was there and covered too little.
+    /// Whether the request was rejected because the scopes of its token were insufficient.
     pub(super) step_up: bool,
-    /// What the metadata of the resource proposes.
+    /// Scopes from the metadata of the resource.
     pub(super) resource: &'a [String],
-    /// What was asked for before, so that nothing is lost.
+    /// Scopes requested before, which are requested again.
     pub(super) previous: &'a [String],
-    /// What the authorization server knows, if it says.
+    /// Scopes that the authorization server supports, if stated.
     pub(super) server: Option<&'a [String]>,
-    /// Whether the authorization server gives refresh tokens.
+    /// Whether the authorization server issues refresh tokens.
     pub(super) supports_refresh: bool,
 }
 
 impl ScopeSelection<'_> {
-    /// The scopes to ask for; none means that the parameter is left out, and the authorization
+    /// Returns the scopes to request. If empty, the parameter is omitted and the authorization
     /// server decides.
     pub(super) fn scopes(&self) -> Vec<String> {
         let offline = self.server.map(|server| contains(server, OFFLINE_ACCESS));
@@ -35,12 +35,14 @@ impl ScopeSelection<'_> {
             let mut proposed = self.challenged.to_vec();
             if proposed.is_empty() {
                 proposed = self.resource.to_vec();
-                // Refresh tokens are a matter of the authorization server, which does not know them.
+                // `offline_access` is defined by the authorization server, which does not support
+                // it here.
                 proposed.retain(|scope| scope != OFFLINE_ACCESS || offline != Some(false));
             }
             scopes = union(&scopes, &proposed);
         }
-        // Alone it would turn "whatever is usual" into "nothing but a refresh token".
+        // Without other scopes it is omitted: requested alone, it would replace the default scopes
+        // of the server.
         if offline == Some(true) && self.supports_refresh && !scopes.is_empty() {
             scopes = union(&scopes, &[OFFLINE_ACCESS.to_owned()]);
         }
@@ -48,7 +50,7 @@ impl ScopeSelection<'_> {
     }
 }
 
-/// The scopes of a text, each once; what cannot be a scope is left out.
+/// Parses a scope list; duplicates and invalid scopes are dropped.
 pub(super) fn parse(text: &str) -> Vec<String> {
     let mut scopes = Vec::new();
     for scope in text.split_ascii_whitespace().filter(|scope| is_scope(scope)) {
@@ -59,7 +61,7 @@ pub(super) fn parse(text: &str) -> Vec<String> {
     scopes
 }
 
-/// Those of a list, as of a text.
+/// Returns the valid scopes of a list, without duplicates.
 pub(super) fn valid_scopes(scopes: &[String]) -> Vec<String> {
     union(&[], scopes)
 }
@@ -74,7 +76,7 @@ pub(super) fn union(first: &[String], second: &[String]) -> Vec<String> {
     all
 }
 
-/// Whether everything that is wanted is there.
+/// Whether `have` contains every scope of `want`.
 pub(super) fn covers(have: &[String], want: &[String]) -> bool {
     want.iter().all(|scope| contains(have, scope))
 }
@@ -83,7 +85,8 @@ fn contains(scopes: &[String], value: &str) -> bool {
     scopes.iter().any(|scope| scope == value)
 }
 
-/// RFC 6749, section 3.3: visible ASCII without quotes and backslashes.
+/// Whether the text is a scope token (RFC 6749, section 3.3): visible ASCII without quotes and
+/// backslashes.
 fn is_scope(text: &str) -> bool {
     let fits = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
     !text.is_empty() && text.bytes().all(fits)
@@ -112,7 +115,8 @@ mod tests {
     #[test]
     fn configured_scopes_win_then_challenge_then_metadata() {
         let rows = [
-            // configured, challenged, resource, before; at first, at a step-up
+            // Each row: configured, challenged, resource and previous scopes; expected scopes at
+            // first and at a step-up.
             ("", "", "", "", "", ""),
             ("", "c", "r s", "", "c", "c"),
             ("", "", "r s", "", "r s", "r s"),
@@ -129,7 +133,8 @@ mod tests {
     #[test]
     fn offline_access_is_requested_only_if_supported() {
         let rows = [
-            // challenged, resource, server, refresh; asked for
+            // Each row: the challenged, resource and server scopes, whether refresh is supported,
+            // and the requested scopes.
             ("a", "", Some("a offline_access"), true, "a offline_access"),
             ("a", "", Some("a offline_access"), false, "a"),
             ("a", "", Some("a"), true, "a"),

@@ -1,4 +1,4 @@
-//! What all the ways to a token share.
+//! State that all ways to acquire a token share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,21 +17,22 @@ use super::url_policy::UrlPolicy;
 use crate::mcp::settings::OAuthSettings;
 use crate::protocol::Secret;
 
-/// One client of one server.
+/// The OAuth client for one MCP server.
 pub(super) struct OAuthInner {
     pub(super) http: FetchClient,
     pub(super) resource: Url,
-    /// What the resource is called in the store.
+    /// Key of the resource in the credential store.
     pub(super) store_key: String,
     pub(super) settings: OAuthSettings,
     pub(super) store: Arc<dyn CredentialStore>,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
-    /// What is seen through although nobody waits; [`OAuth::close`](super::OAuth::close) waits for its end.
+    /// Work that completes even if its caller is dropped; [`OAuth::close`](super::OAuth::close)
+    /// waits for it.
     pub(super) tasks: TaskTracker,
     pub(super) state: Mutex<TokenState>,
 }
 
-/// A request that was refused.
+/// A request that the server rejected with a challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RejectedRequest {
     pub(super) kind: ChallengeKind,
@@ -39,7 +40,7 @@ pub(super) struct RejectedRequest {
     pub(super) used_token: Option<Secret>,
 }
 
-/// What would help.
+/// Why the server rejected the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChallengeKind {
     InvalidToken,
@@ -51,7 +52,7 @@ impl OAuthInner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the store for the first time.
+    /// Loads the stored credentials on first use.
     pub(super) async fn load(&self) -> Result<(), OAuthError> {
         let usable = UrlPolicy::for_resource(&self.resource).is_ok();
         let first = self.load_stored().await?.into_iter().next().filter(|_| usable);
@@ -92,7 +93,7 @@ impl OAuthInner {
         grant::exchange(&self.http, server, &client, resource, grant, scopes).await
     }
 
-    /// Lets go of what an authorization server no longer knows.
+    /// Discards credentials that the authorization server no longer accepts.
     pub(super) async fn discard_rejected(
         &self,
         error: &OAuthError,
@@ -106,7 +107,7 @@ impl OAuthInner {
                 self.state().set_credentials(credentials.clone());
                 self.save(credentials.clone()).await
             }
-            // A configured client stays what it is; its owner has to mend it.
+            // A configured client is kept; only its configuration can be corrected.
             Some("invalid_client" | "unauthorized_client")
                 if !self.is_configured(&credentials.client) =>
             {
@@ -117,7 +118,8 @@ impl OAuthInner {
         }
     }
 
-    /// What is kept for this resource, as far as it is of the configured client.
+    /// Loads the credentials for this resource, restricted to the configured client if there is
+    /// one.
     pub(super) async fn load_stored(&self) -> Result<Vec<Credentials>, OAuthError> {
         let mut stored = self.map_store_error(self.store.load(&self.store_key).await)?;
         if let Some(id) = &self.settings.client_id {
@@ -137,7 +139,7 @@ impl OAuthInner {
         self.settings.client_id.as_ref() == Some(&client.id)
     }
 
-    /// Does something to its end, whoever stops waiting for it.
+    /// Runs a future to completion even if the caller is dropped.
     pub(super) async fn run_to_completion<F>(&self, work: F) -> Result<Secret, OAuthError>
     where
         F: Future<Output = Result<Secret, OAuthError>> + Send + 'static,

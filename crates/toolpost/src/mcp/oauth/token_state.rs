@@ -1,4 +1,4 @@
-//! What one client has at hand.
+//! Token state of one client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,49 +14,50 @@ use super::store::{Credentials, Tokens};
 use crate::clock::epoch_ms;
 use crate::protocol::Secret;
 
-/// How long a token counts as new: one that is refused that soon is not worth a refresh.
+/// How long a refreshed token counts as recent; a recent token that is rejected is not refreshed
+/// again.
 const RECENT_REFRESH: Duration = Duration::from_secs(30);
-/// How long a failed renewal of a token that is still valid is not tried again.
+/// Delay before a failed refresh is retried while the token is still valid.
 const REFRESH_RETRY_DELAY: Duration = Duration::from_secs(10);
-/// How long the answer of a person counts for those who were refused together.
+/// How long a failed user authorization also fails identical rejections.
 const SHARED_FAILURE_WINDOW: Duration = Duration::from_secs(5);
 
-/// Work that ends with a token, and that everybody waits for who needs one.
+/// A token acquisition that concurrent callers share.
 pub(super) type SharedAcquisition = Shared<AcquisitionFuture>;
 pub(super) type AcquisitionFuture = BoxFuture<'static, Result<Secret, OAuthError>>;
 
-/// Why a flight is under way.
+/// The reason for a token acquisition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AcquisitionKind {
-    /// The token ends soon.
+    /// The token is about to expire.
     Refresh,
-    /// A server refused.
+    /// A server rejected a request.
     Challenge,
 }
 
-/// What one client has at hand. It is looked at for a moment, never while something is awaited.
+/// Token state of one client. Its lock is never held across an await.
 #[derive(Default)]
 pub(super) struct TokenState {
-    /// Whether the store was asked.
+    /// Whether the store was read.
     pub(super) loaded: bool,
     pub(super) credentials: Option<Credentials>,
     pub(super) discovered: Option<Arc<DiscoveryResult>>,
     pub(super) attempts: AttemptLimiter,
-    /// The flight under way; it ends when nobody waits for it any more.
+    /// The acquisition in flight; it is dropped with its last waiting caller.
     pub(super) in_flight: Option<(AcquisitionKind, WeakShared<AcquisitionFuture>)>,
     refreshed_at: Option<Instant>,
     refresh_not_before: Option<Instant>,
     last_failure: Option<(RejectedRequest, OAuthError, Instant)>,
 }
 
-/// What can be said of the token at hand.
+/// Status of the current token.
 #[derive(Debug)]
 pub(super) enum TokenStatus {
-    /// There is none, or one that is over and cannot be renewed.
+    /// There is no token, or it has expired and cannot be refreshed.
     Missing,
-    /// It can be used.
+    /// The token can be used.
     Valid(Secret),
-    /// It should be renewed; it is still valid, if it is given.
+    /// The token should be refreshed; it is present if it is still valid.
     RefreshDue(Option<Secret>),
 }
 
@@ -75,20 +76,20 @@ impl TokenState {
         }
     }
 
-    /// The token that replaced the one that was used, if there is one that is still valid.
+    /// Returns the current token if it is valid and differs from the used one.
     pub(super) fn replacement(&self, used: Option<&Secret>) -> Option<Secret> {
         let tokens = self.tokens().filter(|tokens| tokens.is_valid_at(epoch_ms()))?;
         (Some(&tokens.access) != used).then(|| tokens.access.clone())
     }
 
-    /// The flight under way, if anybody still waits for it.
+    /// Returns the acquisition in flight, if any caller still waits for it.
     pub(super) fn current_acquisition(&self) -> Option<(AcquisitionKind, SharedAcquisition)> {
         let (kind, flight) = self.in_flight.as_ref()?;
         Some((*kind, flight.upgrade()?))
     }
 
-    /// What a person was asked for in vain a moment ago. Of many who are refused at once some come
-    /// late, and must not open the next window.
+    /// Returns the error of a recent user authorization for the same rejection. Of several
+    /// concurrent requests, a late one must not prompt the user again.
     pub(super) fn recent_failure(&self, rejection: &RejectedRequest) -> Option<OAuthError> {
         let (of, error, at) = self.last_failure.as_ref()?;
         (of == rejection && at.elapsed() < SHARED_FAILURE_WINDOW).then(|| error.clone())
@@ -112,7 +113,7 @@ impl TokenState {
         self.refresh_not_before = Some(Instant::now() + REFRESH_RETRY_DELAY);
     }
 
-    /// Whether a token came from a refresh a moment ago.
+    /// Whether the used token is current and was refreshed recently.
     pub(super) fn is_recently_refreshed(&self, used: Option<&Secret>) -> bool {
         let same = self.tokens().is_some_and(|tokens| Some(&tokens.access) == used);
         same && self.refreshed_at.is_some_and(|at| at.elapsed() < RECENT_REFRESH)

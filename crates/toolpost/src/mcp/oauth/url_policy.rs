@@ -1,27 +1,27 @@
-//! Addresses: which of them are spoken to, and where metadata lies.
+//! Allowed URLs, and the locations of metadata.
 
 use url::{Host, Url};
 
 use super::error::{OAuthError, redact_url};
 
-/// Which addresses are spoken to.
+/// Which URLs may be contacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UrlPolicy {
-    /// Only HTTPS: what a server on the network says must not lead to this machine.
+    /// HTTPS only: metadata of a remote server must not point to this machine over plain HTTP.
     HttpsOnly,
-    /// HTTPS, and this machine without it, because the resource is on this machine.
+    /// HTTPS, or HTTP to a loopback address; for resources on a loopback address.
     AllowLoopbackHttp,
 }
 
 impl UrlPolicy {
-    /// How far a resource reaches, if a token may be sent to it at all.
+    /// Returns the policy for a resource; fails if no token may be sent to it.
     pub(super) fn for_resource(resource: &Url) -> Result<Self, OAuthError> {
         let policy = if is_loopback(resource) { Self::AllowLoopbackHttp } else { Self::HttpsOnly };
         policy.check("MCP server", resource)?;
         Ok(policy)
     }
 
-    /// An address from outside.
+    /// Parses an external URL and checks it against the policy.
     pub(super) fn parse(self, what: &'static str, address: &str) -> Result<Url, OAuthError> {
         let url = Url::parse(address)
             .map_err(|_| rejected_url(what, address, "it is not a valid URL"))?;
@@ -42,7 +42,8 @@ impl UrlPolicy {
             return Ok(());
         };
         let mut redacted = url.clone();
-        // A password would be shown otherwise; there is always a host, so neither can fail.
+        // Removes user info from the error; a URL without a host has none, so a failure is
+        // harmless.
         let _ = redacted.set_password(None);
         let _ = redacted.set_username("");
         Err(rejected_url(what, redacted.as_str(), reason))
@@ -62,7 +63,8 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Where the metadata of a resource may be, best first (RFC 9728, section 3.1).
+/// Returns the candidate URLs of the resource metadata, in order of preference (RFC 9728, section
+/// 3.1).
 pub(super) fn resource_metadata_urls(resource: &Url) -> Vec<Url> {
     const NAME: &str = "/.well-known/oauth-protected-resource";
     let root = with_path(resource, NAME);
@@ -74,8 +76,8 @@ pub(super) fn resource_metadata_urls(resource: &Url) -> Vec<Url> {
     vec![own, root]
 }
 
-/// Where the metadata of an authorization server may be, best first (RFC 8414, section 3.1, and
-/// OpenID Connect Discovery, which puts the name behind the path).
+/// Returns the candidate URLs of the authorization server metadata, in order of preference (RFC
+/// 8414, section 3.1, and OpenID Connect Discovery, which appends the well-known name to the path).
 pub(super) fn server_metadata_urls(issuer: &Url) -> Vec<Url> {
     const OAUTH: &str = "/.well-known/oauth-authorization-server";
     const OPENID: &str = "/.well-known/openid-configuration";
@@ -90,7 +92,7 @@ pub(super) fn server_metadata_urls(issuer: &Url) -> Vec<Url> {
     all
 }
 
-/// The same server, another path.
+/// Returns the URL with another path, without query and fragment.
 pub(super) fn with_path(url: &Url, path: &str) -> Url {
     let mut other = url.clone();
     other.set_path(path);
@@ -99,7 +101,8 @@ pub(super) fn with_path(url: &Url, path: &str) -> Url {
     other
 }
 
-/// What a resource is called when its metadata does not say: without the slash that every parser adds.
+/// Identifier of a resource whose metadata does not state one: the URL without the trailing slash
+/// that URL parsers add.
 pub(super) fn canonical_resource(resource: &Url) -> String {
     let mut url = resource.clone();
     url.set_fragment(None);
@@ -108,20 +111,20 @@ pub(super) fn canonical_resource(resource: &Url) -> String {
         .to_owned()
 }
 
-/// Whether metadata about `stated` holds for a resource: it is the resource itself, or something
-/// that the resource is part of.
+/// Whether metadata for `stated` applies to a resource: `stated` is the resource itself or a parent
+/// path of it.
 pub(super) fn covers_resource(stated: &str, resource: &Url) -> bool {
     let Ok(stated) = Url::parse(stated) else { return false };
     let path = stated.path().trim_end_matches('/');
     let Some(rest) = resource.path().strip_prefix(path) else { return false };
     let part = rest.is_empty() || rest.starts_with('/');
     let query = stated.query().is_none() || stated.query() == resource.query();
-    // Opaque origins equal nothing, not even themselves.
+    // Opaque origins are never equal.
     stated.origin() == resource.origin() && stated.fragment().is_none() && part && query
 }
 
-/// Whether the metadata of an issuer may be that of another spelling: the slash at the end plays no
-/// part in where the metadata lies.
+/// Whether two issuers are equal except for a trailing slash, which does not change the metadata
+/// URL.
 pub(super) fn is_same_issuer(stated: &str, expected: &str) -> bool {
     let cut = |text| str::strip_suffix(text, "/").unwrap_or(text).to_owned();
     cut(stated) == cut(expected)
@@ -142,7 +145,7 @@ mod tests {
     #[test]
     fn url_policy_requires_https_except_loopback() {
         let rows = [
-            // address; accepted for a resource on the network, and for one on this machine
+            // Each row: URL; accepted for a remote resource, and for one on a loopback address.
             ("https://a.example/x?y=z", true, true),
             ("http://a.example/", false, false),
             ("http://localhost:1/x", false, true),

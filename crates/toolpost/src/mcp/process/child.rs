@@ -1,4 +1,4 @@
-//! The task that owns a process: it waits for its end, and brings it about.
+//! The async task that owns a child process, waits for its exit and terminates it.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::exit_status::ProcessExit;
 use super::process_group::{self, ProcessGroup, ProcessSet};
 use super::timeouts;
 
-/// Who owns the process.
+/// Owns the process, waits for its exit and shuts it down.
 pub(super) struct ChildSupervisor {
     child: Child,
-    /// It leads its group, so its id is that of the group too.
+    /// Leader of the process group; its id is also the id of the group.
     leader: Pid,
     is_watched: bool,
     is_reaped: bool,
@@ -26,7 +26,8 @@ impl ChildSupervisor {
         Self { child, leader, is_watched, is_reaped: false }
     }
 
-    /// Runs until nothing is left of the process; `ended` says how it ended, and is dropped then.
+    /// Runs until the process and its group are terminated. `ended` receives the exit status, and
+    /// is dropped at the end.
     pub(super) async fn run(
         mut self,
         stop: CancellationToken,
@@ -35,7 +36,7 @@ impl ChildSupervisor {
     ) {
         let was_requested = tokio::select! {
             biased;
-            // An error would come again below.
+            // `exit_status` waits again and handles an error.
             _ = self.child.wait() => false,
             () = stop.cancelled() => true,
         };
@@ -44,7 +45,7 @@ impl ChildSupervisor {
         }
         let exit = self.exit_status().await;
         if tokio::time::timeout(timeouts::STDERR_DRAIN, &mut stderr).await.is_err() {
-            // Somebody else holds the pipe, and may do so for ever.
+            // Another process holds the pipe, possibly forever.
             stderr.abort();
         }
         ended.send_replace(Some(exit));
@@ -57,13 +58,14 @@ impl ChildSupervisor {
         }
     }
 
-    /// The process may leave, then it is told to, then it is made to.
+    /// Shuts the process down: waits for a graceful exit, then sends SIGTERM, then SIGKILL.
     async fn shut_down(&mut self) {
         if self.wait_exit_within(timeouts::GRACEFUL_EXIT).await {
             return;
         }
         let mut group = ProcessGroup(self.leader);
-        // Only a process that somebody waits for goes away for good, hence the two at once.
+        // Waiting reaps the leader, which otherwise stays in the group as a zombie, so both run
+        // concurrently.
         if !self.is_watched {
             tokio::join!(
                 process_group::terminate(&mut group),
@@ -71,14 +73,14 @@ impl ChildSupervisor {
             );
             return;
         }
-        // To the watcher alone: it knows better than we who is to be ended.
+        // Only the watcher gets SIGTERM; it terminates all descendants.
         self.signal_leader(Signal::TERM);
         if !self.wait_exit_within(timeouts::WATCHER).await {
             tokio::join!(process_group::kill(&mut group), self.wait_exit_within(timeouts::KILL));
         }
     }
 
-    /// What a server leaves behind in its group, or a watcher that was killed.
+    /// Terminates the processes that the server, or a killed watcher, left in its group.
     async fn terminate_group(&self, skip_sigterm: bool) -> bool {
         let mut group = ProcessGroup(self.leader);
         if skip_sigterm {
@@ -100,7 +102,7 @@ impl ChildSupervisor {
         }
     }
 
-    /// Its id is its own as long as nobody has asked how it ended.
+    /// Signals the leader unless it was reaped, because its pid may then belong to another process.
     fn signal_leader(&self, signal: Signal) {
         if self.child.id().is_some() {
             let _ = kill_process(self.leader, signal);
@@ -109,7 +111,7 @@ impl ChildSupervisor {
 }
 
 impl Drop for ChildSupervisor {
-    /// A runtime that is dropped takes its tasks with it; this is what can be done without one.
+    /// Sends signals only: a dropped runtime drops this task, so the exit cannot be awaited.
     fn drop(&mut self) {
         if self.is_reaped {
             return;

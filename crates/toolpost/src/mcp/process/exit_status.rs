@@ -1,4 +1,4 @@
-//! How a process ended, in words.
+//! How a process exited, and its text for error messages.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -6,22 +6,22 @@ use std::process::ExitStatus;
 
 use rustix::process::Signal;
 
-/// How a process ended.
+/// How a process exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProcessExit {
-    /// By itself, with this code.
+    /// Exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// Killed by this signal.
     Killed(i32),
-    /// Nobody was there to see it.
+    /// The exit status could not be determined.
     Unknown,
 }
 
-/// What a shell adds to the number of a signal to make an exit code of it; so does a watcher.
+/// Offset of a signal number in an exit code, as in shells; watchers use it too.
 pub(super) const SIGNAL_BASE: i32 = 128;
 
 impl ProcessExit {
-    /// The end of a process of ours.
+    /// Converts the exit status of a child process.
     pub(super) fn from_status(status: ExitStatus) -> Self {
         match (status.code(), status.signal()) {
             (Some(code), _) => Self::Exited(code),
@@ -30,7 +30,7 @@ impl ProcessExit {
         }
     }
 
-    /// The end of the server behind a watcher, which tells a signal by its exit code.
+    /// Exit of a server behind a watcher, whose exit code encodes a signal.
     pub(super) fn from_watched_status(status: ExitStatus) -> Self {
         match Self::from_status(status) {
             Self::Exited(code) if signal_name(code - SIGNAL_BASE).is_some() => {
@@ -54,7 +54,7 @@ impl fmt::Display for ProcessExit {
     }
 }
 
-/// The signals that end processes, by the numbers they have here.
+/// Returns the name of a terminating signal by its number on this platform.
 fn signal_name(number: i32) -> Option<&'static str> {
     const NAMES: [(Signal, &str); 19] = [
         (Signal::HUP, "SIGHUP"),
@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn process_exit_display_names_code_or_signal() {
-        // The raw form is that of wait(2): a code in the second byte, a signal in the first.
+        // Each row: a raw wait(2) status (exit code in the second byte, signal in the first), and
+        // the text without and with a watcher.
         for (raw, plain, watched) in [
             (0, "it exited with code 0", "it exited with code 0"),
             (3 << 8, "it exited with code 3", "it exited with code 3"),

@@ -5,19 +5,18 @@
 //! | `spawn` | the command line, the environment, and why a server cannot be started |
 //! | `child` | the async task that owns the process: waits for its exit and shuts it down |
 //! | `process_group` | terminating a set of processes |
-//! | `watcher` | the process between us and the server, which outlives us by a moment |
+//! | `watcher` | the process between this process and the server, which outlives this process |
 //! | `stderr`, `stderr_tail` | standard error of the server: logged, and the last lines kept |
 //! | `exit_status` | how the process exited |
 //!
-//! A server is started in a process group of its own, so that a Ctrl-C in a terminal reaches this
-//! process alone, and with the part of our environment that programs need to find their way (`PATH`,
-//! `HOME`, the language, proxies and the like) plus what its settings add: the rest may hold secrets of
-//! others.
+//! A server runs in its own process group, so that Ctrl-C in a terminal reaches only this process.
+//! It inherits only the environment variables that programs commonly need (`PATH`, `HOME`, locale,
+//! proxies and the like), plus those of its settings, because other variables may hold secrets.
 //!
-//! Ending a server takes at most [`timeouts::TOTAL`]: its standard input is closed and it may leave,
-//! then come SIGTERM and SIGKILL. Without a watcher they go to the process group, and whoever left
-//! the group is missed. With one they go to every descendant, also to a daemon, and they come even
-//! if this process is killed: see [`watch_child`].
+//! Terminating a server takes at most [`timeouts::TOTAL`]: its standard input is closed and it can
+//! exit gracefully, then SIGTERM and SIGKILL follow. Without a watcher the signals go to the
+//! process group and miss processes that left the group. With a watcher they go to every
+//! descendant, including daemons, and are sent even if this process is killed: see [`watch_child`].
 //!
 //! Unix only: it uses process groups and signals.
 
@@ -46,22 +45,24 @@ pub use spawn::DEPTH_VARIABLE;
 pub(crate) use spawn::spawn;
 pub use watcher::watch_child;
 
-/// How long each step on the way to the end may take.
+/// Maximum duration of each termination step.
 pub(crate) mod timeouts {
     use std::time::Duration;
 
-    /// A server whose standard input was closed may take so long to leave.
+    /// How long a server may take to exit after its standard input was closed.
     pub(crate) const GRACEFUL_EXIT: Duration = Duration::from_millis(1500);
-    /// Processes that got SIGTERM may take so long before SIGKILL.
+    /// Time between SIGTERM and SIGKILL.
     pub(crate) const TERMINATE: Duration = Duration::from_millis(1500);
-    /// SIGKILL is repeated for so long; who is left then hangs in the kernel, or is not ours.
+    /// How long SIGKILL is repeated; a process that remains hangs in the kernel or cannot be
+    /// signaled.
     pub(crate) const KILL: Duration = Duration::from_millis(750);
-    /// A watcher that got SIGTERM may take so long to end everything below it.
+    /// Time for a watcher to terminate its descendants after SIGTERM.
     pub(crate) const WATCHER: Duration = TERMINATE.saturating_add(KILL);
-    /// What was said before the end is read for so long.
+    /// How long the remaining standard error is read after the exit.
     pub(crate) const STDERR_DRAIN: Duration = Duration::from_millis(300);
-    /// The longest way: a server that ignores everything, below a watcher that hangs, with a process
-    /// that cannot be ended at all. Without the latter two it is the first two steps.
+    /// Upper bound of the whole termination: the server ignores the closed input and SIGTERM, its
+    /// watcher hangs, and one process cannot be killed. Without the last two, the first two steps
+    /// suffice.
     pub(crate) const TOTAL: Duration = GRACEFUL_EXIT
         .saturating_add(WATCHER)
         .saturating_add(KILL)
@@ -69,48 +70,50 @@ pub(crate) mod timeouts {
         .saturating_add(KILL);
 }
 
-/// A server that was started.
+/// A started server.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
-    /// Dropping it is how the server is asked to leave; its owner does so when
-    /// [`ProcessHandle::stopping`] says so.
+    /// Dropping it requests a graceful exit; the owner drops it when [`ProcessHandle::stopping`] is
+    /// canceled.
     pub(crate) stdin: ChildStdin,
-    /// Ends when the server does, or closes it.
+    /// Reaches its end when the server exits or closes it.
     pub(crate) stdout: ChildStdout,
-    /// The process itself.
+    /// Handle of the process.
     pub(crate) handle: ProcessHandle,
 }
 
-/// The handle of a process that a task keeps.
+/// Handle of a process that an async task owns.
 ///
-/// Dropping it ends the process and everything below it as [`ProcessHandle::terminate`] does, in that task.
+/// Dropping it terminates the process and its descendants like [`ProcessHandle::terminate`], in
+/// that task.
 #[derive(Debug)]
 pub(crate) struct ProcessHandle {
     stop: DropGuard,
     stopping: CancellationToken,
-    /// The task holds the sender until nothing is left of the process and its kin.
+    /// Exit status; the task holds the sender until the process and its group are terminated.
     exit: watch::Receiver<Option<ProcessExit>>,
     stderr_tail: Arc<StderrTail>,
 }
 
 impl ProcessHandle {
-    /// Resolves when the process has ended and what it said last has been read.
+    /// Resolves when the process has exited and its remaining standard error has been read.
     ///
     /// # Cancellation
     ///
-    /// Nothing happens to the process, and it can be awaited again.
+    /// The process is not affected, and the exit can be awaited again.
     pub(crate) async fn exited(&self) -> ProcessExit {
         let mut ended = self.exit.clone();
         let seen = ended.wait_for(Option::is_some).await;
-        // The sender is gone without a word only if the runtime drops its tasks.
+        // The sender is dropped without a status only if the runtime drops its tasks.
         seen.ok().and_then(|ended| *ended).unwrap_or(ProcessExit::Unknown)
     }
 
-    /// Ends the process and waits until nothing is left of it, at most [`timeouts::TOTAL`].
+    /// Terminates the process and waits until it and its group have exited, at most
+    /// [`timeouts::TOTAL`].
     ///
     /// # Cancellation
     ///
-    /// The end goes on in the task that keeps the process.
+    /// Termination continues in the task that owns the process.
     pub(crate) async fn terminate(self) -> ProcessExit {
         let mut exit_watch = self.exit.clone();
         drop(self.stop);
@@ -120,12 +123,12 @@ impl ProcessHandle {
         ended.unwrap_or(ProcessExit::Unknown)
     }
 
-    /// Canceled as soon as the end was asked for: whoever holds the standard input drops it then.
+    /// Canceled when termination is requested; the owner of the standard input then drops it.
     pub(crate) fn stopping(&self) -> CancellationToken {
         self.stopping.clone()
     }
 
-    /// The last lines of its standard error, for the message that says how it ended.
+    /// Returns the last lines of standard error, for the exit message.
     pub(crate) fn stderr_tail(&self) -> String {
         self.stderr_tail.text()
     }

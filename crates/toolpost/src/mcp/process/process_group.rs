@@ -1,4 +1,4 @@
-//! How processes are ended that belong together.
+//! Termination of a set of processes.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tokio::time::Instant;
 
 use super::timeouts;
 
-/// The first and the longest pause between two looks at who is left.
+/// First and longest interval between two polls for running processes.
 const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(64));
 
-/// Processes that are ended together.
+/// Processes that are terminated together.
 pub(super) trait ProcessSet {
-    /// Whether one of them runs.
+    /// Whether at least one of the processes is running.
     fn poll_running(&mut self) -> bool;
 
-    /// Sends a signal to each of them.
+    /// Sends a signal to each process.
     fn signal(&self, signal: Signal);
 }
 
-/// Asks everybody to end, then makes them. Says whether nobody is left.
+/// Sends SIGTERM, then SIGKILL. Returns whether all processes have exited.
 pub(super) async fn terminate(processes: &mut impl ProcessSet) -> bool {
     if !processes.poll_running() {
         return true;
@@ -31,12 +31,12 @@ pub(super) async fn terminate(processes: &mut impl ProcessSet) -> bool {
     kill(processes).await
 }
 
-/// Ends everybody at once. Says whether nobody is left.
+/// Sends SIGKILL. Returns whether all processes have exited.
 pub(super) async fn kill(processes: &mut impl ProcessSet) -> bool {
     if !processes.poll_running() {
         return true;
     }
-    // Again and again, because one that forks may have a child that the last look missed.
+    // SIGKILL is repeated, because a forking process may have a child that the last poll missed.
     wait_until_exited(processes, timeouts::KILL, |processes| processes.signal(Signal::KILL)).await
 }
 
@@ -60,22 +60,22 @@ async fn wait_until_exited<F: ProcessSet>(
     }
 }
 
-/// A process group, by the process that leads it or led it.
+/// A process group, identified by its leader, which may have exited.
 pub(super) struct ProcessGroup(pub(super) Pid);
 
 impl ProcessSet for ProcessGroup {
     fn poll_running(&mut self) -> bool {
-        // Whoever may not be signaled is not ours to end.
+        // A group that cannot be signaled is gone or belongs to another user.
         test_kill_process_group(self.0).is_ok() && has_live_members(self.0)
     }
 
     fn signal(&self, signal: Signal) {
-        // The group is gone, which is what is wanted.
+        // Fails if the group is gone.
         let _ = kill_process_group(self.0, signal);
     }
 }
 
-/// Whether there is more in a group than processes that ended and that nobody has asked about.
+/// Whether a group has members other than zombies.
 #[cfg(target_os = "linux")]
 fn has_live_members(group: Pid) -> bool {
     super::process_table::read().is_none_or(|table| {

@@ -1,4 +1,4 @@
-//! The process table of Linux.
+//! The process table of Linux, read from `/proc`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,26 +7,26 @@ use rustix::process::{
     Pid, PidfdFlags, RawPid, Signal, kill_process, pidfd_open, pidfd_send_signal,
 };
 
-/// What is known of a process.
+/// A process table entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ProcessEntry {
     pub(super) id: RawPid,
     pub(super) parent: RawPid,
     pub(super) group: RawPid,
-    /// It has ended, and its parent has not asked how.
+    /// Whether it has exited and was not reaped.
     pub(super) is_zombie: bool,
-    /// When it was started. With the id this is one process, whatever is started later.
+    /// Start time; together with the id it identifies a process even if the id is reused.
     start_time: u64,
 }
 
-/// Every process that can be seen; `None` where there is no table.
+/// Returns all visible processes; `None` if there is no process table.
 pub(super) fn read() -> Option<Vec<ProcessEntry>> {
     let names =
         fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Some(names.filter_map(|name| read_process(name.parse().ok()?)).collect())
 }
 
-/// The children of a process, their children, and so on, as far as they run.
+/// Returns all descendants of a process, except zombies.
 pub(super) fn descendants(ancestor: Pid, table: &[ProcessEntry]) -> Vec<ProcessEntry> {
     let mut children: HashMap<RawPid, Vec<&ProcessEntry>> = HashMap::new();
     for entry in table {
@@ -35,7 +35,8 @@ pub(super) fn descendants(ancestor: Pid, table: &[ProcessEntry]) -> Vec<ProcessE
     let mut found = Vec::new();
     let mut parents = vec![ancestor.as_raw_pid()];
     while let Some(parent) = parents.pop() {
-        // Taken out, so that even a table that was read while it changed has no circle.
+        // Removing entries prevents cycles, which a table that changed while it was read can
+        // contain.
         for entry in children.remove(&parent).unwrap_or_default() {
             parents.push(entry.id);
             found.push(*entry);
@@ -45,28 +46,29 @@ pub(super) fn descendants(ancestor: Pid, table: &[ProcessEntry]) -> Vec<ProcessE
     found
 }
 
-/// Sends a signal to this process, and not to another that has its id by now.
+/// Sends a signal to this process, but not to another process that reuses its id.
 pub(super) fn signal(entry: &ProcessEntry, signal: Signal) {
     let Some(id) = Pid::from_raw(entry.id) else { return };
     let handle = pidfd_open(id, PidfdFlags::empty());
     if read_process(entry.id).is_none_or(|now| now.start_time != entry.start_time) {
         return;
     }
-    // An error means that it is gone, or is not ours to signal.
+    // Fails if the process is gone or cannot be signaled.
     let _ = match handle {
         Ok(handle) => pidfd_send_signal(handle, signal),
-        // Kernels before 5.3 have no handles.
+        // Kernels before 5.3 do not support pidfds.
         Err(_) => kill_process(id, signal),
     };
 }
 
 fn read_process(id: RawPid) -> Option<ProcessEntry> {
-    // The name of a process may hold any byte.
+    // A process name may contain any byte.
     let line = fs::read(format!("/proc/{id}/stat")).ok()?;
     parse_stat(id, &String::from_utf8_lossy(&line))
 }
 
-/// The fields of proc(5) are counted from the end of the name, which may hold spaces and brackets.
+/// Parses a line of proc(5) `stat`. The fields are counted from the end of the process name, which
+/// may contain spaces and parentheses.
 fn parse_stat(id: RawPid, line: &str) -> Option<ProcessEntry> {
     let fields: Vec<&str> = line.rsplit_once(") ")?.1.split(' ').collect();
     Some(ProcessEntry {

@@ -1,4 +1,4 @@
-//! How a server is started, and why it cannot be.
+//! Starts server processes, and describes why a start fails.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -19,15 +19,16 @@ use super::stderr_tail::StderrTail;
 use super::{ProcessHandle, ServerProcess, stderr, watcher};
 use crate::mcp::settings::StdioSettings;
 
-/// How many processes of ours a server is below, so that one that starts itself can notice.
+/// Environment variable with the nesting depth of Toolpost processes above a server, so that one
+/// that starts itself can detect it.
 pub const DEPTH_VARIABLE: &str = "TOOLPOST_DEPTH";
 
 fn depth() -> u32 {
     std::env::var(DEPTH_VARIABLE).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
 
-/// What a server gets of our environment: what programs need to find their way on this machine.
-/// Everything else may be a secret of somebody else, and is given by name.
+/// Variables that a server inherits because programs commonly need them. Others may hold secrets
+/// and must be configured.
 const INHERITED_VARIABLES: [&str; 21] = [
     "HOME",
     "LANG",
@@ -52,43 +53,44 @@ const INHERITED_VARIABLES: [&str; 21] = [
     "SSL_CERT_FILE",
 ];
 
-/// The same for whole families of names.
+/// Name prefixes of further inherited variables.
 const INHERITED_PREFIXES: [&str; 8] =
     ["LC_", "XDG_", "NODE_EXTRA_CA_CERTS", "NVM_", "npm_config_", "NPM_CONFIG_", "PYTHON", "UV_"];
 
-/// Where programs are looked for when nobody says where.
+/// Search path if neither the settings nor the environment set `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Why a server was not started.
+/// The reason why a server cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpawnError {
-    /// No folder of the search path holds it.
+    /// The command is not in any directory of the search path.
     #[error("`{0}` was not found: install it or give the whole path")]
     NotFound(String),
-    /// A path that leads nowhere.
+    /// The path of the command does not exist.
     #[error("there is no `{0}`: check the path of the command")]
     NoSuchFile(String),
-    /// A file of that name, and nothing that could be run.
+    /// The file is not executable.
     #[error("`{0}` cannot be run: it is not an executable file")]
     NotExecutable(String),
-    /// The folder it was to run in.
+    /// The working directory does not exist.
     #[error("`{command}` cannot be run in `{}`: there is no such folder", folder.display())]
     NoWorkingDirectory { command: String, folder: PathBuf },
-    /// What the system said.
+    /// Any other error.
     #[error("cannot start `{command}`: {reason}")]
     Failed { command: String, reason: String },
 }
 
-/// Starts a server. Its tasks, which end when nothing is left of it, are owned by `tracker`.
+/// Starts a server. `tracker` owns its async tasks, which end when the server and its group have
+/// exited.
 ///
-/// It gets a part of our environment, see [`INHERITED_VARIABLES`], and that of its settings, which have the last
-/// word. Must be called in a runtime.
+/// The server inherits part of the environment, see [`INHERITED_VARIABLES`]; variables of its
+/// settings take precedence. Must be called in a Tokio runtime.
 ///
 /// # Errors
 ///
-/// The command, its folder or the watcher is not there or cannot be run. Behind a watcher a few
-/// reasons come too late for that, such as an interpreter that is missing: then the server exits with
-/// code 126 or 127, and its last words say why.
+/// The command, its working directory or the watcher is missing or cannot be run. Behind a watcher
+/// some errors are detected only later, such as a missing interpreter: the server then exits with
+/// code 126 or 127, and standard error states the reason.
 pub(crate) fn spawn(
     name: &str,
     settings: &StdioSettings,
@@ -139,7 +141,7 @@ pub(super) fn command(settings: &StdioSettings) -> Command {
         command.current_dir(folder);
     }
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // The keeper ends it, also when it is dropped: see there.
+    // `ChildSupervisor` terminates the process, also when it is dropped.
     command.process_group(0).kill_on_drop(false);
     command
 }
@@ -150,7 +152,7 @@ fn is_inherited(name: &OsStr) -> bool {
         || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What went wrong, as far as it was not found beforehand.
+/// Converts a spawn error that the preflight check did not detect.
 fn spawn_error(settings: &StdioSettings, error: &io::Error) -> SpawnError {
     let command = match settings.watcher.first() {
         Some(watcher) => watcher.to_string_lossy().into_owned(),
@@ -159,8 +161,8 @@ fn spawn_error(settings: &StdioSettings, error: &io::Error) -> SpawnError {
     SpawnError::Failed { command, reason: error.to_string() }
 }
 
-/// Finds what is wrong before it is tried, since the system would not say what it did not find, and
-/// a watcher could only say it later.
+/// Checks the command and its working directory before spawning, because the error of the operating
+/// system does not name the missing path, and a watcher reports it only later.
 fn preflight(settings: &StdioSettings) -> Result<(), SpawnError> {
     if let Some(folder) = settings.cwd.as_ref().filter(|folder| !folder.is_dir()) {
         let (command, folder) = (settings.command.clone(), folder.clone());
@@ -192,7 +194,7 @@ fn search_path(settings: &StdioSettings) -> OsString {
     own.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
-/// What is found at a path; the best comes last.
+/// Kind of file at a path, in ascending order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ProgramFile {
     Missing,

@@ -1,4 +1,4 @@
-//! What a server says beside the protocol: its standard error, line by line, in our log.
+//! Logs the standard error of a server line by line.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio::time::Instant;
 
 use super::stderr_tail::StderrTail;
 
-/// The longest line that is logged, in bytes; what is beyond is dropped.
+/// Maximum length of a logged line in bytes; the rest is dropped.
 const MAX_LINE_BYTES: usize = 8 * 1024;
-/// The most lines that are logged in a [`WINDOW`]; the others are counted.
+/// Maximum number of lines that are logged per [`WINDOW`]; further lines are only counted.
 const MAX_LINES_PER_WINDOW: u64 = 200;
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// One entry for the log.
+/// A log entry for standard error.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StderrEntry {
-    /// A line that cannot harm a terminal.
+    /// A sanitized line, safe to print to a terminal.
     Line(String),
-    /// So many lines came too fast.
+    /// Number of lines dropped by the rate limit.
     Dropped(u64),
 }
 
@@ -35,7 +35,7 @@ pub(super) fn log_entry(source: &str, entry: &StderrEntry) {
     }
 }
 
-/// Reads until the end, so that a server never waits for somebody to take its words.
+/// Reads until the end, so that the server never blocks on a full pipe.
 pub(super) async fn read_stderr(
     mut stderr: impl AsyncRead + Unpin,
     tail: Arc<StderrTail>,
@@ -66,12 +66,12 @@ pub(super) async fn read_stderr(
     limiter.start_window(&mut emit);
 }
 
-/// Makes lines out of chunks.
+/// Splits chunks into lines.
 #[derive(Default)]
 struct LineSplitter {
-    /// The beginning of a line whose end has not come.
+    /// Start of a line whose end was not read yet.
     partial: Vec<u8>,
-    /// The line was long enough to be taken already; the rest of it is dropped.
+    /// Whether the line reached the maximum length and was emitted; its rest is dropped.
     is_truncated: bool,
 }
 
@@ -108,7 +108,7 @@ impl LineSplitter {
     }
 }
 
-/// Lets so many lines through in a window of time.
+/// Limits the number of lines per [`WINDOW`].
 struct LineRateLimiter {
     window_end: Instant,
     accepted: u64,
@@ -132,7 +132,7 @@ impl LineRateLimiter {
         emit(StderrEntry::Line(sanitize_line(line)));
     }
 
-    /// Begins a new window, and says what the old one dropped.
+    /// Starts a new window, and emits the number of lines dropped in the old one.
     fn start_window(&mut self, emit: &mut impl FnMut(StderrEntry)) {
         if self.dropped > 0 {
             emit(StderrEntry::Dropped(self.dropped));
@@ -141,8 +141,8 @@ impl LineRateLimiter {
     }
 }
 
-/// A text that does nothing to a terminal: colors are left out, other control characters, and those
-/// that turn the direction of writing, are shown as their numbers.
+/// Makes a line safe for a terminal: escape sequences such as colors are removed, other control
+/// characters and bidirectional controls are escaped.
 pub(super) fn sanitize_line(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut clean = String::with_capacity(text.len());
@@ -158,7 +158,7 @@ pub(super) fn sanitize_line(line: &[u8]) -> String {
     clean
 }
 
-/// The parameters of a control sequence, and the letter that ends it.
+/// Skips the parameters and the final byte of a control sequence.
 fn skip_escape_sequence(rest: &mut std::str::Chars<'_>) {
     rest.next();
     while rest.as_str().starts_with(|c: char| matches!(c, ' '..='?')) {
@@ -228,7 +228,7 @@ mod tests {
         for n in 0..MAX_LINES_PER_WINDOW {
             assert_eq!(log.recv().await, Some(StderrEntry::Line(format!("line {n}"))));
         }
-        // Nothing more comes, and still the count is told when the second is over.
+        // Without further input, the count of dropped lines is emitted at the end of the window.
         assert_eq!(log.recv().await, Some(StderrEntry::Dropped(800)));
         assert!(tail.text().ends_with("line 998\nline 999"), "{}", tail.text());
         writer.write_all(b"later\n").await.unwrap();

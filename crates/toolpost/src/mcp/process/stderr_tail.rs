@@ -1,30 +1,30 @@
-//! The last lines that a server wrote to its standard error.
+//! The last lines that a server wrote to standard error.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use super::stderr::sanitize_line;
 
-/// The most lines that are remembered.
+/// Maximum number of lines.
 const MAX_LINES: usize = 20;
-/// The most bytes of one line.
+/// Maximum number of bytes per line.
 const MAX_LINE_BYTES: usize = 1024;
-/// The most bytes of all of them.
+/// Maximum number of bytes of all lines.
 const MAX_BYTES: usize = 4096;
 
-/// A bounded memory: the oldest lines make room for new ones.
+/// Bounded buffer of lines; the oldest lines are removed first.
 #[derive(Debug, Default)]
 pub(super) struct StderrTail(Mutex<TailBuffer>);
 
 #[derive(Debug, Default)]
 struct TailBuffer {
-    /// As they came, since most of them are never looked at.
+    /// Raw lines; they are sanitized when read, which is rare.
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
 impl StderrTail {
-    /// Remembers the beginning of a line; an empty one says nothing.
+    /// Adds a line, truncated; blank lines are skipped.
     pub(super) fn push(&self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
@@ -39,7 +39,7 @@ impl StderrTail {
         }
     }
 
-    /// The lines, oldest first.
+    /// Returns the sanitized lines, oldest first.
     pub(super) fn text(&self) -> String {
         let buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         buffer.lines.iter().map(|line| sanitize_line(line)).collect::<Vec<_>>().join("\n")

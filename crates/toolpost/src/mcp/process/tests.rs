@@ -1,5 +1,5 @@
-//! Servers without a watcher, and what the keeper does with one. What a watcher itself does is tested
-//! with the real command.
+//! Tests for servers without a watcher, and for `ChildSupervisor` with one. The watcher itself is
+//! tested with the real command.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::{ProcessExit, ServerProcess, spawn, timeouts, watcher};
 use crate::mcp::settings::StdioSettings;
 use crate::protocol::Secret;
 
-/// What is asserted never takes so long, even on a machine with too much to do.
+/// Upper bound for every wait, sufficient even on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn start(script: &str, tracker: &TaskTracker) -> ServerProcess {
@@ -28,12 +28,12 @@ async fn wait_drained(tracker: &TaskTracker) {
     with_timeout(tracker.wait()).await;
 }
 
-/// The first line that a server writes, with `count` ids of processes in it.
+/// Reads lines until one consists of `count` process ids.
 async fn read_pids(child: &mut ServerProcess, count: usize) -> Vec<i32> {
     let mut lines = BufReader::new(&mut child.stdout).lines();
     loop {
         let line = with_timeout(lines.next_line()).await.unwrap().expect("a line with ids");
-        // A watcher that is a test has other lines before.
+        // A watcher that runs in the test harness prints other lines first.
         let ids: Result<Vec<i32>, _> = line.split_whitespace().map(str::parse).collect();
         if let Some(ids) = ids.ok().filter(|ids| ids.len() == count) {
             return ids;
@@ -41,7 +41,8 @@ async fn read_pids(child: &mut ServerProcess, count: usize) -> Vec<i32> {
     }
 }
 
-/// An ended process may be there until its parent asks about it, which is not our affair.
+/// Waits until all processes have exited. A zombie counts as exited, because reaping is up to its
+/// parent.
 async fn wait_all_exited(ids: &[i32]) {
     let runs = |id: &i32| {
         let stat = std::fs::read_to_string(Path::new("/proc").join(id.to_string()).join("stat"));
@@ -81,7 +82,7 @@ async fn process_pipes_carry_stdin_to_stdout() {
     let message = vec![b'x'; 1 << 20];
     let writing = async {
         stdin.write_all(&message).await.unwrap();
-        // Closing is asking to leave.
+        // Closing the input requests the exit.
         drop(stdin);
     };
     let mut response = Vec::new();
@@ -106,13 +107,12 @@ async fn process_environment_is_allowlist_plus_settings() {
     assert_eq!(message, format!("{home},unset,value,/\n"));
     drop(child);
     wait_drained(&tracker).await;
-    // Inheritance cannot be tried here, because the environment of a test is everybody's; what is
-    // asked of the system can.
+    // All tests share one environment, so inheritance is checked on the command instead.
     let command = spawn::command(&settings);
     let given: Vec<_> = command.as_std().get_envs().map(|(name, _)| name.to_owned()).collect();
     let has = |name: &str| given.iter().any(|given| given == name);
     assert!(has("KEY") && has("PATH"), "{given:?}");
-    // Cargo sets these for every test.
+    // Cargo sets this variable for every test.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && !has("CARGO_MANIFEST_DIR"));
 }
 
@@ -189,8 +189,9 @@ async fn endless_stderr_does_not_block_termination() {
 
 const WATCHER_ARGUMENTS: &str = "TOOLPOST_TEST_WATCHED";
 
-/// Not a test, but the watcher of the tests below: this program run once more, by a shell that puts
-/// the arguments where the test harness does not read them.
+/// Entry point of the watcher in the tests below, not a test itself. A shell runs this program
+/// again and passes the arguments in an environment variable, which the test harness does not
+/// parse.
 #[test]
 fn watcher_entry_point() {
     if let Ok(message) = std::env::var(WATCHER_ARGUMENTS) {

@@ -1,11 +1,11 @@
-//! The process between us and a server, which outlives us by a moment.
+//! The process between this process and a server, which outlives this process.
 //!
-//! Nobody can act on being killed by SIGKILL, so that somebody else has to end what we started. On
-//! Linux the watcher is the subreaper of everything below it: a process whose parent is gone becomes
-//! its child, also one that made a session of its own or forked twice, so that none gets away.
-//! Elsewhere it ends the process group of the server.
+//! A process cannot react to SIGKILL, so another process has to terminate its children. On Linux
+//! the watcher is the subreaper of its descendants: an orphaned process becomes its child, even
+//! after a new session or a double fork, so that none escapes. On other systems it terminates the
+//! process group of the server.
 //!
-//! The server has the pipes itself; no byte of the protocol passes through the watcher.
+//! The server holds the pipes itself; no protocol data passes through the watcher.
 
 mod descendants;
 mod launch;
@@ -22,38 +22,40 @@ use super::{process_group, timeouts};
 use descendants::Descendants;
 use parent::ParentProcess;
 
-/// Before the id of the process whose end is watched for.
+/// Flag before the id of the process to watch.
 const PARENT_FLAG: &str = "--parent";
-/// Before the id of the watcher, in the process that is about to become the server.
+/// Flag before the process id of the watcher, for the process that becomes the server.
 const WATCHER_FLAG: &str = "--watcher";
-/// Before the command line of the server.
+/// Separator before the command line of the server.
 const COMMAND_SEPARATOR: &str = "--";
 
-/// The exit code of a command line that is not understood.
+/// Exit code for an invalid command line.
 const EXIT_USAGE: u8 = 2;
-/// The exit code of a watcher that could not do its work.
+/// Exit code for an internal error of the watcher.
 const EXIT_INTERNAL_ERROR: u8 = 125;
 
-/// What stands between the command line of a watcher and that of the server.
+/// Arguments between the command line of the watcher and that of the server.
 pub(super) fn parent_arguments() -> [OsString; 3] {
     [PARENT_FLAG.into(), std::process::id().to_string().into(), COMMAND_SEPARATOR.into()]
 }
 
-/// Runs a server, and ends it with everything below it when the process that wanted it is gone.
+/// Runs a server, and terminates it and its descendants when the parent process exits.
 ///
-/// This is the whole `main` of a process whose command line is that of
-/// [`StdioSettings::watcher`](crate::mcp::StdioSettings::watcher), which should begin with an absolute
-/// path and be run without anything in between, such as `sudo`. The arguments are those that follow
-/// it. Call it before anything else: a watcher is there for as long as its server, and should be small.
+/// This is the entire `main` of a process whose command line is
+/// [`StdioSettings::watcher`](crate::mcp::StdioSettings::watcher), which should start with an
+/// absolute path and run directly, without a wrapper such as `sudo`. `arguments` are those that
+/// follow this command line. Call it before anything else: a watcher runs as long as its server,
+/// and should stay small.
 ///
-/// The watcher ends everything below it when the server ends, when its parent is gone, and on SIGTERM,
-/// SIGINT and SIGHUP. If its parent is gone, the server may leave by itself first, since its standard
-/// input was closed with it. Then every descendant gets SIGTERM, and a moment later SIGKILL. The exit
-/// code is that of the server, or 128 and the number of the signal that killed it; 126 or 127 if it
-/// cannot be run, with the reason on standard error. Nothing is ever written to standard output.
+/// The watcher terminates all descendants when the server exits, when its parent exits, and on
+/// SIGTERM, SIGINT and SIGHUP. If the parent exits, the server can exit gracefully first, because
+/// its standard input is closed. Then every descendant gets SIGTERM, and shortly after SIGKILL. The
+/// exit code is that of the server, or 128 plus the number of the signal that killed it; 126 or 127
+/// if it cannot be run, with the reason on standard error. Nothing is written to standard output.
 ///
-/// On Linux a server also gets SIGKILL if the watcher itself is killed; what is below the server is then
-/// ended only as far as it is in the same process group and our own process is still there.
+/// On Linux the server also gets SIGKILL if the watcher itself is killed. The descendants of the
+/// server are then terminated only if they are in the same process group and the parent process is
+/// still running.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -63,7 +65,7 @@ pub(super) fn parent_arguments() -> [OsString; 3] {
 ///     if arguments.next().is_some_and(|word| word == "watch-child") {
 ///         return toolpost::mcp::watch_child(arguments);
 ///     }
-///     // What the program is for, with `[path of this program, "watch-child"]` as the watcher.
+///     // The actual program, with `[path of this program, "watch-child"]` as the watcher.
 ///     ExitCode::SUCCESS
 /// }
 /// ```
@@ -83,7 +85,7 @@ pub(super) fn run(arguments: &[OsString]) -> u8 {
     }
 }
 
-/// Which of the two this is, an id, and the command line of the server.
+/// Parses the role flag, the process id and the command line of the server.
 fn parse(arguments: &[OsString]) -> Option<(&'static str, Pid, &[OsString])> {
     let [role, id, dashes, line @ ..] = arguments else { return None };
     let role = [PARENT_FLAG, WATCHER_FLAG].into_iter().find(|known| role == known)?;
@@ -100,7 +102,7 @@ fn run_watcher(parent: Pid, arguments: &[OsString], line: &[OsString]) -> u8 {
 }
 
 async fn supervise(parent: Pid, arguments: &[OsString], line: &[OsString]) -> io::Result<u8> {
-    // Whoever asks for the end from here on is heard.
+    // Stop signals are handled from here on.
     let mut stop = StopRequests::new()?;
     let mut child_signals = signal(SignalKind::child())?;
     let mut parent = ParentProcess::new(parent);
@@ -125,7 +127,7 @@ async fn supervise(parent: Pid, arguments: &[OsString], line: &[OsString]) -> io
     Ok(descendants.exit_code())
 }
 
-/// The signals that ask a process to end.
+/// Signals that request termination.
 struct StopRequests([Signal; 3]);
 
 impl StopRequests {
@@ -145,9 +147,9 @@ impl StopRequests {
     }
 }
 
-/// Says what is wrong where the server would say it.
+/// Writes an error to standard error, which the server shares, and returns the exit code.
 fn report_error(code: u8, message: &str) -> u8 {
-    // Nobody may be left to hear it.
+    // The reader may be gone.
     let _ = writeln!(io::stderr(), "{message}");
     code
 }

@@ -1,5 +1,5 @@
-//! One source in the place of another: the old one stays until the new one is there or is known not
-//! to come, and leaves only when its calls have ended.
+//! Replaces one source with another: the old one stays until the new one is ready or down, and
+//! stops after its calls in flight have completed.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::mcp::settings::McpSettings;
 use crate::registry::{Change, Registry};
 use crate::spec::OperationId;
 
-/// How a source leaves.
+/// A request to a source to release its operations.
 #[derive(Debug)]
 pub(super) struct ReleaseRequest {
-    /// Who answers for its operations from now on.
+    /// Receives the operations and becomes responsible for them.
     recipient: oneshot::Sender<Vec<OperationId>>,
-    /// How long calls in flight may go on.
+    /// Maximum time for calls in flight to finish.
     drain_timeout: Duration,
 }
 
-/// A source that is there until another one is.
+/// A source that stays active until its successor is ready or down.
 pub(super) struct Predecessor {
     source: McpSource,
     drain_timeout: Duration,
 }
 
 impl McpSource {
-    /// Starts a source in the place of another of the same name. The operations of that one stay until
-    /// this one has its own, or is known to be down; its calls in flight then have `drain_timeout` to end
-    /// before its server does.
+    /// Starts a source that replaces this one under the same name. The operations of this source
+    /// stay registered until the new one has its own or is down. The calls in flight then have
+    /// `drain_timeout` to complete before the server is stopped.
     pub fn replace_with(
         self,
         registry: &Registry,
@@ -42,9 +42,9 @@ impl McpSource {
         Self::spawn(registry, name, settings, hooks, Some(predecessor))
     }
 
-    /// Gives the operations away: they stay in the registry, and whoever takes them answers for them.
-    /// What is left is a future in which the source waits for its calls in flight, for as long as
-    /// `drain_timeout`, and ends; dropping it ends the source at once.
+    /// Releases the operations: they stay registered, and the caller becomes responsible for them.
+    /// The returned future waits for the calls in flight, at most `drain_timeout`, and stops the
+    /// source; dropping it stops the source at once.
     pub async fn release_operations(
         self,
         drain_timeout: Duration,
@@ -62,11 +62,11 @@ impl McpSource {
 }
 
 impl Supervisor {
-    /// Begins nothing new, and waits for what is under way.
+    /// Releases the operations and waits for the calls in flight.
     pub(super) async fn release(&mut self, request: ReleaseRequest) {
         self.is_released = true;
         let operations = std::mem::take(&mut self.registered);
-        // Whoever does not take them any more has been stopped, and nobody answers for them.
+        // If the recipient is gone, the operations are unregistered.
         self.unregister(request.recipient.send(operations).err().unwrap_or_default());
         self.handle.calls.close();
         let drained = tokio::time::timeout(request.drain_timeout, self.handle.calls.wait()).await;
@@ -76,7 +76,7 @@ impl Supervisor {
         }
     }
 
-    /// The operations of the one before, which leaves now.
+    /// Releases the predecessor and returns its operations.
     pub(super) async fn take_over_operations(&mut self) -> Vec<OperationId> {
         let Some(Predecessor { source, drain_timeout }) = self.predecessor.take() else {
             return Vec::new();
@@ -86,7 +86,7 @@ impl Supervisor {
         operations_taken
     }
 
-    /// Where this one is down, what the one before offered is not there any more.
+    /// Unregisters the operations of the replaced source because this one is down.
     pub(super) async fn unregister_predecessor(&mut self, reason: &str) {
         let operations_taken = self.take_over_operations().await;
         if !operations_taken.is_empty() {
@@ -95,8 +95,8 @@ impl Supervisor {
         self.unregister(operations_taken);
     }
 
-    /// Waits for the next attempt. What is offline meanwhile was adjusted as it was before, so other
-    /// adjustments take it away until the server is there again.
+    /// Waits for the next connection attempt. Offline operations still have the previous transform,
+    /// so a new transform unregisters them until the server is connected again.
     pub(super) async fn wait_retry(&mut self, time: Duration, reason: &str) {
         let retry_at = tokio::time::Instant::now() + time;
         while tokio::time::timeout_at(retry_at, self.handle.transform_changed.notified())
@@ -110,7 +110,7 @@ impl Supervisor {
         }
     }
 
-    /// Makes operations of what was listed once more, since they are adjusted otherwise.
+    /// Imports the listed tools again with the new transform.
     pub(super) async fn reapply_transform(&mut self, session: &std::sync::Arc<ClientSession>) {
         let status = self.handle.status.borrow().clone();
         let McpSourceStatus::Ready(found) = status else { return };
@@ -118,7 +118,7 @@ impl Supervisor {
         self.register_tools(session, listed).await;
     }
 
-    /// Nobody takes over from the one before any more.
+    /// Closes the replaced source if it was not taken over.
     pub(super) async fn close_predecessor(&mut self) {
         if let Some(Predecessor { source, .. }) = self.predecessor.take() {
             source.close().await;

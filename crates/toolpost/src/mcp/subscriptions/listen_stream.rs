@@ -1,4 +1,5 @@
-//! A server of 2026-07-28 or later is listened to, for all resources at once.
+//! Resource subscriptions of servers from 2026-07-28 on: one `subscriptions/listen` request for all
+//! resources.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,21 +20,21 @@ use crate::mcp::request::{ClientRequest, Timeouts};
 use crate::mcp::rpc::Param;
 use crate::mcp::session::ClientSession;
 
-/// The longest that is listened without asking again.
+/// Maximum duration of a listen request, which is then sent again.
 const MAX_LISTEN: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long is waited before a stream that broke off is asked for again: at first, and at most.
+/// Initial and maximum delay before a broken stream is opened again.
 const RECONNECT_DELAYS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The id of a listen request, set when it is sent; matches the acknowledgment to it.
 pub(in crate::mcp) type ListenRequestId = Arc<AtomicU64>;
 
-/// A request that is being answered for as long as it is polled, and what it asks for.
+/// An open listen request, which must be polled, and the URIs it covers.
 struct ListenStream<'a> {
     uris: HashSet<Arc<str>>,
     stream: BoxFuture<'a, RequestError>,
 }
 
-/// Listens for what is wanted; never ends.
+/// Keeps a stream open for the subscribed resources; never completes.
 pub(super) async fn run(
     subscriptions: &ResourceSubscriptions,
     session: &ClientSession,
@@ -47,7 +48,7 @@ pub(super) async fn run(
         } else if current.as_ref().is_none_or(|current| current.uris != requested_uris) {
             let opening = open_stream(subscriptions, session, requested_uris, timeout);
             let opened = match &mut current {
-                // The one of before is heard until the next one is there.
+                // The previous stream is read until the new one is open.
                 Some(before) => tokio::select! {
                     opened = opening => opened,
                     failure = &mut before.stream => Err(failure),
@@ -56,7 +57,7 @@ pub(super) async fn run(
             };
             match opened {
                 Ok((listening, honored)) => {
-                    // Only what comes without a gap is heard whole.
+                    // After a gap, updates may have been missed.
                     if current.is_none() {
                         subscriptions.mark_all_updated();
                     }
@@ -91,11 +92,12 @@ async fn back_off(session: &ClientSession, failure: &RequestError, pause: &mut D
     *pause = (*pause * 2).min(RECONNECT_DELAYS.1);
 }
 
-/// Begins to listen, and waits until the server says to what.
+/// Opens a stream and waits for the acknowledgment.
 ///
 /// # Errors
 ///
-/// It does not listen; whoever waited for its agreement knows.
+/// The stream could not be opened. Unless the server disconnected, pending subscribers have
+/// received the error.
 async fn open_stream<'a>(
     subscriptions: &'a ResourceSubscriptions,
     session: &'a ClientSession,
@@ -152,8 +154,8 @@ impl ResourceSubscriptions {
         *listening = Some((Arc::clone(request_id), ack_sender));
     }
 
-    /// The server says what it will tell about on the stream of a request. `about` is the request
-    /// whose stream it came on, where each has its own.
+    /// Handles the acknowledgment of a listen request. `explicit_id` is the request whose stream it
+    /// arrived on, if each request has its own stream.
     pub(in crate::mcp) fn handle_acknowledged(&self, explicit_id: Option<u64>, params: &RawValue) {
         let acknowledged_params: AcknowledgedParams =
             serde_json::from_str(params.get()).unwrap_or_default();
@@ -167,7 +169,7 @@ impl ResourceSubscriptions {
         }
     }
 
-    /// Tells everybody what became of his wish.
+    /// Confirms or rejects each subscription.
     fn apply_acknowledged(&self, source: &str, uris: &HashSet<Arc<str>>, honored: &[String]) {
         for uri in uris {
             if honored.iter().any(|one| uri_covers(uri, one)) {

@@ -1,5 +1,4 @@
-//! The resources of a server that somebody follows: who wants to hear of which, whatever session there
-//! is.
+//! Resource subscriptions of a source, which outlive its sessions.
 //!
 //! | file | holds |
 //! |---|---|
@@ -24,47 +23,48 @@ use crate::error::CallError;
 pub(super) use listen_stream::ListenRequestId;
 pub(super) use operation::{SUBSCRIBE_METHOD, handler, spec};
 
-/// How many resources of one server are followed.
+/// Maximum number of subscribed resources per server.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
-/// The longest address that is followed, in bytes.
+/// Maximum length of a subscribed URI in bytes.
 const MAX_URI_BYTES: usize = 4 * 1024;
 
-/// What is followed of one source. It outlives the sessions: a new one takes over what was wanted.
+/// The subscribed resources of one source. They outlive a session: the next one subscribes to them
+/// again.
 #[derive(Debug, Default)]
 pub(super) struct ResourceSubscriptions {
     by_uri: Mutex<HashMap<Arc<str>, watch::Sender<SubscriptionState>>>,
-    /// Told when something is wanted that was not, or is not wanted any more.
+    /// Notified when a resource is added or removed.
     changed: Notify,
-    /// Told when the server may have forgotten what it was asked for.
+    /// Notified when the server may have lost its subscriptions.
     resubscribe: Notify,
-    /// The request to listen that is waiting for its acknowledgement.
+    /// The listen request that waits for its acknowledgment.
     pending_listen: Mutex<Option<(ListenRequestId, oneshot::Sender<Vec<String>>)>>,
 }
 
-/// What is known of a resource. Only the latest is kept, so that whoever reads slowly misses nothing
-/// that still matters.
+/// State of a subscription. Only the latest state is stored, so a slow subscriber does not miss the
+/// most recent update.
 #[derive(Debug, Clone)]
 enum SubscriptionState {
-    /// The server has not agreed yet; it may have told of a change already.
+    /// The server has not confirmed the subscription; it may have sent an update already.
     Pending { is_updated: bool },
-    /// The server tells of changes, and has told of so many.
+    /// The server sends updates; the number of updates so far.
     Active(u64),
-    /// There will be no more news.
+    /// The subscription ended with this error.
     Closed(CallError),
 }
 
-/// Somebody who follows a resource. Dropping it ends that, and with the last one the server is told.
+/// A subscriber of a resource. Dropping the last one unsubscribes from the server.
 #[derive(Debug)]
 struct Subscriber {
     subscriptions: Arc<ResourceSubscriptions>,
     uri: Arc<str>,
     state: watch::Receiver<SubscriptionState>,
-    /// How many changes were told to him.
+    /// Number of updates this subscriber has seen.
     seen_updates: u64,
 }
 
 impl ResourceSubscriptions {
-    /// Follows a resource.
+    /// Subscribes to a resource.
     fn subscribe(self: &Arc<Self>, uri: &str) -> Result<Subscriber, CallError> {
         if uri.len() > MAX_URI_BYTES {
             let message =
@@ -100,7 +100,7 @@ impl ResourceSubscriptions {
         self.lock().keys().cloned().collect()
     }
 
-    /// The server tells of changes from now on.
+    /// The server confirmed the subscription.
     fn confirm(&self, uri: &str) {
         self.transition(uri, |state| match state {
             SubscriptionState::Pending { is_updated } => {
@@ -110,8 +110,8 @@ impl ResourceSubscriptions {
         });
     }
 
-    /// The server will not tell of changes. Whoever was told of some before goes on waiting, since it
-    /// may change its mind; says whether nobody is left.
+    /// The server rejected the subscription. Subscribers of an active one keep waiting, because the
+    /// server may accept it later. Returns whether the subscription was not active.
     fn reject(&self, uri: &str, error: &CallError) -> bool {
         let mut known = self.lock();
         let is_pending = known
@@ -123,7 +123,7 @@ impl ResourceSubscriptions {
         is_pending
     }
 
-    /// The server says that a resource has changed, or one inside of it.
+    /// The server reported an update of a resource or of one below it.
     pub(super) fn notify_updated(&self, uri: &str) {
         for (subscribed, news) in &*self.lock() {
             if uri_covers(subscribed, uri) {
@@ -132,13 +132,13 @@ impl ResourceSubscriptions {
         }
     }
 
-    /// The server was not heard for a while, and may be another by now: it is asked again for all that is
-    /// wanted, and whoever follows something is told then.
+    /// Requests all subscriptions again after the notification stream was interrupted, because the
+    /// server may have lost them. Subscribers are notified once each is confirmed.
     pub(super) fn resubscribe_all(&self) {
         self.resubscribe.notify_one();
     }
 
-    /// The server was not heard for a while, so that anything may have changed.
+    /// Marks all active subscriptions as updated, because updates may have been missed.
     fn mark_all_updated(&self) {
         for state in self.lock().values() {
             state.send_if_modified(|state| {
@@ -147,7 +147,7 @@ impl ResourceSubscriptions {
         }
     }
 
-    /// As [`ResourceSubscriptions::mark_all_updated`], about one resource.
+    /// Marks one resource as updated, like [`ResourceSubscriptions::mark_all_updated`].
     fn mark_updated(&self, uri: &str) {
         self.transition(uri, |state| match state {
             SubscriptionState::Active(times) => Some(SubscriptionState::Active(times + 1)),
@@ -155,7 +155,7 @@ impl ResourceSubscriptions {
         });
     }
 
-    /// Ends it for everybody.
+    /// Closes all subscriptions.
     pub(super) fn close(&self, error: &CallError) {
         for (_, news) in self.lock().drain() {
             news.send_replace(SubscriptionState::Closed(error.clone()));
@@ -178,7 +178,7 @@ impl ResourceSubscriptions {
 }
 
 impl SubscriptionState {
-    /// Takes note of a change; says whether that is news.
+    /// Records an update; returns whether the state changed.
     fn mark_updated(&mut self) -> bool {
         match self {
             Self::Pending { is_updated } => *is_updated = true,
@@ -190,7 +190,7 @@ impl SubscriptionState {
 }
 
 impl Subscriber {
-    /// Waits until the server has agreed.
+    /// Waits until the server has confirmed the subscription.
     async fn wait_confirmed(&mut self) -> Result<(), CallError> {
         let resolved =
             self.state.wait_for(|state| !matches!(state, SubscriptionState::Pending { .. })).await;
@@ -201,7 +201,7 @@ impl Subscriber {
         }
     }
 
-    /// Waits until the resource has changed, once or many times.
+    /// Waits for an update; several updates since the last call count as one.
     async fn wait_updated(&mut self) -> Result<(), CallError> {
         let seen = self.seen_updates;
         let state = self.state.wait_for(|state| match state {
@@ -221,7 +221,7 @@ impl Subscriber {
 impl Drop for Subscriber {
     fn drop(&mut self) {
         let mut known = self.subscriptions.lock();
-        // One receiver is this subscriber's own, which is dropped after this.
+        // The count includes the receiver of this subscriber, which is dropped later.
         let is_last = known.get(&self.uri).is_some_and(|state| {
             state.receiver_count() <= 1 && self.state.same_channel(&state.subscribe())
         });
@@ -232,7 +232,7 @@ impl Drop for Subscriber {
     }
 }
 
-/// Sees to it that a server tells of what is wanted, for as long as it is polled.
+/// Keeps the subscriptions of a server up to date while it is polled.
 pub(super) async fn maintain(
     subscriptions: Arc<ResourceSubscriptions>,
     session: Arc<ClientSession>,
@@ -250,8 +250,8 @@ fn closed_error() -> CallError {
     CallError::unavailable("the source was closed")
 }
 
-/// Whether a change of one address is a change of another: of the same, or of what it stands in. Some
-/// servers write an address with a slash at its end.
+/// Whether an update of a URI is an update of the subscribed one: the same URI, or one below it.
+/// Some servers add a trailing slash.
 fn uri_covers(subscribed: &str, updated: &str) -> bool {
     let rest = updated.strip_prefix(subscribed.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
@@ -316,7 +316,7 @@ mod tests {
         assert!(subscriptions.reject("a:b", &no) && !subscriptions.reject("a:c", &no));
         assert_eq!(waiting.wait_confirmed().now_or_never().unwrap().unwrap_err().message(), "no");
         assert!(confirmed.wait_updated().now_or_never().is_none());
-        // One that comes after a refusal asks anew, and is not ended by those of before.
+        // A new subscription after a rejection is independent of the earlier subscribers.
         let again = subscriptions.subscribe("a:b").unwrap();
         drop(waiting);
         assert_eq!(subscriptions.uris().len(), 2);

@@ -1,4 +1,5 @@
-//! Following a resource as an operation: a value when the server has agreed, and one for every change.
+//! The subscription operation for resources: one value when the server has confirmed, and one per
+//! update.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::spec::{OperationId, OperationKind, OperationSpec};
 
-/// The method, and the name of the operation.
+/// Name of the method and of the operation.
 pub(in crate::mcp) const SUBSCRIBE_METHOD: &str = "resources/subscribe";
 
 const DESCRIPTION: &str = "Subscribes to a resource of the server: a value when the server has confirmed \
@@ -75,7 +76,7 @@ fn subscription_stream(
 }
 
 enum SubscriptionStep {
-    /// The server has so long to agree.
+    /// Waits for the confirmation, up to this timeout.
     Confirm(Duration),
     Update,
 }

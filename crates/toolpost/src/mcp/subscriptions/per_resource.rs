@@ -1,4 +1,4 @@
-//! A server before 2026-07-28 is subscribed to one resource at a time.
+//! Resource subscriptions of servers before 2026-07-28: one request per resource.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use crate::mcp::rpc::Param;
 use crate::mcp::session::ClientSession;
 
 const UNSUBSCRIBE: &str = "resources/unsubscribe";
-/// How many requests are under way at once.
+/// Maximum number of concurrent requests.
 const MAX_IN_FLIGHT: usize = 16;
-/// When a server that was lost over a request is asked again, unless it is connected anew before.
+/// Delay before a request is retried after a disconnect, unless the server is reconnected first.
 const DISCONNECT_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// When a server that does not want to tell any more is asked again.
+/// Delay before an active subscription that the server rejected is requested again.
 const REJECTION_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Where the server stands with one resource.
+/// State of one resource at the server.
 #[derive(Debug, PartialEq, Eq)]
 enum ResourceState {
-    /// It was asked something, and has not answered; or it is to be asked again later.
+    /// A request is in flight or waits for its retry.
     Pending,
     Subscribed,
 }
 
-/// What came of something that was waited for.
+/// Result of a completed request or retry delay.
 enum RequestCompletion {
     Subscribed(Arc<str>, Result<(), RequestError>),
-    /// It is free to be asked about this again.
+    /// The resource can be requested again.
     Released(Arc<str>),
 }
 
@@ -43,11 +43,11 @@ struct Reconciler<'a> {
     timeout: Duration,
     states: HashMap<Arc<str>, ResourceState>,
     in_flight: FuturesUnordered<BoxFuture<'a, RequestCompletion>>,
-    /// What is asked again later.
+    /// Retry delays.
     retries: FuturesUnordered<BoxFuture<'a, RequestCompletion>>,
 }
 
-/// Subscribes to what is wanted and unsubscribes from the rest; never ends.
+/// Subscribes to the requested resources and unsubscribes from the others; never completes.
 pub(super) async fn run(
     subscriptions: &ResourceSubscriptions,
     session: &ClientSession,
@@ -69,7 +69,7 @@ pub(super) async fn run(
 }
 
 impl<'a> Reconciler<'a> {
-    /// Asks for what is missing, as far as there is room.
+    /// Starts the missing requests, up to `MAX_IN_FLIGHT`.
     fn reconcile(&mut self) {
         let requested = self.subscriptions.uris();
         let unwanted = self.states.iter().filter(|(uri, state)| {
@@ -86,7 +86,7 @@ impl<'a> Reconciler<'a> {
         }
     }
 
-    /// Takes nothing of what was agreed on for granted.
+    /// Forgets confirmed subscriptions, so that they are requested again.
     fn reset(&mut self) {
         self.states.retain(|_, state| *state == ResourceState::Pending);
     }
@@ -127,7 +127,7 @@ impl<'a> Reconciler<'a> {
         match done {
             RequestCompletion::Released(uri) => drop(self.states.remove(&uri)),
             RequestCompletion::Subscribed(uri, Ok(())) => {
-                // Whoever was told before, by a server that was lost, may have missed something.
+                // If the subscription was active before a disconnect, updates may have been missed.
                 self.subscriptions.mark_updated(&uri);
                 self.subscriptions.confirm(&uri);
                 self.states.insert(uri, ResourceState::Subscribed);

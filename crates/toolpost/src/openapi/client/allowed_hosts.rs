@@ -1,24 +1,24 @@
-//! Which hosts a source may speak to.
+//! Hosts that a source may connect to.
 //!
-//! A document is somebody else's word: it may name hosts, but those inside this network only if it
-//! came from there itself, and those that machines keep their secrets at never.
+//! A document is untrusted input. It may name hosts, but private addresses only if the document
+//! itself is from this network, and never link-local or cloud metadata addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
 
-/// The hosts of a source.
+/// Hosts that a source may connect to.
 #[derive(Debug, Default)]
 pub(crate) struct AllowedHosts {
-    /// Named by whoever has set the source up.
+    /// Hosts from the configuration.
     configured: Vec<HostPattern>,
-    /// Named by the document, with their ports.
+    /// Hosts and ports from the document.
     documented: Vec<(String, u16)>,
-    /// Whether the document came from somewhere else than this network.
+    /// Whether the document was loaded over HTTP from outside this network.
     is_document_external: bool,
 }
 
-/// Why a host is not spoken to.
+/// Why a host is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HostError {
     #[error(
@@ -37,19 +37,19 @@ pub(crate) enum HostError {
     Scheme(String),
 }
 
-/// A host as it stands in `hosts`: `api.example.com`, `*.example.com`, `10.0.0.5`, `[::1]`, each with
-/// a port or without.
+/// An entry of `hosts`: `api.example.com`, `*.example.com`, `10.0.0.5` or `[::1]`, each with an
+/// optional port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HostPattern {
     host: String,
-    /// Whether it is the host above those that are meant.
+    /// Whether the pattern matches the subdomains of `host` instead of `host` itself.
     is_wildcard: bool,
     port: Option<u16>,
 }
 
 impl AllowedHosts {
-    /// The hosts that the configuration names, and where the document came from, if that is an
-    /// address; its host is named by that.
+    /// Creates the list from the configured hosts and the URL of the document. The host of that URL
+    /// is allowed.
     pub(crate) fn new<'a>(
         configured: impl IntoIterator<Item = &'a str>,
         document: Option<&Url>,
@@ -67,14 +67,14 @@ impl AllowedHosts {
         hosts
     }
 
-    /// Adds the host of an address that the configuration names.
+    /// Allows the host and port of a URL from the configuration.
     pub(crate) fn allow_configured(&mut self, url: &Url) {
         if let Some((host, port)) = host_port(url) {
             self.configured.push(HostPattern { host, is_wildcard: false, port: Some(port) });
         }
     }
 
-    /// Adds the host of an address that the document names.
+    /// Allows the host and port of a URL from the document.
     pub(crate) fn allow_documented(&mut self, url: &Url) {
         if let Some(entry) = host_port(url)
             && !self.documented.contains(&entry)
@@ -83,11 +83,11 @@ impl AllowedHosts {
         }
     }
 
-    /// Whether an address may be called, as far as that can be said before its name is resolved.
+    /// Checks whether a URL may be called, before its host name is resolved.
     ///
     /// # Errors
     ///
-    /// It may not, and why.
+    /// Returns the reason if the URL is rejected.
     pub(crate) fn check(&self, url: &Url) -> Result<(), HostError> {
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
             return Err(HostError::Scheme(url.scheme().to_owned()));
@@ -111,7 +111,7 @@ impl AllowedHosts {
         }
     }
 
-    /// Whether a name that may be called may stand for an address. The port is not known here.
+    /// Checks whether an allowed host name may resolve to an address. The port is not known here.
     pub(super) fn check_address(&self, name: &str, address: IpAddr) -> Result<(), HostError> {
         let text = address.to_string();
         if self.configured.iter().any(|pattern| pattern.matches_host(&text)) {
@@ -122,7 +122,7 @@ impl AllowedHosts {
         }
         let is_configured = self.configured.iter().any(|pattern| pattern.matches_host(name));
         let is_documented = self.documented.iter().any(|entry| entry.0 == name);
-        // A name that nobody knows is that of a proxy.
+        // A name that is neither configured nor documented is the name of a proxy.
         if is_documented && !is_configured && self.is_document_external && is_private(address) {
             return Err(HostError::PrivateAddress(format!("{name} ({text})")));
         }
@@ -137,7 +137,7 @@ impl HostPattern {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        // Somebody may have put a whole address here.
+        // An entry may also be a full URL.
         let address = if rest.contains("://") { rest.to_owned() } else { format!("http://{rest}") };
         let has_port = |host: &str| rest.contains(&format!("{host}:"));
         let url = Url::parse(&address).ok()?;
@@ -166,7 +166,7 @@ fn host_port(url: &Url) -> Option<(String, u16)> {
     Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
 }
 
-/// How a host is shown: nothing else of an address is, since it may hold a secret.
+/// Formats the host and port of a URL. The rest of the URL may contain a secret.
 pub(super) fn format_host_port(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
@@ -180,12 +180,12 @@ fn ip_address(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Whether an address is on this machine or inside this network, as far as it says so itself.
+/// Whether the host of a URL is a loopback name or a private address. Other names are not resolved.
 fn is_private_or_loopback(url: &Url) -> bool {
     is_loopback(url) || ip_address(url).is_some_and(is_private)
 }
 
-/// Whether an address is on this machine, as far as it says so itself.
+/// Whether the host of a URL is `localhost` or a loopback address. Other names are not resolved.
 pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
@@ -198,8 +198,8 @@ pub(super) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Where only this machine's own surroundings answer, among them the services that tell a machine of
-/// a cloud its secrets.
+/// Whether an address is link-local or a cloud metadata endpoint, which serves the credentials of
+/// the machine.
 fn is_link_local(address: IpAddr) -> bool {
     match unmapped(address) {
         IpAddr::V4(address) => address.is_link_local(),
@@ -220,7 +220,8 @@ fn is_private(address: IpAddr) -> bool {
                 || address.is_multicast()
                 || address.is_broadcast()
                 || first == 0
-                // What providers keep for themselves, and what networks are tested with.
+                // Carrier-grade NAT (100.64.0.0/10), benchmarking (198.18.0.0/15) and protocol
+                // assignments (192.0.0.0/24).
                 || (first == 100 && (64..128).contains(&second))
                 || (first == 198 && (18..20).contains(&second))
                 || (first == 192 && second == 0 && address.octets()[2] == 0)
@@ -235,7 +236,7 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// The address that is meant by one that only wraps another.
+/// Returns the IPv4 address that an IPv6 address embeds, or the address itself.
 fn unmapped(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let [a, b, c, d, e, f, g, h] = v6.segments();
@@ -245,7 +246,7 @@ fn unmapped(address: IpAddr) -> IpAddr {
     };
     match [a, b, c, d, e, f] {
         [0, 0, 0, 0, 0, 0xffff] | [0x64, 0xff9b, 0, 0, 0, 0] => v4(g, h),
-        // The unspecified and the loopback address are of this form and mean themselves.
+        // IPv4-compatible addresses, except for the unspecified and the loopback address.
         [0, 0, 0, 0, 0, 0] if g != 0 => v4(g, h),
         [0x2002, ..] => v4(b, c),
         _ => address,
@@ -270,7 +271,8 @@ mod tests {
         }
     }
 
-    /// Each row: where the document is from, what it names, what is configured, what is called.
+    /// Each row: the document URL, the server it names, the configured hosts, the called URL and
+    /// the result.
     #[test]
     fn host_check_allows_named_hosts_and_rejects_private_ones() {
         let public = "https://docs.example.com/openapi.json";

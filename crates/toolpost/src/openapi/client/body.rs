@@ -1,14 +1,14 @@
-//! Bodies, up to a size.
+//! Size-limited reading of response bodies.
 
 use reqwest::Response;
 use url::Url;
 
 use super::error::HttpError;
 
-/// What is set aside for a body before any of it is there.
+/// Maximum buffer size that is allocated before any of the body is received.
 const MAX_PREALLOCATION: u64 = 1024 * 1024;
 
-/// Reads a body, unpacked.
+/// Reads a decompressed body.
 ///
 /// # Errors
 ///
@@ -23,7 +23,7 @@ pub(super) async fn read_all(
     if announced > max as u64 {
         return Err(HttpError::BodyTooLarge { limit: max });
     }
-    // What the service says of the length is no reason to take more than a little at once.
+    // `Content-Length` is untrusted, so the initial allocation is capped.
     let mut body = Vec::with_capacity(announced.min(MAX_PREALLOCATION) as usize);
     while let Some(chunk) =
         response.chunk().await.map_err(|error| HttpError::from_body(&error, url))?
@@ -36,7 +36,7 @@ pub(super) async fn read_all(
     Ok(body)
 }
 
-/// Reads the beginning of a body, and takes whatever there is.
+/// Reads up to `max` bytes of a body. Returns what was received if the connection is lost.
 pub(super) async fn read_prefix(mut response: Response, max: usize) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {

@@ -1,4 +1,4 @@
-//! Whether a host is asked at all after it has failed again and again.
+//! Circuit breakers, one per host.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,23 +7,23 @@ use url::Url;
 
 use crate::openapi::settings::BreakerSettings;
 
-/// How many hosts are remembered; patterns of hosts may stand for any number of them.
+/// Maximum number of hosts with a breaker. Host patterns can match any number of hosts.
 const MAX_HOSTS: usize = 256;
-/// What is said to those who come while another one tries.
+/// Retry delay for requests that are rejected while a probe is in flight.
 const HALF_OPEN_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The state of one host. Time is an argument.
+/// State of the circuit breaker of one host. The current time is passed as an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BreakerState {
-    /// It is asked; so many requests in a row have failed.
+    /// Requests are sent. `failures` counts consecutive failures.
     Closed { failures: u32 },
-    /// It is not asked until then.
+    /// Requests are rejected until this time.
     Open { until: Instant },
-    /// One request finds out whether it is back.
+    /// One probe request determines whether the host has recovered.
     HalfOpen,
 }
 
-/// How a request was let through, which decides what its end says.
+/// How a request was admitted, which determines how its outcome is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RequestAdmission {
     Regular,
@@ -35,14 +35,14 @@ enum RequestAdmission {
 pub(super) enum HostOutcome {
     Success,
     Failure,
-    /// Nobody waited for the end.
+    /// The request was dropped before it completed.
     Canceled,
 }
 
 impl BreakerState {
     const INITIAL: Self = Self::Closed { failures: 0 };
 
-    /// Lets a request through, or says how long to wait.
+    /// Admits a request, or returns the delay until the next attempt.
     fn admit(&mut self, now: Instant) -> Result<RequestAdmission, Duration> {
         match *self {
             Self::Closed { .. } => Ok(RequestAdmission::Regular),
@@ -66,7 +66,7 @@ impl BreakerState {
         match (admission, outcome, *self) {
             (RequestAdmission::Probe, HostOutcome::Success, _) => *self = Self::INITIAL,
             (RequestAdmission::Probe, HostOutcome::Failure, _) => *self = open,
-            // The next request tries instead.
+            // The next request becomes the probe.
             (RequestAdmission::Probe, HostOutcome::Canceled, _) => {
                 *self = Self::Open { until: now }
             }
@@ -77,21 +77,22 @@ impl BreakerState {
                 let failures = failures + 1;
                 *self = if failures < settings.failures { Self::Closed { failures } } else { open };
             }
-            // What began before the host was given up says nothing new.
+            // A request that was sent before the breaker opened does not change its state.
             (RequestAdmission::Regular, ..) => {}
         }
     }
 }
 
-/// The breakers of all hosts of a source.
+/// Circuit breakers for all hosts of a source.
 #[derive(Debug)]
 pub(super) struct CircuitBreakers {
     settings: BreakerSettings,
-    /// Few, so that looking through them is quicker than any table.
+    /// A linear search is faster than a hash table for so few hosts.
     hosts: Mutex<Vec<(String, u16, BreakerState)>>,
 }
 
-/// Leave to send one request; whoever drops it without a word has not waited for the end.
+/// Permission to send one request. Dropping it without an outcome records
+/// [`HostOutcome::Canceled`].
 #[derive(Debug)]
 pub(super) struct BreakerPermit<'a> {
     breakers: &'a CircuitBreakers,
@@ -105,11 +106,12 @@ impl CircuitBreakers {
         Self { settings, hosts: Mutex::default() }
     }
 
-    /// Lets a request through.
+    /// Admits a request. Returns `None` if circuit breakers are disabled.
     ///
     /// # Errors
     ///
-    /// The host has failed too often; it is tried again after that time.
+    /// Returns the delay before the next attempt if the breaker of the host is open, or half-open
+    /// with a probe in flight.
     pub(super) fn admit<'a>(&'a self, url: &'a Url) -> Result<Option<BreakerPermit<'a>>, Duration> {
         if self.settings.failures == 0 {
             return Ok(None);
@@ -119,13 +121,13 @@ impl CircuitBreakers {
         Ok(Some(BreakerPermit { breakers: self, host, admission, is_recorded: false }))
     }
 
-    /// Whether a host is left alone, or is being tried after it was.
+    /// Whether a breaker is open or half-open.
     pub(super) fn has_open(&self) -> bool {
         let is_open = |breaker: &BreakerState| !matches!(breaker, BreakerState::Closed { .. });
         self.lock().iter().any(|(_, _, breaker)| is_open(breaker))
     }
 
-    /// Whether an answer with this status is a failure of its host.
+    /// Returns the outcome of a response with this status.
     pub(super) fn outcome_of_status(&self, status: u16) -> HostOutcome {
         match status {
             500.. if self.settings.server_errors => HostOutcome::Failure,
@@ -159,7 +161,7 @@ impl CircuitBreakers {
 }
 
 impl BreakerPermit<'_> {
-    /// Says how the request ended.
+    /// Records the outcome of the request.
     pub(super) fn record(mut self, outcome: HostOutcome) {
         self.update_breaker(outcome);
         self.is_recorded = true;
@@ -196,7 +198,8 @@ impl Drop for BreakerPermit<'_> {
 mod tests {
     use super::*;
 
-    /// What happens at a second: a request is let through or not, or one of those ends.
+    /// A step of a scenario, with its time in seconds: a request is admitted or rejected, or a
+    /// request ends.
     enum BreakerEvent {
         Admit(u64, Result<RequestAdmission, u64>),
         End(u64, RequestAdmission, HostOutcome),

@@ -1,4 +1,4 @@
-//! Why a request has no answer.
+//! Errors of requests without a response.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::retry::AttemptOutcome;
 use crate::error::CallError;
 use crate::loopback::LoopbackError;
 
-/// Why a request has no answer.
+/// Why a request has no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
     #[error(transparent)]
@@ -40,7 +40,7 @@ pub(crate) enum HttpError {
 }
 
 impl HttpError {
-    /// What the client says of a request to this address.
+    /// Converts an error of the HTTP client.
     pub(super) fn from_reqwest(error: &reqwest::Error, url: &Url) -> Self {
         let (host, reason) = (format_host_port(url), innermost_cause(error));
         match rejected_host(error) {
@@ -51,7 +51,7 @@ impl HttpError {
         }
     }
 
-    /// What the short way says of a request to this address.
+    /// Converts an error of the loopback client.
     pub(super) fn from_loopback(error: &LoopbackError, url: &Url) -> Self {
         let (host, reason) = (format_host_port(url), error.to_string());
         match error {
@@ -63,7 +63,7 @@ impl HttpError {
         }
     }
 
-    /// What the client says of a body from this address.
+    /// Converts an error that occurred while reading a body.
     pub(super) fn from_body(error: &reqwest::Error, url: &Url) -> Self {
         match error.is_decode() && !is_connection_error(error) {
             true => Self::Decompression { reason: innermost_cause(error) },
@@ -73,7 +73,7 @@ impl HttpError {
         }
     }
 
-    /// What it means for repeating the request, if that can mean anything.
+    /// Returns the outcome that decides about a retry, or `None` if the error is never retried.
     pub(super) fn attempt_outcome(&self) -> Option<AttemptOutcome> {
         match self {
             Self::Unreachable { .. } => Some(AttemptOutcome::NotSent),
@@ -82,7 +82,7 @@ impl HttpError {
         }
     }
 
-    /// Whether the host, and not the request, is to blame.
+    /// Whether the error counts as a failure of the host.
     pub(super) fn is_host_failure(&self) -> bool {
         matches!(
             self,
@@ -113,13 +113,13 @@ impl From<HttpError> for CallError {
     }
 }
 
-/// The rule that an address was refused by while its name was resolved.
+/// Returns the host rule that rejected an address during name resolution.
 fn rejected_host(error: &reqwest::Error) -> Option<&HostError> {
     error_sources(error).find_map(|reason| reason.downcast_ref::<HostError>())
 }
 
 fn is_connection_error(error: &reqwest::Error) -> bool {
-    // What comes out of a packed body is wrapped by those who unpack it.
+    // Decompression wraps the connection error, so the whole chain is searched.
     error_sources(error).any(|reason| {
         let text = reason.to_string();
         text.contains("connection") || text.contains("error reading a body")
@@ -130,7 +130,8 @@ fn error_sources(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + '
     std::iter::successors(error.source(), |reason: &&(dyn Error + 'static)| (*reason).source())
 }
 
-/// What went wrong at the bottom of it, without the address, which may hold a secret.
+/// Returns the message of the innermost cause. Outer messages may include the URL, which may
+/// contain a secret.
 fn innermost_cause(error: &reqwest::Error) -> String {
     let last = error_sources(error).last().map(ToString::to_string);
     last.unwrap_or_else(|| "the connection broke".to_owned())

@@ -15,7 +15,8 @@ use super::error::HttpError;
 use crate::loopback::{LoopbackClient, LoopbackError, StreamingBody};
 use crate::openapi::request::PreparedRequest;
 
-/// How many loopback origins get a direct client; the others use the general HTTP client.
+/// Maximum number of loopback origins with a direct client. Other origins use the general HTTP
+/// client.
 const MAX_ORIGINS: usize = 16;
 
 /// Loopback clients by origin.
@@ -30,7 +31,7 @@ impl LoopbackClients {
         Self { clients: Mutex::default(), connect_timeout }
     }
 
-    /// The client for an address, if it is on the loopback interface.
+    /// Returns the client for a loopback URL, or `None` if the URL needs the general HTTP client.
     pub(super) fn client_for(&self, url: &Url) -> Option<LoopbackClient> {
         let origin = &url[..Position::BeforePath];
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +49,7 @@ impl LoopbackClients {
 ///
 /// # Errors
 ///
-/// The service cannot be reached, or the connection broke.
+/// The service cannot be reached, or the connection is lost.
 pub(super) async fn send(
     client: LoopbackClient,
     prepared: &PreparedRequest,
@@ -75,7 +76,7 @@ fn build_request(
     Ok(request)
 }
 
-/// What sends, for those who unpack the answer.
+/// Adapts a loopback client to the service that the decompression layer wraps.
 #[derive(Clone)]
 struct LoopbackService(LoopbackClient);
 

@@ -1,5 +1,4 @@
-//! Requests over the network: where they may go, how long they may take, how large their answers may
-//! be, and when they are sent again.
+//! HTTP client of a source: allowed hosts, timeouts, size limits, retries and redirects.
 
 mod allowed_hosts;
 mod body;
@@ -35,36 +34,37 @@ use super::settings::ClientSettings;
 pub(crate) use allowed_hosts::AllowedHosts;
 pub(crate) use error::HttpError;
 
-/// How much of the body of an answer that is no success is read.
+/// Maximum number of bytes that are read from the body of an error response.
 const MAX_ERROR_BODY: usize = 1024 * 1024;
-/// How long an idle connection is kept.
+/// How long an idle connection stays in the pool.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The client of one source: its connections, and what it knows of its hosts.
+/// The HTTP client of one source, with its connections, allowed hosts and circuit breakers.
 #[derive(Debug)]
 pub(crate) struct HttpClient {
     http: reqwest::Client,
-    /// Absent where everything goes through a proxy.
+    /// `None` if a proxy is configured.
     loopback: Option<LoopbackClients>,
-    /// Another document may name other hosts.
+    /// Allowed hosts. They are replaced when the document changes.
     hosts: Arc<ArcSwap<AllowedHosts>>,
     breakers: CircuitBreakers,
     settings: ClientSettings,
 }
 
-/// What holds for one request.
+/// Options of one request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SendOptions {
-    /// Whether doing it twice is the same as doing it once.
+    /// Whether the request is idempotent, so that it can be retried after it was sent.
     pub(crate) is_idempotent: bool,
-    /// When nobody waits for its answer any more; for a stream, for its beginning.
+    /// Time at which the request fails with a timeout. For a stream, it applies until the response
+    /// starts.
     pub(crate) deadline: Instant,
-    /// Whether the answer may be a stream.
+    /// Whether the response may be a stream.
     pub(crate) is_stream: bool,
     pub(crate) protocol: ServiceProtocol,
 }
 
-/// What a service answered.
+/// A response of a service.
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: u16,
@@ -72,16 +72,17 @@ pub(crate) struct HttpResponse {
     pub(crate) body: ResponseBody,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Debug)]
 pub(crate) enum ResponseBody {
     Complete(Vec<u8>),
-    /// It goes on; dropping it closes the connection.
+    /// A body that is still being received. Dropping it closes the connection.
     Streaming(Response),
 }
 
 impl HttpClient {
-    /// A client that may speak to nobody yet, and shows itself with this certificate where it is asked.
+    /// Creates a client without allowed hosts. It presents `identity` to servers that request a
+    /// client certificate.
     ///
     /// # Errors
     ///
@@ -90,11 +91,11 @@ impl HttpClient {
         settings: &ClientSettings,
         identity: Option<Identity>,
     ) -> reqwest::Result<Self> {
-        // Whoever embeds this may have chosen already; either is fine.
+        // Fails if the application has installed a provider already; that provider is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let hosts = Arc::<ArcSwap<AllowedHosts>>::default();
         let builder = reqwest::Client::builder()
-            // Where a request goes is decided here, and by nobody else.
+            // Redirects are followed by `send_with_redirects`, which checks the target.
             .redirect(Policy::none())
             .referer(false)
             .dns_resolver(resolver::FilteringResolver(Arc::clone(&hosts)))
@@ -125,36 +126,37 @@ impl HttpClient {
         })
     }
 
-    /// What sends, for those who have rules of their own.
+    /// Returns the underlying HTTP client, without host checks, retries and redirects.
     pub(crate) fn http(&self) -> &reqwest::Client {
         &self.http
     }
 
-    /// Says which hosts may be spoken to from now on.
+    /// Replaces the allowed hosts.
     pub(crate) fn set_allowed_hosts(&self, hosts: AllowedHosts) {
         self.hosts.store(Arc::new(hosts));
     }
 
-    /// Whether one of its hosts is left alone.
+    /// Whether the circuit breaker of a host is open or half-open.
     pub(crate) fn has_open_breaker(&self) -> bool {
         self.breakers.has_open()
     }
 
-    /// When a request that begins now has taken too long, given how long its caller waits.
+    /// Returns the deadline of a request that starts now: the configured timeout, or the remaining
+    /// time of the call if that is shorter.
     pub(crate) fn deadline(&self, remaining: Option<Duration>) -> Instant {
         let limit = self.settings.timeout.min(remaining.unwrap_or(Duration::MAX));
         Instant::now() + limit
     }
 
-    /// Sends a request, again where that is safe and helps, and reads the answer.
+    /// Sends a request and reads the response. Retries if that is safe and useful.
     ///
     /// # Cancellation
     ///
-    /// Dropping it closes the connection that the request is on.
+    /// Dropping the future closes the connection of the request.
     ///
     /// # Errors
     ///
-    /// There is no answer. One that is no success is an answer.
+    /// There is no response. An error status is returned as a response.
     pub(crate) async fn send(
         &self,
         request: &PreparedRequest,
@@ -170,7 +172,7 @@ impl HttpClient {
     }
 
     fn timeout_error(&self, url: &Url, limit: Duration) -> HttpError {
-        // A caller with little patience says nothing about the host.
+        // A timeout shorter than the configured one is not a failure of the host.
         let is_of_host = limit >= self.settings.timeout;
         if let (true, Ok(Some(permit))) = (is_of_host, self.breakers.admit(url)) {
             permit.record(HostOutcome::Failure);
@@ -186,7 +188,8 @@ impl HttpClient {
         let settings = &self.settings.retry;
         for retries_before in 0.. {
             let outcome = self.send_with_redirects(request, options).await;
-            // Another gateway says itself what may be repeated, and its word goes to the caller.
+            // A problem response of another gateway contains its own retry decision and is returned
+            // to the caller.
             if options.protocol == ServiceProtocol::Toolpost
                 && outcome
                     .as_ref()
@@ -219,7 +222,7 @@ impl HttpClient {
         unreachable!("the loop ends by itself");
     }
 
-    /// Sends a request once, and from there to wherever the service says.
+    /// Sends a request once and follows redirects.
     async fn send_with_redirects(
         &self,
         request: &PreparedRequest,
@@ -270,7 +273,7 @@ impl HttpClient {
     async fn send_remote(&self, prepared: &PreparedRequest) -> Result<Response, HttpError> {
         let url = &prepared.url;
         let mut request = reqwest::Request::new(prepared.method.clone(), url.clone());
-        // Set whole, since a builder would look each of them up and put it in again.
+        // Sets all headers at once; a builder would insert them one by one.
         *request.headers_mut() = prepared.headers.clone();
         *request.body_mut() = prepared.body.clone().map(reqwest::Body::from);
         let sent = self.http.execute(request).await;

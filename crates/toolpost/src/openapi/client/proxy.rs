@@ -1,12 +1,12 @@
-//! Through whom requests go.
+//! Proxy selection.
 
 use reqwest::{ClientBuilder, NoProxy, Proxy};
 use url::Url;
 
-/// What is on this machine is not spoken to through another.
+/// Hosts that bypass the proxies from the environment.
 const LOOPBACK_HOSTS: &str = "localhost,127.0.0.0/8,::1";
 
-/// Sets the proxies: the configured one, else those that the environment names.
+/// Sets the configured proxy, or the proxies from the environment.
 pub(super) fn with_proxies(
     builder: ClientBuilder,
     configured: Option<&Url>,
@@ -29,7 +29,7 @@ fn proxies_from_env(variable: impl Fn(&str) -> Option<String>) -> Vec<reqwest::R
         Some(names) => format!("{names},{LOOPBACK_HOSTS}"),
         None => LOOPBACK_HOSTS.to_owned(),
     };
-    // A web server hands a header of its visitors to its programs under this very name.
+    // In a CGI program, `HTTP_PROXY` may be the `Proxy` header of a request, so it is ignored.
     let is_trusted = variable("REQUEST_METHOD").is_none();
     let http = either("HTTP_PROXY").filter(|_| is_trusted).map(Proxy::http);
     let https = either("HTTPS_PROXY").map(Proxy::https);

@@ -1,4 +1,4 @@
-//! Where a request goes when the service sends it elsewhere, and what of it goes along.
+//! Redirects: which targets are allowed, and which parts of the request are kept.
 
 use reqwest::Method;
 use reqwest::header::{
@@ -10,11 +10,11 @@ use url::Url;
 use super::allowed_hosts::{AllowedHosts, HostError, format_host_port};
 use crate::openapi::request::PreparedRequest;
 
-/// How often a request may be sent elsewhere.
+/// Maximum number of redirects of a request.
 const MAX_REDIRECTS: u32 = 5;
 
-/// What may be told to a host that the request was not made for: no header of which we do not know
-/// that it holds no credential.
+/// Headers that are kept on a redirect to another origin. Any other header may contain a
+/// credential.
 const SAFE_CROSS_ORIGIN_HEADERS: [HeaderName; 8] = [
     ACCEPT,
     ACCEPT_ENCODING,
@@ -26,7 +26,7 @@ const SAFE_CROSS_ORIGIN_HEADERS: [HeaderName; 8] = [
     USER_AGENT,
 ];
 
-/// Why a request does not go where the service sends it.
+/// Why a redirect is not followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RedirectError {
     #[error("the service redirected more than {MAX_REDIRECTS} times")]
@@ -45,16 +45,16 @@ pub(crate) enum RedirectError {
     NotIdempotent(String),
 }
 
-/// Whether an answer asks for another request.
+/// Whether a response is a redirect.
 pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308) && headers.contains_key(LOCATION)
 }
 
-/// Turns a request into the one that an answer asks for.
+/// Changes a request into the one that the redirect requires.
 ///
 /// # Errors
 ///
-/// It is not to be sent.
+/// The redirect is not allowed.
 pub(super) fn apply_redirect(
     request: &mut PreparedRequest,
     status: u16,
@@ -90,13 +90,14 @@ fn resolve_location(from: &Url, location: &[u8]) -> Result<Url, RedirectError> {
     let location = std::str::from_utf8(location).map_err(|_| RedirectError::InvalidLocation)?;
     let mut url = from.join(location).map_err(|_| RedirectError::InvalidLocation)?;
     url.set_fragment(None);
-    // Whoever sends us elsewhere does not say as whom.
+    // A redirect target must not set the user or password.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     Ok(url)
 }
 
-/// As browsers do it: 303 asks for another document, and many services say 301 and 302 for that.
+/// Whether the redirected request becomes a GET. As in browsers, 303 always does, and 301 and 302
+/// do for POST.
 fn becomes_get(status: u16, method: &Method) -> bool {
     match status {
         301 | 302 => *method == Method::POST,
@@ -112,8 +113,7 @@ fn drop_body(request: &mut PreparedRequest) {
     }
 }
 
-/// Leaves behind whatever is not known to be harmless; a service may also have put a credential of
-/// ours into the new address.
+/// Removes credentials and all headers that are not known to be safe.
 fn drop_credentials(request: &mut PreparedRequest) {
     request.drop_secrets();
     let safe_headers = SAFE_CROSS_ORIGIN_HEADERS.iter().filter_map(|name| {

@@ -1,4 +1,4 @@
-//! From names to addresses, without those that a name may not stand for.
+//! DNS resolver that rejects addresses a host name may not resolve to.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::allowed_hosts::AllowedHosts;
 
-/// Resolves names as the system does.
+/// Resolves names with the system resolver and omits addresses that are not allowed.
 pub(super) struct FilteringResolver(pub(super) Arc<ArcSwap<AllowedHosts>>);
 
 impl Resolve for FilteringResolver {
@@ -37,8 +37,7 @@ mod tests {
     use super::*;
     use crate::openapi::client::error::HttpError;
 
-    /// The client is asked past the first check, as a name would get past it that only turns out to
-    /// stand for something inside.
+    /// Skips the URL check, like a host name that turns out to resolve to a private address.
     #[tokio::test]
     async fn resolver_rejects_names_that_resolve_to_private_addresses() {
         let _ = rustls::crypto::ring::default_provider().install_default();

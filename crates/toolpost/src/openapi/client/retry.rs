@@ -1,4 +1,4 @@
-//! Whether a request is sent once more, and when.
+//! Retry decisions and delays.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use crate::clock;
 use crate::openapi::settings::RetrySettings;
 
-/// What became of an attempt, as far as repeating it is concerned.
+/// Outcome of an attempt, for the retry decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptOutcome {
-    /// Nothing of it has left.
+    /// The request was not sent.
     NotSent,
-    /// It may have arrived, and there is no answer.
+    /// The request may have been received, but there is no response.
     NoResponse,
-    /// The service has answered with this status, and perhaps said when to come back.
+    /// The service responded with this status and possibly with `Retry-After`.
     Responded { status: u16, retry_after: Option<Duration> },
 }
 
 impl AttemptOutcome {
-    /// An answer with its wish.
+    /// Creates the outcome of a response, with its `Retry-After` delay.
     pub(super) fn from_response(status: u16, headers: &HeaderMap) -> Self {
         Self::Responded { status, retry_after: retry_after(headers) }
     }
 
-    /// Whether the same request could succeed a moment later.
+    /// Whether the same request may succeed later.
     fn is_transient(self) -> bool {
         match self {
             Self::NotSent | Self::NoResponse => true,
@@ -40,10 +40,11 @@ impl AttemptOutcome {
     }
 }
 
-/// How long to wait before the next attempt, if there is to be one.
+/// Returns the delay before the next attempt, or `None` if there is none.
 ///
-/// Repeating is safe if nothing was sent, or if the operation is a query or declared idempotent: the
-/// same rule decides what the caller is told. It is of no use if the time of the call is over before.
+/// A retry is safe if nothing was sent, or if the operation is a query or declared idempotent. The
+/// retry information in the error follows the same rule. There is no retry if the deadline of the
+/// call is earlier.
 pub(super) fn retry_delay(
     settings: &RetrySettings,
     retries_before: u32,
@@ -62,14 +63,15 @@ pub(super) fn retry_delay(
     (pause < remaining).then_some(pause)
 }
 
-/// Anything up to a limit that doubles each time, so that those who failed together come back apart.
+/// Random delay up to a limit that doubles with each retry, so that clients do not retry at the
+/// same time.
 fn backoff_with_jitter(settings: &RetrySettings, retries_before: u32, random: u32) -> Duration {
     let doubled =
         settings.base_delay.saturating_mul(1_u32.checked_shl(retries_before).unwrap_or(u32::MAX));
     doubled.min(settings.max_delay).mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
-/// When the service wants to be asked again: seconds, or a date.
+/// Parses `Retry-After`, which is a number of seconds or a date.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     parse_retry_after(text, clock::epoch_ms())

@@ -1,4 +1,4 @@
-//! The credentials of one source, and the tokens that they gave.
+//! Credentials and cached tokens of one source.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,18 +12,18 @@ use super::select::{CredentialSelection, select_credentials};
 use super::settings::{Credential, Credentials, OAuth2Client};
 use super::token_cache::{TokenCache, check_token_url};
 
-/// The credentials of one source.
+/// Credentials and token caches of one source.
 #[derive(Debug)]
 pub(crate) struct CredentialStore {
     credentials: Credentials,
     http: reqwest::Client,
     headers: Vec<RequestCredential>,
-    /// One for each place and scope, so that all operations share their token.
+    /// One token cache per token URL and scope, shared by all operations.
     token_caches: Mutex<HashMap<(String, String), Arc<TokenCache>>>,
 }
 
 impl CredentialStore {
-    /// Credentials, and a client that follows no redirect by itself and fetches tokens.
+    /// Creates a store. `http` fetches tokens and must not follow redirects.
     pub(crate) fn new(
         credentials: Credentials,
         http: reqwest::Client,
@@ -32,7 +32,7 @@ impl CredentialStore {
         Ok(Self { credentials, http, headers, token_caches: Mutex::default() })
     }
 
-    /// What an operation shows.
+    /// Returns the credentials for an operation with these security requirements.
     pub(crate) fn for_operation(
         &self,
         security: &[SecurityRequirement],

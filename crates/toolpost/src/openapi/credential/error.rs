@@ -1,10 +1,10 @@
-//! Why a request goes out without credentials, or not at all.
+//! Errors of credentials and token requests.
 
 use std::sync::Arc;
 
 use crate::error::CallError;
 
-/// Why there is nothing to show. None of the words holds a secret.
+/// Why credentials are not available. No message contains a secret.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum CredentialError {
     #[error("the operation requires credentials that are not configured: {required}")]
@@ -30,7 +30,7 @@ pub(crate) enum CredentialError {
 }
 
 impl CredentialError {
-    /// Whether the same may go well later, without anybody doing anything.
+    /// Whether a later attempt can succeed without a configuration change.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,

@@ -1,5 +1,5 @@
-//! Credentials: what the configuration has, which of them an operation asks for, and how they are
-//! shown.
+//! Credentials: their settings, their selection for an operation, and how they are added to a
+//! request.
 
 mod credential_store;
 mod error;

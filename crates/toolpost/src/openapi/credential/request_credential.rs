@@ -1,4 +1,4 @@
-//! Credentials in the form in which they are shown.
+//! Credentials as headers, query parameters and cookies of a request.
 
 use std::sync::Arc;
 
@@ -13,25 +13,26 @@ use super::token_cache::TokenCache;
 use crate::error::CallError;
 use crate::protocol::Secret;
 
-/// What one operation shows, settled before it is called.
+/// Credentials of one operation, selected before it is called.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OperationCredentials {
     pub(super) static_credentials: Vec<RequestCredential>,
-    /// Where the token comes from, if it has to be fetched.
+    /// Source of the OAuth 2.0 token, if the operation needs one.
     pub(super) token_cache: Option<Arc<TokenCache>>,
 }
 
-/// One credential at its place.
+/// One credential and its location in the request.
 #[derive(Debug, Clone)]
 pub(super) enum RequestCredential {
     Header(HeaderName, HeaderValue),
-    /// Names and values, as they are written.
+    /// Percent-encoded name and value of a query parameter.
     Query(String, Secret),
     Cookie(String, Secret),
 }
 
 impl OperationCredentials {
-    /// Whether one of them stands where a parameter would.
+    /// Whether one of the credentials sets the same header, query parameter or cookie as
+    /// `parameter`.
     pub(crate) fn provides(&self, parameter: &Parameter) -> bool {
         let is_bearer = parameter.name.eq_ignore_ascii_case("authorization");
         let is_token = parameter.location == ParameterLocation::Header && is_bearer;
@@ -39,15 +40,16 @@ impl OperationCredentials {
             || (self.token_cache.is_some() && is_token)
     }
 
-    /// Shows the credentials with a request.
+    /// Adds the credentials to a request.
     ///
     /// # Errors
     ///
-    /// When a token has to be fetched and is not given; nothing was sent to the service then.
+    /// The token request failed. Nothing was sent to the service.
     ///
     /// # Cancellation
     ///
-    /// Dropping it stops waiting for the token; others who wait for it are not concerned.
+    /// Dropping the future stops waiting for the token. Other calls that wait for the same token
+    /// are not affected.
     pub(crate) async fn apply(&self, prepared: &mut PreparedRequest) -> Result<(), CallError> {
         for key in &self.static_credentials {
             key.apply(prepared);
@@ -59,11 +61,12 @@ impl OperationCredentials {
         Ok(())
     }
 
-    /// Shows another token with a request that was refused with 401, and says whether there is one.
+    /// Replaces the token of a request that was rejected with 401. Returns whether the token is a
+    /// different one.
     ///
     /// # Errors
     ///
-    /// When the authorization server gives no other.
+    /// The authorization server does not issue another token.
     pub(crate) async fn apply_refreshed(
         &self,
         prepared: &mut PreparedRequest,
@@ -79,7 +82,7 @@ impl OperationCredentials {
 }
 
 impl RequestCredential {
-    /// A credential as a scheme asks for it.
+    /// Encodes a credential for a security scheme.
     pub(super) fn new(
         credential: &Credential,
         scheme: &SecurityScheme,
@@ -125,7 +128,7 @@ impl RequestCredential {
                 }
                 in_header(AUTHORIZATION, &basic_auth(user, password.reveal()))
             }
-            // A key of which nobody says where it belongs.
+            // The location of the key is not known.
             (Credential::ApiKey(_), _) | (Credential::OAuth2(_), _) => Ok(None),
         }
     }
@@ -159,14 +162,14 @@ impl RequestCredential {
     }
 }
 
-/// A header that shows its value to nobody but the service.
+/// Creates a header that is marked as sensitive, so that debug output omits its value.
 pub(super) fn sensitive_header(name: HeaderName, value: &str) -> Option<RequestCredential> {
     let mut value = HeaderValue::from_str(value).ok().filter(|_| value.is_ascii())?;
     value.set_sensitive(true);
     Some(RequestCredential::Header(name, value))
 }
 
-/// A user and a password as one text.
+/// Returns the `Authorization` value for Basic authentication.
 pub(super) fn basic_auth(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64.encode(format!("{user}:{password}").as_bytes()))
 }
@@ -177,7 +180,7 @@ fn bearer_auth(token: &Secret) -> Result<RequestCredential, CredentialError> {
     key.ok_or(CredentialError::InvalidValue { what, place: "a header" })
 }
 
-/// Puts a cookie beside the others; one of the same name makes room.
+/// Sets a cookie, and replaces a cookie with the same name.
 fn set_cookie(prepared: &mut PreparedRequest, name: &str, value: &str) {
     let old = prepared.headers.get(COOKIE).and_then(|old| old.to_str().ok()).unwrap_or_default();
     let others =

@@ -1,4 +1,4 @@
-//! Which of the configured credentials an operation is called with.
+//! Selects the configured credentials for an operation.
 
 use super::super::plan::{
     ParameterLocation, SchemeRequirement, SecurityRequirement, SecurityScheme,
@@ -6,21 +6,21 @@ use super::super::plan::{
 use super::error::CredentialError;
 use super::settings::{Credential, Credentials};
 
-/// Schemes of the header `Authorization` that need more than a secret.
+/// Schemes of the `Authorization` header that need more than a static secret.
 const CHALLENGE_SCHEMES: [&str; 8] =
     ["digest", "hoba", "mutual", "negotiate", "ntlm", "oauth", "scram-sha-1", "scram-sha-256"];
 
-/// What is shown together.
+/// The credentials to send together.
 #[derive(Debug)]
 pub(super) enum CredentialSelection<'a> {
-    /// One requirement, whole.
+    /// All schemes of one requirement.
     Requirement(Vec<(&'a SchemeRequirement, Option<&'a Credential>)>),
-    /// What was given without a scheme in mind.
+    /// The generic credentials, which are not tied to a scheme.
     Generic,
 }
 
-/// The first requirement that can be satisfied whole and asks for something; else whatever is sent
-/// anyway.
+/// Returns the first non-empty requirement that is completely satisfied, or else the generic
+/// credentials.
 pub(super) fn select_credentials<'a>(
     credentials: &'a Credentials,
     security: &'a [SecurityRequirement],
@@ -59,7 +59,8 @@ fn find_credential<'a>(
     }
     let by_name = credentials.schemes.get(&required.name);
     let of_kind = || {
-        // Two keys that go together are two keys, so one that has no name is neither.
+        // If a requirement contains several API keys, each must be configured by name. A generic
+        // key matches none of them.
         let keys =
             requirement.iter().filter(|one| matches!(*one.scheme, SecurityScheme::ApiKey { .. }));
         let is_alone = keys.count() <= 1;
@@ -74,7 +75,7 @@ fn find_credential<'a>(
     Some((required, Some(credential)))
 }
 
-/// Whether a credential can be shown as a scheme asks for it.
+/// Whether a credential can be used with a scheme.
 fn matches_scheme(credential: &Credential, scheme: &SecurityScheme) -> bool {
     match (credential, scheme) {
         (Credential::Bearer(_), SecurityScheme::Bearer | SecurityScheme::OpenIdConnect { .. }) => {
@@ -83,7 +84,7 @@ fn matches_scheme(credential: &Credential, scheme: &SecurityScheme) -> bool {
         (Credential::Bearer(_), SecurityScheme::OAuth2 { .. }) => true,
         (Credential::Basic { .. }, SecurityScheme::Basic) => true,
         (Credential::ApiKey(_), SecurityScheme::ApiKey { .. }) => true,
-        // Documents of Swagger 2.0 have no other way to ask for a bearer token.
+        // Swagger 2.0 can declare a bearer token only as an API key in `Authorization`.
         (Credential::Bearer(_) | Credential::Basic { .. }, scheme) if is_authorization(scheme) => {
             true
         }
@@ -101,7 +102,7 @@ fn matches_scheme(credential: &Credential, scheme: &SecurityScheme) -> bool {
     }
 }
 
-/// Whether a credential can be shown without a document that says how.
+/// Whether a credential can be sent without a declared security scheme.
 fn is_self_contained(credential: &Credential) -> bool {
     match credential {
         Credential::Bearer(_) | Credential::Basic { .. } => true,
@@ -119,7 +120,7 @@ fn is_challenge_scheme(name: &str) -> bool {
     CHALLENGE_SCHEMES.iter().any(|one| one.eq_ignore_ascii_case(name))
 }
 
-/// What of a requirement is not there, in words that say where it belongs.
+/// Describes the missing credentials of a requirement and the configuration keys to set.
 fn missing_credentials(credentials: &Credentials, requirement: &SecurityRequirement) -> String {
     let absent =
         requirement.iter().filter(|one| find_credential(credentials, requirement, one).is_none());

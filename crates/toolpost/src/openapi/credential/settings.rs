@@ -1,4 +1,4 @@
-//! What the configuration says about credentials.
+//! Credential settings.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use url::Url;
 use super::error::CredentialError;
 use crate::protocol::Secret;
 
-/// The credentials of a source. Nothing in it is ever printed that is secret.
+/// Credentials of a source. Secrets are omitted from debug output.
 ///
 /// # Examples
 ///
@@ -23,22 +23,23 @@ use crate::protocol::Secret;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Credentials {
-    /// By the name of the scheme in the document (`auth.schemes.NAME`).
+    /// Credentials by the name of the scheme in the document (`auth.schemes.NAME`).
     pub schemes: BTreeMap<String, Credential>,
-    /// For whichever scheme they fit (`auth.bearer` and so on). They are sent as well where the
-    /// document names no scheme, because many documents do not.
+    /// Credentials for any matching scheme (`auth.bearer` and so on). They are also sent if the
+    /// document declares no scheme, because many documents omit it.
     pub generic: Vec<Credential>,
-    /// Headers that go with every request (`auth.headers`).
+    /// Headers that are sent with every request (`auth.headers`).
     pub headers: BTreeMap<String, Secret>,
-    /// A certificate and its key in PEM, for services that ask for one (`auth.client_certificate`).
+    /// Client certificate and private key in PEM, for services that require mutual TLS
+    /// (`auth.client_certificate`).
     pub client_certificate: Option<Secret>,
-    /// Whether operations that ask for credentials that are not here are called without them
+    /// Whether operations whose required credentials are not configured are called without them
     /// (`auth.anonymous`).
     pub anonymous: bool,
 }
 
 impl Credentials {
-    /// Whom the client shows itself as while it connects.
+    /// Parses the client certificate for TLS.
     pub(crate) fn client_identity(&self) -> Result<Option<Identity>, CredentialError> {
         let pem = self.client_certificate.as_ref();
         let identity = pem.map(|pem| Identity::from_pem(pem.reveal().as_bytes()));
@@ -46,43 +47,43 @@ impl Credentials {
     }
 }
 
-/// One credential.
+/// A configured credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Credential {
-    /// A token in the header `Authorization`, wherever it was obtained.
+    /// A bearer token for the `Authorization` header.
     Bearer(Secret),
-    /// A user and a password.
+    /// User name and password for Basic authentication.
     Basic {
         /// The user.
         user: String,
         /// The password.
         password: Secret,
     },
-    /// A key; the document says where it stands.
+    /// An API key. The document declares its location.
     ApiKey(Secret),
-    /// Tokens are fetched from an authorization server.
+    /// An OAuth 2.0 client. Its tokens are fetched from an authorization server.
     OAuth2(OAuth2Client),
 }
 
-/// A client of an authorization server, by the flow of client credentials.
+/// An OAuth 2.0 client that uses the client credentials grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OAuth2Client {
-    /// The name of the client.
+    /// The client id.
     pub id: String,
     /// Its secret.
     pub secret: Secret,
-    /// What is asked for; if it is empty, what the operation asks for.
+    /// Requested scopes. If empty, the scopes that the operation declares.
     pub scopes: Vec<String>,
-    /// Where tokens are; if it is not given, where the document says.
+    /// Token endpoint. If `None`, the one that the document declares.
     pub token_url: Option<Url>,
-    /// More to tell the authorization server, such as `audience`.
+    /// Additional parameters of the token request, such as `audience`.
     pub parameters: BTreeMap<String, String>,
 }
 
 impl OAuth2Client {
-    /// A client that asks where and for what the document says.
+    /// Creates a client that uses the token URL and scopes of the document.
     pub fn new(id: impl Into<String>, secret: Secret) -> Self {
         let (scopes, parameters) = Default::default();
         Self { id: id.into(), secret, scopes, token_url: None, parameters }
@@ -90,7 +91,7 @@ impl OAuth2Client {
 }
 
 impl Credential {
-    /// What it is called in the configuration.
+    /// Returns the configuration key of the credential.
     pub(super) fn config_key(&self) -> &'static str {
         match self {
             Self::Bearer(_) => "bearer",

@@ -1,4 +1,4 @@
-//! Tokens of an authorization server, by the flow of client credentials (RFC 6749, section 4.4).
+//! Cached access tokens of the OAuth 2.0 client credentials grant (RFC 6749, section 4.4).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,15 +16,16 @@ mod token_request;
 
 use token_request::{TokenGrant, TokenRequest};
 
-/// A token is fetched anew when a tenth of its life is left, and at most this long before its end.
+/// Maximum time before expiry at which a token is refreshed. The margin is a tenth of the token
+/// lifetime, up to this limit.
 const MAX_REFRESH_MARGIN: Duration = Duration::from_secs(30);
-/// How long a refusal counts for those who come after it.
+/// How long a permanent error is returned to later calls without a new token request.
 const ERROR_CACHE_TTL: Duration = Duration::from_secs(1);
 
 type TokenFetchFuture = BoxFuture<'static, Result<Secret, CredentialError>>;
 type SharedTokenFetch = Shared<TokenFetchFuture>;
 
-/// The token of one client for one scope, fetched by the first who needs it for all who do.
+/// The token of one client for one scope. Concurrent calls share one token request.
 #[derive(Debug)]
 pub(super) struct TokenCache {
     inner: std::sync::Arc<TokenCacheInner>,
@@ -38,7 +39,7 @@ struct TokenCacheInner {
 #[derive(Default)]
 struct TokenState {
     cached: Option<CachedToken>,
-    /// The request under way; it ends when nobody waits for it any more.
+    /// The token request in flight. It is dropped when no call waits for it.
     inflight: Option<WeakShared<TokenFetchFuture>>,
     last_error: Option<(CredentialError, Instant)>,
 }
@@ -46,7 +47,7 @@ struct TokenState {
 #[derive(Clone)]
 struct CachedToken {
     token: Secret,
-    /// When it is refreshed and when it expires; `None` if the server gave no lifetime.
+    /// When the token is refreshed. Like `expires_at`, it is `None` if the server sent no lifetime.
     refresh_at: Option<Instant>,
     expires_at: Option<Instant>,
 }
@@ -67,7 +68,7 @@ impl TokenCache {
         }
     }
 
-    /// A token that holds for a while.
+    /// Returns a valid token. If the refresh of a token fails, it is used until it expires.
     pub(super) async fn current(&self) -> Result<Secret, CredentialError> {
         let now = Instant::now();
         let (fetch, cached) = {
@@ -92,8 +93,8 @@ impl TokenCache {
         }
     }
 
-    /// A token in place of one that was refused. Whoever was refused with an older one is given the
-    /// one that replaced it.
+    /// Returns a token that replaces a rejected one. If the rejected token was replaced already,
+    /// returns the current token.
     pub(super) async fn replace(&self, used: &Secret) -> Result<Secret, CredentialError> {
         let fetch = {
             let mut state = self.inner.state();
@@ -114,7 +115,7 @@ impl TokenCacheInner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The request under way, or a new one.
+    /// Returns the token request in flight, or starts a new one.
     fn fetch_shared(
         self: &std::sync::Arc<Self>,
         state: &mut TokenState,
@@ -175,7 +176,7 @@ impl std::fmt::Debug for TokenCacheInner {
     }
 }
 
-/// Whether a secret may be sent to an address: encrypted, or not off this machine.
+/// Checks that a secret may be sent to a URL: over HTTPS, or over HTTP to the loopback interface.
 pub(super) fn check_token_url(url: &Url) -> Result<(), CredentialError> {
     let is_loopback_host = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",

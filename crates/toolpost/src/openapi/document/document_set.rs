@@ -1,5 +1,5 @@
-//! Files that refer to each other, read before anything is imported, so that following a reference
-//! is never a reason to open anything.
+//! Files that refer to each other. All of them are loaded before the import, so resolving a
+//! reference does no I/O.
 
 use std::collections::HashMap;
 
@@ -9,33 +9,33 @@ use super::reference::{ReferenceError, percent_decode, redact_reference};
 use super::reference_index::ReferenceIndex;
 use super::tree::{CompactValue, Tree, TreeNode};
 
-/// The longest chain of references that only lead to another.
+/// Maximum number of `$ref` hops in a chain of references.
 const MAX_HOPS: usize = 64;
 
-/// A document and what it refers to. The first file is the one that was asked for.
+/// A document and the files it refers to. The first file is the requested document.
 #[derive(Debug)]
 pub(crate) struct DocumentSet {
     files: Vec<DocumentFile>,
     indexes: Vec<ReferenceIndex>,
-    /// Whole files, and schemas that have an address.
+    /// Targets by URL: whole files, and schemas with their own URL.
     targets_by_url: HashMap<Url, ReferenceTarget>,
 }
 
-/// One file, and where it is.
+/// A parsed file and its URL.
 #[derive(Debug)]
 pub(crate) struct DocumentFile {
     pub(crate) url: Url,
     pub(crate) tree: Tree,
 }
 
-/// A value in one of the files.
+/// Reference to a value in one of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct NodeRef {
     file: u32,
     value: CompactValue,
 }
 
-/// What an address stands for: a file, or a resource of its index.
+/// The target of a URL: a file, or a schema resource in its index.
 #[derive(Debug, Clone, Copy)]
 struct ReferenceTarget {
     file: u32,
@@ -52,7 +52,7 @@ impl DocumentSet {
         documents
     }
 
-    /// Adds a file, and gives its root.
+    /// Adds a file and returns its root.
     pub(crate) fn add(&mut self, file: DocumentFile) -> NodeRef {
         let number = u32::try_from(self.files.len()).expect("files are counted by the loader");
         let index = ReferenceIndex::new(&file.url, &file.tree);
@@ -72,29 +72,29 @@ impl DocumentSet {
         node_ref
     }
 
-    /// The first to say that it has an address has it.
+    /// Registers a URL. The first registration of a URL takes precedence.
     fn register_url(&mut self, url: Url, target: ReferenceTarget) {
         self.targets_by_url.entry(url).or_insert(target);
     }
 
-    /// Another address of a file.
+    /// Registers another URL of a file.
     pub(crate) fn add_alias(&mut self, url: Url, root: NodeRef) {
         self.register_url(url, ReferenceTarget { file: root.file, resource: None });
     }
 
-    /// Another address of what is at one already.
+    /// Registers another URL for the target of an existing one.
     pub(crate) fn alias_existing_url(&mut self, url: Url, existing: &Url) {
         if let Some(target) = self.targets_by_url.get(existing).copied() {
             self.register_url(url, target);
         }
     }
 
-    /// Whether an address (without fragment) is registered.
+    /// Whether a URL (without fragment) is registered.
     pub(crate) fn contains(&self, url: &Url) -> bool {
         self.targets_by_url.contains_key(url)
     }
 
-    /// The whole of the file that was asked for.
+    /// Returns the root of the requested document.
     pub(crate) fn root(&self) -> NodeRef {
         NodeRef { file: 0, value: self.files[0].tree.root().compact_value() }
     }
@@ -103,22 +103,22 @@ impl DocumentSet {
         self.files[node_ref.file as usize].tree.node(node_ref.value)
     }
 
-    /// The file that contains a node.
+    /// Returns the file that contains a node.
     pub(crate) fn file(&self, node_ref: NodeRef) -> &DocumentFile {
         &self.files[node_ref.file as usize]
     }
 
-    /// The reference to a node in the same file as `from`.
+    /// Returns the reference to a node in the same file as `from`.
     pub(crate) fn node_ref(&self, from: NodeRef, node: TreeNode<'_>) -> NodeRef {
         NodeRef { file: from.file, value: node.compact_value() }
     }
 
-    /// What all members of this name are, in any file.
+    /// Returns the values of all members with this name, in all files.
     pub(crate) fn members_named<'l>(&'l self, name: &'l str) -> impl Iterator<Item = TreeNode<'l>> {
         self.files.iter().flat_map(move |file| file.tree.members_named(name))
     }
 
-    /// The member of an object; no reference is followed.
+    /// Returns the member of an object. References are not followed.
     pub(crate) fn get(&self, node_ref: NodeRef, name: &str) -> Option<NodeRef> {
         self.node(node_ref).get(name).map(|node| self.node_ref(node_ref, node))
     }
@@ -137,7 +137,7 @@ impl DocumentSet {
         Err(ReferenceError::Circular { reference: redact_reference(reference) })
     }
 
-    /// What a reference that stands at `from` leads to.
+    /// Resolves a reference in the node `from`.
     pub(crate) fn resolve(
         &self,
         from: NodeRef,
@@ -157,7 +157,7 @@ impl DocumentSet {
         self.resolve_fragment(target.ok_or_else(unknown)?, &fragment, reference)
     }
 
-    /// The address that a reference which stands at `from` means.
+    /// Returns the absolute URL of a reference in the node `from`.
     pub(crate) fn resolve_url(&self, from: NodeRef, reference: &str) -> Option<Url> {
         let index = &self.indexes[from.file as usize];
         let base = match self.resource_of(from) {
@@ -167,7 +167,7 @@ impl DocumentSet {
         base.join(reference).ok()
     }
 
-    /// The schema resource that contains a node, if any.
+    /// Returns the schema resource that contains a node, if any.
     fn resource_of(&self, node_ref: NodeRef) -> Option<u32> {
         match node_ref.value {
             CompactValue::Array(span) | CompactValue::Object(span) => {
@@ -177,7 +177,7 @@ impl DocumentSet {
         }
     }
 
-    /// What a fragment means in a file or a resource: a pointer, or a name.
+    /// Resolves a fragment in a file or resource. A fragment is a JSON Pointer or an anchor name.
     fn resolve_fragment(
         &self,
         target: ReferenceTarget,
@@ -201,8 +201,8 @@ impl DocumentSet {
             .ok_or_else(unnamed)
     }
 
-    /// A pointer in a schema with an address begins at that schema; but in documents of an API it
-    /// is often meant from the beginning of the file.
+    /// Resolves a JSON Pointer. In a schema with an `$id`, a pointer is relative to that schema.
+    /// API documents often mean the file root instead, so that is the fallback.
     fn resolve_pointer(&self, target: ReferenceTarget, pointer: &str) -> Option<CompactValue> {
         let tree = &self.files[target.file as usize].tree;
         let resources = &self.indexes[target.file as usize].resources;
@@ -228,7 +228,8 @@ mod tests {
         DocumentSet::new(files.iter().map(file).collect())
     }
 
-    /// Where references that stand at a pointer of the first file lead.
+    /// Each row: the pointer of the referring node in the first file, the reference, and its target
+    /// or error.
     fn check_references(documents: &DocumentSet, rows: &[(&str, &str, Result<Value, &str>)]) {
         for (at, reference, expected) in rows {
             let from = documents.resolve(documents.root(), at).unwrap();

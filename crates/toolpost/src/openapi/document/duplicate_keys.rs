@@ -1,11 +1,11 @@
-//! Names that an object says more than once, and where that is.
+//! Warnings about duplicate member names in objects.
 
 use std::collections::{HashMap, HashSet};
 
 use super::tree::{ChildRange, CompactValue, TreeNode};
 use super::tree_builder::BuiltTree;
 
-/// One sentence for each of the first, and one for how many there are besides.
+/// Returns one warning for each of the first duplicates, and one with the number of the others.
 pub(super) fn duplicate_warnings(built: &BuiltTree) -> Vec<String> {
     if built.duplicates.is_empty() {
         return Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn duplicate_warnings(built: &BuiltTree) -> Vec<String> {
     warnings
 }
 
-/// Where in the document objects are, as pointers. What aliases share is looked at once.
+/// Returns JSON Pointers to the given objects. Containers that YAML aliases share are visited once.
 fn object_pointers(
     root: TreeNode<'_>,
     mut remaining: HashSet<ChildRange>,
@@ -61,7 +61,7 @@ fn object_pointers(
     found
 }
 
-/// A name as it is written in a pointer.
+/// Escapes a member name for a JSON Pointer.
 fn escape_pointer_token(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

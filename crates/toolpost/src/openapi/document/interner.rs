@@ -1,17 +1,16 @@
-//! The texts of a document, each kept once: an API says `description` and `string` ten thousand
-//! times.
+//! String interner. Documents repeat names such as `description` and `string` thousands of times.
 
 use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// A text of a [`StringInterner`]. Two are equal when what they say is.
+/// Index of a string in a [`StringInterner`]. Equal ids mean equal strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StringId(u32);
 
 impl StringId {
-    /// The how-manyeth text it is.
+    /// Returns the position of the string in the interner.
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
@@ -20,20 +19,20 @@ impl StringId {
 #[derive(Debug, Default)]
 pub(super) struct StringInterner {
     buffer: String,
-    /// Where each text ends in `all`; it begins where the one before ends.
+    /// End of each string in `buffer`. A string starts where the previous one ends.
     ends: Vec<u32>,
     table: HashTable<HashedId>,
     hasher: SeededHashState,
 }
 
-/// A text, and half of its hash, so that a growing table need not read all texts again.
+/// A string id with 32 bits of its hash, so that growing the table does not rehash the strings.
 #[derive(Debug, Clone, Copy)]
 struct HashedId {
     id: StringId,
     hash: u32,
 }
 
-/// Seeded by chance, because documents come from anywhere.
+/// Randomly seeded hasher, because documents are untrusted input.
 #[derive(Debug, Clone)]
 pub(super) struct SeededHashState(FixedState);
 
@@ -53,7 +52,8 @@ impl BuildHasher for SeededHashState {
 }
 
 impl StringInterner {
-    /// The id of a text, which is kept if it is new; `None` when four gigabytes are full.
+    /// Returns the id of a string and adds it if it is new. Returns `None` if the strings would
+    /// exceed 4 GiB.
     pub(super) fn intern(&mut self, text: &str) -> Option<StringId> {
         let hash = self.hash(text);
         if let Some(id) = self.find_with_hash(text, hash) {
@@ -81,7 +81,7 @@ impl StringInterner {
         (self.hasher.hash_one(text) >> 32) as u32
     }
 
-    /// How many there are.
+    /// Returns the number of strings.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -90,7 +90,7 @@ impl StringInterner {
         slice(&self.buffer, &self.ends, id)
     }
 
-    /// Gives back what was set aside for more.
+    /// Releases unused capacity.
     pub(super) fn shrink(&mut self) {
         self.buffer.shrink_to_fit();
         self.ends.shrink_to_fit();
@@ -103,7 +103,7 @@ fn slice<'a>(buffer: &'a str, ends: &[u32], id: StringId) -> &'a str {
     &buffer[start as usize..ends[index] as usize]
 }
 
-/// Half a hash over the whole width that a table looks at.
+/// Spreads a 32-bit hash over the 64 bits that the hash table uses.
 fn widen_hash(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

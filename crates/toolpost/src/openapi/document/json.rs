@@ -1,4 +1,4 @@
-//! JSON text as a tree, in one pass.
+//! Parses JSON text into a tree in one pass.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::parse::DocumentParseError;
 use super::tree::CompactValue;
 use super::tree_builder::{BuiltTree, TreeBuilder};
 
-/// Reads a whole JSON text.
+/// Parses a complete JSON text.
 pub(super) fn parse(text: &str) -> Result<BuiltTree, DocumentParseError> {
     let mut builder = TreeBuilder::default();
     let mut reader = serde_json::Deserializer::from_str(text);
@@ -35,7 +35,7 @@ fn json_error(builder: &TreeBuilder, error: &serde_json::Error) -> DocumentParse
     DocumentParseError::Json { message, line, column }
 }
 
-/// Puts what comes into the tree. It takes any format that describes itself.
+/// Deserializes a value of any self-describing format into the tree.
 pub(super) struct ValueSeed<'b>(pub(super) &'b mut TreeBuilder);
 
 impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
@@ -69,7 +69,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         self.0.push_number(value.into()).map_err(|reason| self.0.fail(reason))
     }
 
-    // Numbers of any size are numbers; what does not fit is as near as a float comes.
+    // Integers beyond 64 bits become the nearest float.
     fn visit_i128<E: Error>(self, value: i128) -> Result<CompactValue, E> {
         self.visit_f64(value as f64)
     }
@@ -79,7 +79,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<CompactValue, E> {
-        // Formats that know `.inf` and `.nan` have numbers that JSON cannot say.
+        // JSON cannot represent infinity and NaN, so they become null.
         Number::from_f64(value)
             .map_or(Ok(CompactValue::Null), |number| self.0.push_number(number))
             .map_err(|reason| self.0.fail(reason))
@@ -111,14 +111,14 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         self.0.end_object(start, &merged).map_err(|reason| self.0.fail(reason))
     }
 
-    /// A tag that only its writer knows says nothing about the value.
+    /// Ignores an unknown tag and reads the tagged value.
     fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<CompactValue, A::Error> {
         let (_, value) = tagged.variant::<IgnoredAny>()?;
         value.newtype_variant_seed(self)
     }
 }
 
-/// The name of a member.
+/// Deserializes and interns a member name.
 struct KeySeed<'b>(&'b mut TreeBuilder);
 
 impl<'de> DeserializeSeed<'de> for KeySeed<'_> {

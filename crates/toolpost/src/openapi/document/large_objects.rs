@@ -1,20 +1,20 @@
-//! The members of large objects by name: thousands of schemas are looked up tens of thousands of
-//! times.
+//! Member index for large objects. A document may have thousands of schemas, which are looked up
+//! tens of thousands of times.
 
 use std::collections::HashMap;
 
 use super::interner::{SeededHashState, StringId};
 use super::tree::{ChildRange, CompactValue};
 
-/// Smaller objects are looked through.
+/// Minimum size of an indexed object. Smaller objects are searched linearly.
 const MIN_INDEXED_MEMBERS: u32 = 32;
 
-/// Where the members of large objects are, by the place where the object begins.
+/// Index of the members of large objects, by object start and member name.
 #[derive(Debug, Default)]
 pub(super) struct LargeObjectIndex(HashMap<(u32, StringId), u32, SeededHashState>);
 
 impl LargeObjectIndex {
-    /// Takes note of an object that ends.
+    /// Indexes the members of a finished object if it is large enough.
     pub(super) fn insert(&mut self, members: &[(StringId, CompactValue)], object: ChildRange) {
         if object.length >= MIN_INDEXED_MEMBERS {
             let indices = object.start..object.start + object.length;

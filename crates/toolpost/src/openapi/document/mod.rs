@@ -1,4 +1,4 @@
-//! API documents as they are read: files of JSON or YAML that may refer to each other.
+//! Parsed API documents: JSON or YAML files that may refer to each other.
 
 mod document_set;
 mod duplicate_keys;

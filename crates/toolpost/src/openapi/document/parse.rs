@@ -1,4 +1,4 @@
-//! Text as a tree, whatever it is written in.
+//! Parses JSON or YAML text into a tree.
 
 use std::borrow::Cow;
 
@@ -6,15 +6,15 @@ use super::tree::Tree;
 use super::tree_builder::{BuildError, BuiltTree};
 use super::{duplicate_keys, json, yaml};
 
-/// One file as it was read.
+/// A parsed file.
 #[derive(Debug)]
 pub(crate) struct ParsedFile {
     pub(crate) tree: Tree,
-    /// What is odd about it.
+    /// Problems in the file that do not prevent parsing.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Why a text is no document.
+/// Why a file cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DocumentParseError {
     #[error("there is nothing in it")]
@@ -27,7 +27,7 @@ pub(crate) enum DocumentParseError {
     Rejected { reason: BuildError, line: usize, column: usize },
 }
 
-/// Reads JSON or YAML. The bytes are not needed afterwards.
+/// Parses JSON or YAML. The tree does not borrow from `bytes`.
 pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedFile, DocumentParseError> {
     let (text, odd) = decode_text(bytes);
     let (built, more) = parse_text(text.trim_start_matches('\u{feff}'))?;
@@ -47,7 +47,8 @@ fn parse_text(text: &str) -> Result<(BuiltTree, Option<&'static str>), DocumentP
     }
     match json::parse(text) {
         Ok(built) => Ok((built, None)),
-        // Braces may also be YAML; if they are not, JSON was meant.
+        // Text that starts with a brace may also be YAML. If that fails too, the JSON error is
+        // returned.
         Err(error @ DocumentParseError::Json { .. }) => {
             yaml::parse(text).map_err(|other| match other {
                 DocumentParseError::Yaml { .. } => error,
@@ -58,7 +59,7 @@ fn parse_text(text: &str) -> Result<(BuiltTree, Option<&'static str>), DocumentP
     }
 }
 
-/// The text of a file, and what had to be done to have one.
+/// Decodes a file as UTF-8 or UTF-16. Returns a warning if invalid UTF-8 was replaced.
 fn decode_text(bytes: &[u8]) -> (Cow<'_, str>, Option<&'static str>) {
     let wide = |unit: fn([u8; 2]) -> u16| {
         let units = bytes[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));

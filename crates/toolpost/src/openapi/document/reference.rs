@@ -1,10 +1,10 @@
-//! References as they are written, and why one leads nowhere.
+//! References and why they cannot be resolved.
 
 use std::borrow::Cow;
 
 use url::Url;
 
-/// Why a reference leads nowhere.
+/// Why a reference cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReferenceError {
     #[error("`{reference}` is no address")]
@@ -19,7 +19,7 @@ pub(crate) enum ReferenceError {
     Circular { reference: String },
 }
 
-/// A reference as it may be shown: who asks, and what for, may be secret.
+/// Formats a reference without user, password and query, which may contain secrets.
 pub(crate) fn redact_reference(reference: &str) -> String {
     let (base, fragment) = match reference.split_once('#') {
         Some((base, fragment)) => (base, Some(fragment)),
@@ -33,17 +33,17 @@ pub(crate) fn redact_reference(reference: &str) -> String {
     fragment.map_or_else(|| base.clone(), |fragment| format!("{base}#{fragment}"))
 }
 
-/// An address as it may be shown.
+/// Formats a URL without user, password and query.
 pub(crate) fn redact_url(url: &Url) -> String {
     let mut url = url.clone();
-    // Addresses without a host have none of this, and refuse.
+    // Fails for URLs without a host, which have no user or password.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_query(None);
     url.into()
 }
 
-/// A fragment as it was before it was written into an address.
+/// Decodes a percent-encoded fragment.
 pub(super) fn percent_decode(fragment: &str) -> Cow<'_, str> {
     if !fragment.contains('%') {
         return Cow::Borrowed(fragment);

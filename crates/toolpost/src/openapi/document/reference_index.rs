@@ -1,5 +1,5 @@
-//! What a file can be referred to by besides places: addresses of its own and of schemas in it, and
-//! names of schemas.
+//! Index of reference targets other than JSON Pointers: the base URL of a file, the URLs of its
+//! schemas, and anchors.
 
 use std::collections::HashMap;
 
@@ -7,21 +7,21 @@ use url::Url;
 
 use super::tree::{ChildRange, CompactValue, Tree, TreeNode};
 
-/// Schemas of this file that have an address, and names in them. Most documents have none, and
-/// cost nothing.
+/// Schemas of a file with their own URL, and anchors. For most documents the index is empty.
 #[derive(Debug, Default)]
 pub(super) struct ReferenceIndex {
-    /// Where relative references begin: what `$self` says, or where the file is.
+    /// Base URL from `$self`. If `None`, relative references are resolved against the URL of the
+    /// file.
     pub(super) base: Option<Url>,
     /// Schemas with an `$id`.
     pub(super) resources: Vec<SchemaResource>,
-    /// By the resource that they are in, which is `None` for the file itself.
+    /// Anchors by name and containing resource. The resource is `None` for the file itself.
     pub(super) anchors: HashMap<(Option<u32>, String), CompactValue>,
-    /// The objects that are in a resource.
+    /// Resource of each container that is inside a resource.
     pub(super) scopes: HashMap<ChildRange, u32>,
 }
 
-/// A part of a file that has an address of its own.
+/// A schema with its own URL.
 #[derive(Debug)]
 pub(super) struct SchemaResource {
     pub(super) url: Url,
@@ -40,7 +40,7 @@ impl ReferenceIndex {
         index
     }
 
-    /// Goes through the file once, whatever aliases share.
+    /// Visits each container once, even if YAML aliases share it.
     fn index_tree(&mut self, root: TreeNode<'_>, base: &Url) {
         let mut seen = std::collections::HashSet::new();
         let mut ahead = vec![(root, None)];
@@ -59,7 +59,7 @@ impl ReferenceIndex {
         }
     }
 
-    /// Notes what an object says about itself, and gives the resource that its members are in.
+    /// Indexes the identifiers of an object, and returns the resource of its members.
     fn index_object(
         &mut self,
         node: TreeNode<'_>,
@@ -91,7 +91,7 @@ impl ReferenceIndex {
     }
 }
 
-/// Whether it is worth looking: the words are there, and the version knows them.
+/// Whether the file needs an index: its version supports identifiers, and it contains some.
 fn has_identifiers(tree: &Tree) -> bool {
     let root = tree.root();
     let version = root.get("openapi").and_then(TreeNode::as_str);

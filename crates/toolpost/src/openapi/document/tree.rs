@@ -1,5 +1,5 @@
-//! One file as a tree that takes little room: every text is kept once, and a list is one piece of a
-//! larger one.
+//! A compact tree of one file. Strings are interned, and each container is a range of a shared
+//! vector.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,21 @@ use serde_json::{Number, Value};
 use super::interner::{StringId, StringInterner};
 use super::large_objects::LargeObjectIndex;
 
-/// A JSON document. A large one takes a fraction of the memory of a [`Value`] and of the time to
-/// make one, and what is never looked at is never made.
+/// A JSON document. For large documents it takes a fraction of the memory and parse time of a
+/// [`Value`]. Values are created only when they are read.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(super) strings: StringInterner,
     pub(super) numbers: Vec<Number>,
-    /// The items of all lists.
+    /// Items of all arrays.
     pub(super) items: Vec<CompactValue>,
-    /// The members of all objects.
+    /// Members of all objects.
     pub(super) members: Vec<(StringId, CompactValue)>,
     pub(super) large_objects: LargeObjectIndex,
     pub(super) root: CompactValue,
 }
 
-/// A value of a tree: small, and only meaningful beside its tree.
+/// A value of a tree in compact form. It is only meaningful together with its tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum CompactValue {
     Null,
@@ -33,15 +33,15 @@ pub(crate) enum CompactValue {
     Object(ChildRange),
 }
 
-/// The children of a list or an object, which stand together. Two that are not empty are the same
-/// place of the document exactly when their spans are equal.
+/// The children of an array or object, which are stored contiguously. Two non-empty containers are
+/// the same node if and only if their ranges are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ChildRange {
     pub(super) start: u32,
     pub(super) length: u32,
 }
 
-/// A value together with its tree.
+/// A value with a reference to its tree.
 #[derive(Clone, Copy)]
 pub(crate) struct TreeNode<'t> {
     tree: &'t Tree,
@@ -57,7 +57,8 @@ impl Tree {
         TreeNode { tree: self, value: compact_value }
     }
 
-    /// What all members of this name are, wherever they are: a look that costs little.
+    /// Returns the values of all members with this name, anywhere in the tree. This is a scan over
+    /// one vector.
     pub(crate) fn members_named(&self, name: &str) -> impl Iterator<Item = TreeNode<'_>> {
         let name = self.strings.find(name);
         let members = self.members.iter().filter(move |(own, _)| Some(*own) == name);
@@ -66,7 +67,7 @@ impl Tree {
 }
 
 impl<'t> TreeNode<'t> {
-    /// What is left when the tree is known from elsewhere.
+    /// Returns the value without the reference to its tree.
     pub(crate) fn compact_value(self) -> CompactValue {
         self.value
     }
@@ -104,12 +105,12 @@ impl<'t> TreeNode<'t> {
         matches!(self.value, CompactValue::Array(_))
     }
 
-    /// Whether there may be something in it.
+    /// Whether the value is a non-empty array or object.
     pub(crate) fn is_container(self) -> bool {
         matches!(self.value, CompactValue::Array(span) | CompactValue::Object(span) if span.length > 0)
     }
 
-    /// The JSON name of its type, for messages.
+    /// Returns the JSON type name for messages.
     pub(crate) fn type_name(self) -> &'static str {
         match self.value {
             CompactValue::Null => "null",
@@ -121,7 +122,7 @@ impl<'t> TreeNode<'t> {
         }
     }
 
-    /// The member of that name, if this is an object that has one.
+    /// Returns the member with this name, or `None` if there is none or this is not an object.
     pub(crate) fn get(self, name: &str) -> Option<TreeNode<'t>> {
         let CompactValue::Object(span) = self.value else { return None };
         let name = self.tree.strings.find(name)?;
@@ -129,7 +130,7 @@ impl<'t> TreeNode<'t> {
         Some(self.tree.node(value))
     }
 
-    /// The members in their order; none if this is no object.
+    /// Returns the members in document order. Empty if this is not an object.
     pub(crate) fn members(self) -> impl ExactSizeIterator<Item = (&'t str, TreeNode<'t>)> {
         let range = match self.value {
             CompactValue::Object(span) => span.range(),
@@ -139,7 +140,7 @@ impl<'t> TreeNode<'t> {
         tree.members[range].iter().map(|(key, value)| (tree.strings.get(*key), tree.node(*value)))
     }
 
-    /// The items in their order; none if this is no list.
+    /// Returns the items in document order. Empty if this is not an array.
     pub(crate) fn items(self) -> impl ExactSizeIterator<Item = TreeNode<'t>> {
         let range = match self.value {
             CompactValue::Array(span) => span.range(),
@@ -149,7 +150,7 @@ impl<'t> TreeNode<'t> {
         tree.items[range].iter().map(|value| tree.node(*value))
     }
 
-    /// The place that a JSON Pointer leads to.
+    /// Resolves a JSON Pointer.
     pub(crate) fn pointer(self, pointer: &str) -> Option<TreeNode<'t>> {
         if pointer.is_empty() {
             return Some(self);
@@ -165,7 +166,7 @@ impl<'t> TreeNode<'t> {
         }
     }
 
-    /// The value, copied out.
+    /// Copies the value into a [`Value`].
     pub(crate) fn to_value(self) -> Value {
         match self.value {
             CompactValue::Null => Value::Null,
@@ -182,7 +183,7 @@ impl<'t> TreeNode<'t> {
     }
 }
 
-/// A part of a pointer as it was before it was written into one.
+/// Unescapes a segment of a JSON Pointer.
 fn unescape_pointer_token(token: &str) -> Cow<'_, str> {
     if token.contains('~') {
         Cow::Owned(token.replace("~1", "/").replace("~0", "~"))

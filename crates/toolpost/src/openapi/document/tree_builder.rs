@@ -1,5 +1,5 @@
-//! How a tree grows: values are put on a stack, and a list or an object takes what was put there
-//! since it began.
+//! Builds a tree. Values are pushed on a stack, and a finished array or object takes the values
+//! pushed since its start.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -10,12 +10,12 @@ use super::interner::{StringId, StringInterner};
 use super::large_objects::LargeObjectIndex;
 use super::tree::{ChildRange, CompactValue, Tree};
 
-/// How many lists and objects may lie in each other. It is a little less than what `serde_json`
-/// reads, so that whatever is cut out of a document and wrapped can be read again.
+/// Maximum nesting depth of arrays and objects. It is slightly below the limit of `serde_json`, so
+/// that an extracted and wrapped part of a document can be parsed again.
 pub(super) const MAX_DEPTH: usize = 120;
 
-/// How much aliases may add to a document, in bytes: a text counts as long as it is, and every
-/// value a few bytes more.
+/// Maximum number of bytes that YAML aliases may add to a document. A value counts as the length of
+/// its text plus a few bytes.
 pub(super) const MAX_ALIAS_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]
@@ -27,21 +27,21 @@ pub(super) struct TreeBuilder {
     open_items: Vec<CompactValue>,
     open_members: Vec<(StringId, CompactValue)>,
     large_objects: LargeObjectIndex,
-    /// For each text, the last object that was found to have it as a name.
+    /// For each string, the last object in which it was found as a member name.
     last_object_with_key: Vec<u32>,
     object_counter: u32,
     depth: usize,
-    /// How many values there may be; a reader that repeats what an alias stands for needs a bound.
+    /// Maximum number of values. It limits readers that expand aliases.
     max_values: usize,
-    /// Whether `<<` takes over the members of other objects.
+    /// Whether `<<` merges the members of other objects.
     supports_merge_keys: bool,
-    /// Why the tree stopped growing, for readers that can only pass a message on.
+    /// Why the builder stopped, for readers that can return only a message.
     error: Option<BuildError>,
     duplicates: Vec<DuplicateKey>,
     duplicate_count: usize,
 }
 
-/// Why a text that is well written does not become a tree.
+/// Why well-formed text is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BuildError {
     #[error("the document is larger than can be read")]
@@ -56,17 +56,17 @@ pub(crate) enum BuildError {
     InvalidKey,
 }
 
-/// An object that says a name more than once; the last one counts.
+/// A duplicate member name in an object. The last value is used.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DuplicateKey {
     pub(super) key: StringId,
     pub(super) object: ChildRange,
 }
 
-/// So many are named; more of them say nothing new.
+/// Maximum number of duplicates that are reported individually.
 const MAX_DUPLICATES: usize = 20;
 
-/// How many values were open when a list or an object began.
+/// Number of open values at the start of an array or object.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ContainerStart(usize);
 
@@ -93,7 +93,8 @@ impl Default for TreeBuilder {
 }
 
 impl TreeBuilder {
-    /// For a reader that writes out what an alias stands for every time, and leaves `<<` to others.
+    /// Creates a builder for a reader that expands every alias and does not resolve merge keys
+    /// (`<<`).
     pub(super) fn with_expanded_aliases(max_values: usize) -> Self {
         Self { max_values, supports_merge_keys: true, ..Self::default() }
     }
@@ -139,7 +140,7 @@ impl TreeBuilder {
         self.open_members.push((name, value));
     }
 
-    /// Ends an object, which takes over what `merged` has and it has not.
+    /// Ends an object and adds the members of `merged` that it does not define itself.
     pub(super) fn end_object(
         &mut self,
         start: ContainerStart,
@@ -165,12 +166,13 @@ impl TreeBuilder {
         self.duplicates.extend(duplicate_keys);
     }
 
-    /// Whether something that is so high itself may stand here.
+    /// Checks that a value with this nesting height does not exceed [`MAX_DEPTH`] at the current
+    /// depth.
     pub(super) fn check_depth(&self, height: usize) -> Result<(), BuildError> {
         if self.depth + height < MAX_DEPTH { Ok(()) } else { Err(BuildError::TooDeep) }
     }
 
-    /// Whether a member is not one of the object, but names others whose members it has as well.
+    /// Whether a member is a merge key (`<<`), which adds the members of other objects.
     pub(super) fn is_merge_key(&self, name: StringId, value: CompactValue) -> bool {
         self.supports_merge_keys && self.string(name) == "<<" && self.can_merge(value)
     }
@@ -204,7 +206,7 @@ impl TreeBuilder {
         }
     }
 
-    /// Leaves one member of each name, with the value of the last, and says which were there twice.
+    /// Keeps one member per name, with the last value. Returns the duplicate names.
     fn remove_duplicates(&mut self, start: ContainerStart) -> Vec<StringId> {
         if !self.detect_duplicates(start) {
             return Vec::new();
@@ -226,7 +228,8 @@ impl TreeBuilder {
         duplicate_keys
     }
 
-    /// Few are compared with each other, many leave a mark on their names.
+    /// Whether an object has duplicate names. Up to 8 members are compared pairwise; larger objects
+    /// use one stamp per name.
     fn detect_duplicates(&mut self, start: ContainerStart) -> bool {
         let members = &self.open_members[start.0..];
         if members.len() <= 8 {
@@ -242,13 +245,13 @@ impl TreeBuilder {
         })
     }
 
-    /// Keeps the reason, and gives it to readers that have errors of their own.
+    /// Stores the error and converts it into the error type of the reader.
     pub(super) fn fail<E: serde::de::Error>(&mut self, error: BuildError) -> E {
         self.error = Some(error);
         E::custom(error)
     }
 
-    /// Why the tree stopped growing, if it was not for the text.
+    /// Returns why the builder stopped, if the cause is not a syntax error.
     pub(super) fn error(&self) -> Option<BuildError> {
         self.error
     }
@@ -282,11 +285,11 @@ impl TreeBuilder {
     }
 }
 
-/// A finished tree, and what is to be said about it.
+/// A finished tree with its duplicate member names.
 #[derive(Debug)]
 pub(super) struct BuiltTree {
     pub(super) tree: Tree,
-    /// The first of them.
+    /// The first duplicates, up to the maximum number that is reported.
     pub(super) duplicates: Vec<DuplicateKey>,
     pub(super) duplicate_count: usize,
 }

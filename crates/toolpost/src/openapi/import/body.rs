@@ -1,4 +1,4 @@
-//! The body of a request: what it may be sent as, and what it takes.
+//! Request bodies: their media types and schemas.
 
 use super::super::document::{NodeRef, TreeNode};
 use super::super::plan::{
@@ -11,15 +11,15 @@ use super::media_type;
 use super::parameter::{RawParameter, RawParameterLocation, collection_style};
 use super::version::SpecVersion;
 
-/// A body, and the schema of its value.
+/// A request body and the shape of its schema.
 pub(super) struct PlannedBody {
     pub(super) body: RequestBody,
     pub(super) shape: SchemaShape,
-    /// Where it is described.
+    /// The node that describes the body.
     pub(super) described_at: Option<NodeRef>,
 }
 
-/// One media type that the body can be sent as.
+/// A media type that the body can be sent as.
 struct BodyCandidate {
     media_type: String,
     kind: ContentKind,
@@ -28,11 +28,11 @@ struct BodyCandidate {
 }
 
 impl<'l> Importer<'l> {
-    /// The body of an operation, if it has one.
+    /// Plans the body of an operation, if it has one.
     ///
     /// # Errors
     ///
-    /// There is one, and it cannot be known what it is.
+    /// The operation has a body whose definition cannot be resolved.
     pub(super) fn body(
         &mut self,
         operation: NodeRef,
@@ -137,7 +137,7 @@ impl<'l> Importer<'l> {
         BodyCandidate { encodings, ..simple_candidate(kind, media_type, shape) }
     }
 
-    /// A range that takes anything, and a schema that says that it is bytes.
+    /// Whether a media type is a wildcard whose schema declares binary data.
     fn is_binary_wildcard(&self, media_type: &str, schema: NodeRef) -> bool {
         let is_range = matches!(media_type::essence(media_type).as_str(), "*/*" | "application/*");
         let node =
@@ -149,7 +149,7 @@ impl<'l> Importer<'l> {
         self.type_of(schema) == Some("string")
     }
 
-    /// Whether the schema is that of all lines, not of each.
+    /// Whether the schema describes the whole sequence instead of one record.
     pub(super) fn is_array_schema(&self, schema: NodeRef) -> bool {
         self.type_of(schema) == Some("array")
     }
@@ -169,7 +169,7 @@ impl<'l> Importer<'l> {
             candidate.encodings.iter().any(|encoding| encoding.is_binary)
         };
         candidates.sort_by_key(|candidate| match candidate.kind {
-            // A form that is bytes in part is better sent in parts.
+            // A form with binary properties ranks after multipart.
             ContentKind::Form if has_bytes(candidate) => 5,
             _ => media_type::rank(&candidate.media_type),
         });
@@ -177,7 +177,7 @@ impl<'l> Importer<'l> {
             !matches!(candidate.kind, ContentKind::Text | ContentKind::Binary)
         };
         let has_structured = candidates.iter().any(is_structured);
-        // Text that only says otherwise what the schema of an object says is no choice of its own.
+        // Plain text adds no alternative to the schema if there is a structured media type.
         let counts = |candidate: &&BodyCandidate| {
             !(has_structured
                 && candidate.kind == ContentKind::Text
@@ -212,7 +212,7 @@ impl<'l> Importer<'l> {
         let mut candidates = Vec::new();
         for media_type in self.media_types(operation, "consumes") {
             let kind = match media_type::content_kind(media_type) {
-                // There are no fields, so it is no form.
+                // A body parameter has no form fields, so it is sent as JSON.
                 ContentKind::Form | ContentKind::Multipart => ContentKind::Json,
                 kind => kind,
             };
@@ -276,7 +276,8 @@ impl<'l> Importer<'l> {
     }
 }
 
-/// A range that JSON is in is sent as JSON.
+/// Converts a candidate to the planned content. A wildcard range that includes JSON becomes
+/// `application/json`.
 fn content(candidate: BodyCandidate) -> BodyContent {
     let is_any =
         matches!(media_type::essence(&candidate.media_type).as_str(), "*/*" | "application/*" | "");
@@ -291,7 +292,7 @@ fn simple_candidate(kind: ContentKind, media_type: &str, shape: SchemaShape) -> 
     BodyCandidate { media_type: media_type.to_owned(), kind, shape, encodings: Vec::new() }
 }
 
-/// How a field of a Swagger 2.0 form is written; only lists and files need words.
+/// Returns the encoding of a Swagger 2.0 form field. Only arrays and files need one.
 fn field_encoding(node: TreeNode<'_>) -> Option<PropertyEncoding> {
     let property = node.get("name")?.as_str()?.to_owned();
     let kind = node.get("type").and_then(TreeNode::as_str);

@@ -1,4 +1,4 @@
-//! How the properties of forms and of bodies in parts are written.
+//! Property encodings of forms and multipart bodies.
 
 use super::super::document::{NodeRef, TreeNode};
 use super::super::plan::{PropertyEncoding, Style};
@@ -7,7 +7,7 @@ use super::Importer;
 use super::parameter::parse_style;
 use super::version::SpecVersion;
 
-/// How far properties are looked for through references and `allOf`.
+/// Maximum depth of references and `allOf` in the search for properties.
 const MAX_HOPS: u32 = 8;
 
 /// A property of a form.
@@ -24,7 +24,7 @@ impl FormProperty {
 }
 
 impl Importer<'_> {
-    /// What the media type says about its properties, and which of them are bytes.
+    /// Returns the declared encodings of the properties, and the encodings of binary properties.
     pub(super) fn property_encodings(
         &mut self,
         media: NodeRef,
@@ -75,7 +75,8 @@ impl Importer<'_> {
         }
     }
 
-    /// Naming any of the three takes the part for a parameter of a query.
+    /// Returns the declared style, `explode` and `allowReserved`. If any of them is declared, the
+    /// property is serialized like a query parameter.
     fn declared_style(
         &mut self,
         node: TreeNode<'_>,
@@ -98,7 +99,7 @@ impl Importer<'_> {
         Some((style, explode, flag("allowReserved") == Some(true)))
     }
 
-    /// The headers of a part that can have one value only.
+    /// Returns the part headers whose schema fixes a value.
     fn fixed_headers(&self, encoding: NodeRef) -> Vec<(String, String)> {
         let documents = self.documents;
         let Some(headers) = documents.get(encoding, "headers") else { return Vec::new() };
@@ -131,7 +132,7 @@ impl Importer<'_> {
         found.retain(|field| names.insert(field.property.clone()));
     }
 
-    /// Whether a property is bytes, or a list of such.
+    /// Whether a property is binary data or an array of it.
     fn is_binary(&self, property: NodeRef, hops: u32) -> bool {
         let Some(hops) = hops.checked_sub(1) else { return false };
         let documents = self.documents;
@@ -144,7 +145,7 @@ impl Importer<'_> {
             || inner.any(|part| self.is_binary(documents.node_ref(property, part), hops))
     }
 
-    /// From OpenAPI 3.1 on, what has no schema to speak of is bytes.
+    /// Whether a property has no type. From OpenAPI 3.1 on, such a property is binary.
     fn is_untyped(&self, node: TreeNode<'_>) -> bool {
         self.version >= SpecVersion::V31
             && [

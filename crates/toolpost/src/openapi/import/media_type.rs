@@ -1,8 +1,8 @@
-//! Media types, as far as they say how a value becomes bytes.
+//! Media types and the encodings they select.
 
 use super::super::plan::ContentKind;
 
-/// What a media type carries. A range that takes JSON is taken for JSON.
+/// Returns the content kind of a media type. A range that includes JSON counts as JSON.
 pub(super) fn content_kind(media_type: &str) -> ContentKind {
     let essence = essence(media_type);
     let (family, kind) = essence.split_once('/').unwrap_or((&essence, ""));
@@ -44,7 +44,7 @@ fn is_text(kind: &str) -> bool {
     )
 }
 
-/// Without parameters, in lower case.
+/// Returns the media type without parameters, in lower case.
 pub(super) fn essence(media_type: &str) -> String {
     let essence = media_type.split(';').next().unwrap_or_default();
     essence.trim().to_ascii_lowercase()
@@ -54,7 +54,7 @@ pub(super) fn is_event_stream(media_type: &str) -> bool {
     essence(media_type) == "text/event-stream"
 }
 
-/// The better one comes first.
+/// Returns the preference of a media type. Lower is better.
 pub(super) fn rank(media_type: &str) -> u8 {
     match content_kind(media_type) {
         ContentKind::Json if essence(media_type) == "application/json" => 0,

@@ -1,17 +1,17 @@
-//! From a document to operations with plans, and to the report of what became of the rest.
+//! Imports the operations of a document: their specs, their plans and a report.
 //!
-//! Every path with every method is either imported or skipped with a reason. What is odd about an
-//! operation that can be called all the same is a warning. No schema is written here.
+//! Every path with every method is either imported or skipped with a reason. Problems that do not
+//! prevent calls are warnings. Schemas are not written here.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `version` | which specification the document is written by |
-//! | `path_item`, `naming` | which operations there are, and their names |
+//! | `version` | the specification version of the document |
+//! | `path_item`, `naming` | the operations of the document and their names |
 //! | `operation` | one operation: its spec and its plan |
-//! | `peer_gateway` | the same for operations of another gateway |
+//! | `peer_gateway` | operations of another gateway |
 //! | `parameter`, `body`, `form`, `response`, `media_type` | requests and responses |
-//! | `server`, `security` | where, and on whose credentials |
-//! | `report` | what became of everything, for people and for the command line |
+//! | `server`, `security` | server URLs and security requirements |
+//! | `report` | the import report for users and the command line |
 
 mod body;
 mod form;
@@ -46,11 +46,10 @@ pub use report::{ImportReport, OperationCounts, SkippedOperation};
 pub use version::ImportError;
 use version::SpecVersion;
 
-/// The member of an operation's `_meta` that holds what its document says about it beyond the
-/// fields of an operation.
+/// Key in the `_meta` of an operation for document data that has no field in the operation.
 pub const OPENAPI_META: &str = "toolpost/openapi";
 
-/// What a document became.
+/// Result of importing a document.
 #[derive(Debug)]
 pub(crate) struct ImportResult {
     pub(crate) operations: Vec<ImportedOperation>,
@@ -58,18 +57,18 @@ pub(crate) struct ImportResult {
     pub(crate) warnings: Vec<DocumentWarning>,
 }
 
-/// An operation, and how it is called.
+/// The spec of an operation and the plan for calling it.
 #[derive(Debug)]
 pub(crate) struct ImportedOperation {
     pub(crate) spec: OperationSpec,
     pub(crate) plan: OperationPlan,
 }
 
-/// Reads the operations of a document.
+/// Imports the operations of a document.
 ///
 /// # Errors
 ///
-/// It is no API document. Everything else is told operation by operation.
+/// It is not an API document. Other problems are reported per operation.
 pub(crate) fn import(
     documents: &Arc<DocumentSet>,
     namespace: &str,
@@ -99,7 +98,7 @@ pub(crate) fn import(
     Ok(ImportResult { operations, skipped, warnings: importer.checker.warnings })
 }
 
-/// What is known while a document is read.
+/// State of an import.
 struct Importer<'l> {
     documents: &'l DocumentSet,
     context: Arc<SchemaContext>,
@@ -107,10 +106,11 @@ struct Importer<'l> {
     namespaces: Namespaces,
     version: SpecVersion,
     checker: SchemaChecker,
-    /// Schemas by shape, so that a shared one is compiled once.
+    /// Schemas by shape, so that a shared schema is compiled once.
     schema_cache: HashMap<SchemaShape, Schema>,
     peer_schemas: peer_gateway::PeerSchemas,
-    /// The header parameters that nobody can give, because they are said in another way.
+    /// Header parameters that are not part of the input, because the request or the credentials set
+    /// them.
     implicit_headers: BTreeSet<String>,
     security_schemes: HashMap<String, Arc<SecurityScheme>>,
     default_servers: Arc<[ServerTemplate]>,
@@ -144,7 +144,7 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// What holds for every operation that says nothing else.
+    /// Sets the servers and security of operations that declare none.
     fn set_defaults(&mut self) {
         let root = self.documents.root();
         let servers = self.servers(root, &DocumentPath::Root);
@@ -160,7 +160,7 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// Says once which header parameters are no members of an input.
+    /// Adds one warning about the header parameters that are not part of the input.
     fn warn_implicit_headers(&mut self) {
         let names: Vec<String> = std::mem::take(&mut self.implicit_headers)
             .iter()
@@ -175,7 +175,8 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// The names of operations of other gateways are settled, and nobody else has them.
+    /// Assigns the operation names. Names of peer gateway operations are fixed and not used for
+    /// other operations.
     fn operation_names(
         &mut self,
         operations: &[PathOperation<'l>],
@@ -213,7 +214,7 @@ impl<'l> Importer<'l> {
         self.checker.warn(doc_path, message);
     }
 
-    /// Resolves references to an object. A failure becomes a warning that names the consequence.
+    /// Resolves references to an object. A failure becomes a warning that states the consequence.
     fn resolve_object(
         &mut self,
         node_ref: NodeRef,
@@ -234,7 +235,7 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// A schema of the document, which is looked at for what is wrong with it.
+    /// Returns the shape of a document schema, and adds warnings about its problems.
     fn schema_shape(
         &mut self,
         node_ref: NodeRef,
@@ -257,7 +258,7 @@ impl<'l> Importer<'l> {
         SchemaShape::Schema(node_ref, usage)
     }
 
-    /// The schema of a shape that others may have too.
+    /// Returns the cached schema of a shape, which other operations may use as well.
     fn shared_schema(&mut self, shape: SchemaShape) -> Schema {
         let key = shape.canonical(&self.context);
         if let Some(built) = self.schema_cache.get(&key) {
@@ -269,12 +270,13 @@ impl<'l> Importer<'l> {
         built
     }
 
-    /// The schema of a shape that nobody else has.
+    /// Returns the schema of a shape without caching it.
     fn unshared_schema(&self, shape: SchemaShape) -> Schema {
         schema::schema_of_shape(&self.context, shape)
     }
 
-    /// The media types of Swagger 2.0: the operation's, else the document's, else JSON.
+    /// Returns the media types of a Swagger 2.0 operation: its own, or those of the document, or
+    /// JSON.
     fn media_types(&self, operation: NodeRef, keyword: &str) -> Vec<&'l str> {
         let listed = |node_ref: NodeRef| {
             let listed = self.documents.node(node_ref).get(keyword);

@@ -1,10 +1,10 @@
-//! What operations are called.
+//! Operation names.
 //!
-//! An operation goes by its `operationId`. One without, or with one that is no name, goes by its
-//! method and path: `get_users_id` for GET `/users/{id}`. Where several share an `operationId` it
-//! names none of them, and each goes by it, its method and its path: `list_get_users`. What is still
-//! taken by another gets a short digest of method and path behind it. So a name depends on which
-//! other operations there are, but never on their order.
+//! The name of an operation is its `operationId`. Without a valid `operationId`, the name is the
+//! method and path: `get_users_id` for GET `/users/{id}`. If several operations have the same
+//! `operationId`, method and path are appended for each of them: `list_get_users`. If that name is
+//! taken as well, a short digest of method and path is appended. A name depends on the other
+//! operations of the document, but not on their order.
 
 use std::collections::HashMap;
 
@@ -13,16 +13,16 @@ use sha2::{Digest, Sha256};
 use super::path_item::PathOperation;
 use crate::spec::MAX_NAME_LENGTH;
 
-/// What an operation calls itself.
+/// The data that the name of an operation is derived from.
 pub(super) struct NameRequest<'f, 'l> {
     pub(super) operation: &'f PathOperation<'l>,
-    /// Trimmed, and `None` if it is no name.
+    /// The trimmed `operationId`, or `None` if there is no usable one.
     pub(super) operation_id: Option<&'l str>,
-    /// The name that it has in any case, because another gateway says so.
+    /// Name that another gateway has assigned.
     pub(super) fixed_name: Option<&'f str>,
 }
 
-/// The names of all operations, in their order.
+/// Assigns a name to each operation and returns the names in the same order.
 pub(super) fn assign_names(requests: &[NameRequest<'_, '_>]) -> Vec<String> {
     let strategies: [fn(&NameRequest<'_, '_>) -> String; 3] =
         [qualified_name, name_with_digest, digest_name];
@@ -34,7 +34,7 @@ pub(super) fn assign_names(requests: &[NameRequest<'_, '_>]) -> Vec<String> {
             names[at] = Some(name.to_owned());
         }
     }
-    // An `operationId` is meant as a name, so it goes before what only looks like one.
+    // An `operationId` takes precedence over a derived name.
     let open_id = |request: &NameRequest<'_, '_>| {
         request.operation_id.filter(|_| request.fixed_name.is_none()).map(str::to_owned)
     };
@@ -63,7 +63,7 @@ pub(super) fn assign_names(requests: &[NameRequest<'_, '_>]) -> Vec<String> {
     names.into_iter().enumerate().map(|(at, name)| name.unwrap_or_else(|| number(at))).collect()
 }
 
-/// Those that ask for a name that nobody else asks for.
+/// Returns the names that only one operation requests, with the index of the operation.
 fn unique_names(
     requests: &[NameRequest<'_, '_>],
     name: impl Fn(&NameRequest<'_, '_>) -> Option<String>,
@@ -79,7 +79,7 @@ fn unique_names(
     requested.into_iter().filter_map(is_unique).collect()
 }
 
-/// Method and path; behind the `operationId`, if that did not do.
+/// Returns the method and path as a name, after the `operationId` if there is one.
 fn qualified_name(request: &NameRequest<'_, '_>) -> String {
     let derived = method_and_path_name(request.operation);
     truncated_name(
@@ -111,7 +111,7 @@ fn method_and_path_name(operation: &PathOperation<'_>) -> String {
     name.trim_end_matches('_').to_owned()
 }
 
-/// A name of the allowed length; the digest tells apart what was cut alike.
+/// Truncates a name to the maximum length. A digest keeps truncated names distinct.
 fn truncated_name(request: &NameRequest<'_, '_>, name: String) -> String {
     if name.chars().count() <= MAX_NAME_LENGTH {
         return name;

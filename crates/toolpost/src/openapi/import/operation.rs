@@ -1,4 +1,4 @@
-//! One operation of a document, as an operation.
+//! Import of one operation.
 
 use reqwest::Method;
 use serde_json::{Map, Value};
@@ -13,11 +13,11 @@ use super::{ImportedOperation, Importer, OPENAPI_META};
 use crate::spec::{OperationId, OperationKind, OperationSpec};
 
 impl<'l> Importer<'l> {
-    /// Reads one operation.
+    /// Imports one operation.
     ///
     /// # Errors
     ///
-    /// Why it cannot be called, for a person.
+    /// Returns a message with the reason if the operation cannot be called.
     pub(super) fn import_operation(
         &mut self,
         path_operation: &PathOperation<'l>,
@@ -97,7 +97,8 @@ impl<'l> Importer<'l> {
     }
 }
 
-/// Whoever asks for something is a query, unless it is answered many times.
+/// Returns the kind of an operation: streams are subscriptions, other GET, HEAD and QUERY requests
+/// are queries, and the rest are mutations.
 fn operation_kind(method: &Method, is_stream: bool) -> OperationKind {
     match method.as_str() {
         _ if is_stream => OperationKind::Subscription,
@@ -106,7 +107,7 @@ fn operation_kind(method: &Method, is_stream: bool) -> OperationKind {
     }
 }
 
-/// Title, description and tags; what an operation does not say, its path may.
+/// Sets title, description and tags. Title and description fall back to those of the path item.
 fn set_description(spec: &mut OperationSpec, node: TreeNode<'_>, item: TreeNode<'_>) {
     let text = |name| {
         let member_text = |node: TreeNode<'_>| {
@@ -121,7 +122,7 @@ fn set_description(spec: &mut OperationSpec, node: TreeNode<'_>, item: TreeNode<
     spec.tags = tags.filter_map(TreeNode::as_str).map(str::to_owned).collect();
 }
 
-/// What has no place of its own in an operation.
+/// Returns the document data that has no field in the spec, as `_meta`.
 fn operation_meta(path_operation: &PathOperation<'_>, node: TreeNode<'_>) -> Map<String, Value> {
     let mut meta = Map::new();
     meta.insert("method".to_owned(), path_operation.method.as_str().into());

@@ -1,4 +1,4 @@
-//! Parameters: which an operation has, where they stand and how they are written.
+//! Parameters of an operation: their locations and serialization.
 
 use super::super::document::{NodeRef, TreeNode};
 use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization, Style};
@@ -8,7 +8,7 @@ use super::path_item::PathOperation;
 use super::server::template_names;
 use super::version::SpecVersion;
 
-/// A parameter as the document has it.
+/// A parameter as declared in the document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RawParameter<'l> {
     pub(super) name: &'l str,
@@ -19,25 +19,26 @@ pub(super) struct RawParameter<'l> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RawParameterLocation {
     Request(ParameterLocation),
-    /// The body of Swagger 2.0.
+    /// The Swagger 2.0 body parameter.
     Body,
-    /// A field of a form of Swagger 2.0.
+    /// A Swagger 2.0 form field.
     FormData,
 }
 
-/// A parameter of a plan, and where its schema is; `None` for one that is not declared.
+/// A parameter of a plan and the node that declares it. The node is `None` for an undeclared path
+/// parameter.
 pub(super) struct PlannedParameter {
     pub(super) parameter: Parameter,
     pub(super) node_ref: Option<NodeRef>,
 }
 
 impl<'l> Importer<'l> {
-    /// The parameters of an operation and of its path; the operation's come instead of those that
-    /// have the same name and position.
+    /// Returns the parameters of an operation and of its path item. A parameter of the operation
+    /// replaces one with the same name and location.
     ///
     /// # Errors
     ///
-    /// One that is required cannot be understood, so a call would be wrong without it.
+    /// A required parameter is invalid, so the operation cannot be called correctly.
     pub(super) fn raw_parameters(
         &mut self,
         path_operation: &PathOperation<'l>,
@@ -121,7 +122,8 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// A parameter that is not understood is left out; the operation too, if it is required.
+    /// Omits an invalid parameter with a warning. A required one is an error that skips the
+    /// operation.
     fn reject_parameter<T>(
         &mut self,
         node: TreeNode<'_>,
@@ -135,7 +137,7 @@ impl<'l> Importer<'l> {
         Ok(None)
     }
 
-    /// The parameters that are part of a request, with the path as it is to be filled in.
+    /// Plans the parameters of the request, and returns them with the normalized path template.
     pub(super) fn plan_parameters(
         &mut self,
         raws: &[RawParameter<'l>],
@@ -190,8 +192,8 @@ impl<'l> Importer<'l> {
         PlannedParameter { parameter, node_ref: Some(raw.node_ref) }
     }
 
-    /// What a body, credentials and whoever sends the request say better; Swagger 2.0 knows no rule
-    /// about `Authorization`.
+    /// Whether the body, the credentials or the HTTP client set a header. Swagger 2.0 does not
+    /// reserve `Authorization`.
     fn is_implicit_header(&self, header: &str) -> bool {
         const IMPLICIT_HEADERS: [&str; 9] = [
             "accept",
@@ -208,8 +210,8 @@ impl<'l> Importer<'l> {
             || (header.eq_ignore_ascii_case("authorization") && self.version != SpecVersion::V2)
     }
 
-    /// Whether the path has room for a parameter. Some frameworks write more into the braces than
-    /// the name: `{+name}`, `{name*}`, `{name=**}`, `{name:.+}`.
+    /// Whether the path contains a placeholder for the parameter. Placeholders with framework
+    /// syntax are replaced by `{name}`: `{+name}`, `{name*}`, `{name=**}`, `{name:.+}`.
     fn bind_to_path(
         &mut self,
         path: &mut String,
@@ -355,7 +357,7 @@ fn is_style_allowed(style: Style, location: ParameterLocation) -> bool {
     }
 }
 
-/// `collectionFormat` of Swagger 2.0.
+/// Returns the serialization for `collectionFormat` of Swagger 2.0.
 fn collection_serialization(
     node: TreeNode<'_>,
     location: ParameterLocation,
@@ -378,9 +380,9 @@ pub(super) fn collection_style(node: TreeNode<'_>, location: ParameterLocation) 
     }
 }
 
-/// Names the properties of the input: a name that only one parameter has, and that is not the
-/// body's, is itself; the others stand behind their position. That is repeated until no name is
-/// taken twice, so it depends on no order.
+/// Assigns the input property names. A unique name that does not conflict with the body is kept.
+/// Other names are prefixed with their location. This is repeated until all names are unique, so
+/// the result does not depend on the order.
 fn qualify_input_names(planned: &mut [PlannedParameter], has_body: bool) {
     let mut qualified = vec![false; planned.len()];
     loop {

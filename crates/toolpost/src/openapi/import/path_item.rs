@@ -1,31 +1,31 @@
-//! Which operations a document has: every path with every method.
+//! Lists the operations of a document: each path with each method.
 
 use super::super::document::{NodeRef, TreeNode};
 use super::super::schema::DocumentPath;
 use super::Importer;
 use super::version::SpecVersion;
 
-/// The members of a path that are operations in every version.
+/// Members of a path item that are operations in every version.
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// The members of a path that are something else.
+/// Members of a path item that are not operations.
 const NON_OPERATION_KEYS: [&str; 5] = ["$ref", "summary", "description", "servers", "parameters"];
 
-/// One path with one method.
+/// An operation object with its path and method.
 #[derive(Debug, Clone)]
 pub(super) struct PathOperation<'l> {
-    /// As it is sent.
+    /// HTTP method as it is sent.
     pub(super) method: String,
-    /// The member of the path that holds it.
+    /// Name of the path item member that contains the operation.
     pub(super) method_key: &'l str,
     pub(super) path: &'l str,
-    /// What stands around it: the parameters and servers of its path.
+    /// The path item, with its shared parameters and servers.
     pub(super) path_item: NodeRef,
     pub(super) operation: NodeRef,
 }
 
 impl<'l> Importer<'l> {
-    /// Every operation, in the order of the document.
+    /// Returns all operations in document order.
     pub(super) fn path_operations(&mut self) -> Vec<PathOperation<'l>> {
         let root = self.documents.root();
         let document = self.documents.node(root);
@@ -48,7 +48,7 @@ impl<'l> Importer<'l> {
         operations
     }
 
-    /// The operations of a path: its own, and those that it refers to.
+    /// Collects the operations of a path item, including those behind its `$ref`.
     fn collect_path_operations(
         &mut self,
         path: &'l str,

@@ -1,4 +1,4 @@
-//! What became of a document, for people and for the command line.
+//! Report of an import, for display and for the command line.
 
 use serde::Serialize;
 
@@ -10,37 +10,37 @@ use crate::spec::{OperationKind, OperationSpec};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SkippedOperation {
-    /// The method as it would be sent.
+    /// HTTP method of the operation.
     pub method: String,
-    /// The path as the document has it.
+    /// Path as declared in the document.
     pub path: String,
-    /// Why it cannot be called.
+    /// Why the operation cannot be called.
     pub reason: String,
 }
 
-/// Everything that an import found, as it is listed and printed.
+/// Result of an import, for display.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct ImportReport {
-    /// What can be called.
+    /// Imported operations.
     pub operations: Vec<OperationSpec>,
     /// What cannot.
     pub skipped: Vec<SkippedOperation>,
-    /// What is odd about the document.
+    /// Problems in the document that do not prevent the import.
     pub warnings: Vec<DocumentWarning>,
 }
 
-/// How many of each there are.
+/// Number of operations by kind, of skipped operations and of warnings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct OperationCounts {
-    /// Operations that read.
+    /// Number of queries.
     pub queries: usize,
-    /// Operations that write.
+    /// Number of mutations.
     pub mutations: usize,
-    /// Operations that stream.
+    /// Number of subscriptions.
     pub subscriptions: usize,
-    /// Operations that were not imported.
+    /// Number of operations that were not imported.
     pub skipped: usize,
     /// Oddities.
     pub warnings: usize,
@@ -53,7 +53,7 @@ impl SkippedOperation {
 }
 
 impl ImportReport {
-    /// How many of each there are.
+    /// Counts operations by kind, skipped operations and warnings.
     pub fn counts(&self) -> OperationCounts {
         let kinds = self.operations.iter().map(|spec| spec.kind);
         OperationCounts::new(kinds, self.skipped.len(), self.warnings.len())

@@ -1,4 +1,4 @@
-//! What a service may answer with.
+//! Declared responses of an operation.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use super::media_type;
 use super::version::SpecVersion;
 use crate::spec::ErrorDefinition;
 
-/// The answers of an operation.
+/// The planned responses of an operation.
 pub(super) struct PlannedResponses {
     pub(super) responses: Vec<DeclaredResponse>,
     pub(super) output: SchemaShape,
     pub(super) errors: Vec<ErrorDefinition>,
-    /// Whether a success may be a stream of events.
+    /// Whether a success response may be an event stream.
     pub(super) is_stream: bool,
 }
 
-/// A declared answer before it is sorted out.
+/// A declared response as parsed from the document.
 struct ParsedResponse<'l> {
     status: StatusRange,
     description: &'l str,
-    /// Media types with what they carry.
+    /// Media types with the shape of their content.
     contents: Vec<(&'l str, SchemaShape)>,
 }
 
@@ -40,7 +40,7 @@ impl<'l> Importer<'l> {
         }
         declared.sort_by_key(|response| response.status);
         let has_success = declared.iter().any(|response| is_success(response.status));
-        // A document that only has a default means everything by it.
+        // If no success response is declared, `default` covers success as well.
         let counts = |response: &&ParsedResponse<'_>| {
             is_success(response.status) || (!has_success && response.status == StatusRange::Default)
         };
@@ -173,9 +173,9 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// What the data of an event looks like. OpenAPI 3.2 describes the whole event, whose `data` is a
-    /// text that may hold JSON; before that a schema is mostly that of the JSON in each event, except
-    /// where it only says that a stream is text.
+    /// Returns the shape of the event data. OpenAPI 3.2 describes the whole event, whose `data` is
+    /// a string that may contain JSON. In earlier versions the schema usually describes the JSON in
+    /// each event, unless it only declares the stream as text.
     fn event_shape(
         &mut self,
         schema: Option<NodeRef>,
@@ -260,7 +260,7 @@ impl<'l> Importer<'l> {
     }
 }
 
-/// What an answer carries, as far as it is declared: JSON if there is any.
+/// Returns the shape of the best declared media type, preferably JSON.
 fn preferred_shape(response: &ParsedResponse<'_>, is_stream: bool) -> SchemaShape {
     let best = response.contents.iter().map(|(media_type, _)| rank(media_type)).min();
     let counts = |media_type: &str| {
@@ -270,12 +270,13 @@ fn preferred_shape(response: &ParsedResponse<'_>, is_stream: bool) -> SchemaShap
     SchemaShape::any_of(shapes.map(|(_, shape)| shape.clone()))
 }
 
-/// Two kinds of JSON are alike.
+/// Returns the preference of a media type. All JSON types are equal.
 fn rank(media_type: &str) -> u8 {
     media_type::rank(media_type).max(1)
 }
 
-/// What a success gives. One that declares nothing says nothing beside one that does.
+/// Returns the output shape of the success responses. Responses without content are ignored, except
+/// for 204 and 205, which are null.
 fn output_shape(successes: &[&ParsedResponse<'_>], is_stream: bool) -> SchemaShape {
     let shapes = successes.iter().filter_map(|response| match response.status {
         StatusRange::Exactly(204 | 205) => Some(SchemaShape::Null),
@@ -289,8 +290,8 @@ fn is_success(status: StatusRange) -> bool {
     matches!(status, StatusRange::Exactly(200..=299) | StatusRange::Class(2))
 }
 
-/// The code of the error that an answer is raised as: `HTTP_404`, `HTTP_4XX`, and `HTTP_ERROR` for
-/// all that are not named. What comes before an answer is none.
+/// Returns the error code of a response: `HTTP_404`, `HTTP_4XX`, or `HTTP_ERROR` for `default`.
+/// Informational responses have none.
 fn error_code(status: StatusRange) -> Option<Arc<str>> {
     match status {
         StatusRange::Exactly(100..=199) | StatusRange::Class(1) => None,

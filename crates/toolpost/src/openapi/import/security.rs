@@ -1,4 +1,4 @@
-//! What a caller has to show.
+//! Security requirements and schemes.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::Importer;
 use super::version::SpecVersion;
 
 impl Importer<'_> {
-    /// The requirements that a document or an operation names; `None` if it names none.
+    /// Returns the requirements that a document or an operation declares, or `None` if it declares
+    /// none.
     pub(super) fn security(
         &mut self,
         owner: NodeRef,
@@ -65,7 +66,7 @@ impl Importer<'_> {
         scheme
     }
 
-    /// By name, or in OpenAPI 3.2 by reference.
+    /// Finds a security scheme by name, or from OpenAPI 3.2 on also by reference.
     fn find_scheme(&self, name: &str) -> Option<NodeRef> {
         let root = self.documents.root();
         let schemes = match self.version {
@@ -164,7 +165,7 @@ impl Importer<'_> {
         }
     }
 
-    /// An address of its own, or one beside the document.
+    /// Resolves a URL against the URL of its file. Returns `None` unless it is HTTP or HTTPS.
     fn resolve_url(&self, node_ref: NodeRef, url: Option<&str>) -> Option<Url> {
         let url = self.documents.file(node_ref).url.join(url?.trim()).ok()?;
         matches!(url.scheme(), "http" | "https").then_some(url)

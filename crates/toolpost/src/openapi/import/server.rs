@@ -1,4 +1,4 @@
-//! Where a service is.
+//! Servers of a document.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::Importer;
 use super::version::SpecVersion;
 
 impl Importer<'_> {
-    /// The servers that a document, a path or an operation names; `None` if it names none.
+    /// Returns the servers that a document, a path or an operation declares, or `None` if it
+    /// declares none.
     pub(super) fn servers(
         &mut self,
         owner: NodeRef,
@@ -31,7 +32,8 @@ impl Importer<'_> {
         (!servers.is_empty()).then(|| servers.into())
     }
 
-    /// Used when no server is declared: the URL that the document was loaded from.
+    /// Returns the server that is used if none is declared: the root of the URL that the document
+    /// was loaded from.
     pub(super) fn document_server(&self) -> Arc<[ServerTemplate]> {
         let base = self.document_base(self.documents.root());
         [ServerTemplate { url: "/".to_owned(), base, variables: Vec::new() }].into()
@@ -89,7 +91,8 @@ impl Importer<'_> {
         ServerVariable { name: name.to_owned(), default, allowed }
     }
 
-    /// Swagger 2.0: `schemes`, `host` and `basePath`, of which an operation may change the first.
+    /// Returns the servers of Swagger 2.0 from `schemes`, `host` and `basePath`. An operation can
+    /// override only `schemes`.
     fn swagger_servers(
         &mut self,
         owner: NodeRef,
@@ -116,7 +119,7 @@ impl Importer<'_> {
         if schemes.is_empty() {
             schemes.push(base.as_ref().map_or("https", Url::scheme));
         }
-        // The safer one first.
+        // HTTPS is preferred.
         schemes.sort_unstable_by_key(|scheme| *scheme != "https");
         let slash = if path.starts_with('/') { "" } else { "/" };
         let server = |scheme: &str| ServerTemplate {
@@ -128,14 +131,14 @@ impl Importer<'_> {
     }
 }
 
-/// A text, or what was meant as one.
+/// Returns a string, number or boolean as text.
 fn scalar_text(node: TreeNode<'_>) -> Option<String> {
     let text = node.as_str().map(str::to_owned);
     let number = || node.as_number().map(ToString::to_string);
     text.or_else(number).or_else(|| node.as_bool().map(|is| is.to_string()))
 }
 
-/// The names in braces.
+/// Returns the names in braces.
 pub(super) fn template_names(template: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut rest = template;

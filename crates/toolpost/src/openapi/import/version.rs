@@ -1,9 +1,9 @@
-//! Which specification a document is written by.
+//! Specification version of a document.
 
 use super::super::document::TreeNode;
 use crate::spec::IdError;
 
-/// A version, as far as it makes a difference.
+/// A supported specification version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SpecVersion {
     V2,
@@ -12,34 +12,34 @@ pub(crate) enum SpecVersion {
     V32,
 }
 
-/// Why a document has no operations at all.
+/// Why a document cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// It is JSON or YAML, but nothing with members.
+    /// The document is valid JSON or YAML, but not an object.
     #[error("an API document is an object, found {found}")]
     NotAnObject {
-        /// The JSON type that was found instead.
+        /// JSON type of the document.
         found: &'static str,
     },
-    /// It does not say what it is.
+    /// The document declares no version.
     #[error(
         "this is no API document: neither `openapi` nor `swagger` says which version it is; \
          expected `openapi: 3.x` or `swagger: 2.0` at the top"
     )]
     NoVersion,
-    /// It says that it is something that is not understood.
+    /// The declared version is not supported.
     #[error(
         "the document is `{name}: {found}`, which is not understood; \
          versions 2.0, 3.0, 3.1 and 3.2 are"
     )]
     UnknownVersion {
-        /// `openapi` or `swagger`.
+        /// Name of the version member: `openapi` or `swagger`.
         name: &'static str,
-        /// What stands there.
+        /// The declared version.
         found: String,
     },
-    /// The operations cannot be named.
+    /// The namespace is not valid in an operation id.
     #[error(transparent)]
     Namespace(#[from] IdError),
 }
@@ -57,7 +57,8 @@ impl SpecVersion {
         match (name, parts.next(), parts.next()) {
             ("openapi", Some("3"), None | Some("0")) => Ok(Self::V30),
             ("openapi", Some("3"), Some("1")) => Ok(Self::V31),
-            // A minor version only adds, so a newer one is read as the newest that is known.
+            // Minor versions are backward compatible, so a newer one is read as the newest
+            // supported version.
             ("openapi", Some("3"), Some(minor)) if minor.parse::<u32>().is_ok() => Ok(Self::V32),
             ("swagger" | "openapi", Some("2"), None | Some("0")) => Ok(Self::V2),
             _ => Err(ImportError::UnknownVersion { name, found }),
@@ -65,7 +66,7 @@ impl SpecVersion {
     }
 }
 
-/// In YAML a version without quotes is a number.
+/// Returns a version as text. In YAML, an unquoted version is a number.
 fn version_text(value: TreeNode<'_>) -> String {
     match (value.as_str(), value.as_number()) {
         (Some(text), _) => text.to_owned(),

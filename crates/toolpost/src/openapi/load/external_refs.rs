@@ -1,4 +1,4 @@
-//! What a file refers to outside of itself.
+//! References of a file to other files.
 
 use std::collections::HashSet;
 
@@ -10,20 +10,21 @@ use super::location::display_url;
 /// A reference to another file.
 #[derive(Debug, Clone)]
 pub(super) struct ExternalRef {
-    /// As it is written.
+    /// The reference as written in the document.
     pub(super) reference: String,
-    /// The file that says it.
+    /// The file that contains the reference.
     pub(super) referrer: String,
-    /// The address that it means, without a fragment.
+    /// URL of the target, without fragment.
     pub(super) target: Url,
-    /// Where to look for it: a file that says it is elsewhere still has its neighbors beside it.
+    /// URL to fetch the file from. Relative references are fetched next to the referring file, even
+    /// if that file declares another base URL.
     pub(super) fetch_url: Url,
 }
 
-/// Examples and fixed values are data, whatever they look like.
+/// Keywords whose values are data, even if they look like references.
 const LITERAL_KEYWORDS: [&str; 4] = ["example", "examples", "enum", "const"];
 
-/// The members of these are named by whoever wrote the document.
+/// Keywords whose member names are arbitrary and not keywords.
 const MAP_KEYWORDS: [&str; 16] = [
     "properties",
     "patternProperties",
@@ -43,7 +44,7 @@ const MAP_KEYWORDS: [&str; 16] = [
     "mapping",
 ];
 
-/// All references of a file to others, each once, in the order of the document.
+/// Returns the references of a file to other files, without duplicates and in document order.
 pub(super) fn external_refs(documents: &DocumentSet, root: NodeRef) -> Vec<ExternalRef> {
     if !has_external_refs(&documents.file(root).tree) {
         return Vec::new();
@@ -71,7 +72,8 @@ pub(super) fn external_refs(documents: &DocumentSet, root: NodeRef) -> Vec<Exter
     found
 }
 
-/// Whether it is worth looking closer; most documents are one file.
+/// Whether a file may refer to other files. This is a quick check, because most documents are a
+/// single file.
 fn has_external_refs(tree: &Tree) -> bool {
     let references = tree.members_named("$ref").chain(tree.members_named("$dynamicRef"));
     let mappings = tree.members_named("mapping").flat_map(TreeNode::members).map(|(_, to)| to);
@@ -79,7 +81,7 @@ fn has_external_refs(tree: &Tree) -> bool {
         || mappings.filter_map(TreeNode::as_str).any(is_file_reference)
 }
 
-/// What an object refers to itself.
+/// Returns the references of one object to other files, without those of nested objects.
 fn references_in<'t>(node: TreeNode<'t>, name: &str) -> impl Iterator<Item = &'t str> {
     let references = ["$ref", "$dynamicRef"].into_iter();
     let references = references.filter_map(move |name| node.get(name)?.as_str());
@@ -88,7 +90,7 @@ fn references_in<'t>(node: TreeNode<'t>, name: &str) -> impl Iterator<Item = &'t
     references.filter(|reference| !reference.starts_with('#')).chain(mapped)
 }
 
-/// Whether what a discriminator names is a file and not a schema.
+/// Whether a discriminator mapping value refers to a file instead of a schema name.
 fn is_file_reference(mapped: &str) -> bool {
     let (url, _) = mapped.split_once('#').unwrap_or((mapped, ""));
     url.contains('/') || [".json", ".yaml", ".yml"].iter().any(|end| url.ends_with(end))

@@ -1,4 +1,4 @@
-//! One file, from wherever it is, within the limits.
+//! Fetches one file within the limits.
 
 use std::io;
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ use super::http;
 use super::reference_policy::ReferenceRejection;
 use super::settings::LoadSettings;
 
-/// Why a file is not there.
+/// Why a file cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
     #[error("{}", io_reason(.0))]
@@ -43,18 +43,18 @@ pub(super) enum FetchError {
     Parse(#[source] DocumentParseError),
 }
 
-/// A file that was read.
+/// A fetched and parsed file.
 pub(super) struct FetchedFile {
-    /// Where it was found.
+    /// URL of the file after redirects.
     pub(super) url: Url,
     pub(super) parsed: ParsedFile,
 }
 
 pub(super) struct Fetcher<'s> {
     pub(super) settings: &'s LoadSettings,
-    /// Where the document is.
+    /// URL of the root document.
     document_url: Url,
-    /// Created on demand; documents are usually local files.
+    /// Created on demand, because documents are usually local files.
     client: OnceLock<reqwest::Client>,
     total_bytes: AtomicUsize,
 }
@@ -65,7 +65,8 @@ impl<'s> Fetcher<'s> {
         Self { settings, document_url, client, total_bytes: AtomicUsize::new(0) }
     }
 
-    /// What is shown at an address.
+    /// Returns the headers for a URL. The configured headers are sent only to the origin of the
+    /// document.
     pub(super) fn headers_for(&self, url: &Url) -> HeaderMap {
         match url.origin() == self.document_url.origin() {
             true => self.settings.headers.clone(),
@@ -73,7 +74,7 @@ impl<'s> Fetcher<'s> {
         }
     }
 
-    /// Gets a file and reads it.
+    /// Fetches and parses a file.
     pub(super) async fn fetch(&self, url: &Url) -> Result<FetchedFile, FetchError> {
         let limit = self.settings.timeout;
         let timed_out = |_| FetchError::TimedOut { limit };
@@ -83,14 +84,14 @@ impl<'s> Fetcher<'s> {
         self.parse(found, bytes).await
     }
 
-    /// Reads a file that is here.
+    /// Parses a file and counts its size toward the total limit.
     pub(super) async fn parse(&self, url: Url, bytes: Vec<u8>) -> Result<FetchedFile, FetchError> {
         self.check_size(bytes.len())?;
         let limit = self.settings.max_total_size;
         if self.total_bytes.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len() > limit {
             return Err(FetchError::TotalTooLarge { limit });
         }
-        // A large one takes long enough to hold others up.
+        // Parsing a large file would block the runtime.
         let parsed = tokio::task::spawn_blocking(move || document::parse(&bytes)).await;
         let parsed = parsed.map_err(|error| FetchError::Io(error.into()))?;
         Ok(FetchedFile { url, parsed: parsed.map_err(FetchError::Parse)? })
@@ -106,7 +107,7 @@ impl<'s> Fetcher<'s> {
 
     async fn read_file(&self, url: &Url) -> Result<Vec<u8>, FetchError> {
         let path = url.to_file_path().map_err(|()| FetchError::NotAFile)?;
-        // What is not a file may never end, or not even begin.
+        // Reading a device or pipe may block or never end.
         let metadata = tokio::fs::metadata(&path).await?;
         if !metadata.is_file() {
             return Err(FetchError::NotAFile);
@@ -126,14 +127,14 @@ impl<'s> Fetcher<'s> {
 
     fn client(&self, url: &Url) -> Result<&reqwest::Client, FetchError> {
         if self.client.get().is_none() {
-            // Another that was made meanwhile is as good.
+            // If another client was set in the meantime, that one is used.
             let _ = self.client.set(http::build_client(url)?);
         }
         Ok(self.client.get().expect("it was set just now"))
     }
 }
 
-/// Hint for a document that requires credentials.
+/// Returns a hint for a document that requires credentials.
 fn status_hint(status: u16) -> &'static str {
     match status {
         401 | 403 => "; set `private` on the source to send the credentials of `auth`",
@@ -141,7 +142,7 @@ fn status_hint(status: u16) -> &'static str {
     }
 }
 
-/// The usual ones in plain words.
+/// Describes an I/O error, with plain messages for the common kinds.
 fn io_reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".to_owned(),

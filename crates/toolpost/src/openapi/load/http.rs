@@ -1,4 +1,4 @@
-//! Files of the network. Every step of a redirect is held to the rules for references.
+//! Downloads files over HTTP. Every redirect is checked against the reference policy.
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const MAX_REDIRECTS: usize = 5;
 const ACCEPTED_TYPES: &str =
     "application/json, application/yaml, text/yaml, text/plain;q=0.9, */*;q=0.8";
 
-/// Gives the file and where it was found.
+/// Downloads a file. Returns it with its URL after redirects.
 pub(super) async fn fetch(
     client: &Client,
     url: &Url,
@@ -42,7 +42,7 @@ pub(super) async fn fetch(
 }
 
 pub(super) fn build_client(address: &Url) -> Result<Client, FetchError> {
-    // Whoever embeds this may have chosen already; either is fine.
+    // Fails if the application has installed a provider already; that provider is used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let is_loopback_host = match address.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
@@ -51,7 +51,7 @@ pub(super) fn build_client(address: &Url) -> Result<Client, FetchError> {
         None => false,
     };
     let builder = Client::builder();
-    // What is on this machine is not spoken to through another.
+    // Requests to the loopback interface bypass the proxy.
     let builder = if is_loopback_host { builder.no_proxy() } else { builder };
     builder
         .redirect(Policy::none())
@@ -61,7 +61,7 @@ pub(super) fn build_client(address: &Url) -> Result<Client, FetchError> {
         .map_err(|error| http_error(&error))
 }
 
-/// Where a response says that the file is instead.
+/// Returns the target of a redirect response.
 fn redirect_target(at: &Url, response: &Response) -> Option<Url> {
     if !response.status().is_redirection() {
         return None;
@@ -88,7 +88,7 @@ async fn read_body(mut response: Response, fetcher: &Fetcher<'_>) -> Result<Vec<
     Ok(bytes)
 }
 
-/// The innermost cause says most, and no address.
+/// The innermost cause is the most specific, and it does not contain the URL.
 fn http_error(error: &reqwest::Error) -> FetchError {
     let mut cause: &dyn Error = error;
     while let Some(source) = cause.source() {

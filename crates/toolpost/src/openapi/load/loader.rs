@@ -1,4 +1,4 @@
-//! Loads a document and its references in batches: the references of one batch are the next.
+//! Loads a document and its references in batches. The references of one batch are the next batch.
 
 use std::collections::HashSet;
 
@@ -17,9 +17,10 @@ pub(super) struct DocumentLoader<'s> {
     warnings: Vec<LoadWarning>,
     /// URLs that were requested, whether they exist or not.
     requested: HashSet<Url>,
-    /// What is also known by an address that is not where it is.
+    /// References to a requested file by a URL other than its own.
     aliases: Vec<ExternalRef>,
-    /// What leads nowhere, unless a file that is read later says that it is there.
+    /// References that could not be loaded. A file that is loaded later may still define their
+    /// target.
     missing: Vec<(Url, LoadWarning)>,
     is_file_limit_reached: bool,
 }
@@ -37,13 +38,13 @@ impl<'s> DocumentLoader<'s> {
         }
     }
 
-    /// Adds the document itself.
+    /// Adds the root document.
     pub(super) fn add_root(&mut self, requested: Url, fetched: FetchedFile) -> NodeRef {
         self.requested.insert(requested.clone());
         self.add_file(requested, fetched)
     }
 
-    /// Adds a file that was requested at one address and may have been found at another.
+    /// Adds a file, which may have been redirected from the requested URL.
     fn add_file(&mut self, requested: Url, fetched: FetchedFile) -> NodeRef {
         let at = display_url(&fetched.url);
         let warning = |message| LoadWarning { at: at.clone(), message };
@@ -53,7 +54,7 @@ impl<'s> DocumentLoader<'s> {
         root
     }
 
-    /// Reads what a file refers to, what that refers to, and so on.
+    /// Loads the files that a file refers to, including transitive references.
     pub(super) async fn load_references(&mut self, root: NodeRef) {
         let mut batch = self.next_references(&[root]);
         while !batch.is_empty() {
@@ -95,7 +96,7 @@ impl<'s> DocumentLoader<'s> {
         self.missing.push((reference.target, LoadWarning { at: reference.referrer, message }));
     }
 
-    /// The references of these files that were not requested yet and are allowed.
+    /// Returns the references of these files that are allowed and not requested yet.
     fn next_references(&mut self, roots: &[NodeRef]) -> Vec<ExternalRef> {
         let mut queue = Vec::new();
         for root in roots {

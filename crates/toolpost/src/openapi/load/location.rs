@@ -1,4 +1,4 @@
-//! Where a document is.
+//! Location of a document.
 
 use std::path::PathBuf;
 
@@ -7,25 +7,25 @@ use url::Url;
 use super::super::document::redact_url;
 use super::LoadError;
 
-/// Where a document is.
+/// Location of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DocumentLocation {
-    /// A file on this machine.
+    /// A local file.
     File(PathBuf),
-    /// A file on the network, by `http` or `https`.
+    /// An `http` or `https` URL.
     Url(Url),
-    /// A text that is here already.
+    /// The text of a document.
     Text {
-        /// The document.
+        /// The document as JSON or YAML.
         text: Vec<u8>,
-        /// Where relative references in it begin, and what decides how far they may lead.
+        /// Base URL for relative references. It also determines which references are allowed.
         base_url: Url,
     },
 }
 
 impl DocumentLocation {
-    /// Takes what a person writes: an address of the network, or else a path.
+    /// Parses an `http`, `https` or `file` URL. Anything else is a file path.
     pub fn from_path_or_url(written: &str) -> Self {
         match Url::parse(written) {
             Ok(url) if matches!(url.scheme(), "http" | "https") => Self::Url(url),
@@ -36,7 +36,7 @@ impl DocumentLocation {
         }
     }
 
-    /// What a person calls it: a path, or an address without what may be secret in it.
+    /// Returns the path, or the URL without user, password and query, which may contain secrets.
     pub fn display_name(&self) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
@@ -44,7 +44,7 @@ impl DocumentLocation {
         }
     }
 
-    /// The address, without a fragment.
+    /// Returns the URL without fragment.
     pub(crate) fn url(&self) -> Result<Url, LoadError> {
         let mut address = match self {
             Self::File(path) => {
@@ -60,7 +60,8 @@ impl DocumentLocation {
     }
 }
 
-/// An address as a person calls it: a path if it is one, and never a secret.
+/// Formats a file URL as a path, and other URLs without user, password and query, which may contain
+/// secrets.
 pub(super) fn display_url(url: &Url) -> String {
     let path = if url.scheme() == "file" { url.to_file_path().ok() } else { None };
     path.map_or_else(|| redact_url(url), |path| path.display().to_string())

@@ -1,4 +1,4 @@
-//! A document and every file that it refers to, read before anything is imported.
+//! Loads a document and every file that it refers to, before the import.
 
 mod external_refs;
 mod fetch;
@@ -17,59 +17,59 @@ pub use location::DocumentLocation;
 use location::display_url;
 pub use settings::LoadSettings;
 
-/// What was read.
+/// A loaded document.
 #[derive(Debug)]
 pub(crate) struct LoadedDocument {
     pub(crate) documents: DocumentSet,
-    /// What is odd, and what could not be read; whatever refers to that fails only there.
+    /// Problems, and files that could not be loaded. Only references to those files fail.
     pub(crate) warnings: Vec<LoadWarning>,
 }
 
-/// Something that somebody should know about a file.
+/// A problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LoadWarning {
-    /// The file, without user and query.
+    /// Path or URL of the file, without user and query.
     pub(crate) at: String,
     pub(crate) message: String,
 }
 
-/// Why there is no document.
+/// Why a document cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The path of a file means nothing on this machine.
+    /// The path is not a valid file path on this machine.
     #[error("`{path}` is not a file path")]
     #[non_exhaustive]
     InvalidPath {
-        /// The path as it was given.
+        /// The given path.
         path: String,
     },
-    /// It could not be had.
+    /// The document cannot be fetched.
     #[error("`{location}` cannot be read: {reason}")]
     #[non_exhaustive]
     Unreachable {
-        /// Where it should be, without user and query.
+        /// Path or URL of the document, without user and query.
         location: String,
-        /// Why it is not.
+        /// Why the document cannot be fetched.
         reason: String,
     },
-    /// It is neither JSON nor YAML, or goes beyond what is read.
+    /// The file is neither JSON nor YAML, or it exceeds a limit of the parser.
     #[error("`{location}` is not a valid document: {reason}")]
     #[non_exhaustive]
     InvalidDocument {
-        /// Where it is, without user and query.
+        /// Path or URL of the document, without user and query.
         location: String,
-        /// What is wrong with it, and at which line.
+        /// The error and its position.
         reason: String,
     },
 }
 
-/// Reads a document and what it refers to.
+/// Loads a document and the files it refers to.
 ///
 /// # Cancellation
 ///
-/// Requests end with the future. A file that is being read into a tree at that moment is read to
-/// its end, which is bounded by its size.
+/// Dropping the future cancels its requests. A file that is being parsed at that time is parsed to
+/// the end, which is bounded by its size.
 pub(crate) async fn load(
     location: DocumentLocation,
     settings: &LoadSettings,

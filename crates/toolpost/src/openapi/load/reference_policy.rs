@@ -1,11 +1,11 @@
-//! Who may refer to whom. A document is somebody else's word, and what it makes us ask for is asked
-//! from where we are.
+//! Which files a document may refer to. A document is untrusted input, and its references are
+//! fetched from inside this network.
 
 use url::Url;
 
 use super::super::document::redact_url;
 
-/// Why a reference is not followed.
+/// Why a reference is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReferenceRejection {
     #[error("is not fetched: a document from the network may not refer to files of this machine")]
@@ -16,7 +16,7 @@ pub(super) enum ReferenceRejection {
     Scheme { scheme: String },
 }
 
-/// Whether what comes from `from` may make us ask for `to`.
+/// Checks whether a file at `from` may refer to `to`.
 pub(super) fn check_reference(
     from: &Url,
     to: &Url,
@@ -31,7 +31,7 @@ pub(super) fn check_reference(
     }
 }
 
-/// The same origin, or the same host when it asks for encryption.
+/// Whether two URLs have the same origin, or the same host with an upgrade to HTTPS.
 fn is_same_site(from: &Url, to: &Url) -> bool {
     let is_upgrade = from.scheme() == "http"
         && to.scheme() == "https"
@@ -46,13 +46,13 @@ fn is_allowed_host(to: &Url, hosts: &[String]) -> bool {
     let with_port = to.port_or_known_default().map(|port| format!("{host}:{port}"));
     let is_it = |listed: &String| {
         let has_port = with_port.as_ref().is_some_and(|it| listed.eq_ignore_ascii_case(it));
-        // A host without a port means the usual ones.
+        // A listed host without a port matches the default port of the scheme.
         has_port || to.port().is_none() && listed.eq_ignore_ascii_case(host)
     };
     hosts.iter().any(is_it)
 }
 
-/// What would have to be listed.
+/// Returns the entry of `hosts` that would allow the URL.
 fn format_host_port(url: &Url) -> String {
     match (url.host_str(), url.port()) {
         (Some(host), Some(port)) => format!("{host}:{port}"),

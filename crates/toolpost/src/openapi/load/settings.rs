@@ -1,31 +1,31 @@
-//! How far a document may lead.
+//! Limits for loading documents.
 
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 
-/// How far a document may lead, and how much of it is read.
+/// Limits for loading a document and the files it refers to.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct LoadSettings {
-    /// Hosts, `example.com` or `example.com:8443`, that documents may refer to besides the one that
-    /// they come from.
+    /// Hosts, `example.com` or `example.com:8443`, that documents may refer to in addition to their
+    /// own host.
     pub hosts: Vec<String>,
-    /// How large one file may be, in bytes.
+    /// Maximum size of one file in bytes.
     pub max_file_size: usize,
-    /// How large all files may be together, in bytes.
+    /// Maximum size of all files together in bytes.
     pub max_total_size: usize,
-    /// How many files are asked for.
+    /// Maximum number of files that are requested.
     pub max_files: usize,
-    /// How many files are asked for at once.
+    /// Maximum number of concurrent requests.
     pub concurrency: usize,
-    /// How long one file may take to arrive.
+    /// Timeout for fetching one file.
     pub timeout: Duration,
-    /// What is shown where the document is, and nowhere else: a gateway gives its document only to those
-    /// whom it knows.
+    /// Headers that are sent only to the origin of the document, such as the credentials for the
+    /// document of a gateway.
     pub headers: HeaderMap,
-    /// What asks; it must follow no redirects (`reqwest::redirect::Policy::none()`), because they
-    /// are checked here. `None` for one that is made when it is needed.
+    /// HTTP client for loading. It must not follow redirects (`reqwest::redirect::Policy::none()`),
+    /// because the loader checks them. If `None`, a client is created when it is needed.
     pub client: Option<reqwest::Client>,
 }
 
@@ -44,7 +44,7 @@ impl Default for LoadSettings {
     }
 }
 
-/// Clients cannot be compared: two settings are the same only if neither names one.
+/// HTTP clients cannot be compared, so settings with a client are never equal.
 impl PartialEq for LoadSettings {
     fn eq(&self, other: &Self) -> bool {
         let Self {

@@ -1,4 +1,4 @@
-//! Documents on disk and behind real servers.
+//! Documents on disk and on local servers.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 
-/// A folder that is gone when the test is.
+/// A temporary folder that is removed on drop.
 struct TempFolder(PathBuf);
 
 impl TempFolder {
@@ -126,7 +126,7 @@ async fn load_document(
     (loaded, messages)
 }
 
-/// What a member of the document leads to.
+/// Resolves a member of the root document.
 fn resolve_member(loaded: &LoadedDocument, name: &str) -> Result<Value, String> {
     let documents = &loaded.documents;
     let node_ref = documents.get(documents.root(), name).unwrap();
@@ -298,7 +298,7 @@ async fn load_limits_are_enforced_and_reported() {
         ("2.yaml", &"x".repeat(200)),
         ("3.yaml", "three"),
     ]);
-    // One after the other, so that it is known which file is one too many.
+    // Files are loaded one at a time, so the file that exceeds the limit is deterministic.
     let defaults = || LoadSettings { concurrency: 1, ..LoadSettings::default() };
     let rows = [
         (

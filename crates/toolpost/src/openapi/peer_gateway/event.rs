@@ -1,4 +1,4 @@
-//! What an event of another gateway's stream says.
+//! Events of another gateway's stream.
 
 use serde::Deserialize;
 
@@ -7,17 +7,17 @@ use crate::error::CallError;
 use crate::openapi::response::SecretRedactor;
 use crate::outcome::Outcome;
 
-/// What an event says.
+/// A parsed event.
 #[derive(Debug)]
 pub(in crate::openapi) enum PeerEvent {
     Value(Box<Outcome>),
-    /// So many events are lost; `None` if the stream is another one than before.
+    /// Number of lost events, or `None` if the stream has restarted.
     Gap(Option<u64>),
-    /// The last word of a stream that failed.
+    /// Last event of a failed stream.
     Failed(CallError),
-    /// The last word of one that did not.
+    /// Last event of a successful stream.
     Complete,
-    /// It cannot be read, for this reason.
+    /// The event cannot be decoded, for this reason.
     Invalid(String),
 }
 
@@ -61,7 +61,7 @@ impl From<GapData> for PeerEvent {
 mod tests {
     use super::*;
 
-    /// Each row: the type of an event, its data, and a word of what it says.
+    /// Each row: the event type, its data and part of the expected debug output.
     #[test]
     fn peer_events_parse_by_type() {
         let value = r#"{"data":1,"meta":{"source":"local","operationId":"a.b","timestamp":1}}"#;

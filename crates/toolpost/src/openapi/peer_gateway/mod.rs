@@ -1,5 +1,5 @@
-//! Services that are gateways like this one: what their documents say in `x-toolpost-operation` makes the
-//! same operations here, and a call gets the same envelopes, events and errors.
+//! Calls to services that are Toolpost gateways. Operations described by `x-toolpost-operation`
+//! keep their envelopes, events and errors.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! From an input to a request to another gateway.
+//! Builds requests to another gateway.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::trace;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
-/// The longest request id that the other side takes on.
+/// Maximum length of a request id that the other gateway accepts.
 const MAX_REQUEST_ID_LENGTH: usize = 128;
 
-/// What an answer may be.
+/// Accepted response types of a call that is not a stream.
 const ACCEPT_ENVELOPE: &str = "application/vnd.toolpost.envelope+json, application/problem+json";
 const ACCEPT_EVENT_STREAM: &str =
     "text/event-stream, application/vnd.toolpost.envelope+json, application/problem+json";
 
-/// The request for an input: it is the body, to the letter. `timeout` is how long its answer is waited
-/// for; a stream has none unless the caller names one.
+/// Builds the request for an input, which is sent unchanged as the body. `timeout` limits the wait
+/// for the response; a stream has none unless the caller sets one.
 pub(in crate::openapi) fn build_request(
     template: &RequestTemplate,
     context: &CallContext,
@@ -49,7 +49,7 @@ pub(in crate::openapi) fn build_request(
     Ok(request)
 }
 
-/// Lets both sides write down the same call under the same names.
+/// Sets the request id and trace headers, so that both gateways record the call under the same ids.
 fn set_correlation_headers(headers: &mut HeaderMap, context: &CallContext) {
     let id = context.request_id().to_string();
     let id = Some(id).filter(|id| id.len() <= MAX_REQUEST_ID_LENGTH);
@@ -59,7 +59,7 @@ fn set_correlation_headers(headers: &mut HeaderMap, context: &CallContext) {
     set_trace_headers(headers, context);
 }
 
-/// Hands the trace on, unless the input says something else in its place.
+/// Adds the trace headers of the call, unless the request has them already.
 pub(in crate::openapi) fn set_trace_headers(headers: &mut HeaderMap, context: &CallContext) {
     for (name, text) in trace::trace_members(context.metadata()) {
         if let Ok(value) = HeaderValue::from_str(text) {
@@ -68,7 +68,7 @@ pub(in crate::openapi) fn set_trace_headers(headers: &mut HeaderMap, context: &C
     }
 }
 
-/// Seconds with three digits behind the point; no time at all cannot be said.
+/// Formats a timeout in seconds with three decimals. The minimum is one millisecond.
 fn timeout_value(timeout: Duration) -> Option<HeaderValue> {
     let milliseconds = timeout.as_millis().max(1);
     let text = format!("{}.{:03}", milliseconds / 1_000, milliseconds % 1_000);

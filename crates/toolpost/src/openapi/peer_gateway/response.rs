@@ -1,4 +1,4 @@
-//! From an answer of another gateway to what the call ended with there.
+//! Decodes responses of another gateway.
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
@@ -14,16 +14,16 @@ use crate::schema::{Issue, Normalized, Repair};
 pub(super) const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
 const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Whether the other gateway has said what went wrong, and not somebody on the way to it.
+/// Whether a response is a problem of the gateway itself, not of a proxy in between.
 pub(in crate::openapi) fn is_problem(headers: &HeaderMap) -> bool {
     content_type(headers).eq_ignore_ascii_case(PROBLEM_JSON)
 }
 
-/// What a call ended with there.
+/// Decodes the outcome of a call.
 ///
 /// # Errors
 ///
-/// The answer is none of a gateway.
+/// The response is not an envelope of a gateway.
 pub(in crate::openapi) fn parse_outcome(
     headers: &HeaderMap,
     body: &[u8],
@@ -39,7 +39,7 @@ pub(in crate::openapi) fn parse_outcome(
     })
 }
 
-/// An envelope, with the repairs and warnings beside it.
+/// Decodes an envelope with its repairs and warnings.
 pub(super) fn decode_outcome(text: &[u8]) -> Result<Outcome, serde_json::Error> {
     #[derive(Deserialize)]
     struct OutcomeFindings {
@@ -56,7 +56,7 @@ pub(super) fn decode_outcome(text: &[u8]) -> Result<Outcome, serde_json::Error> 
     Ok(outcome)
 }
 
-/// The error that a problem carries, if it carries one.
+/// Returns the error in a problem response, if there is one.
 pub(in crate::openapi) fn parse_error(
     headers: &HeaderMap,
     body: &[u8],
@@ -65,8 +65,8 @@ pub(in crate::openapi) fn parse_error(
     is_problem(headers).then(|| decode_problem(body, redactor)).flatten()
 }
 
-/// The error inside a problem. What is known about repeating it was decided there: where nothing is
-/// said to have run, nothing has.
+/// Decodes the error in a problem. The other gateway decides about retries: unless the error states
+/// that the operation may have run, it has not run.
 pub(super) fn decode_problem(problem: &[u8], redactor: &SecretRedactor) -> Option<CallError> {
     #[derive(Deserialize)]
     struct ProblemBody {
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Each row: a body, and whether it is what a call ended with.
+    /// Each row: a body, and whether it is a valid outcome.
     #[test]
     fn outcome_parses_envelope_with_repairs_and_warnings() {
         let local = json!({"source": "local", "operationId": "a.b", "timestamp": 1});
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(data, "[123456789012345678901234567890,1.10,-0.0,1e400]");
     }
 
-    /// Each row: a problem, and the error that it carries as it goes on from here.
+    /// Each row: a problem, and the error that it contains.
     #[test]
     fn error_is_parsed_from_problem_json() {
         let error =

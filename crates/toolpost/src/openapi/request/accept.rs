@@ -1,4 +1,4 @@
-//! What is asked for: the types of the answers that the document declares as a success.
+//! The `Accept` header, from the declared media types of success responses.
 
 use reqwest::header::HeaderValue;
 
@@ -7,8 +7,8 @@ use super::media_type;
 
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// The value of `Accept`. What this gateway reads best comes first, and anything else is better than
-/// nothing; of a stream of events nothing else is.
+/// Returns the value of `Accept`. JSON has the highest weight, and any other type is accepted with
+/// a low one. If an event stream is declared, only event streams are accepted.
 pub(super) fn accept_header(responses: &[DeclaredResponse]) -> HeaderValue {
     let declared = success_media_types(responses);
     if declared.iter().any(|one| media_type::essence(one).eq_ignore_ascii_case(EVENT_STREAM)) {
@@ -28,7 +28,7 @@ fn success_media_types(responses: &[DeclaredResponse]) -> Vec<&str> {
     let is_success =
         |status| matches!(status, StatusRange::Exactly(200..=299) | StatusRange::Class(2));
     let mut found = responses.iter().filter(|response| is_success(response.status)).peekable();
-    // A document that declares nothing but `default` means the good answer as well.
+    // If no success response is declared, `default` covers success as well.
     let fallback = found.peek().is_none();
     let default = responses.iter().filter(|one| fallback && one.status == StatusRange::Default);
     for reply in found.chain(default).flat_map(|response| &response.contents) {

@@ -1,4 +1,4 @@
-//! Cookies: all of them are one header.
+//! The `Cookie` header, which contains all cookies of a request.
 
 use reqwest::header::HeaderValue;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use super::query::encode_content;
 use super::style::ValueSerializer;
 use crate::schema::Issue;
 
-/// The cookies of one request.
+/// Value of the `Cookie` header of one request.
 #[derive(Debug, Default)]
 pub(super) struct CookieHeader(String);
 
@@ -44,7 +44,7 @@ impl CookieHeader {
         outcome.map_err(|reason| input_path.issue(reason))
     }
 
-    /// What a header parameter named `Cookie` holds, which is any number of them.
+    /// Adds the value of a header parameter named `Cookie`, which may contain several cookies.
     pub(super) fn add_header(&mut self, cookies: &HeaderValue) {
         let cookies = cookies.to_str().unwrap_or_default();
         self.0.push_str(if self.0.is_empty() || cookies.is_empty() { "" } else { "; " });

@@ -1,18 +1,18 @@
-//! Text inside an address: what is written as it is, and what as `%XX`.
+//! Percent-encoding of text in URLs.
 
-/// What stays as it is beside the unreserved characters of RFC 3986.
+/// Characters that are not escaped, in addition to the unreserved characters of RFC 3986.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PercentEscape {
-    /// Nothing else.
+    /// No other characters.
     All,
-    /// The reserved characters and whole `%XX`, as in the reserved expansion of RFC 6570; except
-    /// `#`, which would end a query.
+    /// Reserved characters and complete `%XX` triplets, as in the reserved expansion of RFC 6570,
+    /// except for `#`, which would end a query.
     AllowReservedInQuery,
-    /// The same, except what would end a segment or the path.
+    /// Like `AllowReservedInQuery`, except for characters that would end a segment or the path.
     AllowReservedInPath,
-    /// As `application/x-www-form-urlencoded` has it, with `+` for a space.
+    /// As in `application/x-www-form-urlencoded`, with `+` for a space.
     Form,
-    /// Everything: headers, cookies and parts of bodies know no `%XX`.
+    /// All characters. Headers, cookies and multipart bodies do not use percent-encoding.
     None,
 }
 
@@ -26,7 +26,7 @@ impl PercentEscape {
         self.push_bytes(out, text.as_bytes());
     }
 
-    /// As `push`, for what need not be text.
+    /// Like `push`, for bytes that may not be valid UTF-8.
     pub(super) fn push_bytes(self, out: &mut String, bytes: &[u8]) {
         for (at, byte) in bytes.iter().enumerate() {
             if *byte == b' ' && self == Self::Form {

@@ -1,4 +1,5 @@
-//! Values of headers. No style escapes anything here, so what a header cannot carry is refused.
+//! Header values. Header styles have no escaping, so values that a header cannot contain are
+//! rejected.
 
 use reqwest::header::HeaderValue;
 use serde_json::Value;
@@ -11,8 +12,8 @@ use super::style::ValueSerializer;
 use super::value::scalar_text;
 use crate::schema::Issue;
 
-/// Those that say where a message goes and where it ends; a caller who could set them would set the
-/// next message too.
+/// Headers that control routing and message framing. Setting them from the input would allow
+/// request smuggling.
 const RESERVED_HEADERS: [&str; 11] = [
     "connection",
     "content-length",
@@ -27,12 +28,12 @@ const RESERVED_HEADERS: [&str; 11] = [
     "upgrade",
 ];
 
-/// Whether a header is the business of whoever sends the request.
+/// Whether only the HTTP client may set a header.
 pub(super) fn is_reserved(name: &str) -> bool {
     RESERVED_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// The value of a header parameter.
+/// Encodes the value of a header parameter.
 pub(super) fn encode_header(parameter: &Parameter, value: &Value) -> Result<HeaderValue, Issue> {
     let mut out = String::new();
     match &parameter.serialization {
@@ -49,7 +50,7 @@ pub(super) fn encode_header(parameter: &Parameter, value: &Value) -> Result<Head
     to_header_value(&out).map_err(|reason| InputPath::root(&parameter.input).issue(reason))
 }
 
-/// A text as the value of a header, if it arrives as it was.
+/// Converts text to a header value. Fails if the service would not receive it unchanged.
 pub(super) fn to_header_value(value: &str) -> Result<HeaderValue, &'static str> {
     if value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']) {
         return Err("a header loses the white space around its value, so this cannot be sent");
@@ -60,7 +61,7 @@ pub(super) fn to_header_value(value: &str) -> Result<HeaderValue, &'static str> 
     HeaderValue::from_str(value).map_err(|_| "a header carries no control characters")
 }
 
-/// JSON without a character that a header cannot carry.
+/// Formats a value as JSON with only printable ASCII characters.
 fn ascii_json(value: &Value) -> String {
     let json = value.to_string();
     let mut out = String::with_capacity(json.len());

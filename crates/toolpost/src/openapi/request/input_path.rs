@@ -1,8 +1,9 @@
-//! Where in the input something cannot be sent.
+//! Path of an input value that cannot be sent.
 
 use crate::schema::Issue;
 
-/// A place below a member of the input, kept as borrowed steps, because most calls have no issue.
+/// Path of a value in the input. It borrows its segments, because most calls have no issue to
+/// report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InputPath<'a> {
     parent: Option<&'a InputPath<'a>>,
@@ -16,7 +17,7 @@ enum InputPathSegment<'a> {
 }
 
 impl<'a> InputPath<'a> {
-    /// A member of the input itself.
+    /// Creates the path of a top-level member of the input.
     pub(super) fn root(name: &'a str) -> Self {
         Self { parent: None, segment: InputPathSegment::Member(name) }
     }

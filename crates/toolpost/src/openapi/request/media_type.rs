@@ -1,6 +1,6 @@
-//! Media types, as far as sending needs to know them.
+//! Media types of requests.
 
-/// Whether a type may stand in a header and names something: `text/plain`, `image/*; q=1`.
+/// Whether a media type is valid in a header: `text/plain`, `image/*; q=1`.
 pub(super) fn is_valid(media_type: &str) -> bool {
     let is_token = |part: &str| {
         !part.is_empty()
@@ -11,17 +11,17 @@ pub(super) fn is_valid(media_type: &str) -> bool {
     is_written && parts.is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
 }
 
-/// The type without its parameters.
+/// Returns the media type without parameters.
 pub(super) fn essence(media_type: &str) -> &str {
     media_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether it stands for several types.
+/// Whether a media type contains a wildcard.
 pub(super) fn is_range(media_type: &str) -> bool {
     essence(media_type).contains('*')
 }
 
-/// Whether a type is one that another, which may be a range, stands for.
+/// Whether a media type or range includes another media type.
 pub(super) fn covers(range: &str, media_type: &str) -> bool {
     let (range, media_type) = (essence(range), essence(media_type));
     match range.split_once('/') {
@@ -34,7 +34,7 @@ pub(super) fn covers(range: &str, media_type: &str) -> bool {
     }
 }
 
-/// `application/json` and everything that is written like it.
+/// Whether a media type is JSON: `application/json`, `text/json` or a `+json` suffix.
 pub(super) fn is_json(media_type: &str) -> bool {
     let essence = essence(media_type).to_ascii_lowercase();
     essence == "application/json" || essence == "text/json" || essence.ends_with("+json")
@@ -44,7 +44,7 @@ pub(super) fn is_form(media_type: &str) -> bool {
     essence(media_type).eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }
 
-/// The value of a parameter, without the quotes around it.
+/// Returns the value of a parameter without quotes.
 pub(super) fn parameter<'m>(media_type: &'m str, name: &str) -> Option<&'m str> {
     let mut parameters = media_type.split(';').skip(1).filter_map(|piece| piece.split_once('='));
     let (_, value) = parameters.find(|(key, _)| key.trim().eq_ignore_ascii_case(name))?;
@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn media_types_are_classified() {
         let rows = [
-            // type; valid, range, JSON, within `image/*`
+            // Each row: a media type; whether it is valid, a range, JSON, and included in
+            // `image/*`.
             ("application/json", true, false, true, false),
             ("Application/Problem+JSON; charset=utf-8", true, false, true, false),
             ("image/*", true, true, false, true),

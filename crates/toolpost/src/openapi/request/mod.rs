@@ -1,4 +1,5 @@
-//! From an input to a request: what can be settled before a call is settled once, in a [`RequestTemplate`].
+//! Builds requests from inputs. Everything that does not depend on the input is computed once, in a
+//! [`RequestTemplate`].
 
 mod accept;
 mod body;

@@ -1,4 +1,4 @@
-//! The path: text with holes, and no value that leads anywhere else.
+//! Path templates. A parameter value cannot change the structure of the path.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use super::style::ValueSerializer;
 use super::template::TemplateError;
 use crate::schema::Issue;
 
-/// A path in pieces.
+/// A parsed path template.
 #[derive(Debug)]
 pub(super) struct PathTemplate {
     pieces: Vec<PathPiece>,
@@ -19,12 +19,12 @@ pub(super) struct PathTemplate {
 #[derive(Debug)]
 enum PathPiece {
     Literal(String),
-    /// The index of a parameter in the plan.
+    /// Index of the parameter in the plan.
     Parameter(usize),
 }
 
 impl PathTemplate {
-    /// Takes a path apart. What stands behind `#` is never sent, so it is not kept.
+    /// Parses a path template. A fragment is dropped, because it is never sent.
     pub(super) fn new(path: &str, parameters: &[Parameter]) -> Result<Self, TemplateError> {
         let mut rest = path.split('#').next().unwrap_or_default();
         let mut pieces = Vec::new();
@@ -39,17 +39,17 @@ impl PathTemplate {
         Ok(Self { pieces })
     }
 
-    /// Whether no parameter stands in the path.
+    /// Whether the path contains no parameters.
     pub(super) fn is_literal(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece, PathPiece::Literal(_)))
     }
 
-    /// Whether a parameter stands in the path.
+    /// Whether the path contains a parameter.
     pub(super) fn contains(&self, index: usize) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, PathPiece::Parameter(at) if *at == index))
     }
 
-    /// Appends the path with its values.
+    /// Appends the path with its parameter values.
     pub(super) fn append(
         &self,
         out: &mut String,
@@ -60,7 +60,7 @@ impl PathTemplate {
         for piece in &self.pieces {
             match piece {
                 PathPiece::Literal(text) => {
-                    // A segment is whole as soon as the next one, or the query, begins.
+                    // A segment is complete when the next one or the query starts.
                     let end = text.find(['/', '?']).unwrap_or(text.len());
                     out.push_str(&text[..end]);
                     if end < text.len() {
@@ -97,8 +97,7 @@ fn encode_parameter(out: &mut String, parameter: &Parameter, value: &Value) {
     }
 }
 
-/// Refuses a segment that is nothing or only dots: it would be another path, with or without being
-/// tidied up on the way.
+/// Rejects a filled segment that is empty, `.` or `..`, because it would change the path.
 fn check_segment(out: &str, filled: Option<&Parameter>) -> Result<(), Issue> {
     let Some(parameter) = filled else { return Ok(()) };
     if out.contains('?') {
@@ -117,14 +116,15 @@ fn check_segment(out: &str, filled: Option<&Parameter>) -> Result<(), Issue> {
     Err(InputPath::root(&parameter.input).issue(reason))
 }
 
-/// What stands before the first `{name}`, the name, and what stands behind it.
+/// Splits the text at the first `{name}` into the part before it, the name and the part after it.
 fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = text.split_once('{')?;
     let (name, after) = rest.split_once('}')?;
     Some((before, name, after))
 }
 
-/// The parameter of a hole. Some documents write the query into the path, holes and all.
+/// Returns the index of the parameter for a placeholder. Query parameters are included, because
+/// some documents put the query into the path.
 fn parameter_index(parameters: &[Parameter], name: &str) -> Option<usize> {
     let at = |position| parameters.iter().position(|it| it.name == name && it.location == position);
     at(ParameterLocation::Path).or_else(|| at(ParameterLocation::Query))

@@ -1,4 +1,4 @@
-//! A request that is ready to be sent.
+//! Requests that are ready to be sent.
 
 use bytes::Bytes;
 use reqwest::Method;
@@ -7,42 +7,43 @@ use url::Url;
 
 use super::escape::PercentEscape;
 
-/// A request that is ready to be sent, and what of it is secret.
+/// A request that is ready to be sent. It tracks which parts are secret.
 #[derive(Clone)]
 pub(crate) struct PreparedRequest {
     pub(crate) method: Method,
-    // Never shown as it is: use `shown_url`.
+    // May contain secrets: use `redacted_url` for output.
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
-    /// Shared, because it may have to be sent again.
+    /// Cheap to clone, because the request may be retried.
     pub(crate) body: Option<Bytes>,
-    /// The headers that hold credentials; they stay behind when the request goes elsewhere.
+    /// Headers that contain credentials. They are removed on a redirect to another origin.
     pub(crate) secret_headers: Vec<HeaderName>,
-    /// The names of the query parameters that hold credentials, as they stand in the address.
+    /// Names of the query parameters that contain credentials, percent-encoded as in the URL.
     pub(crate) secret_parameters: Vec<String>,
 }
 
 impl PreparedRequest {
-    /// A request for what is at an address.
+    /// Creates a GET request.
     pub(crate) fn get(url: Url) -> Self {
         let (secret_headers, secret_parameters) = Default::default();
         let headers = HeaderMap::new();
         Self { method: Method::GET, url, headers, body: None, secret_headers, secret_parameters }
     }
 
-    /// The address for people, logs and errors: without credentials.
+    /// Returns the URL without credentials, for logs and errors.
     pub(crate) fn redacted_url(&self) -> String {
         redact_url(&self.url, &self.secret_parameters)
     }
 
-    /// Remembers that a header holds a credential.
+    /// Marks a header as secret.
     pub(crate) fn mark_secret_header(&mut self, name: HeaderName) {
         if !self.secret_headers.contains(&name) {
             self.secret_headers.push(name);
         }
     }
 
-    /// Puts a credential into the query, in place of what has its name. Both are escaped already.
+    /// Sets a query parameter to a credential, and replaces a parameter with the same name. Name
+    /// and value must be percent-encoded.
     pub(crate) fn set_secret_parameter(&mut self, name: &str, value: &str) {
         let mut query = self.without_parameters(&[name]);
         query.push_str(if query.is_empty() { "" } else { "&" });
@@ -53,7 +54,7 @@ impl PreparedRequest {
         }
     }
 
-    /// Takes every credential out, before the request goes to somebody else.
+    /// Removes all credentials before the request is sent to another origin.
     pub(crate) fn drop_secrets(&mut self) {
         for name in std::mem::take(&mut self.secret_headers) {
             self.headers.remove(name);
@@ -65,7 +66,7 @@ impl PreparedRequest {
         }
     }
 
-    /// A text as it is written in a query.
+    /// Percent-encodes text for a query.
     pub(crate) fn escape_query(text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         PercentEscape::All.push(&mut out, text);
@@ -85,12 +86,12 @@ impl std::fmt::Debug for PreparedRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut output = f.debug_struct("PreparedRequest");
         output.field("method", &self.method).field("url", &self.redacted_url());
-        // Headers with credentials are marked, and say so themselves.
+        // Headers with credentials are marked as sensitive, so their values are not printed.
         output.field("headers", &self.headers).finish_non_exhaustive()
     }
 }
 
-/// An address without the values of some parameters of its query, and without a user.
+/// Formats a URL without user and password, and without the values of secret query parameters.
 fn redact_url(url: &Url, secret: &[String]) -> String {
     let mut redacted = format!("{}{}", url.origin().ascii_serialization(), url.path());
     let pairs = url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());

@@ -1,4 +1,4 @@
-//! The query: pairs in the order of the parameters, or one value that is all of it.
+//! Query strings: one pair after another in parameter order, or one value for the whole query.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::media_type;
 use super::style::ValueSerializer;
 use super::value::scalar_text;
 
-/// Appends a parameter to a query, which is empty or has pairs in it already.
+/// Appends a parameter to a query, which may be empty.
 pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value: &Value) {
     let mut give = |name: &str, value: &str| {
         query.push_str(if query.is_empty() { "" } else { "&" });
@@ -42,7 +42,7 @@ pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value:
     }
 }
 
-/// A value as a document of a media type, escaped; a form is escaped as forms are.
+/// Serializes a value as a media type and escapes it. A form uses form escaping.
 pub(super) fn encode_content(media_type: &str, value: &Value, escape: PercentEscape) -> String {
     let mut out = String::new();
     match value {
@@ -58,8 +58,8 @@ pub(super) fn encode_content(media_type: &str, value: &Value, escape: PercentEsc
     out
 }
 
-/// A member of a form that says nothing else about itself: a list is repeated, and what has members
-/// of its own is JSON.
+/// Appends a form field without a declared encoding. Arrays are repeated, and objects and nested
+/// arrays are JSON.
 pub(super) fn append_form_pairs(out: &mut String, name: &str, value: &Value) {
     let items = match value {
         Value::Null => &[],

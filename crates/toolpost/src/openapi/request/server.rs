@@ -1,4 +1,4 @@
-//! Where a service is: chosen once for a source, and not for each call.
+//! Server URL of an operation. It is selected at registration, not for each call.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use url::Url;
 
 use super::super::plan::{ServerTemplate, ServerVariable};
 
-/// What the configuration says about the servers of a document.
+/// Server settings of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// The address to call instead of those in the document.
+    /// URL that overrides the servers of the document.
     pub url: Option<Url>,
-    /// Values of the variables in the document's addresses.
+    /// Values of the server variables in the document.
     pub variables: BTreeMap<String, String>,
 }
 
-/// Why there is no address to call.
+/// Why there is no server URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ServerError {
     #[error("the document names no server: set `server` to the address of the service")]
@@ -42,7 +42,7 @@ pub(crate) enum ServerError {
     VariableNotAllowed { url: String, name: String, allowed: Vec<String> },
 }
 
-/// The address to call: the configured one, else the first of the document's that is one.
+/// Returns the configured server URL, or the first valid one of the document.
 pub(crate) fn server_url(
     servers: &[ServerTemplate],
     settings: &ServerSettings,
@@ -54,7 +54,7 @@ pub(crate) fn server_url(
     for server in servers {
         match fill_variables(server, settings).and_then(|url| resolve_url(server, &url)) {
             Ok(address) => return Ok(address),
-            // A value that was configured wrongly is not made good by another server.
+            // An invalid configured value is an error, even if another server is valid.
             Err(error @ ServerError::VariableNotAllowed { .. }) => return Err(error),
             Err(error) => first = first.or(Some(error)),
         }
@@ -62,7 +62,7 @@ pub(crate) fn server_url(
     Err(first.unwrap_or(ServerError::NoServer))
 }
 
-/// The address with the values of its variables.
+/// Returns the server URL with its variables filled in.
 fn fill_variables(
     server: &ServerTemplate,
     settings: &ServerSettings,

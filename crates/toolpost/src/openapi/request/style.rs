@@ -1,4 +1,4 @@
-//! The styles of OpenAPI: how a value becomes one text, or names with values.
+//! OpenAPI styles: serialize a value as a single string or as name-value pairs.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::super::plan::Style;
 use super::escape::PercentEscape;
 use super::value::{ParameterValue, is_undefined, scalar_text};
 
-/// How one parameter or one property is written.
+/// Serializes one parameter or property.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ValueSerializer {
     pub(super) style: Style,
@@ -17,7 +17,7 @@ pub(super) struct ValueSerializer {
 }
 
 impl ValueSerializer {
-    /// Appends the value as one text, as it stands in a path or a header.
+    /// Appends the value as a single string, as used in a path or header.
     pub(super) fn append_inline(self, out: &mut String, name: &str, value: &Value) {
         match (self.style, self.explode) {
             (Style::Matrix, explode) => self.append_matrix(out, name, value, explode),
@@ -34,7 +34,7 @@ impl ValueSerializer {
         }
     }
 
-    /// Gives names with values, both written out, as they stand in a query, a cookie or a form.
+    /// Emits encoded name-value pairs, as used in a query, cookie or form.
     pub(super) fn for_each_pair(self, name: &str, value: &Value, mut emit: impl FnMut(&str, &str)) {
         if self.style == Style::DeepObject {
             return self.deep_object_pairs(&self.escaped_name(name), value, &mut emit);
@@ -57,8 +57,8 @@ impl ValueSerializer {
         }
     }
 
-    /// A member that has a name of its own. A list of plain items repeats it, as one that is a
-    /// parameter does.
+    /// Emits the pairs of an object member under its own name. An array of scalars repeats the
+    /// name, as for an exploded parameter.
     fn member_pairs(self, name: &str, value: &Value, emit: &mut impl FnMut(&str, &str)) {
         let is_plain = |item: &Value| !item.is_object() && !item.is_array();
         let name = self.escaped_name(name);
@@ -72,7 +72,7 @@ impl ValueSerializer {
         }
     }
 
-    /// `;` and a name before everything, and no `=` where nothing follows it.
+    /// Appends `;name=value` pairs. An empty value has no `=`.
     fn append_matrix(self, out: &mut String, name: &str, value: &Value, explode: bool) {
         let exploded = match ParameterValue::from_json(value) {
             _ if is_undefined(value) => vec![(name, Cow::Borrowed(""))],
@@ -118,8 +118,9 @@ impl ValueSerializer {
         }
     }
 
-    /// Brackets around each step. The specification leaves lists open: `[]` is what most services
-    /// read as a list, and an index tells which members belong together.
+    /// Emits one pair per leaf, with each path segment in brackets. The specification leaves arrays
+    /// undefined. Scalars use `[]`, which most services parse as an array; nested values use an
+    /// index, which keeps their members together.
     fn deep_object_pairs(self, name: &str, value: &Value, emit: &mut impl FnMut(&str, &str)) {
         match value {
             Value::Null => {}
@@ -158,7 +159,7 @@ impl ValueSerializer {
         }
     }
 
-    /// A name. The document allows reserved characters for values only.
+    /// Escapes a name. `allowReserved` applies only to values.
     fn escaped_name(self, name: &str) -> String {
         let escape = match self.escape {
             PercentEscape::AllowReservedInQuery | PercentEscape::AllowReservedInPath => {

@@ -1,4 +1,4 @@
-//! An operation with everything in place but its input.
+//! Request template of an operation, without its input.
 
 use std::sync::Arc;
 
@@ -23,27 +23,28 @@ use super::value::is_undefined;
 use crate::error::CallError;
 use crate::schema::Issue;
 
-/// An operation with everything in place but its input.
+/// Request template of an operation, without its input.
 #[derive(Debug)]
 pub(crate) struct RequestTemplate {
     plan: Arc<OperationPlan>,
-    /// The server's address up to its path, without a slash at the end.
+    /// Server URL with its path, without a trailing slash.
     server_prefix: String,
-    /// The query that the server's address has.
+    /// Query of the server URL.
     query: String,
     path: PathTemplate,
-    /// The address that no input changes, unless it says something in the query.
+    /// Precomputed URL if the path has no parameters. It is used when the input sets no query
+    /// parameters.
     static_url: Option<Url>,
-    /// What every request has.
+    /// Headers of every request.
     headers: HeaderMap,
-    /// Whether the method means a body, so that an absent one has to be said: many services wait for
-    /// its length.
+    /// Whether the method implies a body. `Content-Length: 0` is then sent without one, because
+    /// many services require a length.
     expects_body: bool,
-    /// The names of header parameters, beside their index in the plan.
+    /// Names of the header parameters, with their index in the plan.
     header_names: Vec<(usize, HeaderName)>,
 }
 
-/// Why an operation cannot be called, whatever its input.
+/// Why an operation cannot be called with any input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error("the path `{path}` has `{{{name}}}` in it, and there is no parameter of that name")]
@@ -53,7 +54,7 @@ pub(crate) enum TemplateError {
 }
 
 impl RequestTemplate {
-    /// An operation at an address.
+    /// Creates the template of an operation at a server URL.
     pub(crate) fn new(plan: Arc<OperationPlan>, server: &Url) -> Result<Self, TemplateError> {
         let path = PathTemplate::new(&plan.path, &plan.parameters)?;
         let names = header_names(&plan.parameters)?;
@@ -80,11 +81,11 @@ impl RequestTemplate {
         Ok(template)
     }
 
-    /// The request for an input, which fits the operation's schema.
+    /// Builds the request for an input that is valid against the schema of the operation.
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR` for what fits the schema and cannot be sent all the same.
+    /// `VALIDATION_ERROR` if the input is valid against the schema but cannot be sent.
     pub(crate) fn fill(&self, input: &Value) -> Result<PreparedRequest, CallError> {
         let nothing = Map::new();
         let input = input.as_object().unwrap_or(&nothing);
@@ -168,7 +169,7 @@ impl RequestTemplate {
         Ok(())
     }
 
-    /// The name of a header, if it is one that may be given.
+    /// Returns the name of a header parameter. Fails if the name is invalid or reserved.
     fn header_name(&self, index: usize, parameter: &Parameter) -> Result<&HeaderName, Issue> {
         let known = self.header_names.iter().find(|(at, _)| *at == index);
         let reason = match known {
@@ -181,8 +182,8 @@ impl RequestTemplate {
         Err(InputPath::root(&parameter.input).issue(reason))
     }
 
-    /// The parameters that are in the input. What is undefined counts only where something has to be
-    /// written.
+    /// Returns the parameters that the input sets. Undefined values count only for required
+    /// parameters.
     fn present_parameters<'a>(
         &'a self,
         input: &'a Map<String, Value>,
@@ -201,7 +202,8 @@ impl RequestTemplate {
     }
 }
 
-/// The names of all headers; one that is none is in the way only where it has to be there.
+/// Parses the names of all header parameters. Only an invalid name of a required parameter is an
+/// error.
 fn header_names(parameters: &[Parameter]) -> Result<Vec<(usize, HeaderName)>, TemplateError> {
     let headers =
         parameters.iter().enumerate().filter(|(_, one)| one.location == ParameterLocation::Header);

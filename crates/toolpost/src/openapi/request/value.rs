@@ -1,10 +1,10 @@
-//! Values of JSON as the text that styles are made of.
+//! JSON values as the text that styles are composed of.
 
 use std::borrow::Cow;
 
 use serde_json::{Number, Value};
 
-/// What a value is when it is written out. Members that are null do not count.
+/// A value in text form. Null items and members are omitted.
 pub(super) enum ParameterValue<'v> {
     Scalar(Cow<'v, str>),
     Array(Vec<Cow<'v, str>>),
@@ -28,7 +28,7 @@ impl<'v> ParameterValue<'v> {
     }
 }
 
-/// One value as text: what has members of its own is JSON, because no style says what else it is.
+/// Returns a value as text. Nested arrays and objects are JSON, because no style defines them.
 pub(super) fn scalar_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Null => Cow::Borrowed(""),
@@ -40,7 +40,7 @@ pub(super) fn scalar_text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// A number as people write it: a whole one has no point and no exponent, whoever gave it one.
+/// Formats a number. Integral floats below 1e30 have no decimal point and no exponent.
 fn number_text(number: &Number) -> String {
     match number.as_f64().filter(|value| number.is_f64() && value.fract() == 0.0) {
         Some(0.0) => "0".to_owned(),
@@ -49,7 +49,8 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// Whether a value is undefined as RFC 6570 has it: null, or a collection of nothing.
+/// Whether a value is undefined in the sense of RFC 6570: null, or an array or object without
+/// non-null values.
 pub(super) fn is_undefined(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -59,7 +60,7 @@ pub(super) fn is_undefined(value: &Value) -> bool {
     }
 }
 
-/// The JSON name of a value's type with its article, for messages.
+/// Returns the type name of a value with its article, for messages.
 pub(super) fn type_with_article(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

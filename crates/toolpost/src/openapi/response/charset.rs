@@ -1,14 +1,14 @@
-//! Text of bytes.
+//! Decodes bytes as text.
 
-/// What the bytes of windows-1252 from 0x80 on mean where they differ from ISO 8859-1; those that
-/// mean nothing there stay as they are.
+/// Characters of windows-1252 from 0x80 to 0x9F, where it differs from ISO 8859-1. Undefined bytes
+/// map to themselves.
 const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
     '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
 ];
 
-/// The text that bytes are in a charset, if they are one. A byte order mark knows better than the
-/// service, and what is said of ISO 8859-1 means windows-1252, as browsers have it.
+/// Decodes bytes as text, or returns them unchanged if they are invalid. A byte order mark takes
+/// precedence over `charset`. As in browsers, ISO 8859-1 is decoded as windows-1252.
 pub(super) fn decode_text(bytes: Vec<u8>, charset: Option<&str>) -> Result<String, Vec<u8>> {
     match bytes.as_slice() {
         [0xef, 0xbb, 0xbf, rest @ ..] => return decode_utf8(rest.to_vec()).map_err(|_| bytes),
@@ -24,7 +24,7 @@ pub(super) fn decode_text(bytes: Vec<u8>, charset: Option<&str>) -> Result<Strin
         }
         "utf-16" | "utf-16le" | "utf16" => decode_utf16(&bytes, u16::from_le_bytes).ok_or(bytes),
         "utf-16be" => decode_utf16(&bytes, u16::from_be_bytes).ok_or(bytes),
-        // Most of what names another charset is UTF-8 all the same, and what is not stays bytes.
+        // Text with any other charset is usually UTF-8. If it is not, the bytes are returned.
         _ => decode_utf8(bytes),
     }
 }

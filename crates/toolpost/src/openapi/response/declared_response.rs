@@ -1,10 +1,10 @@
-//! What the document says about an answer.
+//! Lookup of the declared response for a status and content type.
 
 use super::media_kind::{MediaKind, essence};
 use crate::openapi::plan::{DeclaredResponse, OperationPlan, StatusRange};
 use crate::schema::Schema;
 
-/// The narrowest declared response that a status is one of.
+/// Returns the narrowest declared response that matches a status.
 pub(super) fn find_response(plan: &OperationPlan, status: u16) -> Option<&DeclaredResponse> {
     let fits = |range: StatusRange| match range {
         StatusRange::Exactly(code) => code == status,
@@ -14,9 +14,10 @@ pub(super) fn find_response(plan: &OperationPlan, status: u16) -> Option<&Declar
     plan.responses.iter().filter(|one| fits(one.status)).min_by_key(|one| one.status)
 }
 
-/// The schema of an answer of this media type; the unknown one, where nothing is said about it.
+/// Returns the declared schema of a response, or the unknown schema if none is declared.
 pub(crate) fn response_schema(plan: &OperationPlan, status: u16, content_type: &str) -> Schema {
-    // A success that is not declared is no error, even if everything else is declared as one.
+    // A success status that matches only a declared error response, such as `default`, has no
+    // declared schema.
     let declared = find_response(plan, status)
         .filter(|response| response.code.is_none() || !(200..300).contains(&status));
     let contents = declared.map_or(&[][..], |response| &response.contents);
@@ -24,12 +25,12 @@ pub(crate) fn response_schema(plan: &OperationPlan, status: u16, content_type: &
         let closeness = type_distance(&reply.media_type, content_type)?;
         Some((closeness, &reply.schema))
     });
-    // The first one of those that are equally close.
+    // Of equally close types, the first is used.
     let best = best.reduce(|best, next| if next.0 < best.0 { next } else { best });
     best.map_or_else(Schema::unknown, |(_, schema)| schema.clone())
 }
 
-/// Whether the document says what such an answer is, and this is something else.
+/// Whether the document declares content types for this success status, and none of them matches.
 pub(crate) fn is_undeclared(plan: &OperationPlan, status: u16, content_type: &str) -> bool {
     let declared = find_response(plan, status).filter(|response| response.code.is_none());
     declared.is_some_and(|response| {
@@ -39,7 +40,8 @@ pub(crate) fn is_undeclared(plan: &OperationPlan, status: u16, content_type: &st
     })
 }
 
-/// How close a declared type is to one that was received; less is closer.
+/// Returns how close a declared media type is to a received one. Lower is closer, and `None` means
+/// no match.
 fn type_distance(declared: &str, received: &str) -> Option<u8> {
     let (range, own) = (essence(declared), essence(received));
     let kind = |text: &str| text.split('/').next().unwrap_or_default().to_ascii_lowercase();
@@ -47,10 +49,10 @@ fn type_distance(declared: &str, received: &str) -> Option<u8> {
         return Some(0);
     }
     match (MediaKind::from_content_type(declared), MediaKind::from_content_type(received)) {
-        // A service that says `application/json` seldom means something else by it than the document
-        // by `application/vnd.example+json`.
+        // `application/json` from a service usually means the declared
+        // `application/vnd.example+json`.
         (MediaKind::Json, MediaKind::Json) => Some(1),
-        // Services that say nothing send what they declare.
+        // A response without a content type is assumed to have the declared one.
         (_, MediaKind::Unknown) => Some(1),
         _ if range == "*/*" || range == "*" => Some(3),
         _ if range.ends_with("/*") && kind(range) == kind(own) => Some(2),

@@ -1,4 +1,4 @@
-//! From the bytes of a body to data.
+//! Decodes response bodies.
 
 use data_encoding::BASE64;
 use serde_json::value::RawValue;
@@ -8,24 +8,25 @@ use super::charset;
 use super::media_kind::{self, MediaKind};
 use crate::payload::Payload;
 
-/// What a body is.
+/// A decoded body.
 #[derive(Debug)]
 pub(crate) struct DecodedBody {
     pub(crate) payload: Payload,
-    /// What is wrong with it.
+    /// Mismatch between the body and its content type.
     pub(crate) warning: Option<String>,
 }
 
-/// Whether somebody is going to look into JSON.
+/// Whether JSON bodies are parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JsonMode {
-    /// It stays text, which costs a tenth of what a tree does.
+    /// JSON stays text, at a tenth of the cost of a parsed tree.
     Raw,
     Parsed,
 }
 
-/// Reads a body as what its service says it is: JSON as its value, text as text, everything else as
-/// `$binary`, and nothing as null. What is not what it says it is stays what it is, text or bytes.
+/// Decodes a body by its content type: JSON to its value, text to a string, an empty body to null,
+/// and anything else to `$binary`. A body that does not match its content type becomes text or
+/// binary.
 pub(crate) fn decode_body(body: Vec<u8>, content_type: &str, json_mode: JsonMode) -> DecodedBody {
     if body.is_empty() {
         return Value::Null.into();
@@ -40,14 +41,14 @@ pub(crate) fn decode_body(body: Vec<u8>, content_type: &str, json_mode: JsonMode
     }
 }
 
-/// The value that a text is in JSON, if it is one.
+/// Parses a text as JSON.
 pub(crate) fn parse_json(text: &str, json_mode: JsonMode) -> Result<Payload, serde_json::Error> {
     if json_mode == JsonMode::Parsed
         && let Ok(value) = serde_json::from_str::<Value>(text)
     {
         return Ok(value.into());
     }
-    // What nests too deep for a tree may still be handed on.
+    // JSON that is nested too deeply for a tree is still passed on as text.
     serde_json::from_str::<Box<RawValue>>(text).map(Payload::from)
 }
 
@@ -77,7 +78,7 @@ fn decode_text(body: Vec<u8>, content_type: &str) -> DecodedBody {
     }
 }
 
-/// Values in a row that are all there are a list.
+/// Decodes a complete sequence of JSON values as an array.
 fn decode_json_list(body: Vec<u8>, content_type: &str, separator: char) -> DecodedBody {
     let text = match charset::decode_text(body, media_kind::charset(content_type)) {
         Ok(text) => text,
@@ -95,7 +96,8 @@ fn decode_json_list(body: Vec<u8>, content_type: &str, separator: char) -> Decod
     }
 }
 
-/// What a service says nothing about is JSON if it can be, else text if it can be.
+/// Decodes a body without a content type: JSON objects and arrays to their values, other text to a
+/// string, and anything else to `$binary`.
 fn decode_unknown(body: Vec<u8>, json_mode: JsonMode) -> DecodedBody {
     let text = match charset::decode_text(body, None) {
         Ok(text) => text,

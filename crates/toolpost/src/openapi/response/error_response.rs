@@ -1,4 +1,4 @@
-//! From an answer that is no success to an error.
+//! Converts error responses to errors.
 
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
@@ -10,17 +10,16 @@ use crate::error::{CallError, ErrorCode};
 use crate::openapi::plan::OperationPlan;
 use crate::openapi::request::PreparedRequest;
 
-/// How much of what a service says goes into a message.
+/// Maximum length of service text in an error message, in characters.
 const MAX_MESSAGE_LENGTH: usize = 300;
-/// Shorter texts stand in too many places to be secrets there.
+/// Minimum length of a redacted secret. Shorter strings occur in too many other places.
 const MIN_SECRET_LENGTH: usize = 4;
 
-/// The credentials of a request, which are not told to whoever reads its error, even if the service
-/// tells them.
+/// Removes the credentials of a request from errors, in case the service echoes them.
 #[derive(Clone, Default)]
 pub(crate) struct SecretRedactor(Vec<String>);
 
-/// The error that an answer is.
+/// Converts an error response to an error.
 pub(crate) fn response_error(
     plan: &OperationPlan,
     status: u16,
@@ -54,7 +53,7 @@ pub(crate) fn response_error(
     }
 }
 
-/// What a service says for people, in the places where services say it.
+/// Extracts the error message from the usual members of an error body.
 fn error_message(body: &Value) -> Option<String> {
     match body {
         Value::String(text) if text.trim_start().starts_with('<') => Some(strip_html_tags(text)),
@@ -79,7 +78,7 @@ fn error_message(body: &Value) -> Option<String> {
     .filter(|extracted| !extracted.trim().is_empty())
 }
 
-/// Where something is wrong, as FastAPI says it: `body.name: `.
+/// Formats the field path of a FastAPI error: `body.name: `.
 fn field_path(members: &Map<String, Value>) -> String {
     let Some(steps) = members.get("loc").and_then(Value::as_array) else { return String::new() };
     let text = |step: &Value| step.as_str().map_or_else(|| step.to_string(), str::to_owned);
@@ -87,7 +86,7 @@ fn field_path(members: &Map<String, Value>) -> String {
     if steps.is_empty() { String::new() } else { format!("{}: ", steps.join(".")) }
 }
 
-/// The words of a page for people.
+/// Returns the text of an HTML page.
 fn strip_html_tags(page: &str) -> String {
     let pieces = page.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text));
     pieces.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
@@ -102,7 +101,7 @@ fn truncate_message(message: &str) -> String {
 }
 
 impl SecretRedactor {
-    /// What is secret about a request.
+    /// Collects the secrets of a request.
     pub(crate) fn from_request(request: &PreparedRequest) -> Self {
         let sensitive = request
             .headers
@@ -111,7 +110,7 @@ impl SecretRedactor {
         let mut secrets = Vec::new();
         for (_, value) in sensitive {
             let Ok(text) = value.to_str() else { continue };
-            // Behind the name of a scheme, or of a cookie.
+            // The secret may follow the name of an authorization scheme or of a cookie.
             secrets.extend(text.split([' ', ';', '=']).map(str::to_owned));
             secrets.push(text.to_owned());
         }
@@ -123,7 +122,7 @@ impl SecretRedactor {
         let is_word =
             |text: &str| ["Bearer", "Basic"].iter().any(|scheme| scheme.eq_ignore_ascii_case(text));
         secrets.retain(|secret| secret.len() >= MIN_SECRET_LENGTH && !is_word(secret));
-        // The longest first, so that nothing is left of it after a part of it is gone.
+        // Longer secrets are replaced first, because they may contain shorter ones.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(secrets)
     }

@@ -1,21 +1,21 @@
-//! Media types, as far as reading needs to know them.
+//! Media types of responses.
 
-/// What a body is, by its media type.
+/// Kind of a body, by its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MediaKind {
     /// `application/json` and `+json`.
     Json,
-    /// `text/*`, and others that people read.
+    /// `text/*` and other readable types.
     Text,
     /// `text/event-stream`.
     EventStream,
-    /// A JSON value a line.
+    /// One JSON value per line.
     JsonLines,
-    /// JSON values, each behind a record separator.
+    /// JSON values, each after a record separator.
     JsonSequence,
-    /// Anything else.
+    /// Any other type.
     Binary,
-    /// The service does not say.
+    /// The response has no content type.
     Unknown,
 }
 
@@ -43,24 +43,24 @@ impl MediaKind {
             | ("application", "toml" | "x-www-form-urlencoded" | "sql" | "x-sh" | "csv") => {
                 Self::Text
             }
-            // Only texts are written in an alphabet.
+            // Only text types have a charset.
             _ if charset(content_type).is_some() => Self::Text,
             _ => Self::Binary,
         }
     }
 
-    /// Whether it is made of values that come one by one.
+    /// Whether a body of this kind is a sequence of values that can be streamed.
     pub(crate) fn is_stream(self) -> bool {
         matches!(self, Self::EventStream | Self::JsonLines | Self::JsonSequence)
     }
 }
 
-/// The type without its parameters.
+/// Returns the content type without parameters.
 pub(crate) fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// The alphabet that a text is written in, where it is said.
+/// Returns the `charset` parameter of a content type.
 pub(super) fn charset(content_type: &str) -> Option<&str> {
     let mut parameters = content_type.split(';').skip(1).filter_map(|piece| piece.split_once('='));
     let (_, value) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;

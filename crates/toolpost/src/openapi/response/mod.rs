@@ -1,4 +1,4 @@
-//! From an answer to an envelope, or to the error that it is.
+//! Converts responses to envelopes or errors.
 
 mod charset;
 mod declared_response;
@@ -21,7 +21,7 @@ pub(crate) use decode::{JsonMode, parse_json};
 pub(crate) use error_response::{SecretRedactor, response_error};
 pub(crate) use media_kind::{MediaKind, essence};
 
-/// What a success becomes: the data with the schema of the status that was received.
+/// Converts a success response to an output, with the schema that is declared for its status.
 pub(crate) fn success_output(
     plan: &OperationPlan,
     status: u16,
@@ -35,7 +35,7 @@ pub(crate) fn success_output(
     let needs_parsed_output = needs_parsed_output && !schema.is_unknown();
     let reading = if needs_parsed_output { JsonMode::Parsed } else { JsonMode::Raw };
     let DecodedBody { payload, warning } = decode_body(body, &meta.content_type, reading);
-    // A page to sign in at is the usual case.
+    // This is typically a login page.
     let undeclared = || {
         let is_undeclared_type = !body_is_empty && is_undeclared(plan, status, &meta.content_type);
         let reason = "which the document does not declare";
@@ -53,7 +53,8 @@ pub(crate) fn success_output(
     HandlerOutput::Forwarded(outcome)
 }
 
-/// The head of an answer. Values that are no text are shown as well as they can be.
+/// Returns the status and headers of a response. Header values that are not UTF-8 are decoded
+/// lossily.
 pub(crate) fn http_meta(status: u16, headers: &HeaderMap) -> HttpMeta {
     let headers = headers.iter();
     HttpMeta::new(

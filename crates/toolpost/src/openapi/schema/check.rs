@@ -1,4 +1,4 @@
-//! Looks at the schemas of a document once, for what will be left out when they are written.
+//! Checks each schema of a document once for keywords that are omitted when the schema is written.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -11,24 +11,25 @@ use super::keyword::{
 };
 use super::schema_writer::{dialect_ignores_ref_siblings, resolve_schema};
 
-/// Something about a document that a person may want to know.
+/// A problem in a document that does not prevent the import.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct DocumentWarning {
-    /// A JSON Pointer into the document, behind the name of the file if that is another.
+    /// JSON Pointer into the document, after the file name if it is another file.
     pub at: String,
-    /// What is odd there, and what became of it.
+    /// The problem and its effect.
     pub message: String,
 }
 
 impl DocumentWarning {
-    /// A warning at a path; the path is empty if the warning is about the whole document.
+    /// Creates a warning. An empty path means the whole document.
     pub fn new(at: impl Into<String>, message: impl Into<String>) -> Self {
         Self { at: at.into(), message: message.into() }
     }
 }
 
-/// Remembers what was looked at, since most schemas are used many times.
+/// Checks schemas and collects warnings. Visited schemas are skipped, because most are used many
+/// times.
 #[derive(Debug, Default)]
 pub(crate) struct SchemaChecker {
     visited: HashSet<NodeRef>,
@@ -40,7 +41,7 @@ impl SchemaChecker {
         self.warnings.push(DocumentWarning { at: doc_path.to_string(), message: message.into() });
     }
 
-    /// Looks at a schema and at everything that it refers to.
+    /// Checks a schema and all schemas that it refers to.
     pub(crate) fn check_schema(
         &mut self,
         context: &SchemaContext,
@@ -61,7 +62,8 @@ impl SchemaChecker {
         }
     }
 
-    /// Looks at the schema of a parameter, which may be the parameter itself.
+    /// Checks the schema of a parameter. A parameter without a schema is checked as a schema
+    /// itself.
     pub(crate) fn check_parameter(
         &mut self,
         context: &SchemaContext,
@@ -201,8 +203,8 @@ impl<'c> CheckWalk<'c, '_> {
     }
 }
 
-/// Not everything that is left out is missed: a default of null is how many say that there is none,
-/// and `required: true` belongs to the parameter when a parameter is read as a schema.
+/// Whether omitting a keyword needs a warning. A null default usually means no default, and
+/// `required: true` belongs to the parameter if a parameter is read as a schema.
 fn is_worth_warning(keyword: &str, value: TreeNode<'_>, schema: TreeNode<'_>) -> bool {
     match keyword {
         "default" => !value.is_null() || is_nullable(schema),

@@ -1,4 +1,4 @@
-//! What all schemas of one document share.
+//! State that all schemas of a document share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::super::document::{DocumentSet, NodeRef, TreeNode};
 
-/// A document whose schemas are read.
+/// A document and the rules for reading its schemas.
 #[derive(Debug)]
 pub(crate) struct SchemaContext {
     pub(crate) documents: Arc<DocumentSet>,
-    /// Whether a `$ref` hides what stands beside it, as it does before OpenAPI 3.1.
+    /// Whether keywords next to a `$ref` are ignored, as in versions before OpenAPI 3.1.
     pub(crate) ignores_ref_siblings: bool,
-    /// Which patterns are regular expressions, since finding out is dear and many repeat.
+    /// Whether each pattern is valid. Compiling a pattern is expensive, and many are repeated.
     patterns: Mutex<HashMap<String, bool>>,
 }
 
@@ -22,7 +22,7 @@ impl SchemaContext {
         Self { documents, ignores_ref_siblings, patterns: Mutex::default() }
     }
 
-    /// Whether the engine that will run it takes the pattern.
+    /// Whether the schema validator supports a pattern.
     pub(super) fn is_valid_pattern(&self, pattern: &str) -> bool {
         let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = patterns.get(pattern) {
@@ -36,8 +36,8 @@ impl SchemaContext {
         is_pattern
     }
 
-    /// Follows a schema that is nothing but a reference to what it stands for, so that two ways to
-    /// one schema are seen to lead there.
+    /// Follows schemas that are only a reference, so that different references to one schema have
+    /// the same node.
     pub(super) fn canonical(&self, node_ref: NodeRef) -> NodeRef {
         let mut at = node_ref;
         for _ in 0..64 {
@@ -56,8 +56,8 @@ impl SchemaContext {
     }
 }
 
-/// Whether a pattern would be read as something that its author never meant: between slashes, as
-/// code has it, and with the classes of POSIX.
+/// Whether a pattern uses foreign syntax that would change its meaning: slash delimiters or POSIX
+/// classes.
 fn is_foreign_pattern(pattern: &str) -> bool {
     pattern.starts_with("/^") || pattern.contains("[[:") || pattern.contains("[^[:")
 }

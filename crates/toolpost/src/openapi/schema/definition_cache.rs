@@ -1,8 +1,9 @@
-//! The schemas of a document taken apart: each definition is written once, for all that have it.
+//! Cache of schema definitions. Each definition is written once and shared by all schemas that
+//! contain it.
 //!
-//! What a definition is called depends on what was called before it, and so does which schemas a
-//! discriminator knows. So the naming steps of a definition are stored, and replayed for each schema
-//! that has it.
+//! The name of a definition depends on the names assigned before it, and so does the set of schemas
+//! in a discriminator mapping. The cache therefore stores the naming steps of each definition and
+//! replays them for every schema that contains it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,34 +14,34 @@ use super::schema_writer::{DefinitionNames, SchemaCursor, SchemaWriter};
 use super::shape::{SchemaShape, SchemaUsage};
 use crate::schema::{SharedDefinition, SplitRoot, SplitSchema};
 
-/// What was handed out of a document.
+/// Definitions of a document that are written or referenced.
 #[derive(Debug)]
 pub(super) struct DefinitionCache {
-    /// Whether requests and answers have the same schemas.
+    /// Whether requests and responses have the same schemas.
     is_usage_independent: bool,
     indices: HashMap<(NodeRef, SchemaUsage), usize>,
     definitions: Vec<CachedDefinition>,
-    /// What was written and not handed out yet.
+    /// Definitions that are written but not returned yet.
     pending: Vec<SharedDefinition>,
 }
 
-/// A definition.
+/// A definition and its naming steps.
 #[derive(Debug)]
 struct CachedDefinition {
     node_ref: NodeRef,
     usage: SchemaUsage,
-    /// What it was called when it was handed out, if anybody had called it by then.
+    /// Key of the definition when it was first written, if it had a name by then.
     key: Option<String>,
-    /// What was asked while it was written, if it was.
+    /// Naming steps of the definition, or `None` if it is not written yet.
     naming_steps: Option<Vec<NamingStep>>,
 }
 
-/// What was asked of the names while a definition was written.
+/// A name operation that occurred while a definition was written.
 #[derive(Debug)]
 enum NamingStep {
-    /// Something leads to a definition, which would be called so.
+    /// A reference to a definition, with its preferred name.
     Reference(usize, Box<str>),
-    /// Whether a definition had a name by then.
+    /// A lookup of a definition, and whether it had a name by then.
     Lookup(usize, bool),
 }
 
@@ -50,7 +51,7 @@ impl DefinitionCache {
         Self { is_usage_independent: is_usage_independent(context), indices, definitions, pending }
     }
 
-    /// Takes a schema apart.
+    /// Splits a schema into a root and shared definitions.
     pub(super) fn extract(&mut self, context: &SchemaContext, shape: &SchemaShape) -> SplitSchema {
         let mut extraction = SchemaExtraction::new(self);
         let root = match shape {
@@ -94,15 +95,15 @@ impl DefinitionCache {
     }
 }
 
-/// The names of one schema while it is taken apart.
+/// Definition names of one schema while it is split.
 struct SchemaExtraction<'v> {
     cache: &'v mut DefinitionCache,
-    /// What the definitions of this schema are called, by their numbers.
+    /// Names of the definitions in this schema, by definition index.
     names: HashMap<usize, String>,
     used_names: HashSet<String>,
     queue: VecDeque<usize>,
     steps: Vec<NamingStep>,
-    /// Whether something came up that another schema may see otherwise.
+    /// Whether the result depends on this schema, so that its definitions cannot be shared.
     is_context_dependent: bool,
 }
 
@@ -118,8 +119,8 @@ impl<'v> SchemaExtraction<'v> {
         }
     }
 
-    /// The schema itself, which has no key here. Others will likely call it as this one would have been
-    /// called.
+    /// Starts with the root schema, which has no key in this schema. The name in its reference is
+    /// suggested as key, because other schemas probably use it.
     fn start_root(
         &mut self,
         context: &SchemaContext,
@@ -136,7 +137,7 @@ impl<'v> SchemaExtraction<'v> {
         index
     }
 
-    /// Goes through a definition: on the known way, or on one that is known from now on.
+    /// Replays the naming steps of a definition, or writes it and records them.
     fn visit(&mut self, context: &SchemaContext, definition_index: usize) {
         let definition = &mut self.cache.definitions[definition_index];
         let (node_ref, usage) = (definition.node_ref, definition.usage);
@@ -181,7 +182,7 @@ impl<'v> SchemaExtraction<'v> {
         self.queue.push_back(index);
     }
 
-    /// Calls a definition so, unless it has a key already, or was handed out without one.
+    /// Sets the key of a definition, unless it has one or was already written without one.
     fn suggest_key(&mut self, index: usize, key: &str) {
         let definition = &mut self.cache.definitions[index];
         if definition.naming_steps.is_none() && definition.key.is_none() {
@@ -197,7 +198,7 @@ impl<'v> SchemaExtraction<'v> {
 
 impl DefinitionNames for SchemaExtraction<'_> {
     fn reference_to(&mut self, cursor: SchemaCursor, reference: &str) -> String {
-        // What stands so deep is read as a part of what is around it.
+        // A schema that becomes a definition because of its depth depends on the schema around it.
         self.is_context_dependent |= cursor.depth > 0;
         let index = self.cache.definition_index(cursor.node_ref, cursor.usage);
         let preferred_name = definition_name::name_from_reference(reference);
@@ -214,7 +215,7 @@ impl DefinitionNames for SchemaExtraction<'_> {
     }
 }
 
-/// Whether nothing in the document is for one direction only.
+/// Whether the document contains nothing that is specific to requests or responses.
 fn is_usage_independent(context: &SchemaContext) -> bool {
     let documents = &context.documents;
     let mut flags = documents.members_named("readOnly").chain(documents.members_named("writeOnly"));
@@ -222,7 +223,7 @@ fn is_usage_independent(context: &SchemaContext) -> bool {
         && documents.members_named("type").all(|name| name.as_str() != Some("file"))
 }
 
-/// Keeps the first reference to each definition.
+/// Removes repeated references to the same definition.
 fn deduplicate_steps(mut steps: Vec<NamingStep>) -> Vec<NamingStep> {
     let mut referenced = HashSet::new();
     steps.retain(|step| match step {

@@ -1,11 +1,11 @@
-//! What schemas are called under `$defs`: the last word of the reference that leads to them.
+//! Names of schemas under `$defs`: the last segment of the reference to them.
 
 use std::collections::HashSet;
 
-/// The longest name, in bytes.
+/// Maximum length of a name in bytes.
 const MAX_NAME_BYTES: usize = 80;
 
-/// A name that nobody has taken yet; the first to ask gets the plain one.
+/// Returns an unused name. The first request for a name gets it unchanged, later ones get a number.
 pub(super) fn unique_name(taken: &mut HashSet<String>, preferred_name: &str) -> String {
     let mut name = preferred_name.to_owned();
     let mut number = 1;
@@ -16,7 +16,8 @@ pub(super) fn unique_name(taken: &mut HashSet<String>, preferred_name: &str) -> 
     name
 }
 
-/// What a reference would call its target, in characters that mean themselves in addresses and pointers.
+/// Returns the name that a reference suggests for its target. It contains only characters that need
+/// no escaping in URLs and JSON Pointers.
 pub(super) fn name_from_reference(reference: &str) -> String {
     let (file, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let last = match fragment.rsplit('/').next() {

@@ -1,14 +1,14 @@
-//! Where in a document something is, for messages: kept as borrowed steps, and only written down
-//! when there is something to say.
+//! Document paths for messages. A path borrows its segments, and is formatted only when a message
+//! is created.
 
 use std::fmt;
 
-/// A place of a document as a person finds it.
+/// Path of a node in a document, for display.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum DocumentPath<'a> {
-    /// The whole of the file that was asked for.
+    /// The root of the requested document.
     Root,
-    /// Where a reference led.
+    /// The target of a reference.
     Reference(&'a str),
     Member(&'a DocumentPath<'a>, &'a str),
     Item(&'a DocumentPath<'a>, usize),
@@ -25,7 +25,7 @@ impl<'a> DocumentPath<'a> {
 }
 
 impl fmt::Display for DocumentPath<'_> {
-    /// A JSON Pointer, behind the name of the file if that is another.
+    /// Formats a JSON Pointer, after the file name if it is another file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DocumentPath::Root => Ok(()),

@@ -1,4 +1,4 @@
-//! Inputs: parameters and a body as the properties of one object.
+//! Input schemas: parameters and body as properties of one object.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use super::keyword::{is_schema, nests_deeper};
 use super::schema_writer::SchemaWriter;
 use super::shape::{InputProperty, PropertySource, SchemaUsage};
 
-/// How many examples of a parameter are carried along.
+/// Maximum number of examples per parameter.
 const MAX_EXAMPLES: usize = 3;
 
 impl SchemaWriter<'_, '_> {
@@ -69,8 +69,8 @@ impl SchemaWriter<'_, '_> {
         form.into()
     }
 
-    /// The schema of a parameter, with what the parameter says about itself. One without a schema
-    /// is read as one, as Swagger 2.0 has it.
+    /// Writes the schema of a parameter, with the description, deprecation and examples of the
+    /// parameter. A parameter without a schema is read as a schema itself, as in Swagger 2.0.
     fn write_parameter(&mut self, node_ref: NodeRef, usage: SchemaUsage) -> Value {
         let documents = &self.context.documents;
         let schema = match parameter_schema(self.context, node_ref) {
@@ -92,7 +92,7 @@ impl SchemaWriter<'_, '_> {
     }
 }
 
-/// Where the schema of a parameter stands, if it has one.
+/// Returns the schema node of a parameter, if it has one.
 pub(super) fn parameter_schema(context: &SchemaContext, parameter: NodeRef) -> Option<NodeRef> {
     let documents = &context.documents;
     let schema =
@@ -123,7 +123,7 @@ fn parameter_examples(context: &SchemaContext, parameter: NodeRef) -> Option<Val
     (!values.is_empty()).then(|| values.into())
 }
 
-/// The schema with one more keyword.
+/// Returns the schema with an additional keyword.
 fn with_keyword(schema: Value, keyword: &str, value: Value) -> Value {
     match schema {
         Value::Object(mut members) => {

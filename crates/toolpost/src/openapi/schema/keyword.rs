@@ -1,9 +1,9 @@
-//! What each keyword of a schema has to look like, so that what is written always means something.
+//! Rules for the values of schema keywords. Keywords with invalid values are omitted.
 
 use super::super::document::{CompactValue, TreeNode};
 use super::context::SchemaContext;
 
-/// What stands under a keyword.
+/// The expected value of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeywordRule {
     Reference,
@@ -12,11 +12,11 @@ pub(super) enum KeywordRule {
     Schemas,
     SchemaMap,
     PatternMap,
-    /// One schema, or the older list of them.
+    /// One schema, or an array of schemas as in older drafts.
     Items,
     Type,
     Number,
-    /// A number, or the older flag that changes the limit beside it.
+    /// A number, or a boolean that makes the adjacent limit exclusive, as in older drafts.
     Limit,
     Divisor,
     Count,
@@ -31,7 +31,7 @@ pub(super) enum KeywordRule {
     Constant,
     Example,
     Discriminator,
-    /// Means nothing to a JSON Schema, or is said otherwise.
+    /// The keyword has no meaning in JSON Schema, or is expressed in another way.
     Ignored,
 }
 
@@ -74,10 +74,11 @@ pub(super) fn keyword_rule(keyword: &str) -> KeywordRule {
     }
 }
 
-/// How deeply a value that is only carried along may nest.
+/// Maximum nesting depth of values that are copied without interpretation.
 const MAX_VALUE_DEPTH: u32 = 32;
 
-/// Why a keyword is left out; `None` when it can stay. `schema` is what it stands in.
+/// Returns why a keyword is omitted, or `None` if it is valid. `schema` is the schema that contains
+/// it.
 pub(super) fn keyword_error(
     context: &SchemaContext,
     keyword: &str,
@@ -124,12 +125,13 @@ pub(super) fn keyword_error(
     }
 }
 
-/// A schema is an object, `true` or `false`.
+/// Whether a node can be a schema: an object, `true` or `false`.
 pub(super) fn is_schema(node: TreeNode<'_>) -> bool {
     node.is_object() || node.as_bool().is_some()
 }
 
-/// Whether faults of a keyword are of no interest: nothing that is checked is lost.
+/// Whether a keyword is an annotation. Invalid annotations need no warning, because they do not
+/// affect validation.
 pub(super) fn is_annotation(keyword: &str) -> bool {
     matches!(
         keyword,
@@ -169,7 +171,7 @@ pub(super) fn is_type_name(name: &str) -> bool {
     matches!(name, "null" | "boolean" | "object" | "array" | "number" | "integer" | "string")
 }
 
-/// A type by name, or a list of them. In YAML a bare `null` among them is easily meant as the type.
+/// Checks a type name or an array of them. An unquoted `null` in YAML counts as the type name.
 fn type_error(value: TreeNode<'_>) -> Option<String> {
     let wrong = |name: &str| Some(format!("`{name}` is no type of JSON; `type` is left out"));
     match value.as_str() {
@@ -216,7 +218,8 @@ fn enum_error(value: TreeNode<'_>, schema: TreeNode<'_>) -> Option<String> {
     Some("no value of `enum` has the `type` beside it; `enum` is left out".to_owned())
 }
 
-/// A default is filled in, so one that does not fit would spoil what did.
+/// Checks a default value. Defaults are filled in, so an invalid one would make a valid input
+/// invalid.
 fn default_error(value: TreeNode<'_>, schema: TreeNode<'_>) -> Option<String> {
     if value.is_null() && is_nullable(schema) {
         return None;
@@ -244,13 +247,13 @@ pub(super) fn nests_deeper(value: TreeNode<'_>, levels: u32) -> bool {
         || value.members().any(|(_, member)| nests_deeper(member, below))
 }
 
-/// Whether the schema says in the older ways that null is a value of it.
+/// Whether a schema allows null with `nullable` or `x-nullable`.
 pub(super) fn is_nullable(schema: TreeNode<'_>) -> bool {
     let is_true = |name| schema.get(name).and_then(TreeNode::as_bool) == Some(true);
     is_true("nullable") || is_true("x-nullable")
 }
 
-/// Whether a value has one of the types that `type` names.
+/// Whether a value has one of the types in `type`.
 fn has_type(value: TreeNode<'_>, types: TreeNode<'_>) -> bool {
     let has = |name: &str| match name {
         "integer" => value.as_number().is_some_and(is_integer),
@@ -279,7 +282,7 @@ fn is_equal(left: TreeNode<'_>, right: TreeNode<'_>) -> bool {
     }
 }
 
-/// The beginning of something that may be very long.
+/// Truncates text to 80 characters.
 fn truncated(text: &str) -> String {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,8 +1,8 @@
-//! The schemas of a document as documents of their own.
+//! Self-contained JSON Schemas from the schemas of a document.
 //!
-//! A document keeps its schemas once; each operation sees some of them, from one side, and most are
-//! never asked for. So a schema is a [`SchemaShape`], which knows places of the document, and is written
-//! when somebody reads or compiles it.
+//! Operations share the schemas of their document, in different directions, and most schemas are
+//! never read. A schema is therefore a [`SchemaShape`], which refers to nodes of the document. It
+//! is written when it is read or compiled.
 
 mod check;
 mod context;

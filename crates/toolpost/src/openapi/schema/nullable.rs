@@ -1,12 +1,12 @@
-//! `nullable`, as JSON Schema says it.
+//! Translates `nullable` to JSON Schema.
 
 use serde_json::{Map, Value, json};
 
-/// What null would have to get past, beside `type` and `enum`.
+/// Keywords other than `type` and `enum` that may exclude null.
 const CONSTRAINT_KEYWORDS: [&str; 9] =
     ["$ref", "allOf", "anyOf", "oneOf", "not", "const", "if", "then", "else"];
 
-/// What says something about the place rather than about its values.
+/// Keywords that do not constrain the value.
 const ANNOTATION_KEYWORDS: [&str; 8] = [
     "title",
     "description",
@@ -18,7 +18,8 @@ const ANNOTATION_KEYWORDS: [&str; 8] = [
     "$comment",
 ];
 
-/// Lets null in as well. Where the schema is more than types and values it becomes one of two.
+/// Changes a schema to also allow null. A schema with other constraint keywords is wrapped in
+/// `anyOf`.
 pub(super) fn allow_null(schema: &mut Map<String, Value>) {
     if CONSTRAINT_KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword)) {
         return wrap_any_of(schema);

@@ -1,14 +1,14 @@
-//! What has to be there depends on the direction: a service asks for no read-only property and
-//! gives no write-only one, although the schema requires both.
+//! Required properties by direction. Read-only properties are optional in requests and write-only
+//! properties in responses, even if the schema requires them.
 
 use super::super::document::{NodeRef, TreeNode};
 use super::context::SchemaContext;
 use super::shape::SchemaUsage;
 
-/// How far a property is looked for through references and `allOf`.
+/// Maximum depth of references and `allOf` in the search for a property.
 const MAX_HOPS: u32 = 8;
 
-/// The names in `required` of a schema, without those that do not apply to this usage.
+/// Returns the `required` names of a schema that apply to this usage.
 pub(super) fn required_names(
     context: &SchemaContext,
     node_ref: NodeRef,
@@ -44,7 +44,7 @@ fn is_optional_for_usage(
     property.is_some_and(|property| has_flag(context, property, flag, MAX_HOPS))
 }
 
-/// Where a property of that name is described.
+/// Finds the schema of a property.
 pub(super) fn find_property(
     context: &SchemaContext,
     schema: NodeRef,

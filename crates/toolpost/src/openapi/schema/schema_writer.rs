@@ -1,5 +1,6 @@
-//! Writes a schema as a document of its own: 2020-12 whatever the document was, with everything
-//! that it refers to under `$defs`, each once, and without what would not compile.
+//! Writes a schema as a self-contained JSON Schema 2020-12, whatever the dialect of the document.
+//! Referenced schemas are written once under `$defs`, and keywords that would not compile are
+//! omitted.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -11,8 +12,8 @@ use super::keyword::{KeywordRule, is_nullable, is_schema, keyword_error, keyword
 use super::shape::{SchemaShape, SchemaUsage, binary_schema};
 use super::{definition_name, nullable, required};
 
-/// How deep schemas are nested inline before the inner one becomes a definition; a
-/// document that nests too deeply does not compile.
+/// Maximum depth of inline schemas. Deeper schemas become definitions, because a schema that is
+/// nested too deeply does not compile.
 const MAX_INLINE: u32 = 40;
 
 pub(super) struct SchemaWriter<'c, 'n> {
@@ -20,16 +21,16 @@ pub(super) struct SchemaWriter<'c, 'n> {
     names: &'n mut dyn DefinitionNames,
 }
 
-/// Names of the schemas that are written as definitions.
+/// Assigns names to the schemas that are written as definitions.
 pub(super) trait DefinitionNames {
-    /// Where a schema stands in what is written, from now on if it was nowhere.
+    /// Returns the reference to a schema, and adds the schema as a definition if it is new.
     fn reference_to(&mut self, cursor: SchemaCursor, reference: &str) -> String;
 
-    /// The same for a schema that is a definition already.
+    /// Returns the reference to a schema if it is a definition already.
     fn existing_reference(&mut self, node_ref: NodeRef, usage: SchemaUsage) -> Option<String>;
 }
 
-/// The names of a schema that is a document of its own.
+/// Definition names of a self-contained schema.
 #[derive(Default)]
 struct BundledNames {
     names: HashMap<(NodeRef, SchemaUsage), String>,
@@ -37,15 +38,15 @@ struct BundledNames {
     queue: VecDeque<(String, SchemaCursor)>,
 }
 
-/// A schema, and how it is to be read.
+/// A schema node and how to read it.
 #[derive(Clone, Copy)]
 pub(super) struct SchemaCursor {
     pub(super) node_ref: NodeRef,
     pub(super) usage: SchemaUsage,
     pub(super) depth: u32,
     ignores_ref_siblings: bool,
-    /// The schema that this one is a part of by `allOf`, which may describe the properties that
-    /// this one requires.
+    /// The schema that contains this one in `allOf`. It may describe the properties that this one
+    /// requires.
     parent_schema: Option<NodeRef>,
 }
 
@@ -141,7 +142,7 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
         schema.into()
     }
 
-    /// What stands beside the reference does not count; a description harms nobody.
+    /// Writes a reference without its sibling keywords, except for the description.
     fn write_lone_reference(
         &mut self,
         schema: &mut Map<String, Value>,
@@ -210,7 +211,7 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
         schema.insert(keyword.to_owned(), written);
     }
 
-    /// A schema that stands in another.
+    /// Writes a nested schema.
     fn write_subschema(&mut self, cursor: SchemaCursor, node: TreeNode<'c>) -> Value {
         let node_ref = self.context.documents.node_ref(cursor.node_ref, node);
         self.write_schema(SchemaCursor {
@@ -257,7 +258,7 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
         Value::Object(schemas.collect())
     }
 
-    /// The older list of schemas is what `prefixItems` is now.
+    /// Writes `items`. An array of schemas, as in older drafts, becomes `prefixItems`.
     fn write_items(
         &mut self,
         schema: &mut Map<String, Value>,
@@ -280,7 +281,7 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
         }
     }
 
-    /// The property that tells, and which of the schemas that are there each of its texts means.
+    /// Writes a discriminator. The mapping contains only schemas that are definitions already.
     fn write_discriminator(&mut self, cursor: SchemaCursor, value: TreeNode<'c>) -> Option<Value> {
         let property = value.as_str().or_else(|| value.get("propertyName")?.as_str())?;
         let mut written = Map::new();
@@ -303,7 +304,7 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
         Some(written.into())
     }
 
-    /// Where the target of a reference stands in what is written; `None` if it leads nowhere.
+    /// Returns the written form of a reference, or `None` if it cannot be resolved.
     fn write_reference(&mut self, cursor: SchemaCursor, reference: &str) -> Option<String> {
         let target = resolve_schema(self.context, cursor.node_ref, reference).ok()?;
         let cursor = SchemaCursor { node_ref: target, ..self.cursor(target, cursor.usage) };
@@ -312,8 +313,8 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
 }
 
 impl BundledNames {
-    /// The schema itself, even where there is only a reference to it; what refers to it then refers
-    /// to the document root.
+    /// Writes the root schema. If it is only a reference, its target is written instead, and
+    /// references to that target become `#`.
     fn write_root(
         &mut self,
         context: &SchemaContext,
@@ -362,11 +363,11 @@ impl DefinitionNames for BundledNames {
     }
 }
 
-/// What a reference of a schema leads to.
+/// Resolves a reference in a schema.
 ///
 /// # Errors
 ///
-/// It leads nowhere, in a circle, or to something that is no schema.
+/// The target does not exist or is not a schema, or the reference is circular.
 pub(super) fn resolve_schema(
     context: &SchemaContext,
     from: NodeRef,
@@ -382,14 +383,15 @@ pub(super) fn resolve_schema(
     }
 }
 
-/// Whether a dialect of JSON Schema is one in which `$ref` stands alone.
+/// Whether `$ref` ignores its sibling keywords in a JSON Schema dialect.
 pub(crate) fn dialect_ignores_ref_siblings(dialect: &str) -> bool {
     ["draft-03", "draft-04", "draft-05", "draft-06", "draft-07"]
         .iter()
         .any(|draft| dialect.contains(draft))
 }
 
-/// A limit that a flag beside it makes exclusive is an exclusive limit.
+/// Returns the keyword for a limit. A limit with a boolean `exclusiveMinimum` or `exclusiveMaximum`
+/// becomes that keyword.
 fn limit_keyword<'k>(keyword: &'k str, schema: TreeNode<'_>) -> &'k str {
     let strict = match keyword {
         "minimum" => "exclusiveMinimum",
@@ -417,7 +419,7 @@ fn type_list(value: TreeNode<'_>) -> Option<Value> {
     }
 }
 
-/// Whether a part of a form is bytes by its schema.
+/// Whether the schema of a form property declares binary data.
 pub(crate) fn is_binary(schema: TreeNode<'_>, usage: SchemaUsage) -> bool {
     if usage != SchemaUsage::Form {
         return false;
@@ -435,7 +437,8 @@ pub(crate) fn is_binary(schema: TreeNode<'_>, usage: SchemaUsage) -> bool {
     }
 }
 
-/// Bytes are given as an object; what the schema says about a text does not hold for it.
+/// Replaces a string schema by the schema of a `$binary` object. Constraints of the string are
+/// removed.
 fn replace_with_binary(schema: &mut Map<String, Value>, usage: SchemaUsage) {
     schema.retain(|keyword, _| matches!(keyword.as_str(), "title" | "description" | "deprecated"));
     if let Value::Object(binary) = binary_schema(usage) {
@@ -443,15 +446,15 @@ fn replace_with_binary(schema: &mut Map<String, Value>, usage: SchemaUsage) {
     }
 }
 
-/// Whether `null` is one of several types.
+/// Whether `null` is in a list of types.
 fn allows_null(schema: TreeNode<'_>) -> bool {
     let types = schema.get("type").into_iter().flat_map(TreeNode::items);
     types.filter_map(TreeNode::as_str).any(|name| name == "null")
 }
 
-/// Objects that are open fit more than one of several schemas, and the services that say `oneOf`
-/// mean one that fits. Which one, the property that tells them apart says where the document maps its
-/// texts.
+/// Replaces `oneOf` by `anyOf` if open objects could match several of its schemas; services mean
+/// that at least one matches. If the discriminator has a mapping, each schema also restricts the
+/// discriminator property to its mapped values.
 fn relax_one_of(schema: &mut Map<String, Value>) {
     let discriminator = schema.get("discriminator").cloned();
     let is_choice =
@@ -476,13 +479,14 @@ fn relax_one_of(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Whether a schema is about objects that may have more than it names, as far as can be seen here.
+/// Whether a schema may describe an object with additional properties, judged by its own keywords
+/// only.
 fn is_open_object(schema: &Value) -> bool {
     ["$ref", "properties", "allOf"].iter().any(|keyword| schema.get(keyword).is_some())
 }
 
-/// A schema that tells others apart by a property without naming them is the base of those that
-/// include it, so its values may have more than it names.
+/// Allows additional properties in a discriminator base. Such a schema has a discriminator without
+/// alternatives and is extended by the schemas that include it.
 fn relax_discriminator_base(schema: &mut Map<String, Value>) {
     let is_base = schema.contains_key("discriminator")
         && !["oneOf", "anyOf", "additionalProperties", "unevaluatedProperties"]

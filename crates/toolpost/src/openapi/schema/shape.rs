@@ -1,4 +1,4 @@
-//! What a schema is made of: places of the document, and the little that stands around them.
+//! Schema shapes: references to schema nodes of a document and how they are combined.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -11,29 +11,30 @@ use super::definition_cache::DefinitionCache;
 use super::schema_writer::SchemaWriter;
 use crate::schema::{Schema, SchemaPart, SharedDefs, SplitSchema};
 
-/// From which side a schema is looked at.
+/// Direction in which a schema is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SchemaUsage {
-    /// What is read only need not be there.
+    /// Read-only properties are optional.
     Request,
-    /// As above, in a form: what is bytes by its schema is given as `$binary`.
+    /// Like `Request`, in a form: properties that the schema declares as binary are `$binary`
+    /// objects.
     Form,
-    /// What is write only need not be there.
+    /// Write-only properties are optional.
     Response,
 }
 
-/// A schema that can be written.
+/// A schema to be written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum SchemaShape {
     Unknown,
     Null,
     Text,
     Binary(SchemaUsage),
-    /// A schema of the document.
+    /// A schema node of the document.
     Schema(NodeRef, SchemaUsage),
-    /// A list of what the other is.
+    /// An array of another shape.
     ArrayOf(Box<SchemaShape>),
-    /// The form of Swagger 2.0: the parameters that make it up.
+    /// A Swagger 2.0 form, as the list of its parameters.
     SwaggerForm(Box<[NodeRef]>),
     AnyOf(Box<[SchemaShape]>),
     /// The input of an operation.
@@ -51,14 +52,14 @@ pub(crate) struct InputProperty {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum PropertySource {
     Parameter(NodeRef),
-    /// A name in the path that no parameter describes.
+    /// A path placeholder without a declared parameter.
     Undeclared,
-    /// The body, and the node that describes it.
+    /// The body, with the node that describes it.
     Body(SchemaShape, Option<NodeRef>),
 }
 
 impl SchemaShape {
-    /// All of them, each once; one of them alone is itself.
+    /// Combines distinct shapes. A single shape is returned as it is.
     pub(crate) fn any_of(shapes: impl IntoIterator<Item = SchemaShape>) -> SchemaShape {
         let mut distinct: Vec<SchemaShape> = Vec::new();
         for shape in shapes {
@@ -74,7 +75,7 @@ impl SchemaShape {
         }
     }
 
-    /// The same for every way that leads to one schema.
+    /// Returns the canonical form, which is equal for all references to the same schema.
     pub(crate) fn canonical(&self, context: &SchemaContext) -> SchemaShape {
         let canonical = |shape: &SchemaShape| shape.canonical(context);
         match self {
@@ -88,7 +89,7 @@ impl SchemaShape {
     }
 }
 
-/// The schema of a shape; it is written when somebody asks.
+/// Returns the schema of a shape. It is written on first use.
 pub(crate) fn schema_of_shape(context: &Arc<SchemaContext>, shape: SchemaShape) -> Schema {
     match shape {
         SchemaShape::Unknown => Schema::unknown(),
@@ -125,8 +126,8 @@ impl SharedDefs for DocumentSchema {
     }
 }
 
-/// Bytes as JSON carries them. Whoever sends them may leave out what can be told from them, and
-/// write nothing but the text.
+/// Returns the schema of binary data in JSON. In requests only `$binary` is required, and a plain
+/// string is accepted as well.
 pub(super) fn binary_schema(usage: SchemaUsage) -> Value {
     let bytes = json!({"type": "string", "contentEncoding": "base64"});
     match usage {

@@ -1,4 +1,4 @@
-//! Whether a document is still the same, without reading it.
+//! Detects changes of a document without loading it.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,10 +10,10 @@ use crate::openapi::load::DocumentLocation;
 /// Timeout of the HEAD request for the validators of a document.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What changes with a document.
+/// Metadata that changes with a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DocumentFingerprint {
-    /// It never changes.
+    /// Inline text, which never changes.
     Inline,
     File {
         modified: SystemTime,
@@ -26,7 +26,7 @@ pub(super) enum DocumentFingerprint {
 }
 
 impl DocumentFingerprint {
-    /// The fingerprint of a document, if its location gives one.
+    /// Returns the fingerprint of a document, or `None` if its location provides none.
     pub(super) async fn read(
         client: &reqwest::Client,
         document: &DocumentLocation,

@@ -1,4 +1,4 @@
-//! Subscriptions: answers that go on, value by value.
+//! Subscriptions: streaming responses.
 
 mod record_stream;
 mod value_stream;
@@ -23,15 +23,15 @@ use crate::payload::Payload;
 use crate::schema::Schema;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// How long is waited before a stream is asked for again, unless the service says.
+/// Delay before a stream is resumed, unless the service sets one.
 const DEFAULT_RESUME_DELAY: Duration = Duration::from_secs(1);
 /// Lower and upper bound of the delay, whatever the service requests.
 const MIN_RESUME_DELAY: Duration = Duration::from_millis(100);
 const MAX_RESUME_DELAY: Duration = Duration::from_secs(60);
-/// How often in a row a stream is asked for again without getting it.
+/// Maximum number of consecutive failed attempts to resume a stream.
 const MAX_RESUME_FAILURES: u32 = 10;
 
-/// The values of a subscription.
+/// Returns the values of a subscription.
 ///
 /// # Cancellation
 ///
@@ -55,7 +55,7 @@ pub(super) fn subscribe(
 struct StreamSubscription {
     route: Arc<OperationRoute>,
     context: CallContext,
-    /// Kept, since the stream may be asked for again.
+    /// Kept for resuming the stream.
     input: Payload,
     position: StreamPosition,
     phase: StreamPhase,
@@ -67,26 +67,26 @@ enum StreamPhase {
     Closed,
 }
 
-/// A streaming response.
+/// An open streaming response.
 struct OpenStream {
     values: ValueStream,
     meta: HttpMeta,
     schema: Schema,
     is_event_stream: bool,
-    /// What nobody may read in it.
+    /// Removes credentials from the errors of the stream.
     redactor: SecretRedactor,
 }
 
-/// What a text of a stream is.
+/// Result of handling one text of a stream.
 enum StreamItem {
     Value(HandlerOutput),
-    /// Something beside the values.
+    /// An item without a value.
     Skip,
-    /// The last word.
+    /// The end of the stream.
     End(Option<CallError>),
 }
 
-/// How far the stream was read, over all its connections.
+/// Read position of a stream across its connections.
 #[derive(Default)]
 struct StreamPosition {
     last_event_id: String,
@@ -154,7 +154,7 @@ impl StreamSubscription {
         self.route.open(&self.context, self.input.clone(), header).await
     }
 
-    /// Takes up what was opened. What is no stream is the only value.
+    /// Starts reading a response. A response that is not a stream is returned as the only value.
     fn start(
         &mut self,
         (http_response, redactor): (HttpResponse, SecretRedactor),
@@ -192,8 +192,8 @@ impl StreamSubscription {
         }
     }
 
-    /// What an event of another gateway is. That a stream goes on as another one is only for those who
-    /// asked for it: its values are not the rest of those before.
+    /// Handles an event of another gateway. If the stream has restarted, its values do not continue
+    /// the previous ones, so it is an error unless `reconnect` is enabled.
     fn handle_peer_event(&mut self, text: &str, sse: Option<&SseMeta>) -> StreamItem {
         let StreamPhase::Open(open_stream) = &self.phase else { return StreamItem::Skip };
         let kind = sse.map_or("message", |sse| &sse.event_type);
@@ -218,7 +218,8 @@ impl StreamSubscription {
         StreamItem::Skip
     }
 
-    /// The value that a text is. Only what has to be JSON can be malformed.
+    /// Converts a text to a value. Text that is not JSON is a string in an event stream, and a
+    /// warning in other streams.
     fn parse_value(&mut self, text: String, sse: Option<SseMeta>) -> Option<HandlerOutput> {
         let StreamPhase::Open(open_stream) = &self.phase else { return None };
         let needs_parsed_output =
@@ -235,7 +236,7 @@ impl StreamSubscription {
         self.position.failures = 0;
         let mut meta = open_stream.meta.clone();
         meta.sse = sse.map(|mut sse| {
-            // The last id stays the last one over all connections.
+            // The last event id is kept across connections.
             if sse.last_event_id.is_empty() {
                 self.position.last_event_id.clone_into(&mut sse.last_event_id);
             }
@@ -244,7 +245,7 @@ impl StreamSubscription {
         Some(HandlerOutput::WithSchema(Envelope::http(data, meta), open_stream.schema.clone()))
     }
 
-    /// Asks for the rest of a stream that ended, and says whether there may be one.
+    /// Resumes a stream that ended. Returns whether the stream continues.
     async fn reconnect(&mut self, ended: Option<CallError>) -> Result<bool, CallError> {
         if !self.can_resume() {
             return ended.map_or(Ok(false), Err);
@@ -254,7 +255,7 @@ impl StreamSubscription {
             tokio::time::sleep(self.position.resume_delay()).await;
             self.position.failures += 1;
             match self.open().await {
-                // That is how a service says that there is no more.
+                // Status 204 means that the stream is complete.
                 Ok((HttpResponse { status: 204, .. }, _)) => return Ok(false),
                 Ok(opened) => {
                     return match self.start(opened) {
@@ -276,8 +277,8 @@ impl StreamSubscription {
         }
     }
 
-    /// Whether the rest of a stream can be had. Another gateway keeps it for a while; from a service it
-    /// is only asked for where that is configured.
+    /// Whether the stream can be resumed. Another gateway keeps recent events for that; other
+    /// services are resumed only if `reconnect` is enabled.
     fn can_resume(&self) -> bool {
         let is_enabled = self.route.service.settings.client.reconnect && self.route.is_idempotent;
         match self.route.plan.protocol {
@@ -286,7 +287,7 @@ impl StreamSubscription {
         }
     }
 
-    /// Says what is odd to the log and to whoever watches the call.
+    /// Sends a warning to the log and to the observer of the call.
     fn warn(&self, detail: &str) {
         let (operation, request_id) = (self.context.operation(), self.context.request_id());
         tracing::warn!(operation, %request_id, detail, "stream warning");
@@ -303,7 +304,8 @@ impl StreamPosition {
         self.retry = retry.or(self.retry);
     }
 
-    /// How long to wait: what the service says, and longer each time it cannot be had.
+    /// Returns the delay before the next attempt. It starts at the value that the service requests
+    /// and doubles with each failure.
     fn resume_delay(&self) -> Duration {
         let first =
             self.retry.unwrap_or(DEFAULT_RESUME_DELAY).clamp(MIN_RESUME_DELAY, MAX_RESUME_DELAY);
@@ -311,13 +313,13 @@ impl StreamPosition {
     }
 }
 
-/// How long is waited before a stream is taken up, until the service says it: another gateway waits for
-/// its clients, but not for long.
+/// Returns the resume delay before the service sets one. It is short for another gateway, which
+/// keeps a stream only for a limited time.
 fn initial_resume_delay(route: &OperationRoute) -> Option<Duration> {
     (route.plan.protocol == ServiceProtocol::Toolpost).then_some(MIN_RESUME_DELAY)
 }
 
-/// Whether what went wrong may go right a moment later.
+/// Whether a later attempt may succeed.
 fn is_transient(error: &CallError) -> bool {
     use crate::error::ErrorCode::{Timeout, Unavailable};
     let status = error.details().and_then(|details| details.get("statusCode"));

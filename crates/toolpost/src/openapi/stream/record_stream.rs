@@ -1,4 +1,4 @@
-//! Texts with a byte between them, such as the lines of a body.
+//! Splits a body into records at a separator byte, such as lines.
 
 use std::collections::VecDeque;
 
@@ -6,14 +6,14 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use memchr::memchr;
 
-/// The records of a stream of chunks.
+/// Splits a stream of chunks into records.
 pub(super) struct RecordStream<S> {
     chunks: Option<S>,
     separator: u8,
     max_bytes: usize,
-    /// The record that has begun.
+    /// The incomplete current record.
     partial: Vec<u8>,
-    /// Whether the record that has begun is larger than it may be.
+    /// Whether the current record exceeds the size limit.
     is_too_large: bool,
     complete: VecDeque<Record>,
 }
@@ -86,7 +86,7 @@ where
                 }
                 None => {
                     self.chunks = None;
-                    // The last record needs nothing behind it.
+                    // The last record needs no separator after it.
                     self.finish_record();
                     return self.complete.pop_front().map(Ok);
                 }

@@ -1,4 +1,4 @@
-//! The values of a body that comes piece by piece: events, or JSON values in a row.
+//! Values of a streaming body: server-sent events or JSON records.
 
 use std::time::Duration;
 
@@ -14,26 +14,26 @@ use crate::sse::{SseDecoder, SseStream, SseStreamError};
 
 type ByteChunks = BoxStream<'static, Result<Bytes, reqwest::Error>>;
 
-/// The values of one answer.
+/// The values of one response.
 pub(super) enum ValueStream {
     Events(Box<SseStream<ByteChunks, Bytes>>),
     Records(Box<RecordStream<ByteChunks>>),
 }
 
-/// What comes next.
+/// The next item of a stream.
 pub(super) enum NextValue {
-    /// A value as text, with the fields of its event.
+    /// A value as text, with the fields of its server-sent event.
     Value(String, Option<SseMeta>),
-    /// Something that cannot be read; there is more behind it.
+    /// An item that cannot be decoded. The stream continues.
     Malformed(String),
-    /// The service has said everything.
+    /// The body is complete.
     End,
-    /// The connection is gone.
+    /// The connection was lost.
     ConnectionLost(String),
 }
 
 impl ValueStream {
-    /// The values of an answer, each of them up to so many bytes.
+    /// Creates the stream of a response. `max_bytes` limits each value.
     pub(super) fn from_response(response: Response, media: MediaKind, max_bytes: usize) -> Self {
         let chunks = response.bytes_stream().boxed();
         match media {
@@ -63,7 +63,7 @@ impl ValueStream {
         }
     }
 
-    /// What to ask for the rest with, and how long to wait before, as far as the service has said it.
+    /// Returns the last event id and the retry delay that the service has sent.
     pub(super) fn resume_point(&self) -> (&str, Option<Duration>) {
         match self {
             Self::Events(events) => (events.decoder().last_event_id(), events.decoder().retry()),
@@ -87,7 +87,8 @@ async fn next_event(events: &mut SseStream<ByteChunks, Bytes>) -> NextValue {
     }
 }
 
-/// What went wrong at the bottom of it, without the address, which may hold a secret.
+/// Returns the message of the innermost cause. Outer messages may include the URL, which may
+/// contain a secret.
 fn innermost_cause(error: &reqwest::Error) -> String {
     let error: &dyn std::error::Error = error;
     let reasons = std::iter::successors(error.source(), |reason| reason.source());

@@ -1,4 +1,4 @@
-//! What stops a call, at which stage, and who hears of it. Time is paused in all of these.
+//! Cancellation at each stage, and what is reported. All tests run with paused time.
 
 use futures::{FutureExt, StreamExt};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::access::Authority;
 use crate::env::build_env;
 
-/// Lets everything that can run, run.
+/// Yields until all other tasks are idle.
 async fn run_until_idle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
@@ -300,7 +300,7 @@ async fn call_rejects_subscription_and_subscribe_accepts_query() {
     assert_eq!(values[0].as_ref().unwrap().data, json!(7));
 }
 
-/// A seam that waits, so that a call can be canceled while it is inside it.
+/// An approval gate that never decides, so that a call can be canceled while it waits.
 struct PendingApproval;
 
 impl ApprovalGate for PendingApproval {
@@ -341,7 +341,7 @@ async fn always_ready_stream_can_be_dropped_and_aborted() {
     assert_eq!(pipeline.in_flight(), 0);
 }
 
-/// Takes 200 seconds, wherever it is asked.
+/// Hooks that take 200 seconds.
 struct DelayedHooks;
 
 impl DelayedHooks {
@@ -365,7 +365,7 @@ impl Limits for DelayedHooks {
     }
 }
 
-/// It is one for the whole call, but for the time that a person takes to agree.
+/// The default deadline covers the whole call except the time spent waiting for approval.
 #[tokio::test(start_paused = true)]
 async fn default_deadline_excludes_approval_time() {
     for (is_approved, total, expected_remaining) in [(false, 300, "100"), (true, 500, "300")] {
@@ -387,8 +387,8 @@ async fn default_deadline_excludes_approval_time() {
     }
 }
 
-/// Each row: the time that is named, and what becomes of three calls one inside the other, each of
-/// which waits 200 seconds for a person.
+/// Each row: the timeout of the outer call, and the expected result of three nested calls that each
+/// wait 200 seconds for approval.
 #[tokio::test(start_paused = true)]
 async fn nested_approval_pauses_ancestor_default_deadlines() {
     let calls = |id: &'static str, inner: &'static str| {

@@ -1,4 +1,4 @@
-//! A handler that misbehaves fails its own call and nothing else.
+//! Tests that a faulty handler fails only its own call.
 
 use futures::StreamExt;
 

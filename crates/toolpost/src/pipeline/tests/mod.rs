@@ -1,4 +1,4 @@
-//! The pipeline as its callers see it: order, refusals, cancellation, nesting, panics.
+//! Pipeline tests through the public API: order, rejections, cancellation, nesting, panics.
 
 mod cancellation;
 mod isolation;
@@ -18,7 +18,7 @@ use crate::handler::{CallContext, Handler, HandlerOutput};
 use crate::operation::{Operation, OperationBuilder};
 use crate::spec::{OperationKind, OperationSpec};
 
-/// What happened, in the order in which it happened.
+/// Log of events in the order of their occurrence.
 #[derive(Clone, Default)]
 struct EventLog(Arc<Mutex<Vec<String>>>);
 
@@ -59,7 +59,7 @@ fn spec(id: &str, kind: OperationKind) -> OperationSpec {
     OperationSpec::new(&id.parse().unwrap(), kind)
 }
 
-/// An operation over JSON.
+/// Creates an operation from a function over JSON values.
 fn dynamic_operation<F, Fut>(id: &str, kind: OperationKind, run: F) -> OperationBuilder
 where
     F: Fn(CallContext, Value) -> Fut + Send + Sync + 'static,
@@ -72,7 +72,7 @@ where
     }))
 }
 
-/// An operation that logs when it starts and when it learns that it should stop.
+/// Creates an operation that logs its start, waits for cancellation, and logs its stop.
 fn waiting_operation(id: &str, kind: OperationKind, log: &EventLog) -> OperationBuilder {
     let log = log.clone();
     dynamic_operation(id, kind, move |context, _| {

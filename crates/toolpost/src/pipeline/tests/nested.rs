@@ -1,11 +1,12 @@
-//! Calls out of handlers: ids, deadlines, cancellation, snapshots and loops.
+//! Tests of nested calls: ids, deadlines, cancellation, snapshots and recursion.
 
 use futures::FutureExt;
 
 use super::*;
 use crate::env::build_env;
 
-/// `t.one` calls `t.two` calls `t.three`, and `t.three` does what it is told.
+/// Builds a registry in which `t.one` calls `t.two` and `t.two` calls `t.three`; `last` defines
+/// `t.three`.
 fn chain(kind: OperationKind, last: OperationBuilder) -> Registry {
     let forward = |to: &'static str| {
         move |context: CallContext, input: Value| async move {
@@ -179,8 +180,7 @@ async fn dropped_nested_mutation_runs_to_completion() {
     assert_eq!(log.take(), ["written"]);
 }
 
-/// A charge, then a nested call that fails: whatever that failure says about itself, the charge was
-/// made.
+/// A mutation whose nested call fails may have run, whatever the nested error reports about itself.
 #[tokio::test]
 async fn nested_failure_marks_mutation_may_have_run() {
     let failing =

@@ -1,4 +1,4 @@
-//! The result stage: what is detected, wrapped, left alone, warned about and refused.
+//! Tests of the result stage: detection, wrapping, pass-through, warnings and rejections.
 
 use super::*;
 use crate::envelope::{ContentBlock, HttpMeta, McpMeta};
@@ -71,7 +71,7 @@ async fn output_with_schema_validates_against_that_schema() {
     assert_eq!(result.envelope.into_value().unwrap().data, json!({"id": 7}));
 }
 
-/// Each row: the policy, the data, the outcome's warnings or the error's code.
+/// Each row: the policy, the data, and the number of warnings or the error code.
 #[tokio::test]
 async fn schema_mismatch_warns_unless_enforced() {
     let (good, bad) = (json!({"n": []}), json!({"n": {}}));

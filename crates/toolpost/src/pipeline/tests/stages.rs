@@ -1,10 +1,10 @@
-//! The order of the stages, and that a refusal at one keeps the call from all later ones.
+//! Tests of the stage order: a call rejected at one stage skips the later ones.
 
 use super::*;
 use crate::access::AccessControl;
 use crate::schema::Schema;
 
-/// Fills every seam with something that logs, and refuses at the stage that is named.
+/// Implements every hook, logs each stage, and rejects the call at `reject_at`.
 struct RecordingHooks {
     log: EventLog,
     reject_at: &'static str,
@@ -77,7 +77,8 @@ async fn stages_run_in_order_and_rejection_skips_to_audit_exit() {
         ("", "t.op", "open", &good, "ok", &ALL[..]),
         ("audit-enter", "t.op", "open", &good, "OVERLOADED", &["audit-enter", "audit-exit"]),
         ("limits", "t.op", "open", &good, "OVERLOADED", &["audit-enter", "limits", "audit-exit"]),
-        // Limits come before access, access before input: nobody learns a schema by guessing.
+        // Limits run before the access check, and the access check before input validation, so that
+        // a caller without access cannot probe the schema.
         ("limits", "t.op", "none", &bad, "OVERLOADED", &["audit-enter", "limits", "audit-exit"]),
         ("", "t.op", "none", &bad, "ACCESS_DENIED", &["audit-enter", "limits", "audit-exit"]),
         ("", "t.op", "open", &bad, "VALIDATION_ERROR", &["audit-enter", "limits", "audit-exit"]),
@@ -90,9 +91,9 @@ async fn stages_run_in_order_and_rejection_skips_to_audit_exit() {
             &["audit-enter", "limits", "approval", "audit-exit"],
         ),
         ("source", "t.op", "open", &good, "OVERLOADED", &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[5]]),
-        // An exit that cannot be recorded is logged; the answer is the answer.
+        // A failed audit exit fails the call after all stages have run.
         ("audit-exit", "t.op", "open", &good, "OVERLOADED", &ALL),
-        // Who asks for what is not there calls as often as he may, too.
+        // Limits also apply to calls of unknown operations.
         ("limits", "t.none", "open", &good, "OVERLOADED", &[ALL[0], ALL[1], ALL[5]]),
         ("", "t.none", "open", &good, "OPERATION_NOT_FOUND", &[ALL[0], ALL[1], ALL[5]]),
         ("", "t.listed", "open", &good, "OPERATION_NOT_FOUND", &[ALL[0], ALL[1], ALL[5]]),
@@ -181,7 +182,7 @@ async fn concurrency_limit_rejects_without_starting() {
     assert_eq!(log.take(), ["t.wait starts", "t.wait stops"]);
 }
 
-/// What somebody may do is looked at again when the word that he waited for has come.
+/// Access is checked again after approval.
 #[tokio::test]
 async fn access_rechecked_after_approval() {
     struct RestrictingApprovalGate(Registry);

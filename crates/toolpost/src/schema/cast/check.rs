@@ -1,4 +1,4 @@
-//! Whether a value fits a node, by TypeBox's rules rather than JSON Schema's.
+//! Checks values against nodes by TypeBox's rules, which differ from JSON Schema's.
 
 use std::collections::HashMap;
 
@@ -16,29 +16,29 @@ use super::scalar::{
 };
 use super::unique::{self, UndefinedValues};
 
-/// How many checks behind references are made before their verdicts are kept.
+/// Number of checks behind references after which results are memoized.
 ///
-/// Ordinary values never get there and pay for no table; a schema whose references fan out does,
-/// and its exponential walk becomes a polynomial one.
+/// Ordinary values stay below this and allocate no table. For a schema whose references fan out,
+/// memoization makes an exponential walk polynomial.
 const CHECKS_BEFORE_MEMO: usize = 20_000;
 
 pub(super) type CastResult<'p, T> = Result<T, CastFault<'p>>;
 
-/// One cast of one value: the compiled schema and what is remembered on the way.
+/// State of casting one value: the compiled schema, counters and memoized results.
 pub(super) struct CastRun<'p> {
     pub(super) program: &'p CastProgram,
-    /// How many checks, creations and casts are under way.
+    /// Current combined depth of checks, creations and casts.
     pub(super) depth: usize,
-    /// The greatest depth since it was last reset.
+    /// Maximum depth since the last reset.
     peak: usize,
-    /// Values made up so far, in units of [`super::create`].
+    /// Amount of data created so far, in the units of [`super::create`].
     pub(super) created: usize,
     checks: usize,
-    /// Boxed, because recursion that sets it aside keeps it on the stack.
+    /// Boxed, because recursive calls that replace it keep the outer memo on the stack.
     pub(super) memo: Box<CastMemo>,
 }
 
-/// What is known about values by their address; it lives no longer than they stay in place.
+/// Results memoized by value address; valid only while the values are not moved.
 #[derive(Default)]
 pub(super) struct CastMemo {
     results: HashMap<(CastNodeId, usize), CachedCheck, RandomState>,
@@ -49,11 +49,12 @@ pub(super) struct CastMemo {
 #[derive(Clone, Copy)]
 struct CachedCheck {
     is_valid: bool,
-    /// How much deeper the check went, so that a remembered one meets the same limit.
+    /// Additional depth the check reached, so that a memoized result is subject to the same depth
+    /// limit.
     height: usize,
 }
 
-/// The identity of a value, or of its absence.
+/// Returns the address of a value, or zero if the value is absent.
 pub(super) fn address_or_zero(value: Option<&Value>) -> usize {
     value.map_or(0, unique::address)
 }
@@ -63,7 +64,8 @@ impl<'p> CastRun<'p> {
         Self { program, depth: 0, peak: 0, created: 0, checks: 0, memo: Box::default() }
     }
 
-    /// Does something with values that do not outlive it, and so must not be remembered.
+    /// Runs `work` with an empty memo. Used for temporary values, whose results must not be
+    /// memoized.
     pub(super) fn with_fresh_memo<T>(
         &mut self,
         undefined: UndefinedValues,
@@ -130,7 +132,7 @@ impl<'p> CastRun<'p> {
         reference.target.map_err(|code| CastFault::with_detail(code, &reference.text))
     }
 
-    /// The node behind a chain of references, or the node itself.
+    /// Resolves a chain of references. Returns any other node unchanged.
     pub(super) fn resolve(&self, id: CastNodeId) -> CastResult<'p, CastNodeId> {
         match &self.program[id].kind {
             CastKind::Reference(reference) => self.ref_target(reference),
@@ -152,7 +154,7 @@ impl<'p> CastRun<'p> {
         }
     }
 
-    /// Whether enough work was done for the tables to pay.
+    /// Whether enough checks have run for memoization to pay off.
     pub(super) fn uses_memo(&self) -> bool {
         self.checks > CHECKS_BEFORE_MEMO
     }
@@ -319,9 +321,9 @@ impl<'p> CastRun<'p> {
             return Ok(false);
         }
         let pattern = &rules.pattern;
-        // A broken pattern fails even where there is nothing to match.
+        // An invalid pattern is an error even if the object has no members.
         matches_pattern(pattern, "")?;
-        // All matching members come first: the order decides which failure is met.
+        // Check all matching members first: the order determines which failure is reported.
         for (key, member) in js::entries(map) {
             if matches_pattern(pattern, key)?
                 && !self.check_rest(UndeclaredRule::Schema(rules.value), member)?

@@ -1,4 +1,4 @@
-//! Reads a schema document and decides which kind each part of it is.
+//! Compiles a schema document and determines the kind of each part.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,8 @@ use super::unique;
 pub(super) type SchemaObject = Map<String, Value>;
 
 impl CastProgram {
-    /// Compiles a document; whatever is wrong with it shows only where a value meets it.
+    /// Compiles a document. Errors in it are reported only when a value is checked against the
+    /// affected part.
     pub(in crate::schema) fn compile(root: &Value) -> Self {
         let mut compiler = CastCompiler {
             nodes: Vec::new(),
@@ -30,20 +31,25 @@ impl CastProgram {
     }
 }
 
-/// Members and items are compiled from a queue, so that documents may nest as they like; only
-/// applicators (`allOf` and its kin) recurse, since they can collapse into their only part.
+/// Compiles a schema document to nodes.
+///
+/// Members and items are compiled from a queue, so documents can nest to any depth. Only
+/// applicators (`allOf`, `anyOf`, `oneOf`, `not`) recurse, because they can collapse into their
+/// only part.
 pub(super) struct CastCompiler<'s> {
     nodes: Vec<CastNode>,
-    /// Finished nodes by the address of their schema: no part of a document is compiled twice.
+    /// Compiled nodes by the address of their schema, so that no part of a document is compiled
+    /// twice.
     compiled: HashMap<usize, CastNodeId, RandomState>,
-    /// Nodes whose schemas are in the queue or have passed it.
+    /// Nodes whose schemas are queued or were taken from the queue.
     queued: HashMap<usize, CastNodeId, RandomState>,
     queue: Vec<(CastNodeId, &'s Value)>,
-    /// How many applicators are open.
+    /// Current nesting depth of applicators.
     depth: usize,
 }
 
-/// Whether the `default` beside a keyword belongs to the node made from that keyword.
+/// Which node gets the `default` next to a keyword: the one compiled from the keyword, or its
+/// parent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DefaultOwner {
     ThisNode,
@@ -51,7 +57,7 @@ pub(super) enum DefaultOwner {
 }
 
 impl<'s> CastCompiler<'s> {
-    /// The node of a schema that is compiled when its turn comes.
+    /// Returns the node of a schema and queues the schema for compilation.
     pub(super) fn enqueue(&mut self, schema: &'s Value) -> CastNodeId {
         let address = unique::address(schema);
         if let Some(queued) = self.queued.get(&address) {
@@ -63,7 +69,7 @@ impl<'s> CastCompiler<'s> {
         id
     }
 
-    /// The node of a schema whose kind matters now.
+    /// Compiles a schema immediately, for callers that need its kind.
     fn compile_schema(&mut self, schema: &'s Value) -> CastNodeId {
         let address = unique::address(schema);
         if let Some(known) = self.compiled.get(&address) {
@@ -163,7 +169,7 @@ impl<'s> CastCompiler<'s> {
         if types.is_empty() {
             return self.with_default(CastKind::Unknown, document, defaults);
         }
-        // A repeated name can never win, and would double the work at every level.
+        // A repeated type never wins, and would double the work at every level.
         let mut names: Vec<&str> = Vec::new();
         for name in types.iter().map(|name| name.as_str().unwrap_or_default()) {
             if !names.contains(&name) {
@@ -188,7 +194,7 @@ impl<'s> CastCompiler<'s> {
         }
     }
 
-    /// The node itself, or a copy with the default if it has none of its own.
+    /// Returns the node, or a copy with the document's default if the node has none.
     fn inherit_default(
         &mut self,
         id: CastNodeId,
@@ -245,7 +251,8 @@ impl<'s> CastCompiler<'s> {
         &self.nodes[id.0 as usize]
     }
 
-    /// Empties the queue, which every reference found on the way fills again.
+    /// Compiles all queued schemas, including those that references add on the way. Returns the
+    /// references and their targets.
     fn drain_queue(&mut self, root: &'s Value) -> RefLinks {
         let mut names = None;
         let mut links = RefLinks::default();
@@ -272,7 +279,7 @@ impl<'s> CastCompiler<'s> {
         }
     }
 
-    /// Points every reference to the end of its chain.
+    /// Sets the target of every reference to the end of its chain.
     fn resolve_refs(&mut self, links: &RefLinks) {
         let mut ends = RefEnds::default();
         for position in 0..self.nodes.len() {
@@ -287,7 +294,7 @@ impl<'s> CastCompiler<'s> {
         }
     }
 
-    /// Finds the end of a chain of references, for every link of it.
+    /// Finds the end of a reference chain and records it for every link.
     fn follow_refs(&self, start: CastNodeId, found: &RefLinks, ends: &mut RefEnds) {
         let mut chain = Vec::new();
         let mut current = start;
@@ -295,7 +302,8 @@ impl<'s> CastCompiler<'s> {
             if let Some(end) = ends.get(&current) {
                 break *end;
             }
-            // A link counts as endless until its end is known, which is what a circle is.
+            // Mark the link as cyclic until its end is found, so that revisiting it reports a
+            // cycle.
             ends.insert(current, Err(CastCode::Stack));
             chain.push(current);
             match found.get(&current) {

@@ -1,4 +1,4 @@
-//! What stands in for a value that is missing or bad.
+//! Creates values that replace missing or invalid ones.
 
 use serde_json::{Map, Value};
 
@@ -7,9 +7,10 @@ use super::error::{CastCode, CastFault};
 use super::node::{ArrayRules, CastKind, CastNodeId, NumericLimit, ObjectRules, StringRules};
 use super::unique::UndefinedValues;
 
-/// How much one cast may make up: one unit a value, and one for every 64 bytes of text.
+/// Maximum amount of data that one cast creates: one unit per value, plus one per 64 bytes of text.
 ///
-/// A few references that each appear twice describe a value of any size; this is where it ends.
+/// A few definitions that reference each other twice can describe a value of exponential size; this
+/// limit bounds it.
 const MAX_CREATED: usize = 1_000_000;
 
 impl<'p> CastRun<'p> {
@@ -24,7 +25,7 @@ impl<'p> CastRun<'p> {
         Ok(created)
     }
 
-    /// Counts what is about to be made up.
+    /// Adds to the number of created units, and fails if it exceeds [`MAX_CREATED`].
     pub(super) fn charge(&mut self, units: usize) -> CastResult<'p, ()> {
         self.created = self.created.saturating_add(units);
         if self.created > MAX_CREATED { Err(CastFault::new(CastCode::Stack)) } else { Ok(()) }
@@ -35,7 +36,8 @@ impl<'p> CastRun<'p> {
         Ok(written.clone())
     }
 
-    /// Hands over at once: what recurses must not carry the locals of all other kinds with it.
+    /// Dispatches by kind. Each recursive kind has its own function, so that stack frames hold no
+    /// locals of other kinds.
     fn create_kind(&mut self, id: CastNodeId) -> CastResult<'p, Value> {
         let program = self.program;
         match &program[id].kind {
@@ -123,7 +125,7 @@ impl<'p> CastRun<'p> {
     }
 }
 
-/// JavaScript's `{ ...whole, ...part }`, where a scalar part replaces what was there.
+/// JavaScript's `{ ...base, ...part }`; a scalar part replaces the base.
 fn spread(base: Value, part: Value) -> Value {
     if !matches!(part, Value::Null | Value::Array(_) | Value::Object(_)) {
         return part;
@@ -133,12 +135,13 @@ fn spread(base: Value, part: Value) -> Value {
     Value::Object(members)
 }
 
-/// What spreading a value yields: its members, its items by index, the units of a string.
+/// Spreads a value like JavaScript: members of an object, items by index, UTF-16 code units of a
+/// string.
 fn spread_members(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         Value::Array(items) => by_index(items),
-        // A string spreads into its UTF-16 units; half a pair has no JSON form but this.
+        // A lone surrogate has no JSON form and becomes U+FFFD.
         Value::String(text) => by_index(
             text.encode_utf16().map(|unit| String::from_utf16_lossy(&[unit]).into()).collect(),
         ),
@@ -150,7 +153,7 @@ fn by_index(items: Vec<Value>) -> Map<String, Value> {
     items.into_iter().enumerate().map(|(index, item)| (index.to_string(), item)).collect()
 }
 
-/// A length as JavaScript reads it: toward zero, and nothing for what is no number.
+/// A length as JavaScript reads it: truncated toward zero, and 0 if it is not a number.
 fn truncated_length(limit: Option<&NumericLimit>) -> f64 {
     match limit {
         Some(limit) if !limit.number.is_nan() => limit.number.trunc(),
@@ -158,7 +161,7 @@ fn truncated_length(limit: Option<&NumericLimit>) -> f64 {
     }
 }
 
-/// What a value counts for in [`MAX_CREATED`].
+/// Returns the cost of a value in units of [`MAX_CREATED`].
 fn creation_cost(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.iter().map(creation_cost).sum::<usize>() + 1,

@@ -1,60 +1,61 @@
-//! Why a value could not be repaired.
+//! Errors of `cast`.
 
 use std::fmt;
 
-/// A value that `cast` could not repair; the value itself is left as it was.
+/// Error returned when `cast` cannot repair a value. The value is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} at `{path}`: {message}")]
 #[non_exhaustive]
 pub struct CastError {
-    /// Which of the closed set of causes it was.
+    /// Cause of the failure.
     pub code: CastCode,
-    /// JSON Pointer to the place in the value; empty for the value itself.
+    /// JSON Pointer to the affected part of the value; empty for the value itself.
     pub path: String,
-    /// What is wrong there, in words for a person.
+    /// Human-readable description of the problem.
     pub message: String,
 }
 
-/// The closed set of causes for which a value cannot be repaired.
+/// Reasons why a value cannot be repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CastCode {
-    /// A string had to be made up, and no string is known to match its `pattern`.
+    /// A string had to be created, but no string is known to match its `pattern`.
     CreatePattern,
-    /// A string had to be made up, and none is known to match its `format`.
+    /// A string had to be created, but no string is known to match its `format`.
     CreateFormat,
-    /// An array of unique items had to be made up.
+    /// An array with `uniqueItems` had to be created.
     CreateUniqueItems,
-    /// An array with `contains` had to be made up.
+    /// An array with `contains` had to be created.
     CreateContains,
-    /// Items are still repeated, or too few are left, once repeated scalars are dropped.
+    /// After repeated scalars are dropped, the array still has repeated items or is otherwise
+    /// invalid, for example too short.
     CastUniqueItems,
-    /// The made-up parts of an `allOf` do not fit together.
+    /// The created parts of an `allOf` cannot be combined into a valid value.
     CreateIntersect,
-    /// A value had to be made up for a `not`.
+    /// A value had to be created for a `not`.
     CreateNot,
-    /// A value had to be made up where none is allowed.
+    /// A value had to be created where none is allowed.
     CreateNever,
-    /// There is a value where none is allowed.
+    /// A value is present where none is allowed.
     CastNever,
-    /// TypeBox's own guard for `Type.Recursive`. JSON Schema has no such type, so recursion in a
-    /// schema document is always [`CastCode::Stack`]; the name completes the set.
+    /// TypeBox's error for `Type.Recursive`. JSON Schema has no such type: recursion in a schema is
+    /// always [`CastCode::Stack`]. Included to complete the set.
     CreateRecursive,
-    /// The value or the schema recurses too deeply, or the made-up data would be too large.
+    /// The value or the schema nests too deeply, or the created data would be too large.
     Stack,
-    /// A `$ref` points nowhere.
+    /// A `$ref` cannot be resolved.
     Deref,
-    /// TypeBox's answer to a schema that is not one of its own kinds. Every JSON Schema maps to
-    /// a kind, so it is never given here; the name completes the set.
+    /// TypeBox's error for a schema of unknown kind. Every JSON Schema maps to a kind, so `cast`
+    /// never returns it; it is included to complete the set.
     UnknownType,
-    /// A `pattern` is not a regular expression, or needs too much backtracking.
+    /// A `pattern` is not a valid regular expression, or needs too much backtracking.
     Regex,
     /// An array's `default` is not an array.
     TypeError,
 }
 
 impl CastCode {
-    /// The name of the cause, as written in logs and on the wire.
+    /// Returns the name of the code, as used in logs and on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CreatePattern => "create/pattern",
@@ -102,13 +103,13 @@ impl fmt::Display for CastCode {
     }
 }
 
-/// A failure below the surface: what happened, and the schema's own text about it if it has any.
+/// An error without a location: the code, and the schema text that caused it, if any.
 ///
-/// Every failure ends the whole cast, so nothing needs to be restored on the way up.
+/// Every error ends the whole cast, so no state is restored while unwinding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CastFault<'p> {
     pub(super) code: CastCode,
-    /// The reference, pattern or format that is to blame.
+    /// The reference, pattern or format that caused the error.
     pub(super) detail: Option<&'p str>,
 }
 
@@ -122,11 +123,12 @@ impl<'p> CastFault<'p> {
     }
 }
 
-/// A fault with the place in the value, which is written from its end while the calls return.
+/// A fault and its location in the value. The path is collected from the innermost segment outward
+/// while calls return.
 #[derive(Debug)]
 pub(super) struct LocatedFault<'p> {
     fault: CastFault<'p>,
-    /// Path segments from the innermost outwards.
+    /// Path segments, innermost first.
     segments: Vec<String>,
 }
 
@@ -156,7 +158,7 @@ impl LocatedFault<'_> {
     }
 }
 
-/// Appends one escaped step to a JSON Pointer.
+/// Appends an escaped segment to a JSON Pointer.
 pub(super) fn push_segment(path: &mut String, segment: &str) {
     path.push('/');
     for character in segment.chars() {

@@ -1,16 +1,16 @@
-//! The few habits of JavaScript that decide what a schema means.
+//! JavaScript semantics that affect the meaning of a schema.
 
 use serde_json::{Map, Value};
 
-/// How deeply checks, creations and casts may nest together before the answer is `stack`.
+/// Maximum combined nesting depth of checks, creations and casts; beyond it the error is `stack`.
 pub(super) const MAX_DEPTH: usize = 400;
 
-/// How deeply a default, a constant or a bound may nest, for it to be copied at any depth.
+/// Maximum nesting depth of a default, constant or bound that is copied at compile time.
 pub(super) const MAX_LITERAL_DEPTH: usize = 128;
 
-/// Members in JavaScript's order: keys that are array indices first, ascending.
+/// Returns the members in JavaScript's order: array indices first, in ascending order.
 ///
-/// The order decides which of several failures is met first.
+/// The order determines which of several failures is reported.
 pub(super) fn entries(map: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
     let mut indices: Vec<_> =
         map.iter().filter_map(|(key, value)| Some((array_index(key)?, (key, value)))).collect();
@@ -20,7 +20,7 @@ pub(super) fn entries(map: &Map<String, Value>) -> impl Iterator<Item = (&String
     indices.into_iter().map(|(_, entry)| entry).chain(others)
 }
 
-/// The array index that a key spells, if it does so without leading zeros.
+/// Parses a key as an array index. Leading zeros are not allowed.
 pub(super) fn array_index(key: &str) -> Option<u32> {
     let canonical = key == "0" || matches!(key.as_bytes().first(), Some(b'1'..=b'9'));
     if !canonical || !key.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -29,7 +29,7 @@ pub(super) fn array_index(key: &str) -> Option<u32> {
     key.parse().ok().filter(|index| *index < u32::MAX)
 }
 
-/// What JavaScript makes of a keyword's value when it compares it with a number.
+/// Converts a keyword's value to a number, as JavaScript does in a numeric comparison.
 pub(super) fn to_number(value: &Value) -> f64 {
     match value {
         Value::Null => 0.0,
@@ -41,10 +41,10 @@ pub(super) fn to_number(value: &Value) -> f64 {
     }
 }
 
-/// Equality of JSON values: numbers as f64, members in any order.
+/// Compares JSON values: numbers as `f64`, members in any order.
 ///
-/// The recursion is bounded by the shallower value, and one of the two always comes from a
-/// compiled schema.
+/// The recursion is bounded by the shallower value, and one of the two always comes from a compiled
+/// schema.
 pub(super) fn json_eq(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -58,7 +58,7 @@ pub(super) fn json_eq(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A copy, unless the value nests deeper than `levels`.
+/// Copies a value. Returns `None` if it nests deeper than `levels`.
 pub(super) fn copy_bounded(value: &Value, levels: usize) -> Option<Value> {
     let below = levels.checked_sub(1)?;
     match value {
@@ -68,7 +68,7 @@ pub(super) fn copy_bounded(value: &Value, levels: usize) -> Option<Value> {
     }
 }
 
-/// A copy of all items, unless one nests deeper than `levels`.
+/// Copies all items. Returns `None` if one nests deeper than `levels`.
 pub(super) fn copy_items(items: &[Value], levels: usize) -> Option<Vec<Value>> {
     let mut copies = Vec::with_capacity(items.len());
     for item in items {

@@ -1,4 +1,4 @@
-//! Questions about property names that TypeBox answers from the schema alone.
+//! Property name checks that TypeBox derives from the schema alone.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::scalar::matches_pattern;
 type KeyMemo = HashMap<CastNodeId, bool, RandomState>;
 
 impl<'p> CastRun<'p> {
-    /// Whether some part of an intersection names a property, for `unevaluatedProperties`.
+    /// Whether any part of an intersection declares the property, for `unevaluatedProperties`.
     pub(super) fn declares_key(&self, id: CastNodeId, key: &str) -> CastResult<'p, bool> {
         self.declares_key_memoized(id, key, &mut KeyMemo::default(), self.depth)
     }
@@ -75,12 +75,14 @@ impl<'p> CastRun<'p> {
         Ok(true)
     }
 
-    /// Whether a required property must have its key although its node accepts a missing value.
+    /// Whether the key of a required property must be present even though its node accepts a
+    /// missing value.
     pub(super) fn must_be_present(&self, id: CastNodeId) -> bool {
         matches!(self.program[id].kind, CastKind::Unknown) || self.extends_undefined(id)
     }
 
-    /// TypeBox's static test, which looks through neither references nor unknown variants.
+    /// TypeBox's static test for `undefined`. It does not resolve references, and unknown variants
+    /// do not count.
     fn extends_undefined(&self, id: CastNodeId) -> bool {
         match &self.program[id].kind {
             CastKind::Intersect { parts, .. } => {

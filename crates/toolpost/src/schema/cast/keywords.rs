@@ -1,4 +1,4 @@
-//! Compiles a schema that names its `type`.
+//! Compiles schemas that have a `type`.
 
 use serde_json::Value;
 
@@ -105,7 +105,8 @@ impl<'s> CastCompiler<'s> {
 fn string_rules(document: &SchemaObject) -> StringRules {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
-        // JavaScript spells other scalars out; what it makes of the rest helps nobody.
+        // JavaScript converts other scalars to strings. Arrays and objects become `[`, an invalid
+        // pattern.
         Value::Array(_) | Value::Object(_) => "[".to_owned(),
         scalar => scalar.to_string(),
     };
@@ -129,7 +130,7 @@ fn number_rules(document: &SchemaObject) -> NumberRules {
 
 fn limit(document: &SchemaObject, keyword: &str) -> Option<NumericLimit> {
     let written = document.get(keyword)?;
-    // A bound that nests too deeply to be copied is no number either way.
+    // A bound that is too deep to copy is not a number, so null can replace it.
     let raw = js::copy_bounded(written, MAX_LITERAL_DEPTH).unwrap_or_default();
     Some(NumericLimit { raw, number: js::to_number(written) })
 }

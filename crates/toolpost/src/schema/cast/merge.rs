@@ -1,4 +1,4 @@
-//! The repair of an intersection: what can be kept of a value inside a made-up one.
+//! Repairs intersections: merges the original value into a created one.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -34,9 +34,9 @@ impl<'p> CastRun<'p> {
         Ok(set_if_changed(created, Some(value), action))
     }
 
-    /// The plan that turns a value into what it was merged to.
+    /// Returns the plan that turns the old value into the merged one.
     ///
-    /// The nodes that describe the place only tell what to call each change.
+    /// The nodes only determine the [`RepairAction`] of each change.
     fn diff(
         &self,
         nodes: &[CastNodeId],
@@ -69,7 +69,7 @@ impl<'p> CastRun<'p> {
         plan.into_plan()
     }
 
-    /// The object nodes among the parts and variants of some nodes, in the order of the schema.
+    /// Returns the object nodes among the parts and variants of the nodes, in schema order.
     fn object_nodes(&self, nodes: &[CastNodeId]) -> Vec<CastNodeId> {
         let mut seen: HashSet<CastNodeId, RandomState> = HashSet::default();
         let mut waiting: Vec<CastNodeId> = nodes.iter().rev().copied().collect();
@@ -89,7 +89,7 @@ impl<'p> CastRun<'p> {
         objects
     }
 
-    /// The nodes that objects declare for one of their members.
+    /// Returns the nodes that the object nodes declare for a member.
     fn member_nodes(&self, objects: &[CastNodeId], key: &str) -> Vec<CastNodeId> {
         let declared = objects.iter().filter_map(|id| match &self.program[*id].kind {
             CastKind::Object(rules) => rules.properties.get(key),
@@ -99,15 +99,15 @@ impl<'p> CastRun<'p> {
     }
 }
 
-/// Whatever lies inside a default is part of it.
+/// Returns the action for a nested value: everything inside a default is `Defaulted`.
 fn nested_action(above: RepairAction, own: RepairAction) -> RepairAction {
     if above == RepairAction::Defaulted { above } else { own }
 }
 
-/// The made-up value with the scalars of the real one at the places that both have.
+/// Returns the created value with the original scalars wherever both values have the same path.
 ///
-/// Neither is checked on the way, and an array on both sides comes out as an object with its
-/// indices and its `length`: that is how TypeBox walks it.
+/// Neither value is checked. If both sides are arrays, the result is an object with the indices and
+/// `length` as keys, as in TypeBox.
 fn merge(created: &Value, value: &Value) -> Value {
     match (is_composite(created), is_composite(value)) {
         (false, false) => value.clone(),
@@ -129,7 +129,7 @@ fn is_composite(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }
 
-/// The own properties of a value as JavaScript lists them.
+/// Returns the own properties of a value, as JavaScript lists them.
 fn own_members(value: &Value) -> Vec<(String, Cow<'_, Value>)> {
     match value {
         Value::Object(map) => {

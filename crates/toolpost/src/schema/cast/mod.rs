@@ -1,9 +1,9 @@
-//! TypeBox's `Value.Cast` over plain JSON Schema, for those who compare.
+//! TypeBox's `Value.Cast` for plain JSON Schema.
 //!
-//! A document is compiled once to a list of kinds ([`node`]). A cast then decides everything on
-//! the borrowed value ([`planner`], with [`check`], [`create`], [`select`] and [`merge`]) and
-//! ends in a plan; only a finished plan touches the value ([`plan`]). So a failure leaves the
-//! value whole, and what is kept is never copied.
+//! A document is compiled once to a list of nodes ([`node`]). A cast computes a plan from the
+//! borrowed value ([`planner`], with [`check`], [`create`], [`select`] and [`merge`]) and then
+//! applies it ([`plan`]). A failed cast therefore leaves the value unchanged, and retained parts
+//! are never copied.
 
 mod check;
 mod compile;
@@ -34,15 +34,15 @@ pub(super) use node::CastProgram;
 pub(super) use references::percent_decode;
 
 impl Schema {
-    /// Repairs a value as TypeBox's `Value.Cast` (0.34.40 and later) would, and lists the repairs.
+    /// Repairs a value like TypeBox's `Value.Cast` (0.34.40 and later), and returns the repairs.
     ///
-    /// A value that fits stays as it is, undeclared members included. In one that does not, what
-    /// is bad or missing is replaced by a default or by something made up: nothing is converted,
-    /// and the result need not fit either. `docs/cast.md` has the rules.
+    /// A valid value is unchanged, including its undeclared members. In an invalid value, each
+    /// invalid or missing part is replaced by a default or by a created value. Nothing is
+    /// converted, and the result is not guaranteed to be valid. The rules are in `docs/cast.md`.
     ///
     /// # Errors
     ///
-    /// The value cannot be repaired; it is then left exactly as it was.
+    /// Returns an error if the value cannot be repaired. The value is then unchanged.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! The kinds that a schema document is compiled to.
+//! Node kinds of a compiled schema.
 
 use std::collections::HashMap;
 use std::ops::Index;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::error::CastCode;
 use super::pattern::JsRegex;
 
-/// A compiled schema: its nodes in one list, so that references and recursion are mere numbers.
+/// A compiled schema. Nodes are stored in one list and refer to each other by index.
 #[derive(Debug)]
 pub(in crate::schema) struct CastProgram {
     pub(super) nodes: Vec<CastNode>,
@@ -39,7 +39,7 @@ pub(super) enum CastKind {
     Never,
     Null,
     Boolean,
-    /// Never null, which is a kind of its own.
+    /// A literal other than null, which is [`CastKind::Null`].
     Literal(Value),
     Number(Box<NumberRules>),
     Integer(Box<NumberRules>),
@@ -55,11 +55,11 @@ pub(super) enum CastKind {
     Object(Box<ObjectRules>),
     Record(Box<RecordRules>),
     Reference(Box<CastReference>),
-    /// Nested so deeply that a visit could only end in a stack error.
+    /// A schema nested so deeply that checking it always ends in a stack error.
     TooDeep,
 }
 
-/// What is said about the properties that nothing else names.
+/// Rule for properties that are not declared by name or pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UndeclaredRule {
     Open,
@@ -67,16 +67,17 @@ pub(super) enum UndeclaredRule {
     Schema(CastNodeId),
 }
 
-/// A bound as written, because it can become data, and as JavaScript would compare it.
+/// A bound in two forms: the original value, which can become data, and the number JavaScript
+/// compares with.
 #[derive(Debug, Clone)]
 pub(super) struct NumericLimit {
     pub(super) raw: Value,
-    /// NaN for what is not a number: then every comparison fails, as it does in JavaScript.
+    /// NaN if the bound is not a number, so that every comparison is false, as in JavaScript.
     pub(super) number: f64,
 }
 
 impl NumericLimit {
-    /// The bound, unless it is written as something else than a number.
+    /// Returns the bound if it is written as a number.
     pub(super) fn literal(&self) -> Option<f64> {
         self.raw.is_number().then_some(self.number)
     }
@@ -96,7 +97,7 @@ pub(super) struct StringRules {
     pub(super) min_length: Option<NumericLimit>,
     pub(super) max_length: Option<NumericLimit>,
     pub(super) pattern: Option<JsRegex>,
-    /// An annotation when a value is checked, an obstacle when one is made up.
+    /// An annotation for checks. A string with a format cannot be created.
     pub(super) format: Option<String>,
 }
 
@@ -140,11 +141,11 @@ pub(super) struct RecordRules {
 #[derive(Debug, Clone)]
 pub(super) struct CastReference {
     pub(super) text: String,
-    /// The end of the chain of references, or why it has none.
+    /// The end of the reference chain, or the reason why there is none.
     pub(super) target: Result<CastNodeId, CastCode>,
 }
 
-/// The declared properties in the order in which JavaScript would visit them.
+/// Declared properties in JavaScript's iteration order.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Properties {
     list: Vec<Property>,

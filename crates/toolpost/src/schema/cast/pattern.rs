@@ -1,4 +1,4 @@
-//! JavaScript regular expressions, without the `u` flag, on an engine whose work is bounded.
+//! JavaScript regular expressions without the `u` flag, on an engine with bounded backtracking.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -7,12 +7,13 @@ use fancy_regex::{Regex, RegexBuilder};
 
 use super::translate::translate;
 
-/// About a millisecond for one string. Only look-around and back-references backtrack at all.
+/// Backtracking limit, about a millisecond per string. Only look-around and back-references
+/// backtrack.
 const MAX_BACKTRACKS: usize = 100_000;
 
-/// A pattern that is compiled when a string first meets it.
+/// A pattern that is compiled on first use.
 ///
-/// A broken one is a failure only of the check that needs it, as it is in JavaScript.
+/// An invalid pattern is an error only for checks that use it, as in JavaScript.
 #[derive(Debug, Clone)]
 pub(super) struct JsRegex {
     source: String,
@@ -28,7 +29,8 @@ impl JsRegex {
         &self.source
     }
 
-    /// Whether the pattern occurs in `text`, or nothing if it cannot be run.
+    /// Whether the pattern matches within `text`. Returns `None` if it is invalid or exceeds the
+    /// backtracking limit.
     pub(super) fn matches(&self, text: &str) -> Option<bool> {
         let regex = self.regex.get_or_init(|| build(&self.source));
         regex.as_ref()?.is_match(code_units(text).as_ref()).ok()
@@ -40,19 +42,19 @@ fn build(source: &str) -> Option<Regex> {
     RegexBuilder::new(&translated).backtrack_limit(MAX_BACKTRACKS).build().ok()
 }
 
-/// The text with every UTF-16 surrogate as a character of its own.
+/// Replaces each UTF-16 surrogate with a character of its own.
 ///
-/// Without the `u` flag JavaScript sees two units where there is one character beyond the basic
-/// plane. Each unit gets a private character that no other text is mapped to.
+/// Without the `u` flag, JavaScript matches two code units for a character outside the basic
+/// multilingual plane. Each surrogate maps to a distinct private-use character.
 fn code_units(text: &str) -> Cow<'_, str> {
-    // Only characters beyond the basic plane begin with such a byte.
+    // Only characters outside the basic multilingual plane start with such a byte.
     if !text.bytes().any(|byte| byte >= 0xF0) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(text.encode_utf16().map(unit_char).collect())
 }
 
-/// The character that stands for one UTF-16 unit.
+/// Returns the character that represents a UTF-16 code unit.
 pub(super) fn unit_char(unit: u16) -> char {
     let unit = u32::from(unit);
     char::from_u32(unit)

@@ -1,4 +1,4 @@
-//! What is to be done to a value, decided before any of it is touched.
+//! The changes to a value, computed before the value is modified.
 
 use serde_json::{Map, Value};
 
@@ -6,15 +6,16 @@ use super::super::{Repair, RepairAction};
 use super::error::push_segment;
 use super::unique::UndefinedValues;
 
-/// The change of one place; what is not mentioned stays.
+/// The change to one value. Parts without an entry are kept.
 #[derive(Debug, Clone)]
 pub(super) enum CastPlan {
     Keep,
-    /// Nothing was there and nothing is put there, although the key would exist in JavaScript.
+    /// The value is absent and stays absent, although JavaScript would keep its key with
+    /// `undefined`.
     Undefined,
-    /// A new value; the action says where it comes from if there was none before.
+    /// A new value. The action is recorded if there was no value before.
     Set(Value, RepairAction),
-    /// A new value that is changed in turn before it is put there.
+    /// A new value to which a further plan is applied first.
     SetAndPatch(Value, Box<CastPlan>, RepairAction),
     Object(ObjectPlan),
     Array(ArrayPlan),
@@ -22,19 +23,19 @@ pub(super) enum CastPlan {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct ObjectPlan {
-    /// Members that change or are new.
+    /// Changed and new members.
     pub(super) changes: Vec<(String, CastPlan)>,
-    /// Members that go, and as what.
+    /// Removed members and the action to record for each.
     pub(super) removals: Vec<(String, RepairAction)>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct ArrayPlan {
-    /// Items that change, by index.
+    /// Changed items, by index.
     pub(super) changes: Vec<(usize, CastPlan)>,
-    /// How many of the items stay.
+    /// Number of items to keep.
     pub(super) retained: usize,
-    /// What comes after them.
+    /// Items to append after the retained ones.
     pub(super) appended: Vec<CastPlan>,
 }
 
@@ -62,7 +63,7 @@ impl ArrayPlan {
     }
 }
 
-/// Changes the value and says what was changed.
+/// Applies the plan to the value and returns the repairs.
 pub(super) fn apply_plan(plan: CastPlan, value: &mut Value) -> Vec<Repair> {
     let mut repairs = Vec::new();
     PlanApplier { path: String::new(), repairs: Some(&mut repairs), keep_undefined: false }
@@ -70,7 +71,8 @@ pub(super) fn apply_plan(plan: CastPlan, value: &mut Value) -> Vec<Repair> {
     repairs
 }
 
-/// Changes a copy in silence, with a null for every hole, and says where those are.
+/// Applies the plan to a copy without recording repairs. Undefined members become null; returns
+/// their addresses.
 pub(super) fn apply_to_copy(plan: &CastPlan, copy: &mut Value) -> UndefinedValues {
     PlanApplier { path: String::new(), repairs: None, keep_undefined: true }
         .apply(plan.clone(), copy);
@@ -102,7 +104,7 @@ fn collect_undefined(plan: &CastPlan, value: &Value, undefined: &mut UndefinedVa
 }
 
 struct PlanApplier<'r> {
-    /// JSON Pointer to the place at hand.
+    /// JSON Pointer to the current value.
     path: String,
     repairs: Option<&'r mut Vec<Repair>>,
     keep_undefined: bool,
@@ -135,7 +137,7 @@ impl PlanApplier<'_> {
         self.record(RepairAction::Replaced, Some(old), Some(new));
     }
 
-    /// The value that a plan puts where there is none, and where it comes from.
+    /// Returns the value that a plan creates where there was none, and its action.
     fn created_value(&self, plan: CastPlan) -> Option<(Value, RepairAction)> {
         match plan {
             CastPlan::Set(value, action) => Some((value, action)),
@@ -178,7 +180,7 @@ impl PlanApplier<'_> {
         }
         let mut dropped = Vec::with_capacity(removals.len());
         for (key, action) in removals {
-            // The value is taken now and its place removed below, in one pass over all members.
+            // Take the value now; the keys are removed below in one pass over all members.
             let value = map.get_mut(&key).map(Value::take);
             dropped.push((key, action, value));
         }
@@ -203,7 +205,7 @@ impl PlanApplier<'_> {
             });
         }
         for plan in plan.appended {
-            // JSON arrays cannot hold `undefined`: it is written as null.
+            // JSON arrays cannot hold `undefined`, so it becomes null.
             let (created, action) =
                 self.created_value(plan).unwrap_or((Value::Null, RepairAction::Invented));
             let index = items.len().to_string();

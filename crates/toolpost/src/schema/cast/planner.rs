@@ -1,4 +1,4 @@
-//! Decides, kind by kind, how a value is made to fit.
+//! Plans, for each node kind, how to make a value valid.
 
 use serde_json::{Map, Value};
 
@@ -50,7 +50,8 @@ impl<'p> CastRun<'p> {
         }
     }
 
-    /// Whether a made-up value is the schema's own word or an invention.
+    /// Returns the action for a created value: `Defaulted` if the schema has a default, otherwise
+    /// `Invented`.
     pub(super) fn created_action(&self, id: CastNodeId) -> RepairAction {
         match self.program[id].default {
             Some(_) => RepairAction::Defaulted,
@@ -99,7 +100,8 @@ impl<'p> CastRun<'p> {
         Ok(plan.into_plan())
     }
 
-    /// An object in place of an array, which to JavaScript is an object without these members.
+    /// Replaces an array by an object. JavaScript treats the array as an object without the
+    /// declared members.
     fn plan_new_object(&mut self, rules: &ObjectRules) -> PlanResult<'p> {
         let plan = self.plan_object(rules, &Map::new())?;
         Ok(CastPlan::SetAndPatch(Value::Object(Map::new()), Box::new(plan), RepairAction::Invented))
@@ -129,7 +131,7 @@ impl<'p> CastRun<'p> {
         Ok(plan.into_plan(items.len()))
     }
 
-    /// An array in place of something else, whose items are then cast like any others.
+    /// Replaces another value by an array, whose items are then cast as usual.
     fn plan_new_array(&mut self, id: CastNodeId, rules: &ArrayRules) -> PlanResult<'p> {
         let seed = self.create(id)?;
         let Value::Array(items) = &seed else {
@@ -166,7 +168,7 @@ impl<'p> CastRun<'p> {
         if rules.unique { self.plan_unique(id, plan, items) } else { Ok(plan) }
     }
 
-    /// Drops repeated scalars from what the array would become, which must then fit.
+    /// Drops repeated scalars from the planned array. It must be valid afterwards.
     fn plan_unique(&mut self, id: CastNodeId, plan: CastPlan, items: &[Value]) -> PlanResult<'p> {
         let levels = MAX_DEPTH.saturating_sub(self.depth);
         let Some(copies) = js::copy_items(items, levels) else {
@@ -183,12 +185,12 @@ impl<'p> CastRun<'p> {
         if !self.with_fresh_memo(undefined, |run| run.check(id, Some(&array)))? {
             return Err(CastFault::new(CastCode::CastUniqueItems).into());
         }
-        // Dropping moves the items that follow, so the array is replaced as a whole.
+        // Dropping items shifts the following ones, so the whole array is replaced.
         Ok(if repeated { CastPlan::Set(array, RepairAction::Invented) } else { plan })
     }
 }
 
-/// A made-up value, unless it is what was there before.
+/// Plans to set the created value, unless it equals the present one.
 pub(super) fn set_if_changed(
     created: Value,
     value: Option<&Value>,
@@ -200,14 +202,14 @@ pub(super) fn set_if_changed(
     }
 }
 
-/// The length after padding to `minItems` and then cutting to `maxItems`.
+/// Returns the length after padding to `minItems` and truncating to `maxItems`.
 fn final_length(rules: &ArrayRules, length: usize) -> usize {
     let limit = |limit: &Option<super::node::NumericLimit>| {
         limit.as_ref().and_then(|limit| limit.literal())
     };
     let padded = limit(&rules.min_items).map_or(length, |min| length.max(min.ceil() as usize));
     match limit(&rules.max_items) {
-        // JavaScript counts a negative end from the back.
+        // A negative end counts from the back, as in JavaScript's `slice`.
         Some(max) if max.trunc() < 0.0 => padded.saturating_sub(-max.trunc() as usize),
         Some(max) => padded.min(max.trunc() as usize),
         None => padded,

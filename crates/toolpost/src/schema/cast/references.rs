@@ -1,4 +1,4 @@
-//! Finds what a `$ref` points to inside its own document.
+//! Resolves `$ref` within a document.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::js;
 
-/// The named places of a document: every `$id`, and every `$anchor` with its `#`.
+/// Index of a document by `$id`, and by `$anchor` with a leading `#`.
 pub(super) struct AnchorIndex<'s> {
     root: &'s Value,
     anchors: HashMap<String, &'s Value, RandomState>,
@@ -17,7 +17,7 @@ impl<'s> AnchorIndex<'s> {
     pub(super) fn new(root: &'s Value) -> Self {
         let mut anchors = HashMap::default();
         let mut waiting = vec![root];
-        // The document may nest deeper than any stack, so the walk keeps its own.
+        // Use an explicit stack, because the document can nest to any depth.
         while let Some(value) = waiting.pop() {
             match value {
                 Value::Object(map) => {
@@ -34,7 +34,7 @@ impl<'s> AnchorIndex<'s> {
         Self { root, anchors }
     }
 
-    /// The place that a reference means: `#`, a JSON Pointer, an `$id` or an anchor.
+    /// Resolves a reference: `#`, a JSON Pointer, an `$id` or an anchor.
     pub(super) fn resolve(&self, reference: &str) -> Option<&'s Value> {
         if reference == "#" {
             return Some(self.root);
@@ -61,7 +61,7 @@ fn pointer_step<'s>(value: &'s Value, raw: &str) -> Option<&'s Value> {
     }
 }
 
-/// What is escaped in the fragment of an address; `None` where it is no proper one.
+/// Decodes percent-encoding in a URI fragment. Returns `None` if it is malformed.
 pub(in crate::schema) fn percent_decode(raw: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut pieces = raw.split('%');

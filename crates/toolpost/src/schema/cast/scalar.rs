@@ -1,4 +1,4 @@
-//! Bounds and patterns, which look at one value and never below it.
+//! Checks bounds, sizes and patterns of a single value, without its children.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! Which variant of a union a value comes closest to.
+//! Selects the union variant that best matches a value.
 
 use serde_json::Value;
 
@@ -6,15 +6,15 @@ use super::check::{CastResult, CastRun, address_or_zero};
 use super::js;
 use super::node::{CastKind, CastNodeId, ObjectRules};
 
-/// For a property that is a literal and equals the value's.
+/// Score of a property whose schema is a literal equal to its value.
 const LITERAL_SCORE: u64 = 100;
-/// For a property whose value, or absence, fits.
+/// Score of a property whose value, or absence, is valid.
 const VALID_SCORE: u64 = 10;
-/// For a property that is there at all.
+/// Score of a property that is present.
 const PRESENT_SCORE: u64 = 1;
 
 impl<'p> CastRun<'p> {
-    /// The first variant with the highest score, dereferenced.
+    /// Returns the first variant with the highest score, with references resolved.
     pub(super) fn best_variant(
         &mut self,
         variants: &[CastNodeId],
@@ -80,7 +80,8 @@ impl<'p> CastRun<'p> {
         Ok(score)
     }
 
-    /// Objects and arrays never count, since JavaScript compares them by reference.
+    /// Whether the node is a scalar literal equal to the member. Objects and arrays never match,
+    /// because JavaScript compares them by reference.
     fn is_scalar_literal(&self, id: CastNodeId, member: Option<&Value>) -> bool {
         match (&self.program[id].kind, member) {
             (CastKind::Literal(Value::Array(_) | Value::Object(_)), _) => false,

@@ -1,10 +1,10 @@
-//! One table a kind: schema, input, what becomes of it.
+//! One table per kind: schema, input and expected result.
 
 use serde_json::{Value, json};
 
 use crate::{RepairAction, Schema};
 
-/// The value after the cast, or the code of the failure.
+/// Returns the value after the cast, or the error code.
 fn cast(schema: &Value, input: &Value) -> Result<Value, &'static str> {
     let mut value = input.clone();
     let result = Schema::new(schema.clone()).unwrap().cast(&mut value);
@@ -93,7 +93,8 @@ fn cast_array_pads_truncates_and_dedups() {
     check(&json!({"type": "array", "minItems": 1e15}), &[(json!([]), Err("stack"))]);
 }
 
-/// JavaScript keeps the key of a missing unknown property, and so calls the object complete.
+/// JavaScript keeps the key of a missing property of type unknown as `undefined`, so the object
+/// counts as complete.
 #[test]
 fn cast_treats_undefined_member_as_present() {
     let item = json!({"type": "object", "properties": {"a": {}}, "required": ["a"]});

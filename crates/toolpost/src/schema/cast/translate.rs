@@ -1,10 +1,10 @@
-//! Rewrites a JavaScript regular expression in the syntax of the engine that runs it.
+//! Translates JavaScript regular expressions to the syntax of the Rust engine.
 
 use std::fmt::Write;
 
 use super::pattern::unit_char;
 
-/// The pattern in the engine's syntax, or nothing if JavaScript would refuse it.
+/// Translates a pattern to the engine's syntax. Returns `None` if JavaScript would reject it.
 pub(super) fn translate(source: &str) -> Option<String> {
     let units: Vec<char> = source.encode_utf16().map(unit_char).collect();
     let groups = count_groups(&units);
@@ -32,22 +32,22 @@ struct RegexTranslator {
     position: usize,
     out: String,
     groups: GroupInfo,
-    /// Groups that are not closed yet.
+    /// Number of unclosed groups.
     open_groups: usize,
-    /// Whether a quantifier may follow.
+    /// Whether a quantifier can follow.
     repeatable: bool,
 }
 
-/// What decides whether `\1` and `\k` are back-references.
+/// Capture groups of the pattern, which determine whether `\1` and `\k` are back-references.
 struct GroupInfo {
     count: usize,
     has_named: bool,
 }
 
-/// What an escape stands for.
+/// The meaning of an escape sequence.
 enum RegexEscape {
     Char(char),
-    /// The inside of a class, and whether it is turned round.
+    /// The contents of a character class, and whether it is negated.
     Class(&'static str, Negation),
 }
 
@@ -156,7 +156,8 @@ impl RegexTranslator {
         Some(())
     }
 
-    /// The rest of a `{n}`, `{n,}` or `{n,m}`; anything else leaves the brace to be a literal.
+    /// Parses the rest of `{n}`, `{n,}` or `{n,m}`. Returns `None` otherwise; the brace is then a
+    /// literal.
     fn count_suffix(&mut self) -> Option<String> {
         let rest = self.units[self.position..].iter();
         let inside: String =
@@ -196,7 +197,8 @@ impl RegexTranslator {
 
     fn boundary(&mut self, text: &str) {
         self.position += 1;
-        // Spelt out, because the engine's own boundary knows letters that JavaScript's does not.
+        // The engine's `\b` also treats non-ASCII letters as word characters, unlike JavaScript's,
+        // so the class is written out.
         self.assertion(&text.replace('W', WORD));
     }
 
@@ -219,7 +221,7 @@ impl RegexTranslator {
         }
     }
 
-    /// What follows a backslash inside a class, and outside where it is no assertion.
+    /// Parses an escape after the backslash, except for assertions outside a class.
     fn escape(&mut self) -> Option<RegexEscape> {
         let unit = self.peek()?;
         if unit.is_digit(8) {
@@ -275,7 +277,7 @@ impl RegexTranslator {
                 self.position += 1;
                 char::from(letter as u8 % 32)
             }
-            // Not a control character after all: the backslash stands for itself.
+            // Not a control escape: the backslash is a literal.
             _ => {
                 self.position -= 1;
                 '\\'
@@ -312,7 +314,7 @@ impl RegexTranslator {
     }
 }
 
-/// Whether a `{n,m}` asks for more than it allows.
+/// Whether the lower bound of `{n,m}` exceeds the upper one.
 fn is_reversed_range(quantifier: &str) -> bool {
     let bounds = quantifier.trim_matches(['{', '}']).split_once(',');
     bounds.is_some_and(|(low, high)| match (low.parse::<u32>(), high.parse::<u32>()) {
@@ -340,7 +342,7 @@ fn push_member(inside: &mut String, member: &RegexEscape) {
     }
 }
 
-/// A range, or its three parts where one end is a class.
+/// Appends a range. If one end is a class, appends both ends and a literal hyphen instead.
 fn push_range(inside: &mut String, low: &RegexEscape, high: &RegexEscape) -> Option<()> {
     if let (RegexEscape::Char(low), RegexEscape::Char(high)) = (low, high) {
         return push_unit_range(inside, *low, *high);
@@ -352,7 +354,8 @@ fn push_range(inside: &mut String, low: &RegexEscape, high: &RegexEscape) -> Opt
 }
 
 fn push_unit_range(inside: &mut String, low: char, high: char) -> Option<()> {
-    // The stand-ins for surrogates sort after U+FFFF, the surrogates themselves before U+E000.
+    // Surrogates are represented by characters above U+FFFF, but sort before U+E000. Masking
+    // restores the code unit order.
     let order = |unit: char| u32::from(unit) & 0xFFFF;
     if order(low) > order(high) {
         return None;

@@ -1,4 +1,4 @@
-//! `uniqueItems`: whether items differ, and dropping the scalars that do not.
+//! `uniqueItems`: detects repeated items and drops repeated scalars.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -6,9 +6,10 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use serde_json::Value;
 
-/// Addresses of the nulls that stand for "a key without a value" in a value under construction.
+/// Addresses of nulls that represent JavaScript's `undefined` in a value under construction.
 ///
-/// JavaScript keeps such keys with `undefined`; they exist only until the value is JSON again.
+/// JavaScript keeps a key whose value is `undefined`. Such keys are dropped when the value is
+/// converted to JSON.
 #[derive(Debug, Default)]
 pub(super) struct UndefinedValues(HashSet<usize, RandomState>);
 
@@ -17,18 +18,18 @@ impl UndefinedValues {
         self.0.insert(address(value));
     }
 
-    /// The value, unless it stands for none.
+    /// Returns the value, or `None` if it represents `undefined`.
     pub(super) fn defined<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         (self.0.is_empty() || !self.0.contains(&address(value))).then_some(value)
     }
 }
 
-/// Identifies a value for as long as nothing moves it.
+/// Returns the address of a value, which identifies it until it is moved.
 pub(super) fn address(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize
 }
 
-/// Whether all items differ, or nothing when one nests deeper than `levels`.
+/// Whether all items differ. Returns `None` if one nests deeper than `levels`.
 pub(super) fn all_unique(
     items: &[Value],
     undefined: &UndefinedValues,
@@ -46,7 +47,7 @@ pub(super) fn all_unique(
     Some(true)
 }
 
-/// Drops every scalar that has occurred before; objects and arrays stay, equal or not.
+/// Drops every scalar that occurred before. Objects and arrays are kept, even if equal.
 pub(super) fn dedup_scalars(items: &mut Vec<Value>) {
     let undefined = UndefinedValues::default();
     let comparison = ItemComparison { undefined: &undefined, state: RandomState::default() };
@@ -66,7 +67,7 @@ pub(super) fn dedup_scalars(items: &mut Vec<Value>) {
 
 struct ItemComparison<'h> {
     undefined: &'h UndefinedValues,
-    /// Seeded by chance, so that no sender can prepare items that collide.
+    /// Randomly seeded, so that input cannot be crafted to collide.
     state: RandomState,
 }
 
@@ -80,7 +81,7 @@ impl ItemComparison<'_> {
             Value::Array(items) => items.iter().try_fold(1, |sum, item| {
                 Some(self.state.hash_one((sum, self.hash_value(item, below)?)))
             }),
-            // A sum, because the order of members has no meaning.
+            // Add the hashes, because member order is irrelevant.
             Value::Object(map) => map.iter().try_fold(2, |sum: u64, (key, value)| {
                 Some(sum.wrapping_add(self.state.hash_one((key, self.hash_value(value, below)?))))
             }),
@@ -90,7 +91,7 @@ impl ItemComparison<'_> {
 
     fn hash_scalar(&self, value: &Value) -> u64 {
         match value {
-            // Adding zero turns a negative zero into the other one.
+            // Adding zero turns negative zero into positive zero.
             Value::Number(number) => {
                 self.state.hash_one(number.as_f64().map(|number| (number + 0.0).to_bits()))
             }

@@ -1,16 +1,16 @@
-//! What is learnt about a program once all of it is there.
+//! Analysis of a complete program.
 
 use super::super::program::{AdditionalProperties, NodeId, SchemaNode, SchemaProgram, TypeSet};
 
-/// Marks the nodes whose verdict must be remembered, those that can circle in place, and the
-/// properties that tell variants apart.
+/// Marks nodes to memoize, nodes that can reach themselves in place, and properties that
+/// discriminate variants.
 pub(super) fn analyze(program: &mut SchemaProgram) {
     mark_cyclic(program);
     mark_memoized(program);
     mark_tags(program);
 }
 
-/// A node is cyclic unless everything it applies in place is known not to be.
+/// Marks a node as cyclic unless all nodes it applies in place are acyclic.
 fn mark_cyclic(program: &mut SchemaProgram) {
     let count = program.nodes.len();
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -35,8 +35,8 @@ fn mark_cyclic(program: &mut SchemaProgram) {
     }
 }
 
-/// Where one place is looked at under two schemas, what they share below would be looked at
-/// twice, and so on at every level. Those shared nodes are remembered.
+/// Marks nodes to memoize. If two schemas apply to one value, the subschemas they share would be
+/// evaluated twice, and again at every level below.
 fn mark_memoized(program: &mut SchemaProgram) {
     let count = program.nodes.len();
     let mut below = vec![false; count];
@@ -61,7 +61,7 @@ fn mark_memoized(program: &mut SchemaProgram) {
     }
 }
 
-/// Whether one value can be looked at under two of the node's schemas.
+/// Whether two schemas of the node can apply to the same value.
 fn has_overlapping_schemas(program: &SchemaProgram, node: &SchemaNode) -> bool {
     let overlapping = node.object.as_ref().is_some_and(|rules| {
         rules.patterns.len() + usize::from(!rules.properties.entries().is_empty()) > 1
@@ -87,14 +87,14 @@ fn has_subschemas(node: &SchemaNode) -> bool {
     in_place(node).next().is_some() || children(node).next().is_some()
 }
 
-/// The containers that the node itself looks into.
+/// Returns the container types whose children the node itself constrains.
 fn local_types(node: &SchemaNode) -> TypeSet {
     let object = if node.object.is_some() { TypeSet::OBJECT } else { TypeSet::NONE };
     let array = if node.array.is_some() { TypeSet::ARRAY } else { TypeSet::NONE };
     object.union(array)
 }
 
-/// The schemas that a node applies to its own place.
+/// Returns the schemas that a node applies to the same value.
 fn in_place(node: &SchemaNode) -> impl Iterator<Item = NodeId> {
     node.applicators.iter().flat_map(|applicators| {
         let condition = applicators.condition.iter().flat_map(|condition| {
@@ -111,7 +111,7 @@ fn in_place(node: &SchemaNode) -> impl Iterator<Item = NodeId> {
     })
 }
 
-/// The schemas that a node applies one level down.
+/// Returns the schemas that a node applies to children of the value.
 fn children(node: &SchemaNode) -> impl Iterator<Item = NodeId> {
     let object = node.object.iter().flat_map(|rules| {
         let additional = match rules.additional {
@@ -131,7 +131,7 @@ fn children(node: &SchemaNode) -> impl Iterator<Item = NodeId> {
     object.chain(array).chain(rest)
 }
 
-/// A property whose schema admits a single scalar can choose a variant.
+/// Marks properties whose schema admits a single literal; they can select a variant.
 fn mark_tags(program: &mut SchemaProgram) {
     let single: Vec<bool> = program
         .nodes

@@ -1,4 +1,4 @@
-//! The keywords that apply further schemas to the same place.
+//! Keywords that apply further schemas to the same value.
 
 use referencing::Draft;
 use serde_json::{Map, Value};
@@ -44,7 +44,8 @@ impl<'r> SchemaCompiler<'r> {
         Ok(has_applicators.then_some(compiled))
     }
 
-    /// `$ref` and its kin, then `allOf`; what asks nothing, or has been asked, is left out.
+    /// Compiles `$ref`, `$dynamicRef`, `$recursiveRef` and `allOf`. Unconstrained and duplicate
+    /// nodes are omitted.
     fn all(
         &mut self,
         schema: &'r Map<String, Value>,
@@ -89,8 +90,8 @@ impl<'r> SchemaCompiler<'r> {
         Ok(unions.into())
     }
 
-    /// OpenAPI's `discriminator`: each variant goes by the last part of its reference, and by
-    /// what `mapping` calls it.
+    /// Compiles OpenAPI's `discriminator`. The tags of a variant are the last segment of its
+    /// reference and its names in `mapping`.
     fn discriminator(
         &mut self,
         schema: &'r Map<String, Value>,
@@ -118,7 +119,7 @@ impl<'r> SchemaCompiler<'r> {
         Ok(Some(Discriminator { property: property.into(), variants: tagged_variants.into() }))
     }
 
-    /// The variant a `mapping` entry means: by its reference, or by its bare name.
+    /// Returns the variant of a `mapping` entry, found by its reference or by its bare name.
     fn mapped_variant(
         &mut self,
         target: Option<&str>,

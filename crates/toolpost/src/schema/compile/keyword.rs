@@ -1,4 +1,4 @@
-//! The keywords that hold no schema.
+//! Keywords without subschemas.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use super::super::program::{
     Bound, ContentRule, IntegerRule, Multiple, NumberRules, PatternMatcher, StringRules, TypeSet,
 };
 
-/// Divisors up to here are exact as floats too, so both readings of the keyword agree.
+/// Largest divisor for which integer and float arithmetic agree; floats are exact up to it.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 pub(super) fn types(schema: &Map<String, Value>) -> TypeSet {
@@ -23,7 +23,7 @@ pub(super) fn types(schema: &Map<String, Value>) -> TypeSet {
     }
 }
 
-/// `const` and `enum` together: the values that pass both.
+/// Returns the values that both `const` and `enum` admit.
 pub(super) fn literals(schema: &Map<String, Value>, draft: Draft) -> Option<Box<[Value]>> {
     let constant = schema.get("const").filter(|_| draft != Draft::Draft4);
     let listed = schema.get("enum").and_then(Value::as_array);
@@ -38,7 +38,8 @@ pub(super) fn literals(schema: &Map<String, Value>, draft: Draft) -> Option<Box<
     }
 }
 
-/// The types that a list of values has; equal numbers may differ in notation.
+/// Returns the types of the literals. Every number counts as `number`, because equal numbers can
+/// differ in notation.
 pub(super) fn types_of(literals: &[Value]) -> TypeSet {
     literals.iter().fold(TypeSet::NONE, |types, literal| {
         types.union(match literal {
@@ -103,7 +104,7 @@ fn content(schema: &Map<String, Value>, draft: Draft) -> Option<ContentRule> {
     Some(ContentRule(Box::new(validator)))
 }
 
-/// A size, which may be written as a float; one beyond memory is as good as the largest.
+/// Returns the value of a size keyword, which can be a float. Values beyond `usize::MAX` saturate.
 pub(super) fn size(schema: &Map<String, Value>, keyword: &str) -> Option<usize> {
     let number = schema.get(keyword)?.as_number()?;
     Some(saturating_size(number))
@@ -112,7 +113,7 @@ pub(super) fn size(schema: &Map<String, Value>, keyword: &str) -> Option<usize> 
 fn saturating_size(number: &Number) -> usize {
     match (number.as_u64(), number.as_f64()) {
         (Some(size), _) => usize::try_from(size).unwrap_or(usize::MAX),
-        // The cast saturates, and a size is never negative.
+        // The cast saturates. Sizes are never negative.
         (None, Some(size)) => size as usize,
         (None, None) => usize::MAX,
     }

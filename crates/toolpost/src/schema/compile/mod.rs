@@ -1,4 +1,5 @@
-//! From a schema document to a [`SchemaProgram`]: a queue of schemas, each compiled once.
+//! Compiles a schema document to a [`SchemaProgram`]. Schemas are queued, and each is compiled
+//! once.
 
 mod analyze;
 mod applicators;
@@ -17,7 +18,7 @@ use super::program::{IntegerRule, NodeId, SchemaNode, SchemaProgram, TypeSet};
 use super::repair::Extras;
 use super::validate::Evaluator;
 
-/// The base of references in a document without an identifier.
+/// Base URI of references in a document without an identifier.
 const DEFAULT_BASE: &str = "json-schema:///";
 
 /// Compiles a document that the `jsonschema` crate has accepted.
@@ -49,14 +50,14 @@ pub(super) fn compile(document: &Value) -> Result<SchemaProgram, SchemaError> {
         requires_fallback,
     };
     analyze::analyze(&mut program);
-    // What a schema means that leads back to itself at the same place is not defined; the answer
-    // that counts is the one that the errors will be worded by.
+    // JSON Schema does not define the meaning of a schema that refers to itself in place, so the
+    // `jsonschema` crate, which also produces the errors, decides.
     program.requires_fallback |= program.nodes.iter().any(|node| node.cyclic);
     assign_defaults(&mut program, compiler.defaults);
     Ok(program)
 }
 
-/// Where a schema stands: what its references are relative to, and how its keywords read.
+/// The context of a schema: the base for its references and the draft of its keywords.
 #[derive(Clone)]
 struct CompileScope<'r> {
     resolver: Resolver<'r>,
@@ -72,16 +73,16 @@ struct CompileTask<'r> {
 struct SchemaCompiler<'r> {
     nodes: Vec<SchemaNode>,
     queue: VecDeque<CompileTask<'r>>,
-    /// The node of each schema object, by its address in the document.
+    /// Nodes of schema objects, by address in the document.
     node_ids: HashMap<usize, NodeId>,
-    /// The defaults that properties may take: the node, the position of the property in it, and
-    /// what there is to choose from once all of the program is there.
+    /// Default candidates of properties: the node, the index of the property in it, and the
+    /// candidates to choose from once the program is complete.
     defaults: Vec<(NodeId, usize, Vec<reference::DefaultCandidate>)>,
     anchors: reference::DynamicAnchors,
     requires_fallback: bool,
 }
 
-/// The two nodes that every program begins with.
+/// The first two nodes of every program: `ANY` admits every value, `NEVER` none.
 const ANY: NodeId = 0;
 const NEVER: NodeId = 1;
 
@@ -100,7 +101,7 @@ impl<'r> SchemaCompiler<'r> {
         }
     }
 
-    /// The node of a schema; a schema that only points elsewhere is the node it points at.
+    /// Returns the node of a schema. A schema that is only a reference has the node of its target.
     fn node(&mut self, schema: &'r Value, scope: &CompileScope<'r>) -> Result<NodeId, SchemaError> {
         let Some((schema, scope)) = self.follow_refs(schema, scope.clone())? else {
             return Ok(ANY);
@@ -148,7 +149,7 @@ impl<'r> SchemaCompiler<'r> {
     }
 }
 
-/// Gives each property the first of its defaults that counts.
+/// Assigns each property its first default candidate that is valid for its variant.
 fn assign_defaults(
     program: &mut SchemaProgram,
     defaults: Vec<(NodeId, usize, Vec<reference::DefaultCandidate>)>,
@@ -156,7 +157,7 @@ fn assign_defaults(
     for (id, at, candidates) in defaults {
         let counts = |candidate: &reference::DefaultCandidate| {
             let mut evaluator = Evaluator::new(program, Extras::Keep);
-            candidate.variant.is_none_or(|variant| evaluator.is_valid(variant, &candidate.value))
+            candidate.variant.is_none_or(|variant| evaluator.check_valid(variant, &candidate.value))
         };
         let chosen = candidates.into_iter().find(counts);
         if let (Some(chosen), Some(rules)) = (chosen, &mut program.nodes[id as usize].object) {

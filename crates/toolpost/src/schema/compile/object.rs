@@ -1,4 +1,4 @@
-//! The keywords about objects and arrays, which hold schemas of other places.
+//! Object and array keywords, whose subschemas apply to children of the value.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::super::program::{
 use super::keyword::size;
 use super::{ANY, CompileScope, NEVER, SchemaCompiler, SchemaError};
 
-/// The keywords that make an object's rules; one of them must be there.
+/// Keywords that constrain objects. A schema without any of them has no object rules.
 const OBJECT_KEYWORDS: [&str; 9] = [
     "properties",
     "patternProperties",
@@ -166,7 +166,7 @@ impl<'r> SchemaCompiler<'r> {
         }))
     }
 
-    /// The node of a keyword that holds one schema.
+    /// Returns the node of a keyword that holds one schema.
     pub(super) fn optional_schema(
         &mut self,
         schema: &'r Map<String, Value>,
@@ -177,7 +177,7 @@ impl<'r> SchemaCompiler<'r> {
     }
 }
 
-/// The entries of a keyword that maps names to something.
+/// Returns the entries of a keyword whose value is a map.
 pub(super) fn entries<'r>(
     schema: &'r Map<String, Value>,
     keyword: &str,
@@ -189,7 +189,8 @@ fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// `dependentRequired`, and the lists of `dependencies`, which the crate reads in every draft.
+/// Compiles `dependentRequired`, and the name lists of `dependencies`, which the `jsonschema` crate
+/// supports in every draft.
 fn dependent_required(schema: &Map<String, Value>, draft: Draft) -> Box<[DependentRequired]> {
     let modern = matches!(draft, Draft::Draft201909 | Draft::Draft202012 | Draft::Unknown);
     entries(schema, "dependentRequired")

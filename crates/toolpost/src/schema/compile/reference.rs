@@ -1,4 +1,4 @@
-//! Following references, and finding the default that a schema has through them.
+//! Resolves references, and finds the defaults of a schema through them.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use super::super::program::NodeId;
 use super::{CompileScope, SchemaCompiler, SchemaError, resolve_error};
 
-/// How many references in a row are followed before they count as a circle.
+/// Maximum length of a reference chain; longer chains count as cyclic.
 const MAX_REF_CHAIN: usize = 256;
 
-/// Annotations and identifiers: what may stand beside `$ref` without asking anything.
+/// Annotations and identifiers: keywords that add no constraint next to `$ref`.
 const ANNOTATION_KEYWORDS: [&str; 18] = [
     "$schema",
     "$id",
@@ -33,13 +33,14 @@ const ANNOTATION_KEYWORDS: [&str; 18] = [
     "writeOnly",
 ];
 
-/// Whether `$ref` makes the draft ignore every keyword beside it.
+/// Whether the schema has a `$ref` and the draft ignores all keywords next to it.
 pub(super) fn ignores_ref_siblings(schema: &Map<String, Value>, draft: Draft) -> bool {
     matches!(draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
         && matches!(schema.get("$ref"), Some(Value::String(_)))
 }
 
-/// How often each `$dynamicAnchor` of a document occurs: one that occurs once is a plain anchor.
+/// Number of occurrences of each `$dynamicAnchor` in a document. One that occurs once acts as a
+/// plain anchor.
 pub(super) struct DynamicAnchors {
     names: HashMap<String, usize>,
     recursive: usize,
@@ -66,7 +67,7 @@ impl DynamicAnchors {
         }
     }
 
-    /// Whether the reference can only ever mean one schema.
+    /// Whether the reference has the same target in every dynamic scope.
     fn is_static(&self, keyword: &str, reference: &str) -> bool {
         let anchor = reference.rsplit_once('#').map_or("", |(_, anchor)| anchor);
         match keyword {
@@ -78,7 +79,8 @@ impl DynamicAnchors {
 }
 
 impl<'r> SchemaCompiler<'r> {
-    /// Follows a schema that is nothing but a reference; `None` for references in a circle.
+    /// Follows references while the schema is nothing but a reference. Returns `None` if they are
+    /// cyclic.
     pub(super) fn follow_refs(
         &mut self,
         mut schema: &'r Value,
@@ -96,7 +98,7 @@ impl<'r> SchemaCompiler<'r> {
         Ok(None)
     }
 
-    /// The schema that one reference names.
+    /// Resolves a reference to its schema and scope.
     pub(super) fn resolve_ref(
         &mut self,
         keyword: &str,
@@ -110,9 +112,9 @@ impl<'r> SchemaCompiler<'r> {
         Ok((schema, CompileScope { resolver, draft }))
     }
 
-    /// The defaults that a place with this schema may take, best first: the schema's own, then
-    /// those of the schemas that apply with it, then those of the variants of a union, each of
-    /// which counts only if it fits its variant.
+    /// Returns the defaults that a value with this schema can take, best first: the schema's own,
+    /// then those of schemas applied with it, then those of union variants. A default of a variant
+    /// counts only if it is valid for that variant.
     pub(super) fn default_candidates(
         &mut self,
         schema: &'r Value,
@@ -140,7 +142,8 @@ impl<'r> SchemaCompiler<'r> {
         Ok(found)
     }
 
-    /// Puts the schemas that apply with this one on top of the stack, the first of them last.
+    /// Pushes the schemas that apply together with this one, in reverse order, so that the first is
+    /// popped first.
     fn push_applied_schemas(
         &mut self,
         members: &'r Map<String, Value>,
@@ -168,10 +171,10 @@ impl<'r> SchemaCompiler<'r> {
     }
 }
 
-/// A default that a property may take.
+/// A candidate for the default of a property.
 pub(super) struct DefaultCandidate {
     pub(super) value: Value,
-    /// The variant of a union that it must fit.
+    /// The union variant for which the default must be valid.
     pub(super) variant: Option<NodeId>,
 }
 
@@ -182,7 +185,7 @@ fn subschemas<'r>(
     schema.get(keyword).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The text of a reference keyword that the draft knows.
+/// Returns the value of a reference keyword if the draft supports the keyword.
 pub(super) fn reference_in<'s>(
     schema: &'s Map<String, Value>,
     keyword: &str,
@@ -196,7 +199,7 @@ pub(super) fn reference_in<'s>(
     schema.get(keyword).filter(|_| known)?.as_str()
 }
 
-/// The scope inside a schema, which may have an identifier or a dialect of its own.
+/// Returns the scope inside a schema, which can have its own identifier and dialect.
 fn enter_scope<'r>(
     schema: &'r Value,
     scope: CompileScope<'r>,
@@ -210,7 +213,7 @@ fn enter_scope<'r>(
     Ok(CompileScope { resolver, draft })
 }
 
-/// The reference of a schema that holds nothing else.
+/// Returns the reference if the schema contains nothing else that constrains a value.
 fn sole_reference(schema: &Value, draft: Draft) -> Option<(&'static str, &str)> {
     let members = schema.as_object()?;
     let (keyword, reference) = ["$ref", "$dynamicRef", "$recursiveRef"]
@@ -223,7 +226,7 @@ fn sole_reference(schema: &Value, draft: Draft) -> Option<(&'static str, &str)> 
     is_lone_reference.then_some((keyword, reference))
 }
 
-/// The drafts' own schemas lean on the dynamic scope.
+/// Whether the URI refers to a JSON Schema meta-schema. Meta-schemas depend on the dynamic scope.
 fn is_meta_schema(uri: &str) -> bool {
     uri.contains("json-schema.org/")
 }

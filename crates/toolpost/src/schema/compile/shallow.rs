@@ -1,10 +1,10 @@
-//! The part of a schema that words its own misfits without looking further down.
+//! Extracts the part of a schema that describes errors at one value, without its children.
 
 use serde_json::{Map, Value, json};
 
 use super::super::program::{AdditionalProperties, SchemaNode};
 
-/// The keywords that look at one place only.
+/// Keywords that apply to the value itself, not to its children.
 const LOCAL_KEYWORDS: [&str; 21] = [
     "type",
     "const",
@@ -29,7 +29,8 @@ const LOCAL_KEYWORDS: [&str; 21] = [
     "format",
 ];
 
-/// `None` for a schema with keywords that cannot be cut off where the place ends.
+/// Returns the schema without constraints on children, or `None` if its keywords cannot be
+/// separated.
 pub(super) fn shallow_schema(schema: &Map<String, Value>, node: &SchemaNode) -> Option<Value> {
     if let Some(applicators) = node.applicators.as_deref() {
         let union = applicators.only_union().filter(|_| !node.has_rules())?;

@@ -1,4 +1,4 @@
-//! Which schemas apply to a place, and which of them speak about its children.
+//! Determines which schemas apply to a value and to its children.
 
 use std::collections::HashSet;
 
@@ -9,32 +9,32 @@ use super::super::program::{
 };
 use super::Normalizer;
 
-/// What the list of schemas is wanted for.
+/// The purpose for which applicable schemas are collected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Repairing: of a union, the variant that was chosen.
+    /// Repair: a union contributes the chosen variant.
     Repair,
-    /// A dry run: the same, without waiting for anything.
+    /// Dry run: like `Repair`, but choices are not postponed.
     DryRun,
-    /// Stripping: of a union, every variant that fits, since each names its properties.
+    /// Strip: a union contributes every valid variant, because each declares properties.
     Strip,
 }
 
-/// The schemas that apply to one place.
+/// The schemas that apply to one value.
 pub(super) struct ApplicableSchemas {
     pub(super) nodes: Vec<NodeId>,
-    /// Some union has no variant for the value, so what is below is not known.
+    /// No variant of some union matches, so the schemas of the children are unknown.
     pub(super) undecided: bool,
 }
 
-/// A list without repetition.
+/// An ordered list of nodes without duplicates.
 #[derive(Default)]
 struct NodeSet {
     nodes: Vec<NodeId>,
     seen: HashSet<NodeId, foldhash::fast::FixedState>,
 }
 
-/// Up to this length a scan finds repetitions faster than a set.
+/// List length below which duplicates are found by a linear scan, which is faster than a hash set.
 const MAX_LINEAR_SCAN: usize = 16;
 
 impl NodeSet {
@@ -52,7 +52,7 @@ impl NodeSet {
         }
     }
 
-    /// Adds what applies without any choice, from the entry at `from` on.
+    /// Adds the schemas that apply unconditionally, starting from the entry at `from`.
     fn expand(&mut self, program: &SchemaProgram, value: &Value, from: usize) {
         let mut at = from;
         while let Some(id) = self.nodes.get(at) {
@@ -71,7 +71,7 @@ impl NodeSet {
 }
 
 impl<'p> Normalizer<'p> {
-    /// Works out the schemas that apply to a place.
+    /// Determines the schemas that apply to a value.
     pub(super) fn applicable(
         &mut self,
         set: &[NodeId],
@@ -101,7 +101,7 @@ impl<'p> Normalizer<'p> {
         applicable
     }
 
-    /// Whether a choice depends on a value that the other schemas are about to change.
+    /// Whether a choice depends on a value that other schemas are about to change.
     fn must_postpone(&mut self, nodes: &[NodeId], value: &Value) -> bool {
         let decides = |id: &NodeId| {
             self.program.node(*id).applicators.as_deref().is_some_and(Applicators::has_choices)
@@ -112,7 +112,8 @@ impl<'p> Normalizer<'p> {
             && self.estimate(nodes, value).changes > 0
     }
 
-    /// Adds what the choices of one schema come to; `false` if a union has no answer.
+    /// Adds the schemas chosen by unions and conditions. Returns `false` if a union has no matching
+    /// variant.
     fn resolve_choices(
         &mut self,
         applicators: &'p Applicators,
@@ -131,7 +132,7 @@ impl<'p> Normalizer<'p> {
             chosen.into_iter().for_each(|variant| list.insert(variant));
         }
         if let Some(condition) = &applicators.condition {
-            let holds = self.evaluator.is_valid(condition.test, value);
+            let holds = self.evaluator.check_valid(condition.test, value);
             let branch = if holds { condition.then } else { condition.otherwise };
             branch.into_iter().for_each(|branch| list.insert(branch));
             if holds && purpose == Purpose::Strip {
@@ -141,7 +142,7 @@ impl<'p> Normalizer<'p> {
         decided
     }
 
-    /// The schemas of one property, and whether it counts as named.
+    /// Returns the schemas of a property, and whether it counts as declared.
     pub(super) fn property_nodes(&self, nodes: &[NodeId], name: &str) -> (Vec<NodeId>, bool) {
         let (mut found, mut known) = (Vec::new(), false);
         for id in nodes {
@@ -161,7 +162,7 @@ impl<'p> Normalizer<'p> {
         (found, known)
     }
 
-    /// The schemas of one item.
+    /// Returns the schemas of an item.
     pub(super) fn item_nodes(&self, nodes: &[NodeId], index: usize) -> Vec<NodeId> {
         let mut found = Vec::new();
         let rules = nodes.iter().filter_map(|id| self.program.node(*id).array.as_deref());
@@ -175,7 +176,7 @@ impl<'p> Normalizer<'p> {
         found
     }
 
-    /// Whether some schema says which properties there are.
+    /// Whether any of the schemas declares properties.
     pub(super) fn declares_properties(&self, nodes: &[NodeId]) -> bool {
         nodes.iter().any(|id| {
             let node = self.program.node(*id);
@@ -188,7 +189,7 @@ impl<'p> Normalizer<'p> {
         })
     }
 
-    /// The defaults that are missing, each name once, in the order of the schemas.
+    /// Returns the defaults of missing properties, one per name, in schema order.
     pub(super) fn missing_defaults(
         &self,
         nodes: &[NodeId],
@@ -221,7 +222,7 @@ impl<'p> Normalizer<'p> {
 }
 
 impl ObjectRules {
-    /// Adds the schemas of one property, and says whether they name it.
+    /// Adds the schemas of one property, and returns whether the property is declared.
     fn property_nodes(&self, name: &str, found: &mut Vec<NodeId>) -> bool {
         let declared = self.properties.get(name);
         let matching = self.patterns.iter().filter(|(pattern, _)| pattern.matches(name));
@@ -237,7 +238,7 @@ impl ObjectRules {
         match self.additional {
             AdditionalProperties::Schema(node) => push_new(found, node),
             AdditionalProperties::Allowed => {}
-            // A required property is never extra: without it the object would not fit.
+            // A required property is never extra: the object would be invalid without it.
             _ => return declared.is_some_and(|property| property.required),
         }
         true

@@ -1,4 +1,4 @@
-//! Which variant of a union a value is meant for.
+//! Selects the union variant for a value.
 
 use serde_json::{Map, Value};
 
@@ -6,18 +6,18 @@ use super::super::program::{NodeId, TypeSet, Union};
 use super::super::validate::address;
 use super::Normalizer;
 
-/// The only variant that a value can be meant for.
+/// The only variant that a value can match.
 #[derive(Clone, Copy)]
 pub(super) struct VariantCandidate {
     pub(super) variant: NodeId,
-    /// Whether a property that tells variants apart names it.
+    /// Whether a discriminating property identifies the variant.
     pub(super) is_discriminated: bool,
 }
 
 impl<'p> Normalizer<'p> {
-    /// The variant that is left when all others are ruled out for good: by the type of the
-    /// container, or by a property that has the one value which this variant allows there and
-    /// another does not.
+    /// Returns the variant if all others are ruled out: by the type of the container, or by a
+    /// property whose single allowed value in this variant is present and is not allowed in the
+    /// other variant.
     pub(super) fn only_candidate(
         &self,
         union: &'p Union,
@@ -52,7 +52,8 @@ impl<'p> Normalizer<'p> {
         union.discriminator.is_some() && self.discriminated_variant(union, value).is_some()
     }
 
-    /// The first property of the variant itself whose single value the object contradicts.
+    /// Returns the first tag property of the variant whose value in the object differs from the
+    /// only allowed one.
     fn contradicted_property(&self, variant: NodeId, map: &Map<String, Value>) -> Option<&'p str> {
         let rules = self.program.node(variant).object.as_deref()?;
         rules.tags.iter().find_map(|tag| {
@@ -63,8 +64,8 @@ impl<'p> Normalizer<'p> {
         })
     }
 
-    /// Whether every other variant is contradicted by a property that this one pins, so that no
-    /// repair under this one can bring them back.
+    /// Whether every other variant is contradicted by a tag property of this one, so that no repair
+    /// under this variant can make another one match.
     fn contradicts_all_others(
         &self,
         union: &'p Union,
@@ -84,11 +85,11 @@ impl<'p> Normalizer<'p> {
         })
     }
 
-    /// The variant that fits after repairs, with the fewest of them, then the first; if none
-    /// fits, the one that a discriminator names.
+    /// Returns the first variant that is valid with the fewest repairs. If none is, returns the
+    /// variant that a discriminator names.
     pub(super) fn choose_variant(&mut self, union: &'p Union, value: &Value) -> Option<NodeId> {
         let union_key = (std::ptr::from_ref(union) as usize, address(value));
-        // A union that leads back to itself at the same place has no other answer there.
+        // A union that refers to itself in place has no variant here.
         if self.active_unions.contains(&union_key) {
             return None;
         }
@@ -104,7 +105,7 @@ impl<'p> Normalizer<'p> {
             if !self.can_match_type(*variant, value) {
                 continue;
             }
-            if self.evaluator.is_clean(*variant, value) {
+            if self.evaluator.check_clean(*variant, value) {
                 return best
                     .filter(|(repairs, _)| *repairs == 0)
                     .map_or(Some(*variant), |found| Some(found.1));
@@ -117,17 +118,18 @@ impl<'p> Normalizer<'p> {
         best.map(|(_, variant)| variant)
     }
 
-    /// The type alone rules a variant out, unless the value is a scalar that may be converted.
+    /// Whether the type allows the variant. Scalars always pass, because they can be converted.
     fn can_match_type(&self, variant: NodeId, value: &Value) -> bool {
         let scalar = !(value.is_array() || value.is_object() || value.is_null());
         scalar || self.program.node(variant).types.overlaps(self.program.type_of(value))
     }
 
-    /// The variants that fit as the value is now; without any, the one a discriminator names.
+    /// Returns the variants for which the value is currently valid. If there are none, returns the
+    /// variant that a discriminator names.
     pub(super) fn valid_variants(&mut self, union: &'p Union, value: &Value) -> Vec<NodeId> {
         let variants = union.variants.iter().copied();
         let mut found: Vec<NodeId> =
-            variants.filter(|variant| self.evaluator.is_valid(*variant, value)).collect();
+            variants.filter(|variant| self.evaluator.check_valid(*variant, value)).collect();
         if found.is_empty() {
             found.extend(self.discriminated_variant(union, value));
         }
@@ -155,8 +157,8 @@ impl<'p> Normalizer<'p> {
         chosen.next().is_none().then_some(*variant)
     }
 
-    /// How many properties of the object are the single value that the variant allows there;
-    /// `None` if there is no such property, or one with another value.
+    /// Returns the number of tag properties whose value matches the variant, or `None` if there are
+    /// none or one differs.
     fn count_tag_matches(&self, variant: NodeId, map: &Map<String, Value>) -> Option<usize> {
         let mut seen = vec![variant];
         let (mut at, mut matching) = (0, 0);

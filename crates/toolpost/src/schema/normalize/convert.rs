@@ -1,14 +1,14 @@
-//! The conversions that keep a value's meaning: each can be undone without loss.
+//! Lossless scalar conversions; each can be reversed.
 
 use serde_json::{Number, Value};
 
 use super::super::program::{NodeId, SchemaProgram};
 
-/// Whole numbers up to here are the same in every JSON reader.
+/// Integers up to this magnitude are exact in every JSON implementation.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// The one conversion after which the value has the type that every node asks for; `None` when
-/// it has it already, and when no conversion or more than one would do.
+/// Returns the only conversion that gives the value a type every node admits. Returns `None` if the
+/// type is already admitted, or if no conversion or more than one applies.
 pub(super) fn conversion(
     program: &SchemaProgram,
     nodes: &[NodeId],
@@ -17,7 +17,7 @@ pub(super) fn conversion(
     if all_admit(program, nodes, value) { None } else { convert_mismatched(program, nodes, value) }
 }
 
-/// The same for a value that is known not to have that type.
+/// Like [`conversion`], for a value whose type is known not to be admitted.
 pub(super) fn convert_mismatched(
     program: &SchemaProgram,
     nodes: &[NodeId],
@@ -25,7 +25,7 @@ pub(super) fn convert_mismatched(
 ) -> Option<Value> {
     let fits = |new: &Value| all_admit(program, nodes, new);
     match value {
-        // No text writes both.
+        // No text is both a number and a boolean.
         Value::String(text) => number(text).or_else(|| boolean(text)).filter(fits),
         Value::Bool(flag) => Some(Value::String(flag.to_string())).filter(fits),
         Value::Number(number) => {
@@ -37,7 +37,7 @@ pub(super) fn convert_mismatched(
     }
 }
 
-/// Whether every node admits the value, as far as `type`, `const` and `enum` go.
+/// Whether every node admits the value as far as `type`, `const` and `enum` are concerned.
 fn all_admit(program: &SchemaProgram, nodes: &[NodeId], value: &Value) -> bool {
     let types = program.type_of(value);
     nodes.iter().all(|id| {
@@ -54,12 +54,12 @@ fn boolean(text: &str) -> Option<Value> {
     }
 }
 
-/// The number that a text writes in the one way that number would be written back.
+/// Parses a number. Returns `None` unless formatting the number yields the same text.
 fn number(text: &str) -> Option<Value> {
     if let Some(integer) = digits(text) {
         return Some(Value::from(integer));
     }
-    // Anything longer than the longest number cannot come back the same.
+    // A longer text than the longest number cannot round-trip.
     if text.len() > 32 || !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
         return None;
     }
@@ -70,12 +70,12 @@ fn number(text: &str) -> Option<Value> {
     if float_to_string(found) != text {
         return None;
     }
-    // Within the safe range the cast is exact.
+    // The cast is exact within the safe range.
     let integer = (found.fract() == 0.0).then(|| Number::from(found as i64));
     integer.or_else(|| Number::from_f64(found)).map(Value::Number)
 }
 
-/// The usual case: a few digits, the first of them not zero.
+/// Fast path: a short sequence of digits without a leading zero.
 fn digits(text: &str) -> Option<i64> {
     if !(1..16).contains(&text.len()) || text.starts_with('0') {
         return None;
@@ -85,15 +85,15 @@ fn digits(text: &str) -> Option<i64> {
     })
 }
 
-/// A whole number that is written as a fraction, for schemas that tell them apart.
+/// Converts an integral float to an integer, for schemas that distinguish them.
 fn integral(number: &Number) -> Option<Value> {
     let found = number.as_f64().filter(|found| number.is_f64() && found.fract() == 0.0)?;
-    // Within the safe range the cast is exact.
+    // The cast is exact within the safe range.
     (found.abs() <= MAX_SAFE_INTEGER).then(|| Value::from(found as i64))
 }
 
-/// A number as text: plain digits where they are few, an exponent elsewhere, and never a
-/// fraction of zero, since 1.0 and 1 are one number.
+/// Formats a number like JavaScript: plain digits for moderate magnitudes, otherwise an exponent.
+/// `1.0` is written as `1`, because they are the same number.
 fn number_to_string(number: &Number) -> String {
     match number.as_f64() {
         Some(found) if number.is_f64() => float_to_string(found),

@@ -1,4 +1,4 @@
-//! Defaults and conversions in a region.
+//! Fills in defaults and converts scalars where several schemas apply.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::applicable::Purpose;
 use super::{Normalizer, ValuePath};
 
 impl Normalizer<'_> {
-    /// Fills in and converts what the schemas of a place ask for, at and below it.
+    /// Fills in defaults and converts scalars in a value and its children.
     pub(super) fn fill_and_convert(
         &mut self,
         set: &[NodeId],

@@ -1,4 +1,4 @@
-//! The dry run: what repairing a place would take, without touching it.
+//! Dry run: computes the cost of repairing a value without changing it.
 
 use serde_json::{Map, Value};
 
@@ -9,14 +9,14 @@ use super::Normalizer;
 use super::applicable::Purpose;
 use super::convert::conversion;
 
-/// What repairing takes, and whether the value then fits.
+/// The cost of repairing a value, and whether the result is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RepairCost {
-    /// Defaults and conversions.
+    /// Number of defaults and conversions.
     pub(super) changes: u32,
-    /// Properties that would be stripped.
+    /// Number of properties that would be stripped.
     pub(super) strips: u32,
-    /// Whether the value fits after the changes, before anything is stripped.
+    /// Whether the value is valid after the changes, before stripping.
     pub(super) is_valid: bool,
 }
 
@@ -36,7 +36,7 @@ impl RepairCost {
 }
 
 impl<'p> Normalizer<'p> {
-    /// What repairing a place under several schemas takes.
+    /// Returns the cost of repairing a value under several schemas.
     pub(super) fn dry_run(&mut self, set: &[NodeId], value: &Value) -> RepairCost {
         let key = (Box::from(set), address(value));
         if let Some(cost) = self.dry_runs.get(&key) {
@@ -48,7 +48,7 @@ impl<'p> Normalizer<'p> {
         let applied = self.applicable(set, value, Purpose::DryRun);
         let mut cost = self.estimate(&applied.nodes, value);
         if cost.changes == 0 {
-            cost.is_valid = set.iter().all(|id| self.evaluator.is_valid(*id, value));
+            cost.is_valid = set.iter().all(|id| self.evaluator.check_valid(*id, value));
         }
         cost.is_valid &= !applied.undecided;
         self.evaluator.leave();
@@ -56,7 +56,7 @@ impl<'p> Normalizer<'p> {
         cost
     }
 
-    /// The same, once it is known which schemas apply.
+    /// Returns the repair cost under schemas that are already known to apply.
     pub(super) fn estimate(&mut self, nodes: &[NodeId], value: &Value) -> RepairCost {
         match value {
             Value::Object(map) => self.estimate_object(nodes, map, value),
@@ -69,7 +69,7 @@ impl<'p> Normalizer<'p> {
         let Some(new) = conversion(self.program, nodes, value) else {
             return RepairCost::ZERO;
         };
-        let fits = nodes.iter().all(|id| self.evaluator.is_valid_detached(*id, &new));
+        let fits = nodes.iter().all(|id| self.evaluator.check_valid_detached(*id, &new));
         RepairCost { changes: 1, strips: 0, is_valid: fits }
     }
 
@@ -139,14 +139,14 @@ impl<'p> Normalizer<'p> {
         cost
     }
 
-    /// What is asked of a container as a whole, apart from its size and its parts.
+    /// Checks the constraints on a container as a whole, except its size and its children.
     fn admits_shape(&mut self, nodes: &[NodeId], value: &Value) -> bool {
         nodes.iter().all(|id| {
             let node = self.program.node(*id);
             let not = node.applicators.as_deref().and_then(|applicators| applicators.not);
             node.types.overlaps(self.program.type_of(value))
                 && (node.literals.is_none() || self.evaluator.admits_literal(node, value))
-                && not.is_none_or(|not| !self.evaluator.is_valid(not, value))
+                && not.is_none_or(|not| !self.evaluator.check_valid(not, value))
         })
     }
 }

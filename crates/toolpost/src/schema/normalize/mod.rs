@@ -1,10 +1,11 @@
-//! Making a value fit without making anything up: defaults, lossless conversions, stripping.
+//! Makes values valid without inventing data: fills in defaults, converts losslessly and strips
+//! extras.
 //!
-//! Where one schema speaks about a place, a single walk validates and repairs at once (`single_schema`).
-//! Where several do (unions, `allOf`, conditions), a place that needs nothing is left after one
-//! look; any other is repaired in rounds (`multi_schema`): the schemas that apply are
-//! determined (`applicable`), variants are compared by a dry run (`dry_run`), then defaults and
-//! conversions are made (`defaults`), and once nothing changes, extras are removed (`strip`).
+//! If one schema applies to a value, a single walk validates and repairs it (`single_schema`). If
+//! several apply (unions, `allOf`, conditions), one validation detects whether any repair is
+//! needed. If so, the value is repaired in rounds (`multi_schema`): determine the applicable
+//! schemas (`applicable`), compare variants by dry run (`dry_run`), fill in defaults and convert
+//! (`defaults`) and, once nothing changes, strip extras (`strip`).
 
 mod applicable;
 mod choose;
@@ -30,22 +31,22 @@ use path::ValuePath;
 pub(super) use path::push_token;
 use repair_log::RepairLog;
 
-/// What one run did.
+/// The result of one normalization.
 pub(super) struct NormalizeResult {
     pub(super) repairs: Vec<Repair>,
     pub(super) is_valid: bool,
-    /// The value nests too deeply to be walked; it is as it was.
+    /// The value nests too deeply and is unchanged.
     pub(super) overflow: bool,
-    /// Where the value does not fit, and under which node; `None` where that is not known exactly.
+    /// Locations and nodes of all mismatches; `None` if they are not known exactly.
     pub(super) mismatches: Option<Vec<Mismatch>>,
-    /// How much work it was.
+    /// Number of schemas applied.
     pub(super) steps: u64,
 }
 
-/// How often a run may start over without the defaults that it found to have no end.
+/// Maximum number of restarts, each of which excludes the recursive defaults found so far.
 const MAX_RESTARTS: usize = 16;
 
-/// Normalizes in place.
+/// Normalizes a value in place.
 pub(super) fn normalize(
     program: &SchemaProgram,
     value: &mut Value,
@@ -81,7 +82,7 @@ pub(super) fn normalize(
     }
 }
 
-/// A place that does not fit, apart from what is below it.
+/// A value that violates a node's own constraints, regardless of its children.
 pub(super) struct Mismatch {
     pub(super) path: JsonPointer,
     pub(super) node: NodeId,
@@ -91,26 +92,27 @@ struct Normalizer<'p> {
     program: &'p SchemaProgram,
     evaluator: Evaluator<'p>,
     repair_log: RepairLog,
-    /// What the dry runs found, by schemas and place, until something changes.
+    /// Dry run results by schemas and value address; cleared on every change.
     dry_runs: HashMap<(Box<[NodeId]>, usize), RepairCost, foldhash::fast::FixedState>,
-    /// The unions being decided, where one may lead back to itself.
+    /// Unions being resolved, with the address of the value; detects unions that refer to
+    /// themselves in place.
     active_unions: Vec<(usize, usize)>,
-    /// A choice was put off in this round, because the value it depends on was about to change.
+    /// A choice was postponed in this round, because the value it depends on was about to change.
     postponed: bool,
-    /// Choices are not put off any more.
+    /// Choices are no longer postponed.
     decide_now: bool,
-    /// The misfits so far.
+    /// Mismatches found so far.
     mismatches: Vec<Mismatch>,
-    /// Some misfit is not in that list, because its place has several schemas.
+    /// Some mismatches are not in `mismatches`, because several schemas apply to the value.
     mismatches_incomplete: bool,
-    /// How many properties were stripped from objects that do not fit with them.
+    /// Number of properties stripped from objects that forbid additional properties.
     forbidden_strips: usize,
-    /// The defaults that the walk is inside of, by address.
+    /// Addresses of the defaults that contain the current value.
     open_defaults: Vec<usize>,
-    /// The defaults that would be filled in again inside themselves, for ever, and so are not
-    /// filled in at all.
+    /// Defaults that would be filled in inside themselves endlessly, and are therefore not filled
+    /// in.
     recursive_defaults: HashSet<usize, foldhash::fast::FixedState>,
-    /// How many of those this attempt began with.
+    /// Number of recursive defaults known at the start of this attempt.
     initial_recursive_defaults: usize,
 }
 
@@ -133,7 +135,7 @@ impl<'p> Normalizer<'p> {
         }
     }
 
-    /// Begins again with what is known about endless defaults.
+    /// Resets the state for another attempt. Known recursive defaults are kept.
     fn restart(&mut self) {
         let steps = self.evaluator.steps;
         self.evaluator = Evaluator::new(self.program, self.evaluator.extras);
@@ -146,7 +148,7 @@ impl<'p> Normalizer<'p> {
         self.initial_recursive_defaults = self.recursive_defaults.len();
     }
 
-    /// Notes that a place does not fit, whatever is below it.
+    /// Records a mismatch at a value, regardless of its children.
     fn record_mismatch(&mut self, node: NodeId, at: &ValuePath<'_>) {
         if self.program.node(node).shallow.is_some() {
             self.mismatches.push(Mismatch { path: at.pointer(), node });
@@ -155,7 +157,7 @@ impl<'p> Normalizer<'p> {
         }
     }
 
-    /// Whether a default may be filled in here; one that has no end stops the attempt.
+    /// Whether a default can be filled in here. A recursive default aborts the attempt.
     fn admit_default(&mut self, default: &Value) -> bool {
         let default = address(default);
         if self.evaluator.overflow || self.recursive_defaults.contains(&default) {
@@ -169,7 +171,7 @@ impl<'p> Normalizer<'p> {
         true
     }
 
-    /// Forgets what was learnt about places, because one has changed.
+    /// Clears cached results, because a value has changed.
     #[inline]
     fn clear_caches(&mut self) {
         self.evaluator.clear_memo();

@@ -1,4 +1,4 @@
-//! Places with several schemas, and everything below them: rounds until nothing moves.
+//! Normalizes values to which several schemas apply, in rounds until nothing changes.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use super::super::program::NodeId;
 use super::super::repair::Extras;
 use super::{Normalizer, ValuePath};
 
-/// How many rounds a region gets. Two are usual; each choice that waits for another takes one.
+/// Maximum number of rounds. Two are usual; each choice that depends on another adds one.
 const MAX_ROUNDS: usize = 24;
 
 impl Normalizer<'_> {
-    /// Normalizes a place under several schemas, and says whether it fits now.
+    /// Normalizes a value under several schemas, and returns whether it is valid afterwards.
     ///
-    /// What comes out is a fixed point: a further round would change nothing. Schemas under which
-    /// the repairs would chase each other for ever get none at all.
+    /// The result is a fixed point: another round would change nothing. If the repairs do not
+    /// converge, all of them are undone.
     pub(super) fn normalize_multi(
         &mut self,
         set: &[NodeId],
@@ -25,7 +25,7 @@ impl Normalizer<'_> {
             self.repair_log.undo_below(value, &at.pointer(), start);
         }
         self.clear_caches();
-        set.iter().all(|id| self.evaluator.is_valid(*id, value))
+        set.iter().all(|id| self.evaluator.check_valid(*id, value))
     }
 
     fn reach_fixed_point(&mut self, set: &[NodeId], value: &mut Value, at: &ValuePath<'_>) -> bool {

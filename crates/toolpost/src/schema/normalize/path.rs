@@ -1,8 +1,9 @@
-//! The way to a place: a chain through the frames of the walk, written out only on a repair.
+//! The path to a value: a linked list through the stack frames of the walk, written out only when
+//! needed.
 
 use super::super::pointer::{JsonPointer, ReverseWriter};
 
-/// The last step to a place, and through its parents all of them.
+/// The last segment of a path, linked to its parents.
 pub(super) struct ValuePath<'a> {
     parent: Option<&'a ValuePath<'a>>,
     segment: ValuePathSegment<'a>,
@@ -29,14 +30,14 @@ impl<'a> ValuePath<'a> {
         ValuePath { parent: Some(self), segment: ValuePathSegment::Index(index) }
     }
 
-    /// The JSON Pointer to the place.
+    /// Returns the path as a JSON Pointer.
     pub(super) fn pointer(&self) -> JsonPointer {
         let mut pointer = JsonPointer::default();
         self.write_to(&mut pointer);
         pointer
     }
 
-    /// Writes that pointer where it will stay, from its end, where the chain begins.
+    /// Writes the path to `pointer` in place, last segment first.
     pub(super) fn write_to(&self, pointer: &mut JsonPointer) {
         pointer.write_reversed(|to| {
             let mut node = self;
@@ -71,7 +72,7 @@ fn write_index(mut index: usize, to: &mut ReverseWriter<'_>) {
     }
 }
 
-/// Appends one escaped token to a JSON Pointer.
+/// Appends an escaped token to a JSON Pointer.
 pub(in crate::schema) fn push_token(pointer: &mut String, token: &str) {
     pointer.push('/');
     for character in token.chars() {

@@ -1,4 +1,4 @@
-//! The list of repairs, which can be taken back.
+//! The list of repairs, with undo.
 
 use serde_json::{Map, Value};
 
@@ -6,17 +6,17 @@ use super::super::pointer::JsonPointer;
 use super::super::repair::{Repair, RepairAction};
 use super::ValuePath;
 
-/// The repairs so far, with what undoing them needs.
+/// The repairs made so far, with the data needed to undo them.
 #[derive(Default)]
 pub(super) struct RepairLog {
     repairs: Vec<Repair>,
-    /// The positions that the stripped properties had, in the order of their repairs.
+    /// Original positions of stripped properties, in the order of their repairs.
     positions: PositionStack,
-    /// Room for a name, which would else be allocated for each of them.
+    /// Buffer for property names, which saves an allocation per name.
     name_buffer: String,
 }
 
-/// A stack of positions; the first few need no allocation.
+/// A stack of positions. The first six need no allocation.
 #[derive(Default)]
 struct PositionStack {
     inline: [usize; 6],
@@ -53,7 +53,7 @@ impl RepairLog {
         self.repairs
     }
 
-    /// Puts a converted value in the place of the one that it was made of.
+    /// Replaces a value by its conversion and records the repair.
     pub(super) fn convert(&mut self, at: &ValuePath<'_>, value: &mut Value, new: Value) {
         let repair = self.push(at, RepairAction::Converted);
         repair.to = Some(new.clone());
@@ -64,10 +64,10 @@ impl RepairLog {
         self.push(at, RepairAction::Defaulted).to = Some(default.clone());
     }
 
-    /// A name of its own, in the room of a stripped one if there is any.
+    /// Returns an owned copy of a name, reusing the buffer of a stripped name if possible.
     pub(super) fn owned_name(&mut self, name: &str) -> String {
         let mut owned = std::mem::take(&mut self.name_buffer);
-        // A much longer room would stay with the value for nothing.
+        // A much larger buffer would waste memory in the value.
         if owned.capacity() > 2 * name.len() {
             return name.to_owned();
         }
@@ -76,7 +76,8 @@ impl RepairLog {
         owned
     }
 
-    /// Removes the properties that `is_extra` picks; it is asked for each of them in turn.
+    /// Removes the properties for which `is_extra` returns `true`. It is called once per property,
+    /// in order.
     pub(super) fn strip(
         &mut self,
         at: &ValuePath<'_>,
@@ -96,9 +97,10 @@ impl RepairLog {
         });
     }
 
-    /// Removes the few properties at these positions, which are sorted.
+    /// Removes the properties at the given sorted positions; meant for few positions.
     ///
-    /// Their repairs are in that order, but they go from back to front, so that none moves another.
+    /// Repairs are recorded in position order. Properties are removed from back to front, so that
+    /// no removal shifts another position.
     pub(super) fn strip_at(
         &mut self,
         at: &ValuePath<'_>,
@@ -120,23 +122,24 @@ impl RepairLog {
         }
     }
 
-    /// Adds a repair that says where and how, and not yet what.
+    /// Adds a repair with its path and action; the caller fills in the values.
     #[inline]
     fn push(&mut self, at: &ValuePath<'_>, action: RepairAction) -> &mut Repair {
         let count = self.repairs.len();
-        // Unlike `push`, this makes the repair where it stays, without a copy of all its bytes.
+        // Unlike `push`, this constructs the repair in place and avoids a copy.
         self.repairs.resize_with(count + 1, || blank(action));
         let repair = &mut self.repairs[count];
         at.write_to(&mut repair.path);
         repair
     }
 
-    /// Takes back every repair after the first `keep`; paths begin at `value`, the root.
+    /// Undoes all repairs after the first `keep`. Paths are relative to `value`, the root.
     pub(super) fn undo(&mut self, value: &mut Value, keep: usize) {
         self.undo_below(value, "", keep);
     }
 
-    /// Takes back every repair after the first `keep`, all of them at or below `base`.
+    /// Undoes all repairs after the first `keep`. All of them must be at or below `base`, the path
+    /// of `target`.
     pub(super) fn undo_below(&mut self, target: &mut Value, base: &str, keep: usize) {
         while self.repairs.len() > keep {
             let Some(repair) = self.repairs.pop() else { return };
@@ -152,7 +155,7 @@ fn blank(action: RepairAction) -> Repair {
     Repair { path: JsonPointer::default(), action, from: None, to: None }
 }
 
-/// Takes one repair back; a stripped property returns to its position.
+/// Undoes one repair. A stripped property is restored at its original position.
 fn undo(repair: Repair, position: usize, target: &mut Value, base: usize) {
     let path = &repair.path[base..];
     if repair.action == RepairAction::Converted {

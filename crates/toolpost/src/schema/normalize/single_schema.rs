@@ -1,4 +1,4 @@
-//! Places with one schema: judged and repaired in the same step.
+//! Normalizes values to which one schema applies: validates and repairs in a single walk.
 
 use serde_json::{Map, Value};
 
@@ -11,11 +11,11 @@ use super::choose::VariantCandidate;
 use super::convert::{conversion, convert_mismatched};
 use super::{Normalizer, ValuePath};
 
-/// Up to this many properties are removed from an object one by one.
+/// Maximum number of properties that are removed from an object one by one.
 const MAX_SINGLE_REMOVALS: usize = 2;
 
 impl<'p> Normalizer<'p> {
-    /// Normalizes a place under one schema, and says whether it fits now.
+    /// Normalizes a value under one schema, and returns whether it is valid afterwards.
     #[inline]
     pub(super) fn normalize_value(
         &mut self,
@@ -26,15 +26,15 @@ impl<'p> Normalizer<'p> {
         self.matches_type_only(id, value) || self.normalize_constrained(id, value, at)
     }
 
-    /// Whether the type of a value is all that is asked of it, and the right one: most places of
-    /// most values, for which no step is worth taking.
+    /// Whether the node constrains only the type and the type matches. This is the fast path for
+    /// most values.
     #[inline]
     fn matches_type_only(&self, id: NodeId, value: &Value) -> bool {
         let node = self.program.node(id);
         node.type_only && node.types.overlaps(self.program.type_of(value))
     }
 
-    /// Normalizes a place that is not plain.
+    /// Normalizes a value under a node with more than a type constraint, or of the wrong type.
     fn normalize_constrained(&mut self, id: NodeId, value: &mut Value, at: &ValuePath<'_>) -> bool {
         if !self.evaluator.enter() {
             return false;
@@ -48,7 +48,7 @@ impl<'p> Normalizer<'p> {
         {
             self.normalize_contents(id, node, value, at)
         } else {
-            // A container of the wrong type is not entered, so what is wrong in it is not known.
+            // A container of the wrong type is not entered, so mismatches in it are unknown.
             self.mismatches_incomplete |= node.constrains_contents(value);
             let new = convert_mismatched(self.program, &[id], value);
             let fits = self.replace(value, new, at) && admits_scalar(node, value);
@@ -58,7 +58,7 @@ impl<'p> Normalizer<'p> {
         fits
     }
 
-    /// Normalizes a place that several schemas may speak about.
+    /// Normalizes a value to which several schemas can apply.
     fn normalize_composite(
         &mut self,
         id: NodeId,
@@ -74,12 +74,12 @@ impl<'p> Normalizer<'p> {
         {
             return self.normalize_as_variant(id, only, value, at);
         }
-        let fits = self.evaluator.is_clean(id, value) || self.normalize_multi(&[id], value, at);
+        let fits = self.evaluator.check_clean(id, value) || self.normalize_multi(&[id], value, at);
         self.mismatches_incomplete |= !fits;
         fits
     }
 
-    /// Passes a local verdict on, and notes it if it is bad.
+    /// Records a mismatch if `is_valid` is `false`, and returns `is_valid`.
     #[inline]
     fn record_if_invalid(&mut self, is_valid: bool, id: NodeId, at: &ValuePath<'_>) -> bool {
         if !is_valid {
@@ -88,8 +88,8 @@ impl<'p> Normalizer<'p> {
         is_valid
     }
 
-    /// Normalizes under the only variant that the value can be meant for; unless a discriminator
-    /// says so too, one that does not fit before stripping changes nothing.
+    /// Normalizes under the only candidate variant. Unless a discriminator selects the variant, the
+    /// repairs are undone if the value is invalid without stripping.
     fn normalize_as_variant(
         &mut self,
         id: NodeId,
@@ -108,8 +108,8 @@ impl<'p> Normalizer<'p> {
         if !is_accepted {
             self.repair_log.undo_below(value, &at.pointer(), start);
             self.clear_caches();
-            // It may fit as it was, where only a default that was filled in does not.
-            if self.evaluator.is_valid(id, value) {
+            // The original value can be valid if only a filled-in default was not.
+            if self.evaluator.check_valid(id, value) {
                 self.mismatches.truncate(mismatches);
                 self.mismatches_incomplete = incomplete;
                 return true;
@@ -118,14 +118,14 @@ impl<'p> Normalizer<'p> {
         if is_valid && is_accepted {
             return true;
         }
-        // What is wrong below is the union's business now: no variant fits.
+        // No variant matches: report one mismatch for the union instead of those below it.
         self.mismatches.truncate(mismatches);
         self.mismatches_incomplete = incomplete;
         self.record_mismatch(id, at);
         false
     }
 
-    /// Converts a scalar to the type that all of the nodes ask for, if there is one way to.
+    /// Converts a scalar to a type that all nodes admit, if exactly one conversion applies.
     pub(super) fn convert(
         &mut self,
         nodes: &[NodeId],
@@ -136,7 +136,7 @@ impl<'p> Normalizer<'p> {
         self.replace(value, new, at)
     }
 
-    /// Puts a conversion, if there is one, in the place of what it was made of.
+    /// Replaces the value by its conversion, if any.
     fn replace(&mut self, value: &mut Value, new: Option<Value>, at: &ValuePath<'_>) -> bool {
         let Some(new) = new else {
             return false;
@@ -167,7 +167,7 @@ impl<'p> Normalizer<'p> {
         self.record_if_invalid(is_valid, id, at) && children_valid
     }
 
-    /// Whether the items fit, and whether the array does, apart from them.
+    /// Normalizes the items. Returns whether the items are valid, and whether the array itself is.
     fn normalize_array(
         &mut self,
         rules: &'p ArrayRules,
@@ -185,7 +185,8 @@ impl<'p> Normalizer<'p> {
         (children_valid, is_valid)
     }
 
-    /// Whether the properties fit, and whether the object does, apart from them.
+    /// Normalizes the properties. Returns whether the properties are valid, and whether the object
+    /// itself is.
     fn normalize_object(
         &mut self,
         rules: &'p ObjectRules,
@@ -205,8 +206,9 @@ impl<'p> Normalizer<'p> {
                 _ => self.normalize_property(rules, declared, name, child, at, &mut scan),
             };
         }
-        // Where nothing counts or couples the properties, extras go first and leave their room to
-        // the defaults; elsewhere a default may be the reason why an extra has to stay.
+        // Without a minimum size or dependencies, strip extras first, so that defaults can reuse
+        // their memory. Otherwise fill in defaults first, because a default can require an extra to
+        // stay.
         let in_order = rules.min > 0 || !rules.dependent_required.is_empty();
         if scan.extras > 0 && !in_order {
             self.strip_extras(rules, map, at, &mut scan);
@@ -225,7 +227,7 @@ impl<'p> Normalizer<'p> {
         (children_valid, is_valid)
     }
 
-    /// Normalizes a property that its name alone does not lead to a schema.
+    /// Normalizes a property to which patterns or `additionalProperties` can apply.
     fn normalize_property(
         &mut self,
         rules: &'p ObjectRules,
@@ -258,7 +260,7 @@ impl<'p> Normalizer<'p> {
             AdditionalProperties::Allowed => true,
             AdditionalProperties::Unspecified | AdditionalProperties::Forbidden => {
                 scan.extras += 1;
-                // A required property is never extra: without it the object would not fit.
+                // A required property is never extra: the object would be invalid without it.
                 if !declared.is_some_and(|property| property.required) {
                     scan.strippable.insert(scan.position - 1);
                 }
@@ -267,7 +269,7 @@ impl<'p> Normalizer<'p> {
         }
     }
 
-    /// Fills in what is missing and has a default, which is then a value like any other.
+    /// Fills in missing properties that have defaults, and normalizes the filled-in values.
     fn fill_defaults(
         &mut self,
         rules: &'p ObjectRules,
@@ -290,7 +292,7 @@ impl<'p> Normalizer<'p> {
             let name = self.repair_log.owned_name(&property.name);
             let child = map.entry(name).or_insert_with(|| default.clone());
             scan.required += usize::from(property.required);
-            // Only a container has an inside to come back to the same default in.
+            // Only a default that is a container can contain the same default again.
             let container = default.is_object() || default.is_array();
             self.open_defaults.extend(container.then(|| address(default)));
             fits &= match property.node {
@@ -309,8 +311,8 @@ impl<'p> Normalizer<'p> {
         fits
     }
 
-    /// Strips what the schema does not name, unless the object is free-form or would then be too
-    /// small for its own schema.
+    /// Strips undeclared properties, unless the object is free-form or would have fewer than
+    /// `minProperties` left.
     fn strip_extras(
         &mut self,
         rules: &'p ObjectRules,
@@ -337,8 +339,8 @@ impl<'p> Normalizer<'p> {
         scan.extras -= stripped;
     }
 
-    /// Strips what stands at these positions, unless too little would be left, and says how much
-    /// that was.
+    /// Strips the properties at these positions, unless fewer than `smallest` would remain. Returns
+    /// the number of stripped properties.
     fn strip_positions(
         &mut self,
         at: &ValuePath<'_>,
@@ -349,8 +351,8 @@ impl<'p> Normalizer<'p> {
         if positions.count == 0 || map.len() - positions.count < smallest {
             return 0;
         }
-        // Removing many at once rebuilds the table of the object, which is slower for a few: for
-        // two of eleven properties by a seventh of the whole run.
+        // Removing many properties at once rebuilds the object's table, which is slower for a few:
+        // by a seventh of the whole run for two of eleven properties.
         if let Some(few) = positions.first_positions.get(..positions.count)
             && few.len() * 4 <= map.len()
         {
@@ -363,7 +365,8 @@ impl<'p> Normalizer<'p> {
         positions.count
     }
 
-    /// Strips what is not kept, unless too little would be left, and says how much that was.
+    /// Strips all properties that are not retained, unless fewer than `smallest` would remain.
+    /// Returns the number of stripped properties.
     pub(super) fn strip_all_but(
         &mut self,
         at: &ValuePath<'_>,
@@ -382,30 +385,30 @@ impl<'p> Normalizer<'p> {
     }
 }
 
-/// What the walk over an object has met so far.
+/// State of the walk over an object's properties.
 #[derive(Default)]
 struct ObjectScan {
     cursor: usize,
     required: usize,
     defaults: usize,
-    /// Which of the first names of the table were met and have a default, a bit each.
+    /// Bit set of the first 64 declared names that are present and have a default.
     present_defaults: u64,
     extras: usize,
-    /// How many properties there were.
+    /// Number of properties visited.
     position: usize,
-    /// Those that may be stripped.
+    /// Positions of properties that can be stripped.
     strippable: PositionSet,
 }
 
-/// Some properties of an object, by their positions; a bit each for the first ones, so that an
-/// ordinary object needs no list.
+/// A set of property positions. The first 64 are stored as bits, so that ordinary objects need no
+/// allocation.
 #[derive(Default)]
 struct PositionSet {
     count: usize,
-    /// The first of them once more, as a list.
+    /// The first positions, also as a list.
     first_positions: [usize; MAX_SINGLE_REMOVALS],
     low_bits: u64,
-    /// Sorted, since an object is walked from front to back.
+    /// Positions from 64 on. Sorted, because objects are walked in order.
     high_positions: Vec<usize>,
 }
 
@@ -430,7 +433,7 @@ impl PositionSet {
 }
 
 impl ObjectScan {
-    /// Notes the next property, and says what the schema has under its name.
+    /// Counts the next property, and returns its declaration in the schema, if any.
     #[inline]
     fn visit<'p>(&mut self, rules: &'p ObjectRules, name: &str) -> Option<&'p Property> {
         self.position += 1;
@@ -449,7 +452,7 @@ impl ObjectScan {
         }
     }
 
-    /// Whether a property that has a default is there already.
+    /// Whether a property with a default is present.
     fn has_default(&self, index: usize, name: &str, map: &Map<String, Value>) -> bool {
         if index < 64 { self.present_defaults & (1 << index) != 0 } else { map.contains_key(name) }
     }

@@ -1,4 +1,4 @@
-//! Stripping in a region, once its values are settled.
+//! Strips extras where several schemas apply, after defaults and conversions.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use super::applicable::Purpose;
 use super::{Normalizer, ValuePath};
 
 impl Normalizer<'_> {
-    /// Strips what no schema that applies names, at and below a place.
+    /// Strips properties that no applicable schema declares, in a value and its children.
     pub(super) fn strip(&mut self, set: &[NodeId], value: &mut Value, at: &ValuePath<'_>) {
         if !(value.is_object() || value.is_array()) || !self.evaluator.enter() {
             return;

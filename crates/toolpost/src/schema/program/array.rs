@@ -1,4 +1,4 @@
-//! The keywords about arrays.
+//! Array keywords.
 
 use super::NodeId;
 
@@ -7,14 +7,14 @@ pub(in crate::schema) struct ArrayRules {
     pub(in crate::schema) min: usize,
     pub(in crate::schema) max: Option<usize>,
     pub(in crate::schema) unique: bool,
-    /// The schemas of the first items, one each.
+    /// Schemas of the first items, one per item.
     pub(in crate::schema) prefix: Box<[NodeId]>,
-    /// The schema of every item after them.
+    /// Schema of all items after the prefix.
     pub(in crate::schema) rest: Option<NodeId>,
     pub(in crate::schema) contains: Option<Contains>,
 }
 
-/// `contains` with its bounds.
+/// `contains`, `minContains` and `maxContains`.
 pub(in crate::schema) struct Contains {
     pub(in crate::schema) node: NodeId,
     pub(in crate::schema) min: usize,
@@ -29,7 +29,7 @@ impl ArrayRules {
         length >= self.min && self.max.is_none_or(|max| length <= max)
     }
 
-    /// The schema of the item at `index`.
+    /// Returns the schema of the item at `index`.
     #[inline]
     pub(in crate::schema) fn item(&self, index: usize) -> Option<NodeId> {
         self.prefix.get(index).copied().or(self.rest)

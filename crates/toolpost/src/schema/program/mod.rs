@@ -1,4 +1,4 @@
-//! The compiled form of a schema: a flat arena of nodes that name each other by number.
+//! The compiled form of a schema: a flat arena of nodes that refer to each other by index.
 
 mod array;
 mod number;
@@ -18,23 +18,23 @@ pub(super) use pattern::PatternMatcher;
 pub(super) use string::{ContentRule, StringRules};
 pub(super) use types::{IntegerRule, TypeSet};
 
-/// A node of the arena.
+/// Index of a node in the arena.
 pub(super) type NodeId = u32;
 
-/// How deeply evaluation may nest before a value is refused instead of walked.
+/// Maximum evaluation depth; values that nest deeper are rejected.
 ///
-/// Every level costs a few stack frames; the limit keeps the deepest walk well inside the 2 MiB
-/// of an ordinary thread, and is four times what the JSON parser itself lets through.
+/// Each level uses a few stack frames. The limit keeps the deepest walk well within the 2 MiB stack
+/// of an ordinary thread, and is four times the limit of the JSON parser.
 pub(super) const MAX_DEPTH: u32 = 512;
 
-/// A whole compiled schema.
+/// A compiled schema.
 pub(super) struct SchemaProgram {
     pub(super) nodes: Vec<SchemaNode>,
     pub(super) root: NodeId,
     pub(super) integer_rule: IntegerRule,
     pub(super) draft: jsonschema::Draft,
     /// Some schema depends on the dynamic scope of references, which only the `jsonschema` crate
-    /// tracks, or leads back to itself in place: the final verdict is the crate's.
+    /// tracks, or refers to itself in place. The crate then decides validity.
     pub(super) requires_fallback: bool,
 }
 
@@ -50,29 +50,29 @@ impl SchemaProgram {
     }
 }
 
-/// One schema object, its keywords sorted by the type they speak about.
+/// A schema object with its keywords grouped by the type they apply to.
 pub(super) struct SchemaNode {
     pub(super) types: TypeSet,
-    /// Nothing but `types` restricts a value here.
+    /// `types` is the only constraint.
     pub(super) type_only: bool,
-    /// Several ways lead here from one place, so the verdict is remembered.
+    /// The node can be reached more than once for the same value, so its result is memoized.
     pub(super) memoize: bool,
-    /// The node can reach itself without leaving the place.
+    /// The node can reach itself while applied to the same value.
     pub(super) cyclic: bool,
-    /// What `const` and `enum` leave to choose from.
+    /// Values admitted by `const` and `enum`.
     pub(super) literals: Option<Box<[Value]>>,
     pub(super) number: Option<Box<NumberRules>>,
     pub(super) string: Option<Box<StringRules>>,
     pub(super) array: Option<Box<ArrayRules>>,
     pub(super) object: Option<Box<ObjectRules>>,
     pub(super) applicators: Option<Box<Applicators>>,
-    /// The part of the schema that looks at nothing below the place, as a schema of its own: what
-    /// words a misfit here. `None` where a misfit cannot be told from those below.
+    /// The schema without constraints on children, used to describe errors at the value itself.
+    /// `None` if these cannot be separated from errors in children.
     pub(super) shallow: Option<Box<Value>>,
 }
 
 impl SchemaNode {
-    /// A node that admits `types` and asks nothing else.
+    /// Creates a node that admits `types` and has no other constraints.
     pub(super) fn from_types(types: TypeSet) -> Self {
         Self {
             types,
@@ -89,7 +89,7 @@ impl SchemaNode {
         }
     }
 
-    /// Whether `const` and `enum` let the value through.
+    /// Whether `const` and `enum` admit the value.
     #[inline]
     pub(super) fn admits_literal(&self, value: &Value) -> bool {
         self.literals.as_ref().is_none_or(|literals| {
@@ -97,7 +97,7 @@ impl SchemaNode {
         })
     }
 
-    /// Whether the node has rules for the inside of the value.
+    /// Whether the node constrains the children of the value.
     pub(super) fn constrains_contents(&self, value: &Value) -> bool {
         match value {
             Value::Object(_) => self.object.is_some(),
@@ -106,7 +106,7 @@ impl SchemaNode {
         }
     }
 
-    /// Whether anything here can ask for a change by itself, decisions aside.
+    /// Whether the node itself can require a repair, apart from its applicators.
     pub(super) fn has_rules(&self) -> bool {
         self.types != TypeSet::ANY
             || self.literals.is_some()
@@ -115,10 +115,10 @@ impl SchemaNode {
     }
 }
 
-/// A property, and the schema that applies to an object which has it.
+/// A property name, and the schema that applies to objects with that property.
 pub(super) type DependentSchema = (Box<str>, NodeId);
 
-/// The keywords that apply further schemas to the same place.
+/// Keywords that apply further schemas to the same value.
 #[derive(Default)]
 pub(super) struct Applicators {
     /// `$ref` and `allOf`.
@@ -127,14 +127,14 @@ pub(super) struct Applicators {
     pub(super) unions: Box<[Union]>,
     pub(super) not: Option<NodeId>,
     pub(super) condition: Option<Condition>,
-    /// `dependentSchemas`, and the schemas of `dependencies`.
+    /// `dependentSchemas`, and the schemas in `dependencies`.
     pub(super) dependents: Box<[DependentSchema]>,
     pub(super) unevaluated_properties: Option<NodeId>,
     pub(super) unevaluated_items: Option<NodeId>,
 }
 
 impl Applicators {
-    /// The union, where there is one and nothing beside it.
+    /// Returns the union if it is the only applicator.
     pub(super) fn only_union(&self) -> Option<&Union> {
         let is_only_applicator = self.all.is_empty()
             && self.not.is_none()
@@ -148,7 +148,7 @@ impl Applicators {
         }
     }
 
-    /// Whether which schemas apply depends on a choice.
+    /// Whether the applicable schemas depend on a choice.
     pub(super) fn has_choices(&self) -> bool {
         !self.unions.is_empty() || self.condition.is_some()
     }
@@ -161,7 +161,7 @@ pub(super) struct Union {
     pub(super) discriminator: Option<Discriminator>,
 }
 
-/// OpenAPI's `discriminator`: the property, and which of its texts means which variant.
+/// OpenAPI's `discriminator`: the property, and the variant for each of its values.
 pub(super) struct Discriminator {
     pub(super) property: Box<str>,
     pub(super) variants: Box<[(Box<str>, NodeId)]>,

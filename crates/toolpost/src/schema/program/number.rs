@@ -1,4 +1,4 @@
-//! The keywords about numbers, compared exactly across integers and floats.
+//! Number keywords. Integers and floats are compared exactly.
 
 use std::cmp::Ordering;
 
@@ -10,10 +10,10 @@ pub(in crate::schema) struct NumberRules {
     pub(in crate::schema) multiple: Option<Multiple>,
 }
 
-/// One of the four limits.
+/// `minimum`, `maximum`, `exclusiveMinimum` or `exclusiveMaximum`.
 pub(in crate::schema) struct Bound {
     pub(in crate::schema) limit: Number,
-    /// The side of the limit on which a number must lie.
+    /// How a valid number compares to the limit, besides equality.
     pub(in crate::schema) side: Ordering,
     /// Whether the limit itself is allowed.
     pub(in crate::schema) inclusive: bool,
@@ -21,9 +21,10 @@ pub(in crate::schema) struct Bound {
 
 /// `multipleOf`.
 pub(in crate::schema) struct Multiple {
-    /// The divisor where plain integer arithmetic is exact.
+    /// The divisor, if integer arithmetic is exact.
     pub(in crate::schema) integer: Option<u64>,
-    /// The keyword alone, for everything else: decimals divide as the crate divides them.
+    /// Validator for `multipleOf` alone, used in all other cases; decimals follow the `jsonschema`
+    /// crate.
     pub(in crate::schema) fallback: Box<jsonschema::Validator>,
 }
 
@@ -53,7 +54,7 @@ impl Multiple {
     }
 }
 
-/// Orders two numbers by value, without rounding either.
+/// Compares two numbers by value without rounding.
 pub(in crate::schema) fn compare(left: &Number, right: &Number) -> Option<Ordering> {
     match (integer(left), integer(right)) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),
@@ -67,8 +68,8 @@ fn integer(number: &Number) -> Option<i128> {
     number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
 }
 
-/// An integer within 64 bits against a float of any size: casting the float to `i128` saturates
-/// far outside of that range, so the cast never changes the answer.
+/// Compares a 64-bit integer with a float. Casting the float to `i128` saturates far outside the
+/// 64-bit range, so the cast does not change the result.
 fn compare_mixed(left: i128, right: f64) -> Option<Ordering> {
     let integral_order = left.cmp(&(right.trunc() as i128));
     Some(integral_order.then(0.0_f64.partial_cmp(&right.fract())?))

@@ -1,4 +1,4 @@
-//! The keywords about objects, and the table that finds a property by its name.
+//! Object keywords, and the table of declared properties.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use super::{NodeId, PatternMatcher};
 
 pub(in crate::schema) struct ObjectRules {
     pub(in crate::schema) properties: PropertyTable,
-    /// How many names of the table are required.
+    /// Number of required properties in the table.
     pub(in crate::schema) required: usize,
-    /// How many names of the table have a default.
+    /// Number of properties in the table that have a default.
     pub(in crate::schema) defaults: usize,
-    /// Names whose schema admits a single text or number: what tells variants apart.
+    /// Indices of properties whose schema admits a single literal; they discriminate variants.
     pub(in crate::schema) tags: Box<[u32]>,
     pub(in crate::schema) patterns: Box<[(PatternMatcher, NodeId)]>,
     pub(in crate::schema) additional: AdditionalProperties,
@@ -21,11 +21,11 @@ pub(in crate::schema) struct ObjectRules {
     pub(in crate::schema) min: usize,
     pub(in crate::schema) max: Option<usize>,
     pub(in crate::schema) dependent_required: Box<[DependentRequired]>,
-    /// Whether the schema says which properties there are; without that the object is free-form.
+    /// Whether the schema declares properties; otherwise the object is free-form.
     pub(in crate::schema) declares_properties: bool,
 }
 
-/// A property, and the names that are required beside it.
+/// A property name, and the names required if that property is present.
 pub(in crate::schema) type DependentRequired = (Box<str>, Box<[Box<str>]>);
 
 /// `additionalProperties`.
@@ -39,7 +39,7 @@ pub(in crate::schema) enum AdditionalProperties {
 
 pub(in crate::schema) struct Property {
     pub(in crate::schema) name: Box<str>,
-    /// `None` for a name that is only required.
+    /// `None` for a name that occurs only in `required`.
     pub(in crate::schema) node: Option<NodeId>,
     pub(in crate::schema) required: bool,
     pub(in crate::schema) default: Option<Value>,
@@ -57,7 +57,7 @@ impl ObjectRules {
         })
     }
 
-    /// Keeps, beside what is kept already, the properties that kept ones make required.
+    /// Also retains properties that retained ones require.
     pub(in crate::schema) fn retain_dependents(
         &self,
         map: &Map<String, Value>,
@@ -86,15 +86,15 @@ impl ObjectRules {
     }
 }
 
-/// Below this many names a scan over them beats hashing.
+/// Table size up to which a linear scan is faster than hashing.
 const MAX_LINEAR_SCAN: usize = 8;
 
-/// The names a schema speaks about.
+/// The property names in a schema.
 #[derive(Default)]
 pub(in crate::schema) struct PropertyTable {
     entries: Box<[Property]>,
     index: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
-    /// The traits of all names, which rule most others out at once.
+    /// Union of the bits of all names; rules out most undeclared names without a lookup.
     name_mask: u64,
 }
 
@@ -116,8 +116,8 @@ impl PropertyTable {
         self.entries[at].default = Some(default);
     }
 
-    /// Finds a name. Objects tend to come in the order of their schema, perhaps with a gap, so the
-    /// two entries after the one found last are tried first.
+    /// Finds a property by name. Objects usually follow the order of their schema, possibly with a
+    /// gap, so the two entries after the last match are tried first.
     #[inline]
     pub(in crate::schema) fn find(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
         match self.entries.get(*cursor) {
@@ -129,7 +129,7 @@ impl PropertyTable {
         }
     }
 
-    /// Out of line, so that the usual case is short enough to be part of its caller.
+    /// Not inlined, so that the fast path in `find` is small enough to inline.
     #[inline(never)]
     fn find_slow(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
         let skipped = *cursor + 1;
@@ -141,7 +141,7 @@ impl PropertyTable {
         self.entries.get(at)
     }
 
-    /// Finds a name without a cursor.
+    /// Finds a property by name, without a cursor.
     pub(in crate::schema) fn get(&self, name: &str) -> Option<&Property> {
         self.entries.get(self.position(name)?)
     }
@@ -158,7 +158,7 @@ impl PropertyTable {
     }
 }
 
-/// One of 64 bits, by the length of a name and its first and last byte.
+/// Maps a name to one of 64 bits, by its length and its first and last byte.
 #[inline]
 fn name_bit(name: &str) -> u64 {
     let ends = match name.as_bytes() {

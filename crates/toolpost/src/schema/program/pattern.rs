@@ -1,19 +1,21 @@
-//! Regular expressions: linear where they can be, bounded where they cannot.
+//! Regular expressions: linear time where possible, otherwise bounded backtracking.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde_json::{Value, json};
 
-/// A compiled `pattern`, or a name of `patternProperties`.
+/// A compiled `pattern` or `patternProperties` key.
 pub(in crate::schema) enum PatternMatcher {
-    /// The linear engine, on the pattern translated from ECMAScript.
+    /// Linear-time engine, with the pattern translated from ECMAScript.
     Linear(Box<regex::Regex>),
-    /// Look-around and back-references go to the crate's engine, which bounds its backtracking.
+    /// The `jsonschema` crate's engine with bounded backtracking, for look-around and
+    /// back-references.
     Bounded(Box<jsonschema::Validator>),
 }
 
 impl PatternMatcher {
-    /// `None` when the pattern is none, which the crate has reported before.
+    /// Compiles a pattern. Returns `None` if it is invalid, which the `jsonschema` crate has
+    /// already reported.
     pub(in crate::schema) fn compile(pattern: &str) -> Option<Self> {
         let linear = jsonschema_regex::to_rust_regex(pattern)
             .ok()
@@ -27,7 +29,7 @@ impl PatternMatcher {
 
     pub(in crate::schema) fn matches(&self, text: &str) -> bool {
         match self {
-            // The engine is known to panic on a few rare patterns; such a pattern matches nothing.
+            // The engine panics on a few rare patterns; these match nothing.
             Self::Linear(regex) => {
                 catch_unwind(AssertUnwindSafe(|| regex.is_match(text))).unwrap_or(false)
             }

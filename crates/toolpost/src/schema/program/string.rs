@@ -1,4 +1,4 @@
-//! The keywords about strings.
+//! String keywords.
 
 use serde_json::Value;
 
@@ -12,7 +12,8 @@ pub(in crate::schema) struct StringRules {
     pub(in crate::schema) content: Option<ContentRule>,
 }
 
-/// `contentEncoding` and `contentMediaType`, which drafts 6 and 7 assert: left to the crate.
+/// `contentEncoding` and `contentMediaType`, which drafts 6 and 7 assert; validated by the
+/// `jsonschema` crate.
 pub(in crate::schema) struct ContentRule(pub(in crate::schema) Box<jsonschema::Validator>);
 
 impl StringRules {
@@ -22,7 +23,7 @@ impl StringRules {
             && self.content.as_ref().is_none_or(|content| content.0.is_valid(value))
     }
 
-    /// Lengths count code points; the bytes answer first where they can.
+    /// Checks the length in code points. The byte length decides first where it is sufficient.
     fn admits_length(&self, text: &str) -> bool {
         let bytes = text.len();
         if bytes < self.min {

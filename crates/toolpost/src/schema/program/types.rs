@@ -1,8 +1,8 @@
-//! The JSON types as a set of bits.
+//! JSON types as a bit set.
 
 use serde_json::{Number, Value};
 
-/// A set of JSON types; numbers are split into whole ones and the rest.
+/// A set of JSON types. Numbers are split into integers and fractions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::schema) struct TypeSet(u8);
 
@@ -18,7 +18,7 @@ impl TypeSet {
     pub(in crate::schema) const NUMBER: Self = Self(Self::FRACTION.0 | Self::INTEGER.0);
     pub(in crate::schema) const ANY: Self = Self(0x7f);
 
-    /// The set that a name of the `type` keyword stands for; empty for a name that is none.
+    /// Returns the set for a name of the `type` keyword; empty for an unknown name.
     pub(in crate::schema) fn from_name(name: &str) -> Self {
         match name {
             "null" => Self::NULL,
@@ -32,7 +32,7 @@ impl TypeSet {
         }
     }
 
-    /// The one type of a value.
+    /// Returns the type of a value.
     #[inline]
     pub(in crate::schema) fn of_value(value: &Value, integers: IntegerRule) -> Self {
         match value {
@@ -72,14 +72,14 @@ impl TypeSet {
     }
 }
 
-/// From here on the parser keeps integers as floats.
+/// Magnitude from which the parser can store an integer as a float.
 const INTEGER_LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
-/// What counts as an integer.
+/// Which numbers count as integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::schema) enum IntegerRule {
-    /// `1.0` is an integer: every draft but the oldest.
+    /// `1.0` is an integer (all drafts except draft 4).
     ByValue,
-    /// `1.0` is not: draft 4. What is too large to be kept as an integer still is one.
+    /// `1.0` is not an integer (draft 4). Integers that are too large to store as such still are.
     ByNotation,
 }

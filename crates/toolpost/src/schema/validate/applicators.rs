@@ -1,4 +1,4 @@
-//! The schemas that are applied to the same place.
+//! Schemas that are applied to the same value.
 
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ impl<'p> Evaluator<'p> {
         branch.is_none_or(|branch| self.apply::<CLEAN>(branch, value, evaluated))
     }
 
-    /// Applies a schema that may fail without the whole failing; then it has marked nothing.
+    /// Applies a schema that is allowed to fail. On failure, `evaluated` is unchanged.
     fn try_apply<const CLEAN: bool>(
         &mut self,
         id: NodeId,
@@ -95,7 +95,7 @@ impl<'p> Evaluator<'p> {
         fits
     }
 
-    /// Applies `unevaluatedProperties` or `unevaluatedItems` to what is not marked yet.
+    /// Applies `unevaluatedProperties` or `unevaluatedItems` to children not evaluated yet.
     pub(super) fn apply_unevaluated<const CLEAN: bool>(
         &mut self,
         rest: NodeId,

@@ -28,7 +28,7 @@ impl<'p> Evaluator<'p> {
         self.admits_items(rules, items, evaluated)
     }
 
-    /// What is asked of the items together.
+    /// Checks `contains` and `uniqueItems`.
     pub(in crate::schema) fn admits_items(
         &mut self,
         rules: &ArrayRules,
@@ -50,7 +50,7 @@ impl<'p> Evaluator<'p> {
     ) -> bool {
         let mut found = 0;
         for (at, item) in items.iter().enumerate() {
-            if self.is_valid(contains.node, item) {
+            if self.check_valid(contains.node, item) {
                 found += 1;
                 if contains.evaluates
                     && let Some(evaluated) = evaluated.as_deref_mut()

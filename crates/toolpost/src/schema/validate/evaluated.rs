@@ -1,11 +1,11 @@
-//! Which properties or items of one place have been evaluated so far.
+//! Tracks which properties or items of one value have been evaluated.
 
-/// A bit for each property or item, by position; the first 128 need no allocation.
+/// A bit set of properties or items, by position. The first 128 need no allocation.
 #[derive(Clone, Default)]
 pub(in crate::schema) struct EvaluatedSet {
     inline: [u64; 2],
     heap: Vec<u64>,
-    /// Whether some schema said which properties there are.
+    /// Whether any schema declared properties.
     pub(in crate::schema) declares_properties: bool,
 }
 
@@ -44,7 +44,7 @@ impl EvaluatedSet {
         self.declares_properties |= other.declares_properties;
     }
 
-    /// Whether the first `count` are all evaluated.
+    /// Whether the first `count` positions are all evaluated.
     pub(in crate::schema) fn contains_all(&self, count: usize) -> bool {
         (0..count).all(|at| self.contains(at))
     }

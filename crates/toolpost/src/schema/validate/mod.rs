@@ -1,9 +1,9 @@
-//! Whether a value fits: one walk over the value and the program, without allocating.
+//! Validation: one walk over the value and the program, mostly without allocating.
 //!
-//! The walk answers one of two questions, chosen by a constant parameter. `CLEAN = false`: does
-//! the value fit? `CLEAN = true`: does it fit, with nothing to fill in and nothing to strip? The
-//! second may say no where the answer is yes (two schemas that split the names of one object
-//! between them), which only means that the place is looked at more closely.
+//! A const parameter selects one of two checks. `CLEAN = false`: the value is valid. `CLEAN =
+//! true`: the value is valid and there is nothing to fill in or strip. The second check can be a
+//! false negative if two schemas declare the properties of one object between them; the value is
+//! then examined more closely.
 
 mod applicators;
 mod array;
@@ -18,25 +18,25 @@ use super::program::{MAX_DEPTH, NodeId, SchemaNode, SchemaProgram};
 use super::repair::Extras;
 pub(super) use evaluated::EvaluatedSet;
 
-/// Walks values for one question at a time.
+/// Validates values against a program.
 pub(super) struct Evaluator<'p> {
     pub(super) program: &'p SchemaProgram,
     pub(super) extras: Extras,
-    /// How many schemas have been applied; what the tests of linearity count.
+    /// Number of schemas applied, used by complexity tests.
     pub(super) steps: u64,
-    /// The walk went deeper than [`MAX_DEPTH`]: no verdict of it counts.
+    /// The walk exceeded [`MAX_DEPTH`]; its results are not valid.
     pub(super) overflow: bool,
     depth: u32,
-    /// The nodes being applied, where one may lead back to itself.
+    /// Cyclic nodes being applied, with the address of the value.
     active: Vec<(NodeId, usize)>,
-    /// The keys here are numbers and addresses of ours, which no caller can make collide, so that
-    /// a run need not begin with drawing seeds.
+    /// Keys are node ids and addresses, which input cannot make collide, so a fixed hasher state is
+    /// safe and no seed is drawn.
     memo: HashMap<(NodeId, usize, bool), bool, foldhash::fast::FixedState>,
     evaluated_memo:
         HashMap<(NodeId, usize, bool), (bool, EvaluatedSet), foldhash::fast::FixedState>,
 }
 
-/// The identity of a place while nothing is changed.
+/// Identifies a value as long as nothing is changed.
 #[inline]
 pub(super) fn address(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize
@@ -56,27 +56,27 @@ impl<'p> Evaluator<'p> {
         }
     }
 
-    /// Whether the value fits.
-    pub(super) fn is_valid(&mut self, id: NodeId, value: &Value) -> bool {
+    /// Whether the value is valid.
+    pub(super) fn check_valid(&mut self, id: NodeId, value: &Value) -> bool {
         self.evaluate::<false>(id, value)
     }
 
-    /// Whether the value fits and nothing about it would change.
-    pub(super) fn is_clean(&mut self, id: NodeId, value: &Value) -> bool {
+    /// Whether the value is valid and normalization would not change it.
+    pub(super) fn check_clean(&mut self, id: NodeId, value: &Value) -> bool {
         self.evaluate::<true>(id, value)
     }
 
-    /// Whether a value that is not part of the walked one fits.
-    pub(super) fn is_valid_detached(&mut self, id: NodeId, value: &Value) -> bool {
+    /// Whether a temporary value outside the current walk is valid. Its results are not memoized.
+    pub(super) fn check_valid_detached(&mut self, id: NodeId, value: &Value) -> bool {
         let mut detached = Self::new(self.program, self.extras);
         detached.depth = self.depth;
-        let fits = detached.is_valid(id, value);
+        let fits = detached.check_valid(id, value);
         self.steps += detached.steps;
         self.overflow |= detached.overflow;
         fits
     }
 
-    /// Forgets what was learnt about places, because one has changed.
+    /// Clears memoized results, because a value has changed.
     #[inline]
     pub(super) fn clear_memo(&mut self) {
         if !self.memo.is_empty() {
@@ -87,7 +87,7 @@ impl<'p> Evaluator<'p> {
         }
     }
 
-    /// Goes one level deeper, if there is room.
+    /// Enters the next level. Returns `false` if the depth limit is reached.
     #[inline]
     pub(super) fn enter(&mut self) -> bool {
         self.steps += 1;
@@ -104,7 +104,7 @@ impl<'p> Evaluator<'p> {
         self.depth -= 1;
     }
 
-    /// Applies a schema to a place of its own.
+    /// Applies a schema to a value as its root schema.
     #[inline]
     fn evaluate<const CLEAN: bool>(&mut self, id: NodeId, value: &Value) -> bool {
         if CLEAN
@@ -119,7 +119,7 @@ impl<'p> Evaluator<'p> {
         self.apply::<CLEAN>(id, value, None)
     }
 
-    /// Applies a schema to a place that others may be applied to as well.
+    /// Applies a schema to a value to which other schemas can also apply.
     fn apply<const CLEAN: bool>(
         &mut self,
         id: NodeId,
@@ -145,7 +145,7 @@ impl<'p> Evaluator<'p> {
         fits
     }
 
-    /// Applies a node that may be met again at this place.
+    /// Applies a node that can be reached again for the same value.
     fn apply_memoized<const CLEAN: bool>(
         &mut self,
         id: NodeId,
@@ -154,7 +154,7 @@ impl<'p> Evaluator<'p> {
         evaluated: Option<&mut EvaluatedSet>,
     ) -> bool {
         let active_key = (id, address(value));
-        // A schema that leads back to itself asks nothing more than it already does.
+        // A schema that refers to itself adds no constraint.
         if node.cyclic && self.active.contains(&active_key) {
             return true;
         }
@@ -197,7 +197,7 @@ impl<'p> Evaluator<'p> {
         let Some(rest) = unevaluated else {
             return self.apply_keywords::<CLEAN>(node, value, evaluated);
         };
-        // The keyword sees what this schema evaluates, not what its neighbors do.
+        // `unevaluated*` keywords see what this schema evaluates, not what its siblings evaluate.
         let mut own = EvaluatedSet::default();
         if !self.apply_keywords::<CLEAN>(node, value, Some(&mut own)) {
             return false;
@@ -230,7 +230,8 @@ impl<'p> Evaluator<'p> {
             .is_none_or(|applicators| self.apply_in_place::<CLEAN>(applicators, value, evaluated))
     }
 
-    /// Comparing containers recurses into them, so what is too deep is refused first.
+    /// Checks `const` and `enum`. Comparing containers recurses, so values that nest too deeply are
+    /// rejected first.
     pub(super) fn admits_literal(&mut self, node: &SchemaNode, value: &Value) -> bool {
         let container = value.is_array() || value.is_object();
         if container && super::dialect::nests_deeper(value, MAX_DEPTH) {
@@ -241,7 +242,7 @@ impl<'p> Evaluator<'p> {
     }
 }
 
-/// The keywords about the inside of numbers and strings.
+/// Checks the number and string keywords.
 #[inline]
 pub(super) fn admits_scalar(node: &SchemaNode, value: &Value) -> bool {
     match value {

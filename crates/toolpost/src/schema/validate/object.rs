@@ -69,7 +69,7 @@ impl<'p> Evaluator<'p> {
             && rules.admits_dependencies(map)
     }
 
-    /// `propertyNames`, which speaks about names as if they were values.
+    /// Checks `propertyNames`, which validates names as string values.
     pub(in crate::schema) fn admits_property_names(
         &mut self,
         rules: &ObjectRules,
@@ -78,7 +78,7 @@ impl<'p> Evaluator<'p> {
         let Some(node) = rules.property_names else {
             return true;
         };
-        // A name is a value for a moment only, so nothing about it may be remembered.
-        map.keys().all(|name| self.is_valid_detached(node, &Value::String(name.clone())))
+        // Names are temporary values, so their results must not be memoized.
+        map.keys().all(|name| self.check_valid_detached(node, &Value::String(name.clone())))
     }
 }

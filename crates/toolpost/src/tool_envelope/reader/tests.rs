@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::tool_envelope::PREFIX;
 
-/// Its base64 has both symbols that the alphabets disagree about, and padding.
+/// Its base64 contains padding and both symbols that differ between the two alphabets.
 const VALID_JSON: &str = r#"{"payload":{"q":"?>?>~~ü"},"meta":{"tool":"t","ts":"25","version":1}}"#;
 
 fn block(json: impl AsRef<[u8]>) -> String {
@@ -158,7 +158,8 @@ fn read_block_checks_version_before_other_meta() {
         (json!({"version": -1}), "`meta.version` is -1, the prefix says 1"),
     ];
     for (meta, expected) in cases {
-        // A later version may well have another payload, so the version is named all the same.
+        // A later version may have a different payload or none; the version error is reported in
+        // both cases.
         for json in [json!({"meta": meta, "payload": 0}), json!({"meta": meta})] {
             assert_rejected(&block(json.to_string()), expected);
         }

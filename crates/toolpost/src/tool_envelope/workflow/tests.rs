@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::tool_envelope::{ErrorPayload, PayloadShapeError};
 
-/// Every type and every kind, each with a member that nobody knows.
+/// A payload with every type and artifact kind, and with unknown members.
 fn full() -> Value {
     json!({
         "displayName": "Plan: a bridge", "instructionId": "plan-bridge",
@@ -65,7 +65,7 @@ fn workflow_payload_round_trips_every_kind() {
 fn workflow_payload_preserves_field_order() {
     let text = full().to_string();
     let payload: WorkflowPayload = serde_json::from_str(&text).unwrap();
-    // The only members that move are those that stand between known ones.
+    // Only `"description":null`, placed between known members, moves.
     let moved = text
         .replace(r#""description":null,"steps""#, r#""steps""#)
         .replace(r#"{"tool":"test"}]}"#, r#"{"tool":"test"}],"description":null}"#);

@@ -1,4 +1,4 @@
-//! The calling end of a WebSocket.
+//! WebSocket client.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::{WsSettings, open_channel};
 use crate::protocol::Secret;
 use crate::transport::{Channel, ConnectError, Connector};
 
-/// The path of a hub, where an address names none.
+/// Default path of a hub, used if the address has none.
 const HUB_PATH: &str = "/hub";
 
-/// Makes links to `ws://host:port/hub`.
+/// Opens WebSocket connections to a hub, `ws://host:port/hub`.
 #[derive(Debug, Clone)]
 pub struct WsConnector(Arc<WsTarget>);
 
@@ -33,20 +33,20 @@ struct WsTarget {
 }
 
 impl WsConnector {
-    /// A connector to an address such as `ws://127.0.0.1:7411`.
+    /// Creates a connector for an address such as `ws://127.0.0.1:7411`.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidAddress`].
+    /// [`ConnectError::InvalidAddress`] if the address is invalid.
     pub fn new(address: &str, token: Option<Secret>) -> Result<Self, ConnectError> {
         Self::with_settings(address, token, WsSettings::default())
     }
 
-    /// As [`WsConnector::new`], with other settings.
+    /// Like [`WsConnector::new`], with custom settings.
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidAddress`].
+    /// [`ConnectError::InvalidAddress`] if the address is invalid.
     pub fn with_settings(
         address: &str,
         token: Option<Secret>,
@@ -58,7 +58,7 @@ impl WsConnector {
         Ok(Self(Arc::new(WsTarget { uri, host, port, token, settings })))
     }
 
-    /// Whether it stays on this machine, whatever its names may mean tomorrow.
+    /// Whether the host is a loopback address or `localhost`. Host names are not resolved.
     pub fn is_loopback(&self) -> bool {
         let address = self.0.host.parse::<IpAddr>();
         address.map_or(self.0.host.eq_ignore_ascii_case("localhost"), |it| it.is_loopback())
@@ -91,7 +91,7 @@ impl WsTarget {
         let stream = TcpStream::connect((self.host.as_str(), self.port))
             .await
             .map_err(|error| error.to_string())?;
-        // Without it a small frame waits for an acknowledgement that is itself delayed.
+        // Without `TCP_NODELAY`, a small frame waits for a delayed acknowledgment.
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let config = Some(self.settings.config());
         match client_async_with_config(self.request()?, stream, config).await {

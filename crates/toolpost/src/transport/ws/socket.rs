@@ -1,4 +1,4 @@
-//! One WebSocket, read and written from the two halves of one task.
+//! A WebSocket shared by the reading and the writing half of one async task.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -21,25 +21,25 @@ use crate::error::CallError;
 use crate::protocol::{CallEvent, FrameError};
 use crate::transport::{CloseHandle, CloseReason};
 
-/// A WebSocket that both halves of a link hold.
+/// A WebSocket shared by both halves of a channel.
 pub(super) struct Socket<S>(Arc<SocketInner<S>>);
 
 struct SocketInner<S> {
-    /// Never contended: both halves are polled by the task that owns the link.
+    /// Never contended: the async task that owns the channel polls both halves.
     stream: Mutex<WebSocketStream<S>>,
-    /// The largest frame that the far end takes.
+    /// Maximum size of an outgoing frame, in bytes.
     max_frame_bytes: usize,
-    /// What was not sent because the far end would have to hang up on it; it comes back as if it had
-    /// been refused there.
+    /// Failures for requests that were not sent because they exceed the frame limit; delivered as
+    /// if the peer had rejected the requests.
     returned_events: Mutex<VecDeque<CallEvent>>,
-    /// Whoever waits for events, to be woken for those that come back.
+    /// Wakes the reader when an event is added to `returned_events`.
     read_waker: AtomicWaker,
-    /// How many frames were taken to be sent.
+    /// Number of frames accepted for sending.
     frames_sent: AtomicU64,
     start: Instant,
-    /// When the last frame was received, in milliseconds since the start.
+    /// Time of the last received frame, in milliseconds since `start`.
     last_received_ms: AtomicU64,
-    /// Whether the far end said goodbye.
+    /// Whether the peer sent a close frame.
     close_received: AtomicBool,
 }
 
@@ -63,17 +63,17 @@ impl<S> Socket<S> {
         }))
     }
 
-    /// How many frames were taken to be sent.
+    /// Number of frames accepted for sending.
     pub(super) fn frames_sent(&self) -> u64 {
         self.0.frames_sent.load(Ordering::Relaxed)
     }
 
-    /// Whether the far end said goodbye.
+    /// Whether the peer sent a close frame.
     pub(super) fn is_close_received(&self) -> bool {
         self.0.close_received.load(Ordering::Relaxed)
     }
 
-    /// The time since the last received frame.
+    /// Returns the time since the last received frame.
     pub(super) fn idle_time(&self) -> Duration {
         let last_received = Duration::from_millis(self.0.last_received_ms.load(Ordering::Relaxed));
         self.0.start.elapsed().saturating_sub(last_received)
@@ -94,7 +94,8 @@ impl<S> Socket<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
-    /// Events of the peer until it closes; the reason is then in `closing`.
+    /// Returns the peer's events until the connection closes. The reason is then set on
+    /// `close_handle`.
     pub(super) fn events(
         self,
         close_handle: CloseHandle,
@@ -141,14 +142,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
             self.0.max_frame_bytes
         );
         match event {
-            // Whoever asked is told that it cannot be asked.
+            // The local caller receives an error: the request was not sent.
             CallEvent::Requested(request) => {
                 let error = CallError::validation(message, &[]).not_sent();
                 self.returned_events().push_back(CallEvent::Failed { id: request.id, error });
                 self.0.read_waker.wake();
                 Ok(())
             }
-            // Whoever waits is told that there is an answer and that it cannot be had.
+            // The peer receives an error in place of the oversized response.
             response => {
                 let error = CallError::execution(message);
                 let failure = CallEvent::Failed { id: response.shared_id(), error };
@@ -176,14 +177,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
     }
 
     pub(super) async fn close(&self, reason: &CloseReason) -> Result<(), String> {
-        // To whoever closed first the answer is queued already, and a second is refused.
+        // If the peer closed first, the close response is already queued and a second one fails;
+        // the flush still sends the first.
         let fed = self.feed_message(Message::Close(close_frame(reason))).await;
         self.flush().await?;
         fed
     }
 
-    /// Reads and forgets until the far end has said goodbye too: a browser then waits for its server
-    /// to hang up. Whoever does not speak in frames any more is read until it hangs up itself.
+    /// Reads and discards messages until the close frame of the peer; a browser then waits for the
+    /// server to close the connection. If frames can no longer be read, discards raw bytes until
+    /// the peer closes the connection.
     pub(super) async fn drain_until_close(&self) {
         let next = || std::future::poll_fn(|cx| Pin::new(&mut *self.lock()).poll_next(cx));
         while let Some(Ok(message)) = next().await {
@@ -209,10 +212,10 @@ fn reason_from_frame(frame: Option<CloseFrame>) -> CloseReason {
     }
 }
 
-/// The codes 1005 and 1006 stand for the absence of a frame and are never sent.
+/// Builds the close frame. Codes 1005 and 1006 mean that no frame was received and are never sent.
 fn close_frame(reason: &CloseReason) -> Option<CloseFrame> {
     let is_sendable = !matches!(reason.code, 1005 | 1006);
-    // A close frame has room for 123 bytes of words.
+    // The reason in a close frame is limited to 123 bytes.
     let mut end = reason.message.len().min(120);
     while !reason.message.is_char_boundary(end) {
         end -= 1;

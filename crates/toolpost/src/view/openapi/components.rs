@@ -1,4 +1,4 @@
-//! Schemas where every reference in the document finds them.
+//! Component schemas and the references to them.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -13,41 +13,41 @@ use super::shared;
 use super::shared_defs::{ImportKey, ImportedDocument};
 use crate::schema::{self, COMPONENTS_PREFIX, ComponentNames, DEFINITION_EXTENSION, Schema};
 
-/// The schemas of a document.
+/// The component schemas of a document.
 pub(super) struct Components {
     schemas: Map<String, Value>,
     pub(super) names: UniqueNames,
-    /// Definitions that the operations of a namespace share.
+    /// Definitions shared by the operations of a namespace.
     shared: HashMap<DefinitionKey, Rc<SchemaFragment>>,
-    /// The documents that operations were imported from.
+    /// Documents that operations were imported from.
     pub(super) imported: HashMap<ImportKey, ImportedDocument>,
 }
 
-/// A namespace, a keyword and the key of a definition.
+/// Namespace, keyword and key of a definition.
 type DefinitionKey = (String, &'static str, String);
 
-/// Whose schema it is.
+/// The operation a schema belongs to.
 #[derive(Clone, Copy)]
 pub(super) struct SchemaOwner<'a> {
-    /// Operations of one namespace share definitions.
+    /// Namespace of the operation. Operations of one namespace share definitions.
     pub(super) namespace: &'a str,
-    /// What the schema would be called.
+    /// Preferred name of the component.
     pub(super) preferred_name: &'a str,
 }
 
-/// A schema that stands in the document.
+/// A schema that was added to the document.
 #[derive(Debug, Clone)]
 pub(super) struct PublishedSchema {
-    /// What is written where a schema is expected: a reference, or nothing that binds.
+    /// The value to use as a schema: a `$ref`, or `{}` without constraints.
     pub(super) reference: Value,
-    /// What is written in the extension, from which the original can be had to the letter.
+    /// The value in the extension, from which the original schema can be restored exactly.
     pub(super) lossless: Value,
-    /// The component, if there is one.
+    /// Name of the component, if any.
     pub(super) component: Option<String>,
 }
 
 impl Components {
-    /// The schemas that every document has.
+    /// Creates the components with the schemas that every document has.
     pub(super) fn new() -> Self {
         let mut components = Self {
             schemas: Map::new(),
@@ -71,7 +71,7 @@ impl Components {
         self.schemas.get(name)
     }
 
-    /// Puts a schema that is ours into the document.
+    /// Adds a generated schema under its preferred name, and returns a reference to it.
     pub(super) fn add(&mut self, preferred_name: &str, schema: Value) -> Value {
         let name = self.names.claim(preferred_name, preferred_name);
         let reference = reference(&name);
@@ -79,8 +79,8 @@ impl Components {
         reference
     }
 
-    /// Puts the schema of an operation into the document: as it is where it can be moved, else in
-    /// portable words, else not at all.
+    /// Adds the schema of an operation to the document: unchanged if it is relocatable, otherwise
+    /// in portable form, otherwise not at all.
     pub(super) fn publish(&mut self, owner: SchemaOwner<'_>, schema: &Schema) -> PublishedSchema {
         let excerpt = schema.as_shared_defs();
         let published = excerpt.and_then(|excerpt| self.publish_shared(owner, excerpt));
@@ -115,8 +115,8 @@ impl Components {
         PublishedSchema { reference: reference(&root), lossless: described, component: Some(root) }
     }
 
-    /// Finds a place for a schema and for each of its definitions; `None` if it is no schema, or says
-    /// nothing.
+    /// Adds a schema and its definitions as components. Returns `None` if it is not a valid schema
+    /// or has no constraints.
     fn bundle(&mut self, owner: SchemaOwner<'_>, document: &Value) -> Option<BundledSchema> {
         let find = lookup_in(document);
         let root = SchemaFragment::new(&without_definitions(document), &find)?;
@@ -180,7 +180,7 @@ impl Components {
         component_names
     }
 
-    /// Puts a part into the document, with what is to be known of where it stood.
+    /// Adds a part to the document, with the metadata of its original location.
     pub(super) fn insert(
         &mut self,
         component_names: &ComponentNames,
@@ -190,7 +190,7 @@ impl Components {
     ) {
         component_names.rewrite_refs(&mut part);
         if let Some(members) = part.as_object_mut() {
-            // Generators name types by their titles, and titles are not unique.
+            // Remove titles: code generators name types by title, and titles are not unique.
             members.shift_remove("title");
             let is_known = origin.as_object().is_some_and(|origin| !origin.is_empty());
             members.extend(is_known.then(|| (DEFINITION_EXTENSION.to_owned(), origin)));
@@ -198,8 +198,9 @@ impl Components {
         self.schemas.insert(name, part);
     }
 
-    /// Which definitions cannot be shared: those that are something else for another operation, those
-    /// that lead to the schema itself, and those that lead to one of these.
+    /// Returns which definitions cannot be shared: those that differ from another operation's
+    /// definition with the same key, those that refer to the schema root, and those that refer to
+    /// one of these.
     fn unshareable(&self, parts: &[(DefinitionKey, Rc<SchemaFragment>)]) -> Vec<bool> {
         let index_by_key: HashMap<(&str, &str), usize> =
             parts.iter().enumerate().map(|(at, (key, _))| ((key.1, &*key.2), at)).collect();
@@ -226,7 +227,7 @@ impl Components {
         own
     }
 
-    /// The original by its components.
+    /// Returns a reference to the components from which the original schema can be restored.
     fn lossless_reference(&self, bundled: &BundledSchema, original: &Value) -> Value {
         let component_names = &bundled.component_names;
         let mut described = reference(&component_names.root);
@@ -243,7 +244,8 @@ impl Components {
                 described[keyword][key.1] = reference(home);
             }
         }
-        // A document of hundreds of definitions is not read twice for each operation.
+        // Skip the check for schemas with many definitions, which would be read again for each
+        // operation.
         debug_assert!(
             component_names.definitions.len() > 50
                 || schema::unbundle(&described, |name| self.schemas.get(name)).as_ref()
@@ -254,12 +256,12 @@ impl Components {
     }
 }
 
-/// Where a schema and its definitions are.
+/// A schema that was added as components.
 struct BundledSchema {
     component_names: ComponentNames,
-    /// The definitions that something leads to; the others have to be named.
+    /// Definitions that are referenced; all others must be listed by name to be restored.
     referenced: HashSet<(&'static str, String)>,
-    /// Whether it can be had again to the letter.
+    /// Whether the original schema can be restored exactly.
     is_exact: bool,
 }
 
@@ -282,21 +284,21 @@ fn referenced_definitions(
     referenced
 }
 
-/// A schema without its definitions, or one of these.
+/// The root of a schema without its definitions, or one definition.
 pub(super) struct SchemaFragment {
     pub(super) original: Value,
     pub(super) published: Value,
     references: Vec<String>,
-    /// The definitions that these lead to; what is none is the schema itself.
+    /// The definitions that the references target; `None` for the schema root.
     targets: Vec<Option<(&'static str, String)>>,
-    /// Whether it can be had again to the letter.
+    /// Whether the original can be restored exactly.
     pub(super) is_exact: bool,
-    /// What it is called among the components, once it is shared.
+    /// Name of the component, once the definition is shared.
     name: OnceCell<String>,
 }
 
 impl SchemaFragment {
-    /// `None` if it is no schema.
+    /// Creates a fragment. Returns `None` if it is not a valid schema.
     pub(super) fn new(original: &Value, find: DefinitionLookup<'_, '_>) -> Option<Self> {
         let published = sanitize(original, find)?;
         let references = schema::collect_refs(&published);
@@ -311,7 +313,7 @@ impl SchemaFragment {
         Some(Self { original, published, references, targets, is_exact, name })
     }
 
-    /// What another gateway needs to know of a definition beside its text.
+    /// Returns the metadata that another gateway needs to restore a definition.
     pub(super) fn definition_metadata(&self, keyword: &str, key: Option<&str>) -> Value {
         let mut origin = json!({});
         if let Some(key) = key {
@@ -333,7 +335,7 @@ impl SchemaFragment {
     }
 }
 
-/// Whether two parts differ in nothing but the dialect, which is put back.
+/// Whether the schemas are equal apart from `$schema`, which is restored separately.
 fn equals_except_dialect(original: &Value, published: &Value) -> bool {
     let (Some(original), Some(published)) = (original.as_object(), published.as_object()) else {
         return false;
@@ -350,7 +352,7 @@ fn without_definitions(document: &Value) -> Value {
     Value::Object(members.map(|(keyword, value)| (keyword.clone(), value.clone())).collect())
 }
 
-/// A title alone does not bind anybody.
+/// Whether a schema has constraints; a title alone is none.
 pub(super) fn has_constraints(document: &Value) -> bool {
     document.as_object().is_some_and(|members| members.keys().any(|keyword| keyword != "title"))
 }

@@ -1,4 +1,4 @@
-//! Operations of an imported document, described again.
+//! Tests that describe the operations of an imported document again.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::openapi::{DocumentLocation, OpenApiSettings, from_openapi};
 use crate::registry::Registry;
 use crate::schema::unbundle;
 
-/// How many operations and how many definitions there are.
+/// Number of operations and of definitions.
 const OPERATIONS: usize = 200;
 
 fn import_and_describe(text: &str) -> (Registry, Value) {
@@ -21,7 +21,7 @@ fn import_and_describe(text: &str) -> (Registry, Value) {
     (registry, document)
 }
 
-/// Every schema comes back to the letter; every tenth operation is looked at.
+/// Asserts that the schemas of every tenth operation round-trip exactly.
 fn assert_schemas_round_trip(registry: &Registry, document: &Value) {
     let component = |name: &str| document["components"]["schemas"].get(name);
     let extension = |path: &Value| path["post"]["x-toolpost-operation"].clone();
@@ -39,14 +39,15 @@ fn assert_schemas_round_trip(registry: &Registry, document: &Value) {
     }
 }
 
-/// A document with operations that all lead to all definitions, from both sides.
+/// Creates a document in which every operation reaches every definition.
 fn document_with_shared_definitions(definition: impl Fn(usize) -> Value) -> String {
     let to = |at: usize| json!({"$ref": format!("#/components/schemas/d{}", at % OPERATIONS)});
     let content = |at: usize| json!({"application/json": {"schema": to(at)}});
     let operation = |at: usize| {
         let responses = json!({"200": {"description": "ok", "content": content(at + 1)}});
         let mut post = json!({ "responses": responses });
-        // Inputs are compiled to see what they take.
+        // Input schemas are compiled to determine whether a body is required, so only a few
+        // operations have one.
         if at.is_multiple_of(50) {
             post["requestBody"] = json!({"content": content(at)});
         }

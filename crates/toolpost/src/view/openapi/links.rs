@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-/// The operation that describes another one.
+/// Path of the operation that returns the schema of another operation.
 const DESCRIBE_PATH: &str = "/api/hub/schema";
-/// Those whose answers name operations, and where the first one stands in them.
+/// Paths whose responses list operations.
 const LIST_PATHS: [&str; 2] = ["/api/hub/list", "/api/hub/search"];
 const FIRST_OPERATION_ID: &str = "$response.body#/operations/0/id";
 
-/// Says which answers lead where, as far as both ends are in the document.
+/// Adds links from list responses to the schema operation, if both are in the document.
 pub(super) fn add(paths: &mut Map<String, Value>) {
     let describes = paths.get(DESCRIBE_PATH).and_then(|item| item.pointer("/get/operationId"));
     let Some(describes) = describes.cloned() else { return };

@@ -1,16 +1,16 @@
-//! Operations as the document of an HTTP API: OpenAPI 3.1, exactly what the HTTP endpoint serves.
+//! The OpenAPI 3.1 document of an HTTP API. It describes exactly what the HTTP endpoint serves.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
-//! | `operation` | one operation: its path, and what stands there |
-//! | `parameter` | the input in the query, and the options beside it |
+//! | `operation` | one operation: its path and path item |
+//! | `parameter` | the input as query parameters, and the call options |
 //! | `response` | success and error responses |
 //! | `links` | links from a response to other operations |
-//! | `components` | schemas where every reference in the document finds them |
-//! | `shared_defs` | the same for schemas that share definitions |
-//! | `publish` | a schema in words that every reader of documents takes |
+//! | `components` | component schemas and the references to them |
+//! | `shared_defs` | component schemas with shared definitions |
+//! | `publish` | schemas that all OpenAPI tools accept |
 //! | `shared` | the parts that every document has |
-//! | `name` | names that generators turn into good ones |
+//! | `name` | names that work well in code generators |
 
 mod components;
 mod links;
@@ -28,7 +28,7 @@ use crate::operation::Operation;
 use components::Components;
 use name::UniqueNames;
 
-/// What the document says about an HTTP API beside its operations.
+/// Properties of an HTTP API besides its operations.
 ///
 /// ```
 /// use toolpost::view::HttpApi;
@@ -46,21 +46,22 @@ use name::UniqueNames;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpApi {
-    /// What the API is called.
+    /// Title of the API.
     pub title: String,
-    /// The version of whoever serves it.
+    /// Version of the server.
     pub version: String,
-    /// Whether callers show a token.
+    /// Whether callers authenticate with a token.
     pub needs_token: bool,
 }
 
 impl HttpApi {
-    /// An API that asks nobody who they are.
+    /// Creates an API without authentication.
     pub fn new(version: impl Into<String>) -> Self {
         Self { title: "Toolpost".to_owned(), version: version.into(), needs_token: false }
     }
 
-    /// The document of these operations, in their order. The same operations give the same text.
+    /// Returns the OpenAPI document of the operations, in the given order. The output is
+    /// deterministic.
     pub fn document<'a>(&self, operations: impl IntoIterator<Item = &'a Operation>) -> Value {
         let (mut components, mut names) = (Components::new(), UniqueNames::default());
         let (mut paths, mut tags) = (Map::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Names that generators turn into good ones.
+//! Names that work well in code generators.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -7,17 +7,17 @@ use sha2::{Digest, Sha256};
 
 use crate::spec::OperationId;
 
-/// The longest name; generators make files of them.
+/// Maximum length of a name. Code generators use names as file names.
 const MAX_LEN: usize = 100;
 
-/// Names that were given. Two that differ only in signs or in the case of letters are one, since
-/// generators write both alike.
+/// Names in use. Names that differ only in punctuation or case count as equal, because code
+/// generators map them to the same identifier.
 #[derive(Debug, Default)]
 pub(super) struct UniqueNames(HashSet<String>);
 
 impl UniqueNames {
-    /// Returns the preferred name, with a hash of `unique_key` appended if it is taken, so that a
-    /// name does not depend on how many others there are.
+    /// Returns the preferred name, with a hash of `unique_key` appended if it is taken. The name
+    /// therefore does not depend on the number of other names.
     pub(super) fn claim(&mut self, preferred: &str, unique_key: &str) -> String {
         let truncated: String = preferred.chars().take(MAX_LEN).collect();
         let is_complete = truncated.len() == preferred.len() && !fold_name(&truncated).is_empty();
@@ -49,8 +49,8 @@ fn hash_digits(unique_key: &str, round: u32) -> String {
     digits
 }
 
-/// The path of an operation. Everything but letters, digits and `-._~` is encoded, braces too, which
-/// would stand for a parameter.
+/// Returns the path of an operation. All characters except letters, digits and `-._~` are
+/// percent-encoded, including braces, which would denote a parameter.
 pub(super) fn path(id: &OperationId) -> String {
     let mut path = format!("/api/{}/", id.namespace());
     for byte in id.name().bytes() {
@@ -63,20 +63,21 @@ pub(super) fn path(id: &OperationId) -> String {
     path
 }
 
-/// `namespace.name` in letters, digits and `_`, `-` and dots.
+/// Returns `namespace.name`, with all characters except letters, digits, `_`, `-` and `.` replaced
+/// by `_`.
 pub(super) fn operation_id(id: &OperationId) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     id.as_str().chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-/// `issues/list` as `IssuesList`.
+/// Returns the text in Pascal case: `issues/list` becomes `IssuesList`.
 pub(super) fn type_name(text: &str) -> String {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let capital = |word: &str| [word[..1].to_ascii_uppercase().as_str(), &word[1..]].concat();
     words.map(capital).collect()
 }
 
-/// The same for a code: `SOLD_OUT` as `SoldOut`.
+/// Returns an error code in Pascal case: `SOLD_OUT` becomes `SoldOut`.
 pub(super) fn code_name(code: &str) -> String {
     let is_loud = !code.chars().any(|c| c.is_ascii_lowercase());
     type_name(&if is_loud { code.to_ascii_lowercase() } else { code.to_owned() })

@@ -1,4 +1,4 @@
-//! One operation: its path, and what stands there.
+//! One operation: its path and path item.
 
 use serde_json::{Map, Value, json};
 
@@ -10,17 +10,17 @@ use crate::query::QueryEncoding;
 use crate::schema::Schema;
 use crate::spec::{OperationKind, OperationSpec};
 
-/// The schemas of an operation.
+/// The published schemas of an operation.
 pub(super) struct OperationSchemas {
-    /// The beginning of every name that the operation brings.
+    /// Prefix of all component names of the operation.
     pub(super) name_prefix: String,
     pub(super) input: PublishedSchema,
     pub(super) output: PublishedSchema,
-    /// Of the details of each declared error, in their order.
+    /// Schemas of the details of each declared error, in declaration order.
     pub(super) errors: Vec<PublishedSchema>,
 }
 
-/// What stands at the path of an operation.
+/// Returns the path item of an operation.
 pub(super) fn path_item(
     operation: &Operation,
     components: &mut Components,
@@ -53,7 +53,7 @@ fn schemas(operation: &Operation, components: &mut Components) -> OperationSchem
     let input = publish("Input", &spec.input_schema);
     let mut output = publish("Output", &spec.output_schema);
     if operation.policy().output == OutputPolicy::Raw {
-        // Nobody looks whether it fits.
+        // Raw output is not validated, so no schema is declared.
         output.reference = json!({});
     }
     let errors = spec.error_schemas.iter();
@@ -128,14 +128,15 @@ fn operation_base(spec: &OperationSpec, name: &str) -> Map<String, Value> {
     head
 }
 
-/// Whether a call without an input is one with `{}`, which is what no input means.
+/// Whether the input schema admits `{}`, which a call without an input sends.
 fn accepts_empty_input(spec: &OperationSpec) -> bool {
     spec.input_schema.is_valid(&json!({})).unwrap_or(false)
 }
 
-/// The whole spec, from which another gateway makes the same operation.
+/// Returns the complete spec, from which another gateway can recreate the operation.
 fn operation_extension(spec: &OperationSpec, schemas: &OperationSchemas) -> Value {
-    // Schemas that are parts of a large document would be written out once more, for nothing.
+    // Remove the schemas before serializing. They are set below, and serializing parts of a large
+    // document is expensive.
     let mut stripped = spec.clone();
     (stripped.input_schema, stripped.output_schema) = (Schema::unknown(), Schema::unknown());
     stripped.error_schemas.iter_mut().for_each(|error| error.schema = Schema::unknown());

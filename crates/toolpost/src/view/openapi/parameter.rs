@@ -1,4 +1,4 @@
-//! The input in the query, and the options beside it.
+//! The input as query parameters, and the call options.
 
 use serde_json::{Map, Value, json};
 
@@ -6,8 +6,7 @@ use super::components::PublishedSchema;
 use super::publish::publish_inline;
 use crate::query::{QueryEncoding, QueryParameter, QueryStyle};
 
-/// The parameters that an input is in the query; `component` is its schema as it stands in the
-/// document.
+/// Returns the query parameters for an input; `component` is the input schema in the document.
 pub(super) fn query_parameters(
     form: &QueryEncoding<'_>,
     input: &PublishedSchema,
@@ -32,7 +31,7 @@ fn query_parameter(parameter: &QueryParameter<'_>, component: Option<&Value>) ->
     let property = || component?.get("properties")?.get(parameter.name).cloned();
     let mut schema = match parameter.style {
         QueryStyle::Json => property().unwrap_or_else(|| json!({})),
-        // What stands as text is said in full, so that nothing leads anywhere.
+        // Parameters in text form have an inline schema without references.
         _ => publish_inline(&parameter.schema()).unwrap_or_else(|| json!({})),
     };
     let mut described = Map::new();
@@ -60,7 +59,7 @@ fn query_parameter(parameter: &QueryParameter<'_>, component: Option<&Value>) ->
     described.into()
 }
 
-/// The options, where `has` says that the query has them.
+/// Returns the call options. `has` reports whether an option is available in the query.
 pub(super) fn options(has: impl Fn(&str) -> bool) -> Vec<Value> {
     let options = [("envelope", "Envelope"), ("timeout", "Timeout")];
     let options =
@@ -68,7 +67,7 @@ pub(super) fn options(has: impl Fn(&str) -> bool) -> Vec<Value> {
     options.chain([parameter_ref("RequestTimeout")]).collect()
 }
 
-/// A parameter of `shared`.
+/// Returns a reference to a shared parameter.
 pub(super) fn parameter_ref(name: &str) -> Value {
     json!({"$ref": format!("#/components/parameters/{name}")})
 }

@@ -1,4 +1,4 @@
-//! A schema in words that every reader of documents takes.
+//! Rewrites schemas to a form that all OpenAPI tools accept.
 
 use std::borrow::Cow;
 
@@ -8,15 +8,15 @@ use super::super::boolean_schemas::expand_booleans;
 use super::super::portable::to_portable;
 use crate::schema::{self, DEFINITION_EXTENSION, Schema};
 
-/// Finds a definition by its keyword and its key.
+/// Looks up a definition by keyword and key.
 pub(super) type DefinitionLookup<'f, 'd> = &'f dyn Fn(&str, &str) -> Option<&'d Value>;
 
-/// Finds the definitions of a document.
+/// Returns a lookup for the definitions of a document.
 pub(super) fn lookup_in<'d>(document: &'d Value) -> impl Fn(&str, &str) -> Option<&'d Value> {
     move |keyword, key| document.get(keyword)?.get(key)
 }
 
-/// A small schema as it can stand in a document, if nothing in it leads anywhere.
+/// Returns a small schema for inline use, or `None` if it contains references.
 pub(super) fn publish_inline(original: &Value) -> Option<Value> {
     let modern = upgrade_draft(original);
     let modern = schema::is_relocatable(&modern).then_some(modern);
@@ -25,7 +25,7 @@ pub(super) fn publish_inline(original: &Value) -> Option<Value> {
         .filter(|sanitized| schema::collect_refs(sanitized).is_empty())
 }
 
-/// A schema of an older draft in the words of 2020-12; what older notations mean besides is for
+/// Upgrades a schema of an older draft to 2020-12. Other legacy notations are handled by
 /// [`sanitize`].
 pub(super) fn upgrade_draft(original: &Value) -> Cow<'_, Value> {
     let draft = original.get("$schema").and_then(Value::as_str).unwrap_or_default();
@@ -38,7 +38,7 @@ pub(super) fn upgrade_draft(original: &Value) -> Cow<'_, Value> {
         members.shift_remove("$schema");
     }
     schema::visit_schemas_mut(&mut modern, &mut |members| {
-        // Nothing counts beside a reference, but something may lead there.
+        // Siblings of `$ref` are ignored, but references can target definitions among them.
         if members.contains_key("$ref") {
             members
                 .retain(|keyword, _| matches!(keyword.as_str(), "$ref" | "$defs" | "definitions"));
@@ -59,7 +59,8 @@ fn split_dependencies(members: &mut Map<String, Value>) {
     }
 }
 
-/// A schema in words that mean the same to every reader, and never ask for more than the original.
+/// Returns the portable form of a schema: all tools interpret it alike, and it is never stricter
+/// than the original.
 pub(super) fn to_portable_schema(original: &Value) -> Option<Value> {
     let portable = to_portable(original, "#").ok()?;
     let mut document = portable.root;
@@ -69,9 +70,9 @@ pub(super) fn to_portable_schema(original: &Value) -> Option<Value> {
     Some(document.into())
 }
 
-/// A part of a document as every reader takes it. Notations of other drafts are rewritten, booleans
-/// spelt out, and what is meant as an example and is none is left out: readers refuse the whole
-/// document for it. `None` if it is no schema.
+/// Rewrites part of a document so that all tools accept it: rewrites notations of other drafts,
+/// converts boolean schemas to objects, and removes invalid examples, for which tools reject the
+/// whole document. Returns `None` if it is not a valid schema.
 pub(super) fn sanitize(part: &Value, find: DefinitionLookup<'_, '_>) -> Option<Value> {
     let mut sanitized = match schema::rewrite_to_2020_12(part)? {
         Cow::Borrowed(part) => part.clone(),
@@ -107,10 +108,10 @@ fn remove_invalid_examples(members: &mut Map<String, Value>, find: DefinitionLoo
     });
 }
 
-/// How many definitions are taken along to look whether an example fits.
+/// Maximum number of definitions included to validate an example.
 const MAX_DEFINITIONS: usize = 64;
 
-/// A part as a schema of its own, with the definitions that it leads to.
+/// Returns part of a document as a standalone schema, with the definitions that it references.
 fn standalone_schema(
     members: &Map<String, Value>,
     find: DefinitionLookup<'_, '_>,

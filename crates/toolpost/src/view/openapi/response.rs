@@ -1,4 +1,4 @@
-//! What is answered, and every way to fail.
+//! Success and error responses.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::spec::{ErrorDefinition, OperationKind, OperationSpec};
 
 const JSON: &str = "application/json";
 const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
-/// The operation that calls any other.
+/// Id of the operation that calls other operations.
 const RELAY_OPERATION: &str = "hub.call";
 const EVENT_STREAM: &str = "text/event-stream";
 
-/// Every response of an operation, by its status.
+/// Returns the responses of an operation, by status.
 pub(super) fn responses(
     spec: &OperationSpec,
     schemas: &OperationSchemas,
@@ -49,7 +49,7 @@ pub(super) fn responses(
     responses
 }
 
-/// Whatever the operation declares that is called through another one.
+/// Describes the errors of an operation that is called through `hub.call`.
 fn relayed_error() -> (String, Value) {
     let description = "An error declared by the called operation, with its declared status.";
     (description.to_owned(), reference("Problem"))
@@ -68,14 +68,15 @@ fn success_response(schemas: &OperationSchemas, components: &mut Components) -> 
     })
 }
 
-/// The envelopes of an operation that declares what it gives: with that, or with a word of warning.
+/// Returns the envelopes of an operation with an output schema: with valid data, with warnings, and
+/// with a tool error.
 fn envelopes(schemas: &OperationSchemas, components: &mut Components) -> [Value; 3] {
     let fitting = shared::envelope_schema(&schemas.output.reference, &reference("Meta"));
     let fitting = components.add(&format!("{}Envelope", schemas.name_prefix), fitting);
     [fitting, reference("WarnedEnvelope"), reference("FailedEnvelope")]
 }
 
-/// A stream, whose values are those that its operation declares, where it declares any.
+/// Describes an event stream. Its values have the output schema of the operation, if declared.
 fn event_stream(schemas: &OperationSchemas, components: &mut Components) -> Value {
     let output = &schemas.output.reference;
     let event = match output.get("$ref") {
@@ -96,7 +97,7 @@ fn event_stream(schemas: &OperationSchemas, components: &mut Components) -> Valu
     })
 }
 
-/// The declared errors by the status that they have.
+/// Returns the declared errors, by HTTP status.
 fn declared_errors(
     spec: &OperationSpec,
     schemas: &OperationSchemas,
@@ -105,9 +106,10 @@ fn declared_errors(
     let mut declared: BTreeMap<u16, Vec<_>> = BTreeMap::new();
     for (error, details) in spec.error_schemas.iter().zip(&schemas.errors) {
         let code = ErrorCode::from(&*error.code);
-        // What every operation may fail with has its status already.
+        // Only domain errors can declare a status; built-in error codes have a fixed one.
         let own = error.http_status.filter(|_| matches!(code, ErrorCode::Domain(_)));
-        // A success is no failure, and who calls is between a client and the gateway alone.
+        // An error needs a 4xx or 5xx status. 401 and 407 are reserved for authentication between
+        // client and gateway.
         let own = own.filter(|status| (400..600).contains(status) && !matches!(status, 401 | 407));
         let status = own.unwrap_or_else(|| code.info().http_status);
         let problem = error_problem(error, details, &schemas.name_prefix, components);

@@ -1,4 +1,4 @@
-//! The parts that every document has.
+//! The parts that every OpenAPI document has.
 
 use serde_json::{Map, Value, json};
 
@@ -22,15 +22,15 @@ pub(super) const EVENTS_DESCRIPTION: &str = "One event for each value: its data 
 pub(super) const STREAM_ENDED_DESCRIPTION: &str =
     "The stream has ended and the client has received every event.";
 
-/// A way to fail that every operation has.
+/// An error response that every operation has.
 pub(super) struct FailureResponse {
     pub(super) status: u16,
-    /// The name of the response.
+    /// Name of the response component.
     pub(super) name: &'static str,
     pub(super) description: String,
 }
 
-/// What the endpoint refuses by itself, and what the table of errors says about calls.
+/// Returns the failures of the endpoint itself and those of the infrastructure error codes.
 pub(super) fn failure_responses() -> Vec<FailureResponse> {
     let of_the_endpoint = [
         (400, "BadRequest", "The path, the query, a header or the body cannot be read."),
@@ -130,12 +130,12 @@ pub(super) fn parameters() -> Value {
     })
 }
 
-/// A number above zero.
+/// Regular expression for a decimal number greater than zero.
 const SECONDS_PATTERN: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)$";
-/// The same, and a unit.
+/// Regular expression for a decimal number greater than zero with an optional unit.
 const TIMEOUT_PATTERN: &str = r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.0*[1-9][0-9]*)(ms|s|m|h)?$";
 
-/// The schemas that every document has, by their names.
+/// Returns the schemas that every document has, with their names.
 pub(super) fn schemas() -> Vec<(String, Value)> {
     let names = schema::definitions(&ENVELOPE_SCHEMA);
     let names = names.map(|(keyword, key, _)| ((keyword, key.clone()), key.clone()));
@@ -159,7 +159,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
     schemas
 }
 
-/// An envelope, spelt out: generators make a type of an object, and something odd of `allOf`.
+/// Schema of an envelope, written without `allOf`, which code generators handle poorly.
 pub(super) fn envelope_schema(data: &Value, meta: &Value) -> Value {
     let list = |name, description| json!({"description": description, "type": "array", "items": reference(name)});
     json!({
@@ -175,7 +175,7 @@ pub(super) fn envelope_schema(data: &Value, meta: &Value) -> Value {
     })
 }
 
-/// An envelope whose data can be anything, for there are warnings.
+/// Schema of an envelope with warnings; its data is unconstrained.
 fn envelope_with_warnings_schema(data: &Value) -> Value {
     let mut envelope = envelope_schema(data, &reference("Meta"));
     envelope["description"] =
@@ -184,7 +184,7 @@ fn envelope_with_warnings_schema(data: &Value) -> Value {
     envelope
 }
 
-/// What a tool says that reports an error; its data is whatever it says.
+/// Schema of the meta of a tool error; its data is unconstrained.
 fn tool_error_meta_schema(schemas: &[(String, Value)]) -> Value {
     let meta = schemas.iter().find(|(name, _)| name == "McpMeta").map(|(_, meta)| meta.clone());
     let mut meta = meta.unwrap_or_default();
@@ -192,8 +192,8 @@ fn tool_error_meta_schema(schemas: &[(String, Value)]) -> Value {
     meta
 }
 
-/// One event of a stream, whose data is text as far as the stream is concerned; what is not of the
-/// stream itself has a name. `values` are what a value may be, where that is known.
+/// Schema of one event of a stream. `data` is a string that contains JSON, and `event`
+/// distinguishes values from other events. `values` are the schemas of a value, if known.
 pub(super) fn event_schema(values: Option<Vec<Value>>) -> Value {
     let mut data = json!({"type": "string", "contentMediaType": "application/json"});
     if let Some(mut variants) = values {
@@ -242,7 +242,7 @@ fn issue_schema() -> Value {
     })
 }
 
-/// A problem around an error, which is there if there was a call.
+/// Schema of a problem. The `error` member is present if a call was made.
 pub(super) fn problem_schema(error: &Value) -> Value {
     json!({
         "description": "Why a request failed (RFC 9457).",
@@ -259,7 +259,7 @@ pub(super) fn problem_schema(error: &Value) -> Value {
     })
 }
 
-/// An error with such a code, and such details if more is known about them.
+/// Schema of a call error with the given code, and details if their schema is known.
 pub(super) fn call_error_schema(code: &Value, details: Option<&Value>) -> Value {
     let anything = json!({"description": "Machine-readable details."});
     json!({

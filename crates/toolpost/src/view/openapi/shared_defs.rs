@@ -1,4 +1,4 @@
-//! Schemas of one imported document: what they share stands among the components once.
+//! Schemas of one imported document; shared definitions become one component each.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -11,15 +11,15 @@ use super::components::{
 use super::name::type_name;
 use crate::schema::{ComponentNames, SharedDefinition, SharedDefs, SplitRoot, SplitSchema};
 
-/// A namespace and a document that operations in it come from.
+/// A namespace and the id of the document its operations were imported from.
 pub(super) type ImportKey = (String, usize);
 
-/// What is known of a document.
+/// State of an imported document.
 pub(super) struct ImportedDocument {
     cache: Box<dyn Any>,
-    /// Every definition that was handed out, by its number.
+    /// All extracted definitions, by index.
     definitions: HashMap<usize, SharedDefinition>,
-    /// The components that definitions became.
+    /// Component names of the published definitions, by index.
     names: HashMap<usize, String>,
     component_names: ComponentNames,
 }
@@ -41,7 +41,7 @@ impl ImportedDocument {
         split
     }
 
-    /// The schema itself, without its definitions.
+    /// Returns the root schema without its definitions, if it can be separated from them.
     fn root_schema<'t>(&'t self, root: &'t SplitRoot) -> Option<&'t Value> {
         match root {
             SplitRoot::Unsplit => None,
@@ -50,7 +50,7 @@ impl ImportedDocument {
         }
     }
 
-    /// `None` if it is no schema that can stand in the document.
+    /// Creates a fragment. Returns `None` if it is not a valid schema.
     fn fragment(&self, text: &Value) -> Option<SchemaFragment> {
         SchemaFragment::new(text, &|_, number| {
             Some(&self.definitions.get(&number.parse().ok()?)?.schema)
@@ -59,7 +59,8 @@ impl ImportedDocument {
 }
 
 impl Components {
-    /// Puts a schema of an imported document into the document; `None` if that has to be done whole.
+    /// Adds a schema of an imported document. Returns `None` if it must be published as a
+    /// standalone schema.
     pub(super) fn publish_shared(
         &mut self,
         owner: SchemaOwner<'_>,
@@ -110,7 +111,8 @@ impl Components {
         })
     }
 
-    /// `None`, and nothing is placed, if one of them cannot be.
+    /// Publishes the definitions that are not published yet. If one of them cannot be published,
+    /// publishes none and returns `None`.
     fn publish_definitions(
         &mut self,
         imported: &mut ImportedDocument,
@@ -145,7 +147,8 @@ impl Components {
         Some(())
     }
 
-    /// Puts a part into the document, with what is needed to have it again to the letter.
+    /// Adds a part to the document, with the original schema if it cannot be restored exactly
+    /// otherwise.
     fn insert_fragment(
         &mut self,
         component_names: &ComponentNames,

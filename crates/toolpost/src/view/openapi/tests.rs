@@ -21,8 +21,8 @@ fn operation_extension<'a>(document: &'a Value, path: &str) -> &'a Value {
     &document["paths"][path]["post"]["x-toolpost-operation"]
 }
 
-/// Every schema, whatever it is written in, comes back to the letter, and every reference of the
-/// document leads to something.
+/// Every schema, in any notation, round-trips exactly, and every reference in the document
+/// resolves.
 #[test]
 fn document_round_trips_operation_schemas() {
     let shape =
@@ -59,7 +59,7 @@ fn document_round_trips_operation_schemas() {
     }
 }
 
-/// Whoever follows references never ends nowhere; the extension is not for them.
+/// Asserts that every reference outside the `x-toolpost` extensions resolves.
 fn check_references(document: &Value, part: &Value) {
     match part {
         Value::Array(items) => items.iter().for_each(|item| check_references(document, item)),
@@ -202,7 +202,7 @@ fn relay_operation_has_default_error_response() {
     }
 }
 
-/// Each row: the operations that there are, and whether the list leads to the description.
+/// Each row: the operation ids, and whether the list response links to `hub.schema`.
 #[test]
 fn list_response_links_to_schema_operation() {
     for (ids, is_linked) in [(vec!["hub.list", "hub.schema"], true), (vec!["hub.list"], false)] {
@@ -216,7 +216,7 @@ fn list_response_links_to_schema_operation() {
     }
 }
 
-/// Each row: what a subscription declares, and what stands beside the text of its events.
+/// Each row: the output schema of a subscription, and the expected content schema of its events.
 #[test]
 fn subscription_events_declare_output_schema() {
     for (output, expected) in [

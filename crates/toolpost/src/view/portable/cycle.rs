@@ -1,4 +1,4 @@
-//! References that lead back to themselves without taking a step into the value.
+//! Detects reference cycles that apply to the same value.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::PortableError;
 
-/// Through how many references one place may lead: some clients follow them by recursion.
+/// Maximum length of a reference chain for one value. Some clients follow references recursively.
 pub(super) const MAX_REF_CHAIN: usize = 32;
 
-/// Refuses a schema that a client would follow for ever.
+/// Rejects a schema whose references form a cycle or too long a chain for the same value.
 pub(super) fn check_ref_cycles(
     root: &Map<String, Value>,
     definitions: &Map<String, Value>,
@@ -50,7 +50,7 @@ fn check_acyclic(edges: &[Vec<usize>]) -> Result<(), PortableError> {
     if unvisited == 0 { Ok(()) } else { Err(PortableError::Cycle) }
 }
 
-/// The references that are followed for the very value that the schema is asked about.
+/// Collects the references that apply to the value itself, not to its children.
 fn collect_in_place_refs<'a>(body: &'a Map<String, Value>, references: &mut Vec<&'a str>) {
     for (keyword, value) in body {
         match (keyword.as_str(), value) {

@@ -1,23 +1,23 @@
-//! Keywords whose value is data: kept where every client reads them alike.
+//! Keywords whose value is data; kept if all clients interpret them alike.
 
 use serde_json::{Map, Value};
 
 use super::pattern::{self, PatternPortability};
 
-/// What becomes of a keyword.
+/// How a keyword is written in portable form.
 #[derive(Debug, PartialEq)]
 pub(super) enum KeywordMapping {
-    /// It goes out like this and means the same.
+    /// Written with this value; the meaning is the same.
     Exact(Value),
-    /// It goes out like this and means less.
+    /// Written with this value; the meaning is weaker.
     Weaker(Value),
-    /// It says nothing about a value.
+    /// No constraint; omitted.
     Ignored,
-    /// It says something that cannot be said to everybody.
+    /// A constraint that is not portable.
     Unsupported,
 }
 
-/// Says a keyword that holds no schema, or `None` if it is none of these.
+/// Maps a keyword whose value is not a schema. Returns `None` for any other keyword.
 pub(super) fn map_keyword(
     keyword: &str,
     value: &Value,
@@ -37,7 +37,7 @@ pub(super) fn map_keyword(
         "maximum" => limit(value, siblings, "exclusiveMaximum"),
         "exclusiveMinimum" => exclusive(value, siblings, "minimum"),
         "exclusiveMaximum" => exclusive(value, siblings, "maximum"),
-        // Whether 0.3 is a multiple of 0.1 depends on whom you ask.
+        // Validators disagree on fractional divisors, for example whether 0.3 is a multiple of 0.1.
         "multipleOf" => exact_if(value.as_u64().is_some_and(|divisor| divisor > 0)),
         "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
             count(value)
@@ -54,7 +54,7 @@ pub(super) fn map_keyword(
     })
 }
 
-/// A list of names. A well known engine never misses the property whose name is empty.
+/// Maps `required`. A widely used validator never reports a missing property with an empty name.
 fn required(value: &Value) -> KeywordMapping {
     match value.as_array() {
         Some(names) if !names.iter().all(Value::is_string) => KeywordMapping::Unsupported,
@@ -64,7 +64,7 @@ fn required(value: &Value) -> KeywordMapping {
     }
 }
 
-/// A number that counts; `2.0` is one.
+/// Returns a non-negative integer, which can be written as a float such as `2.0`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is checked before")]
 pub(super) fn count(value: &Value) -> Option<u64> {
     let integer = |number: f64| {
@@ -77,7 +77,7 @@ fn annotation(value: &Value, is_valid: bool) -> KeywordMapping {
     if is_valid { KeywordMapping::Exact(value.clone()) } else { KeywordMapping::Ignored }
 }
 
-/// The types, with `null` where `nullable` adds it.
+/// Maps `type`, and adds `null` if the schema is `nullable`.
 fn types(value: &Value, siblings: &Map<String, Value>) -> KeywordMapping {
     let names = match value {
         Value::String(_) => std::slice::from_ref(value),
@@ -101,7 +101,8 @@ fn types(value: &Value, siblings: &Map<String, Value>) -> KeywordMapping {
     KeywordMapping::Exact(if list.len() == 1 { list.swap_remove(0) } else { Value::Array(list) })
 }
 
-/// In OpenAPI 3.0 and draft 4 a boolean keyword makes a limit exclusive.
+/// Maps `minimum` or `maximum`. In OpenAPI 3.0 and draft 4, a boolean sibling makes the limit
+/// exclusive.
 fn limit(value: &Value, siblings: &Map<String, Value>, exclusive: &str) -> KeywordMapping {
     match siblings.get(exclusive) {
         Some(Value::Bool(true)) => KeywordMapping::Ignored,

@@ -1,10 +1,10 @@
-//! A schema said in words that mean the same in draft 7 and 2020-12, and to every client.
+//! Rewrites schemas to a form with the same meaning in draft 7, in 2020-12 and for all clients.
 //!
-//! A client compiles the schemas of a whole list at once: one that it does not understand costs it
-//! all tools, and one that it understands otherwise makes it refuse a result after the effect. So
-//! what is declared is implied by what the operation declares: whatever fits the one fits the other.
-//! A keyword that cannot be said is left out where that only admits more, and with it the keyword
-//! around it where leaving it out would admit less, as under `not`.
+//! A client compiles all schemas of a list at once. A schema that it cannot compile makes it drop
+//! all tools, and one that it interprets differently makes it reject a result after the call took
+//! effect. Every value that is valid for the operation's schema is therefore valid for the declared
+//! one. A keyword that is not portable is omitted if that only makes the schema weaker. If omitting
+//! it would make the schema stricter, as under `not`, the enclosing keyword is omitted too.
 
 mod cycle;
 mod keyword;
@@ -18,18 +18,18 @@ use serde_json::{Map, Value};
 pub(super) use reference::References;
 use writer::PortableWriter;
 
-/// A schema in portable words.
+/// A schema in portable form.
 #[derive(Debug, Default)]
 pub(super) struct PortableSchema {
-    /// The schema itself; its references lead into the definitions or to its own place.
+    /// The root schema; its references target the definitions or the root itself.
     pub(super) root: Map<String, Value>,
-    /// What belongs under `$defs` at the root of the document.
+    /// Definitions, to be placed under `$defs` at the root of the document.
     pub(super) definitions: Map<String, Value>,
-    /// What was left out.
+    /// Names of the omitted keywords.
     pub(super) omitted: Vec<String>,
 }
 
-/// Why a schema cannot be said at all.
+/// Error returned when a schema has no portable form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PortableError {
     #[error("it has more than {} parts", writer::MAX_PARTS)]
@@ -43,17 +43,18 @@ pub(super) enum PortableError {
     Cycle,
 }
 
-/// Says a schema whose root will stand at `place`, a reference such as `#` or `#/properties/data`.
+/// Converts a schema whose root will be at `base_pointer`, such as `#` or `#/properties/data`.
 ///
 /// # Errors
 ///
-/// It is too large, or leads in circles.
+/// Returns an error if the schema is too large or has a reference cycle.
 pub(super) fn to_portable(
     document: &Value,
     base_pointer: &str,
 ) -> Result<PortableSchema, PortableError> {
     let written = PortableWriter::new(document, base_pointer).write(document)?;
-    // A reference under `not` is only as good as what it leads to, which is known after all is said.
+    // Whether a reference under `not` is exact depends on its target, which is known only after the
+    // whole document is written.
     if written.is_exact || written.definitions.is_empty() && !written.refers_to_root {
         return finish(written, base_pointer);
     }

@@ -1,23 +1,25 @@
-//! Which regular expressions mean the same to every client.
+//! Determines which regular expressions all clients interpret alike.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// How a pattern is read by others.
+/// How portable a pattern is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternPortability {
-    /// Alike by everybody.
+    /// All engines interpret it alike.
     Exact,
-    /// By some more leniently: `\d` and `\w` take digits and letters of any script, `$` a last line break.
+    /// Some engines match more: `\d` and `\w` match digits and letters of any script, and `$`
+    /// matches before a final line break.
     Lenient,
-    /// Not at all by some, or otherwise.
+    /// Some engines reject it or interpret it differently.
     Unportable,
 }
 
-/// Reads a pattern as the dullest of engines would: literals, classes, groups, alternatives and counts.
+/// Classifies a pattern by parsing the subset that all engines support: literals, classes, groups,
+/// alternatives and counts.
 ///
-/// A client that cannot compile a pattern drops the whole list of tools, so what is not surely
-/// understood is left out.
+/// A client that cannot compile a pattern drops the whole list of tools, so any other syntax is
+/// unportable.
 pub(super) fn classify(pattern: &str) -> PatternPortability {
     let mut scan = PatternScanner { rest: pattern.chars().peekable(), depth: 0, is_lenient: false };
     match scan.pattern() {
@@ -28,7 +30,7 @@ pub(super) fn classify(pattern: &str) -> PatternPortability {
     }
 }
 
-/// The largest count, so that nobody's engine builds a giant.
+/// Maximum repetition count, which bounds the size of the compiled pattern.
 const MAX_COUNT: u32 = 1_000;
 const MAX_DEPTH: u32 = 32;
 
@@ -40,7 +42,7 @@ struct PatternScanner<'a> {
 
 impl PatternScanner<'_> {
     fn pattern(&mut self) -> Option<()> {
-        // Whether there is something that a count can belong to.
+        // Whether a quantifier can follow.
         let mut is_atom = false;
         while let Some(character) = self.rest.next() {
             is_atom = match character {
@@ -63,7 +65,7 @@ impl PatternScanner<'_> {
                 '[' => self.class()?,
                 '\\' => self.escape("^$\\.*+?()[]{}|/")?,
                 ']' | '}' => return None,
-                // Engines differ about what a line break is.
+                // Engines disagree on which characters are line breaks.
                 '.' => return None,
                 _ => true,
             };
@@ -71,7 +73,7 @@ impl PatternScanner<'_> {
         Some(())
     }
 
-    /// What follows a count: it may be lazy, and nothing more.
+    /// Skips the `?` of a lazy quantifier. Returns `false`, because no other quantifier can follow.
     fn skip_lazy_suffix(&mut self) -> bool {
         self.rest.next_if_eq(&'?');
         false
@@ -88,7 +90,7 @@ impl PatternScanner<'_> {
         Some(false)
     }
 
-    /// `{2}`, `{2,}` or `{2,5}`, behind its brace.
+    /// Parses the rest of `{2}`, `{2,}` or `{2,5}` after the brace.
     fn count(&mut self) -> Option<()> {
         let min = self.number()?;
         if self.rest.next_if_eq(&',').is_some() && self.rest.peek() != Some(&'}') {
@@ -108,7 +110,7 @@ impl PatternScanner<'_> {
         digits.parse().ok().filter(|number| *number <= MAX_COUNT)
     }
 
-    /// A class behind its bracket.
+    /// Parses a character class after its opening bracket.
     fn class(&mut self) -> Option<bool> {
         let is_negated = self.rest.next_if_eq(&'^').is_some();
         let was_lenient = self.is_lenient;
@@ -126,12 +128,12 @@ impl PatternScanner<'_> {
             }
             is_empty = false;
         }
-        // What a lenient class takes more, its opposite takes less.
+        // The negation of a lenient class is stricter, and therefore not portable.
         let got_lenient = self.is_lenient && !was_lenient;
         (!(is_negated && got_lenient)).then_some(true)
     }
 
-    /// A hyphen: the last of a class, the first, or between two characters in order.
+    /// Parses a hyphen in a class: first, last, or between two characters in ascending order.
     fn range(&mut self, from: Option<char>, is_first: bool) -> Option<Option<char>> {
         match self.rest.peek() {
             Some(']') => Some(None),
@@ -145,7 +147,7 @@ impl PatternScanner<'_> {
         }
     }
 
-    /// An escape inside a class: the character that it stands for, if it is one.
+    /// Parses an escape inside a class, and returns the character if it denotes a single one.
     fn member(&mut self) -> Option<Option<char>> {
         let escaped = self.rest.peek().copied();
         self.escape("^$\\.*+?()[]{}|/-")?;

@@ -1,33 +1,34 @@
-//! What a `$ref` inside one document points at.
+//! Resolves `$ref` within a document.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// How deep a document is searched for anchors.
+/// Maximum depth of the search for anchors.
 const MAX_DEPTH: u32 = 128;
-/// How long the way to an anchor may be, in bytes.
+/// Maximum length of the JSON Pointer to an anchor, in bytes.
 const MAX_POINTER_LEN: usize = 4_096;
 
-/// A document whose references are followed; none ever leads out of it.
+/// Resolves the references of a document. References to other documents are not followed.
 pub(in crate::view) struct References<'a> {
     document: &'a Value,
-    /// The name that the document gives itself.
+    /// The `$id` of the document.
     id: Option<&'a str>,
-    /// Whether everything beside a `$ref` is ignored, as it was up to draft 7.
+    /// Whether siblings of `$ref` are ignored, as in draft 7 and earlier.
     pub(in crate::view) ignores_ref_siblings: bool,
-    /// Filled by the first reference to an anchor, since most documents have none.
+    /// Set by the first reference to an anchor; most documents have none.
     anchors: OnceCell<HashMap<&'a str, RefTarget<'a>>>,
 }
 
-/// A place in the document.
+/// A schema in the document.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::view) struct RefTarget<'a> {
     pub(in crate::view) schema: &'a Value,
-    /// The JSON Pointer to it, decoded.
+    /// Decoded JSON Pointer to the schema.
     pub(in crate::view) pointer: String,
-    /// Whether it lies inside a part that names itself, where references mean something else.
+    /// Whether the schema is inside a part with its own `$id`, which changes the base of
+    /// references.
     pub(in crate::view) is_foreign: bool,
 }
 
@@ -41,17 +42,17 @@ impl<'a> References<'a> {
         }
     }
 
-    /// Whether a schema is the document itself.
+    /// Whether a schema is the document root.
     fn is_root(&self, schema: &Value) -> bool {
         std::ptr::eq(schema, self.document)
     }
 
-    /// Whether a schema names itself, so that references inside it lead elsewhere.
+    /// Whether a schema has its own `$id`, which changes the base of the references inside it.
     pub(in crate::view) fn is_foreign(&self, schema: &Value) -> bool {
         !self.is_root(schema) && id(schema).is_some()
     }
 
-    /// The place that a reference of the document itself names, if it is in it.
+    /// Resolves a reference to a location in the document, if there is one.
     pub(in crate::view) fn resolve(&self, reference: &str) -> Option<RefTarget<'a>> {
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         if !base.is_empty() && self.id != Some(base) {
@@ -88,21 +89,21 @@ impl<'a> References<'a> {
     }
 }
 
-/// Whether the document names a draft in which a `$ref` stands alone.
+/// Whether the document declares a draft in which `$ref` ignores its siblings.
 fn is_draft_7_or_older(document: &Value) -> bool {
     let draft = document.get("$schema").and_then(Value::as_str).unwrap_or_default();
     ["draft-07", "draft-06", "draft-04", "draft-03"].iter().any(|old| draft.contains(old))
 }
 
-/// The name that a schema gives itself, which changes what references inside it mean. In old drafts
-/// a name that begins with `#` is an anchor.
+/// Returns the `$id` of a schema, which changes the base of references inside it. In older drafts,
+/// an `$id` that starts with `#` is an anchor.
 fn id(schema: &Value) -> Option<&str> {
     let id = schema.get("$id").and_then(Value::as_str)?;
     let id = id.strip_suffix('#').unwrap_or(id);
     (!id.is_empty() && !id.starts_with('#')).then_some(id)
 }
 
-/// Finds the anchors below a value that stands at `pointer`, which is as it was afterwards.
+/// Collects the anchors below the value at `pointer`, which is restored before returning.
 fn collect_anchors<'a>(
     value: &'a Value,
     pointer: &mut String,
@@ -138,7 +139,7 @@ fn collect_anchors<'a>(
     }
 }
 
-/// The anchors that a schema has, in the words of any draft.
+/// Returns the anchors of a schema in the notation of any draft.
 fn anchor_names(members: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
     let old = text("$id").and_then(|id| id.strip_prefix('#'));

@@ -1,4 +1,4 @@
-//! Keywords that hold schemas.
+//! Keywords that contain schemas.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::keyword::{self, KeywordMapping, count};
 use super::pattern::{self, PatternPortability};
 use super::writer::{PortableWriter, SchemaBuilder, WalkContext, WrittenSchema};
 
-/// Says a keyword that holds schemas; one that nobody knows says nothing.
+/// Writes a keyword that contains schemas. Unknown keywords are skipped, except `x-` extensions.
 pub(super) fn write_keyword<'a>(
     writer: &mut PortableWriter<'a>,
     keyword: &str,
@@ -43,7 +43,7 @@ pub(super) fn write_keyword<'a>(
         },
         "oneOf" => match schema_list(writer, value, context) {
             Some(written) if written.is_exact => builder.set(keyword, written),
-            // Where the branches admit more, a value may fit two of them.
+            // Branches that admit more values can overlap, so `oneOf` becomes `anyOf`.
             Some(written) => {
                 writer.omit_keyword(builder, keyword);
                 builder.all_of.push(single("anyOf", written.schema));
@@ -74,7 +74,8 @@ pub(super) fn write_keyword<'a>(
     }
 }
 
-/// `items` for everything after `prefixItems`, which is not portable: each item fits one of them.
+/// Writes `items`. `prefixItems` is not portable, so each item of a tuple can match any of the item
+/// schemas.
 pub(super) fn write_items<'a>(
     writer: &mut PortableWriter<'a>,
     members: &'a Map<String, Value>,
@@ -109,7 +110,7 @@ pub(super) fn write_items<'a>(
     let mut kinds: Vec<Value> = Vec::new();
     for schema in tuple.iter().chain(rest.filter(|_| !is_closed)) {
         let mapped = writer.schema(schema, context).schema;
-        // A tuple of many alike is as easily read as one.
+        // Merge equal adjacent schemas.
         if kinds.last() != Some(&mapped) {
             kinds.push(mapped);
         }
@@ -118,7 +119,7 @@ pub(super) fn write_items<'a>(
     builder.keywords.insert("items".to_owned(), items);
 }
 
-/// Booleans stay where everybody expects them.
+/// Writes a schema but keeps a boolean, for keywords where all clients support booleans.
 fn schema_or_boolean<'a>(
     writer: &mut PortableWriter<'a>,
     value: &'a Value,
@@ -146,7 +147,8 @@ fn schema_list<'a>(
     Some(WrittenSchema { schema, is_exact })
 }
 
-/// A name that one client takes for a match and another does not is judged by two schemas.
+/// Writes `patternProperties`. Patterns that clients interpret differently are omitted, because
+/// clients would apply different schemas to a property.
 fn pattern_properties<'a>(
     writer: &mut PortableWriter<'a>,
     value: &'a Value,
@@ -169,7 +171,7 @@ fn pattern_properties<'a>(
     builder.keywords.insert("patternProperties".to_owned(), mapped.into());
 }
 
-/// Whether every client agrees on which properties are additional.
+/// Whether all clients agree on which properties are additional.
 fn has_portable_patterns(siblings: &Map<String, Value>) -> bool {
     let is_sure = |pattern: &String| pattern::classify(pattern) == PatternPortability::Exact;
     let has_valid_properties = siblings.get("properties").is_none_or(Value::is_object);
@@ -199,7 +201,7 @@ fn conditional<'a>(
     }
 }
 
-/// Draft 7 knows `contains` without counts: at least one.
+/// Writes `contains`. Draft 7 has no counts and requires at least one match.
 fn contains<'a>(
     writer: &mut PortableWriter<'a>,
     value: &'a Value,
@@ -215,7 +217,7 @@ fn contains<'a>(
     builder.set("contains", written);
 }
 
-/// `if there is such a property, then` in words that both drafts have.
+/// Writes dependencies with keywords that both drafts support.
 fn dependencies<'a>(
     writer: &mut PortableWriter<'a>,
     keyword: &str,
@@ -226,7 +228,7 @@ fn dependencies<'a>(
     let Value::Object(dependencies) = value else { return writer.omit_keyword(builder, keyword) };
     for (property, then) in dependencies {
         let then = match then {
-            // Whether it is there cannot be asked of everybody.
+            // Not all clients can test for a property with an empty name.
             _ if property.is_empty() => None,
             Value::Array(_) => required(then, builder),
             schema => {
@@ -246,7 +248,7 @@ fn dependencies<'a>(
     }
 }
 
-/// Says which properties must be there.
+/// Returns a schema that requires the named properties.
 fn required(names: &Value, builder: &mut SchemaBuilder) -> Option<Value> {
     let mapped = keyword::map_keyword("required", names, &Map::new())?;
     builder.is_weaker |= matches!(mapped, KeywordMapping::Weaker(_));

@@ -45,7 +45,7 @@ fn draft_specific_keywords_are_rewritten() {
             json!({"properties": {"a": true, "b": false}}),
             json!({"properties": {"a": {}, "b": {"not": {}}}}),
         ),
-        // Names, notations and what only annotates.
+        // Identifiers, formats and unknown keywords are omitted.
         (
             json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "https://a/b",
             "$anchor": "x", "format": "date-time", "unknown": 1, "type": "string"}),
@@ -191,14 +191,14 @@ fn hostile_schemas_are_rejected_or_bounded() {
     let deep = (0..5_000).fold(json!({}), around);
     let portable = portable_json(&deep);
     assert!(portable.to_string().len() < 1_000);
-    // Taken apart by hand, since dropping it recurses.
+    // Drop the value level by level, because its own drop recurses.
     let mut rest = deep;
     while let Some(inner) = rest.get_mut("items").map(Value::take) {
         rest = inner;
     }
 }
 
-/// A name of a megabyte above many anchors is not copied for each of them.
+/// A key of one megabyte above many anchors is not copied for each of them.
 #[test]
 fn anchor_search_is_linear() {
     let anchored = (0..20_000).map(|n| (format!("a{n}"), json!({"$anchor": format!("n{n}")})));

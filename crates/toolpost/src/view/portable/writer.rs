@@ -1,4 +1,4 @@
-//! The walk through a schema.
+//! Walks a schema and writes its portable form.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -8,20 +8,20 @@ use super::keyword::{self, KeywordMapping};
 use super::reference::{RefTarget, References};
 use super::{PortableError, structure};
 
-/// How many schemas a document may have.
+/// Maximum number of schemas in a document.
 pub(super) const MAX_PARTS: u32 = 50_000;
-/// How many definitions; some clients compile one inside the other.
+/// Maximum number of definitions. Some clients compile them recursively.
 pub(super) const MAX_DEFINITIONS: usize = 256;
-/// How deep schemas stand in each other; what is deeper is left out.
+/// Maximum nesting depth of schemas; deeper ones are omitted.
 const MAX_DEPTH: u32 = 64;
 
 pub(super) struct PortableWriter<'a> {
     references: References<'a>,
     root_pointer: &'a str,
-    /// The names of definitions by where they stood.
+    /// Names of definitions by JSON Pointer in the original document.
     names: HashMap<String, String>,
     used_names: HashSet<String>,
-    /// Definitions that are named and not yet written.
+    /// Definitions that have a name but are not written yet.
     pending: Vec<(String, RefTarget<'a>)>,
     omitted: BTreeSet<String>,
     parts: u32,
@@ -29,35 +29,35 @@ pub(super) struct PortableWriter<'a> {
     refers_to_root: bool,
 }
 
-/// A whole document.
+/// A complete document.
 pub(super) struct PortableDocument {
     pub(super) root: Value,
     pub(super) definitions: Map<String, Value>,
     pub(super) omitted: BTreeSet<String>,
-    /// Whether it admits no more than the original does.
+    /// Whether the document admits only values that the original admits.
     pub(super) is_exact: bool,
     pub(super) refers_to_root: bool,
 }
 
-/// Where the walk stands.
+/// Position of the walk.
 #[derive(Clone, Copy)]
 pub(super) struct WalkContext {
     depth: u32,
-    /// Inside a part that names itself, whose references cannot be followed.
+    /// Inside a part with its own `$id`, whose references cannot be resolved.
     is_foreign: bool,
 }
 
-/// One schema, and whether it admits no more than the original.
+/// A written schema, and whether it admits only values that the original admits.
 pub(super) struct WrittenSchema {
     pub(super) schema: Value,
     pub(super) is_exact: bool,
 }
 
-/// A schema that is being put together.
+/// A schema under construction.
 #[derive(Default)]
 pub(super) struct SchemaBuilder {
     pub(super) keywords: Map<String, Value>,
-    /// What must hold too, but has no keyword of its own left.
+    /// Additional constraints, written under `allOf`.
     pub(super) all_of: Vec<Value>,
     pub(super) is_weaker: bool,
 }
@@ -77,7 +77,7 @@ impl<'a> PortableWriter<'a> {
         }
     }
 
-    /// Takes no reference for exact.
+    /// Treats every reference as inexact.
     pub(super) fn with_inexact_refs(mut self) -> Self {
         self.refs_are_exact = false;
         self
@@ -168,7 +168,7 @@ impl<'a> PortableWriter<'a> {
         builder.finish()
     }
 
-    /// A reference to a definition of its own, whatever place of the document it named.
+    /// Writes a reference to the root or to a definition, for any location the original targets.
     fn write_ref(&mut self, reference: &Value, context: WalkContext) -> WrittenSchema {
         let own = reference.as_str().filter(|_| !context.is_foreign);
         let Some(target) = own.and_then(|reference| self.references.resolve(reference)) else {
@@ -199,7 +199,7 @@ impl<'a> PortableWriter<'a> {
         let preferred: String = last.chars().take(64).map(plain).collect();
         let preferred = if preferred.is_empty() { "definition".to_owned() } else { preferred };
         let mut name = preferred.clone();
-        // Every try is another number, and there are few definitions.
+        // Each attempt uses a new number, and the number of definitions is limited.
         for number in 2.. {
             if self.used_names.insert(name.clone()) {
                 break;
@@ -213,7 +213,7 @@ impl<'a> PortableWriter<'a> {
         name
     }
 
-    /// Leaves a keyword out where that admits more.
+    /// Omits a keyword, which makes the schema weaker.
     pub(super) fn omit_keyword(&mut self, builder: &mut SchemaBuilder, keyword: &str) {
         self.omit(keyword);
         builder.is_weaker = true;
@@ -236,7 +236,7 @@ impl SchemaBuilder {
         if let [Value::Object(only)] = also.as_mut_slice()
             && is_annotated
         {
-            // Draft 7 ignores keywords beside `$ref`; these are only annotations.
+            // Annotations can be placed next to a `$ref`, although draft 7 ignores them there.
             only.append(&mut members);
             return WrittenSchema { schema: also.swap_remove(0), is_exact: !is_weaker };
         }

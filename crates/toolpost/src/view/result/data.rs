@@ -1,4 +1,4 @@
-//! Results of MCP servers in the dialect `data`: equal to what came.
+//! Results of MCP servers in the dialect `data`: relayed unchanged.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,13 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::Issue;
 
-/// Whether the result that came says something of itself; else its data is all there is.
+/// Whether the server's result has content to relay; otherwise only the data is written.
 pub(super) fn has_content(meta: &McpMeta, data: &Payload) -> bool {
     let has_result = meta.is_error || !meta.content.is_empty() || meta.structured_content.is_some();
     has_result || is_empty_list(data)
 }
 
-/// Whether a server sent blocks and nothing else.
+/// Whether the result comes from an MCP server and has no structured content.
 pub(super) fn is_unstructured(meta: &Meta) -> bool {
     matches!(meta, Meta::Mcp(meta) if meta.structured_content.is_none())
 }
@@ -30,7 +30,8 @@ fn is_empty_list(data: &Payload) -> bool {
 }
 
 impl ResultWriter<'_> {
-    /// The original blocks, `_meta` and members; structured content too, unless it was repaired.
+    /// Writes the server's blocks, `_meta` and other members unchanged. Structured content is
+    /// unchanged unless it was repaired.
     pub(super) fn write_relayed(
         &self,
         out: &mut Vec<u8>,
@@ -43,7 +44,8 @@ impl ResultWriter<'_> {
                 (Some(json_text(data)), self.validate_output(data))
             }
             Some(structured) => (Some(to_json(structured)), self.validate_value(structured)),
-            // The data was found in the blocks, and the schema that it fits is declared.
+            // The data was extracted from the blocks, and an output schema is declared, so it
+            // becomes structured content.
             None if self.is_declared() && !meta.is_error => {
                 (Some(json_text(data)), self.validate_output(data))
             }

@@ -1,4 +1,4 @@
-//! A call error as words for a model, and as JSON for a program.
+//! A call error as text for a model, and as JSON for a program.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::error::{CallError, ErrorCode};
 
-/// How many places the words name; the details have them all.
+/// Maximum number of issues in the text; the details contain all of them.
 const MAX_ISSUES: usize = 50;
 
-/// The details, with paths that lead through the arguments of the tool where its input stands below
-/// them.
+/// Returns the error details. If the input is nested in the arguments, issue paths are prefixed
+/// accordingly.
 pub(super) fn error_details<'a>(error: &'a CallError, base_path: &str) -> Option<Cow<'a, Value>> {
     let details = error.details()?;
     if base_path.is_empty() || *error.code() != ErrorCode::ValidationError {
@@ -28,7 +28,7 @@ pub(super) fn error_details<'a>(error: &'a CallError, base_path: &str) -> Option
     Some(Cow::Owned(details))
 }
 
-/// `CODE: message`, then each place on a line, then whatever else is known.
+/// Returns `CODE: message`, then one line per issue, then any other details.
 pub(super) fn message_text(error: &CallError, details: Option<&Value>) -> String {
     let mut text = format!("{}: {}", error.code(), error.message());
     let Some(details) = details else { return text };
@@ -48,14 +48,14 @@ pub(super) fn message_text(error: &CallError, details: Option<&Value>) -> String
     text
 }
 
-/// Everything that is known about the error.
+/// Returns the complete error as JSON.
 pub(super) fn error_json(error: &CallError, details: Option<&Value>) -> Value {
     let mut members = error_members(error.code().as_str(), error.message(), details.cloned());
     members.insert("retryable".to_owned(), error.is_retryable().into());
     members.into()
 }
 
-/// `{ok: false, error}`, with the codes of that dialect.
+/// Returns `{ok: false, error}` with the error codes of the `ok` dialect.
 pub(super) fn ok_dialect_json(error: &CallError, details: Option<&Value>) -> String {
     let details = details.cloned();
     let error = match error.code() {
@@ -78,7 +78,7 @@ fn error_members(code: &str, message: &str, details: Option<Value>) -> Map<Strin
     members
 }
 
-/// The same details as an object with the list `issues`.
+/// Converts details to an object with the list `issues`.
 fn with_issues(details: Option<Value>) -> Value {
     let mut members = match details {
         Some(Value::Object(members)) => members,
@@ -96,8 +96,8 @@ fn with_issues(details: Option<Value>) -> Value {
     members.into()
 }
 
-/// The list of places in some details: they are it, or have it as `issues`, or as the `details`
-/// that something was added to.
+/// Returns the list of issues in error details: the details themselves, or their member `issues` or
+/// `details`.
 fn issues(details: &Value) -> Option<&Vec<Value>> {
     let list = match details {
         Value::Object(members) => members.get("issues").or_else(|| members.get("details"))?,

@@ -1,4 +1,4 @@
-//! What a call ended with, as the result of a tool.
+//! Writes the outcome of a call as a tool result.
 
 mod data;
 mod error_text;
@@ -19,27 +19,28 @@ use tool_result::{ToolResult, json_text};
 
 /// The member of a result's `_meta` that lists every change made to the data.
 pub const REPAIRS_META: &str = "toolpost/repairs";
-/// The member of a result's `_meta` that lists what is still wrong with the data.
+/// The member of a result's `_meta` that lists the remaining mismatches of the data.
 pub const WARNINGS_META: &str = "toolpost/warnings";
-/// The member of a failure's `_meta` that holds its code, message, details, and whether to retry.
+/// The member of an error result's `_meta` that holds the code, message, details and retryability
+/// of the error.
 pub const ERROR_META: &str = "toolpost/error";
 
-/// What a client was told.
+/// Status of a written result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResultStatus {
     /// The call succeeded.
     Success,
-    /// The call failed, or the tool said that it did.
+    /// The call failed, or the tool reported an error.
     Failure,
-    /// The call succeeded with something that is not what the tool declares, which is a failure.
+    /// The call succeeded, but the data does not match the declared schema; written as an error.
     InvalidOutput,
 }
 
 impl Tool {
-    /// Appends the result of `tools/call`; a failure is one too.
+    /// Appends the result of `tools/call`, including for a failed call.
     ///
-    /// Data is checked against what the tool declares before a byte of it is written.
+    /// Data is validated against the declared schema before anything is written.
     pub fn write_result(
         &self,
         out: &mut Vec<u8>,
@@ -49,8 +50,8 @@ impl Tool {
         self.write_result_at(out, generation, call_result, clock::epoch_ms())
     }
 
-    /// As [`Tool::write_result`] at some time, in milliseconds since 1970; only
-    /// [`Dialect::ToolEnvelopeV1`] tells it.
+    /// Like [`Tool::write_result`], with the time in milliseconds since 1970. Only
+    /// [`Dialect::ToolEnvelopeV1`] contains the time.
     pub fn write_result_at(
         &self,
         out: &mut Vec<u8>,
@@ -66,7 +67,7 @@ impl Tool {
     }
 }
 
-/// One result that is being written.
+/// Writes one result.
 struct ResultWriter<'a> {
     tool: &'a Tool,
     generation: ProtocolGeneration,
@@ -101,7 +102,8 @@ impl ResultWriter<'_> {
         ResultStatus::Success
     }
 
-    /// The whole envelope. A tool's failure is one too, and its data need not be what is declared.
+    /// Writes the whole envelope. This includes tool errors, whose data can violate the declared
+    /// schema.
     fn write_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
         let is_error = outcome.envelope.is_error();
         let issues = self.validate_output(&outcome.envelope.data);
@@ -136,7 +138,7 @@ impl ResultWriter<'_> {
         ResultStatus::Success
     }
 
-    /// A failure, with whatever the reply holds already behind its words.
+    /// Writes an error; any content already in `tool_result` follows the error text.
     fn write_error(
         &self,
         out: &mut Vec<u8>,
@@ -149,7 +151,8 @@ impl ResultWriter<'_> {
             Dialect::Ok => {
                 let ok_json = error_text::ok_dialect_json(error, details);
                 let mut tool_result = tool_result.into_error();
-                // What was to be valid and is not goes out without anything to be validated.
+                // Invalid output is sent without structured content, which the client would
+                // validate.
                 let is_structured = *error.code() != ErrorCode::OutputValidationFailed;
                 tool_result.structured = is_structured.then(|| vec![ok_json.as_str()]);
                 tool_result.texts.push(vec![&ok_json]);
@@ -158,7 +161,7 @@ impl ResultWriter<'_> {
             Dialect::ToolEnvelopeV1 => {
                 let [message, block] = tool_envelope::error_blocks(error, details, self.epoch_ms);
                 let mut tool_result = tool_result.into_error();
-                // Two blocks and no more are what its readers look for.
+                // Readers of a ToolEnvelope expect exactly two blocks.
                 tool_result.blocks = &[];
                 tool_result.texts.extend([vec![message.as_str()], vec![block.as_str()]]);
                 tool_result.write(out, self.generation);
@@ -175,7 +178,7 @@ impl ResultWriter<'_> {
         ResultStatus::Failure
     }
 
-    /// A success that is none: what the tool itself said follows the reason.
+    /// Writes a call with invalid output as an error, followed by the tool's own content.
     fn write_invalid_output(
         &self,
         out: &mut Vec<u8>,
@@ -193,7 +196,7 @@ impl ResultWriter<'_> {
         ResultStatus::InvalidOutput
     }
 
-    /// The places where data does not fit what is declared about it.
+    /// Validates data against the declared schema.
     fn validate_output(&self, data: &Payload) -> Vec<Issue> {
         let (mapping, spec) = (&self.tool.mappings().output, self.tool.operation().spec());
         if !mapping.is_declared {
@@ -208,12 +211,13 @@ impl ResultWriter<'_> {
         }
     }
 
-    /// Data as structured content: as it is, in `{result}`, or not at all.
+    /// Returns the data as structured content: unchanged, wrapped in `{result}`, or `None`.
     fn structured_content<'t>(&self, text: &'t str) -> Option<Vec<&'t str>> {
         let mapping = &self.tool.mappings().output;
         let is_wrapped = match mapping.is_declared {
             true => mapping.is_wrapped(self.generation),
-            // Nobody was told what to expect, but objects were promised to those of before.
+            // Without a declared schema, legacy clients still require structured content to be an
+            // object.
             false if text == "null" => return None,
             false => {
                 self.generation == ProtocolGeneration::Legacy && !text.trim_start().starts_with('{')

@@ -1,4 +1,4 @@
-//! Results as the two blocks of a ToolEnvelope.
+//! Writes results as the two blocks of a ToolEnvelope.
 
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl ResultWriter<'_> {
         }
     }
 
-    /// What a server packed itself goes on as it is.
+    /// Relays a ToolEnvelope created by the server unchanged.
     fn write_existing_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
         let is_error = outcome.envelope.is_error();
         let mut tool_result = ToolResult::with_server_members(outcome);
@@ -60,7 +60,7 @@ impl ResultWriter<'_> {
     }
 }
 
-/// The words and the block of a failure.
+/// Returns the text and the envelope block of an error.
 pub(super) fn error_blocks(
     error: &CallError,
     details: Option<&Value>,
@@ -79,7 +79,7 @@ fn is_tool_envelope(blocks: &[ContentBlock]) -> bool {
     second.text.starts_with(PREFIX) && EnvelopeReader::default().read_block(&second.text).is_ok()
 }
 
-/// Markdown for people: what the tool wrote, or what the payload says.
+/// Returns Markdown for humans: the tool's text, or else the payload.
 fn summary(blocks: &[ContentBlock], payload: &Value) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
         ContentBlock::Text(block) => Some(block.text.as_str()),

@@ -1,4 +1,4 @@
-//! The members of a result, and their bytes.
+//! A tool result and its serialization.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,23 +14,23 @@ use crate::payload::Payload;
 use crate::schema::{Issue, Repair};
 use crate::view::settings::ProtocolGeneration;
 
-/// Where a `_meta` that is no object goes, since clients take nothing else.
+/// Holds a `_meta` that is not an object, because clients accept only objects.
 const INVALID_META: &str = "toolpost/meta";
 
-/// A result before it is written. Texts are lists of parts, so that no payload is copied into them.
+/// A result before it is written. Texts are lists of parts, so that payloads are not copied.
 #[derive(Default)]
 pub(super) struct ToolResult<'a> {
     pub(super) texts: Vec<Vec<&'a str>>,
-    /// They follow the texts.
+    /// Content blocks, written after the texts.
     pub(super) blocks: &'a [ContentBlock],
-    /// JSON in parts.
+    /// Structured content: JSON in parts that are concatenated.
     pub(super) structured: Option<Vec<&'a str>>,
     pub(super) is_error: bool,
-    /// What a server carried beside its result.
+    /// The `_meta` of the server's result.
     meta: Option<&'a Map<String, Value>>,
-    /// Its members that nobody here knows.
+    /// Unknown members of the server's result.
     extra: Option<&'a Map<String, Value>>,
-    /// What stood in place of a `_meta`.
+    /// A `_meta` value that is not an object.
     invalid_meta: Option<&'a Value>,
     repairs: &'a [Repair],
     pub(super) warnings: &'a [Issue],
@@ -38,7 +38,7 @@ pub(super) struct ToolResult<'a> {
 }
 
 impl<'a> ToolResult<'a> {
-    /// The result of a server that goes out as it came, members and all.
+    /// Creates a result that relays the server's members unchanged.
     pub(super) fn with_server_members(outcome: &'a Outcome) -> Self {
         let extra = match &outcome.envelope.meta {
             Meta::Mcp(meta) => Some(&meta.extra),
@@ -47,7 +47,8 @@ impl<'a> ToolResult<'a> {
         Self { extra, ..Self::with_metadata(outcome) }
     }
 
-    /// What every result of this outcome carries beside its content.
+    /// Creates a result with the repairs, warnings and server `_meta` of an outcome, without
+    /// content.
     pub(super) fn with_metadata(outcome: &'a Outcome) -> Self {
         let mut tool_result =
             Self { repairs: outcome.repairs(), warnings: outcome.warnings(), ..Self::default() };
@@ -58,7 +59,7 @@ impl<'a> ToolResult<'a> {
         tool_result
     }
 
-    /// The same as a failure.
+    /// Marks the result as an error.
     pub(super) fn into_error<'b>(self) -> ToolResult<'b>
     where
         'a: 'b,
@@ -110,7 +111,7 @@ impl<'a> ToolResult<'a> {
         out.push(b']');
     }
 
-    /// Members that only the server knows, under the names that they had there.
+    /// Writes unknown server members under their original names.
     fn write_extra(&self, out: &mut Vec<u8>) {
         let Some(extra) = self.extra else { return };
         for (name, value) in extra {
@@ -128,14 +129,14 @@ impl<'a> ToolResult<'a> {
         }
     }
 
-    /// About how long it will be.
+    /// Returns the estimated length in bytes.
     fn estimated_len(&self) -> usize {
         let parts = self.texts.iter().chain(&self.structured).flatten();
         parts.map(|part| part.len() + part.len() / 8).sum::<usize>() + 128
     }
 }
 
-/// What stands in `_meta`.
+/// Serializes `_meta`.
 struct MetaObject<'r, 'a>(&'r ToolResult<'a>);
 
 impl MetaObject<'_, '_> {
@@ -185,7 +186,7 @@ impl Serialize for MetaObject<'_, '_> {
     }
 }
 
-/// What another gateway found before us, and what was found here.
+/// Entries from an upstream gateway, followed by those of this one.
 struct Concatenated<'a, T>(Option<&'a Vec<Value>>, &'a [T]);
 
 impl<T: Serialize> Serialize for Concatenated<'_, T> {
@@ -198,7 +199,7 @@ impl<T: Serialize> Serialize for Concatenated<'_, T> {
     }
 }
 
-/// Parts that are one string.
+/// Parts that are serialized as one string.
 struct JoinedText<'r, 'a>(&'r [&'a str]);
 
 impl fmt::Display for JoinedText<'_, '_> {
@@ -213,7 +214,7 @@ impl Serialize for JoinedText<'_, '_> {
     }
 }
 
-/// A payload as JSON text; what is text already is not copied.
+/// Returns a payload as JSON text, borrowed if it is raw JSON.
 pub(super) fn json_text(payload: &Payload) -> Cow<'_, str> {
     match payload.as_raw() {
         Some(raw) => Cow::Borrowed(raw.get().trim()),

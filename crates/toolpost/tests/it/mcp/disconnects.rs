@@ -1,4 +1,4 @@
-//! Servers that die, and what is repeated.
+//! Servers that exit, and what is retried.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ async fn crash_retries_queries_once_and_mutations_never() {
         join_all(["count_mutation", "count_query", "count_idempotent"].map(async |tool| {
             let fixture =
                 McpFixture::ready(TransportKind::Stdio, &[generation, &["plain"]].concat()).await;
-            // A reading call beside it is repeated too, and its caller does not notice.
+            // A concurrent query is retried too, and succeeds.
             let other = fixture.call("sleep", json!({"seconds": 0.5}));
             let (called, slept) = tokio::join!(fixture.call(tool, json!({})), other);
             assert_eq!(slept.unwrap().data[0]["text"], "slept");

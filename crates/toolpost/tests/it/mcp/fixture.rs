@@ -1,4 +1,4 @@
-//! A server, its source, and a pipeline; and what the server wrote down.
+//! A test server, its source and a pipeline; the server writes a log.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use toolpost::mcp::{
 use toolpost::protocol::Secret;
 use toolpost::{CallError, Envelope, Pipeline, Registry};
 
-/// What nothing here may take longer than.
+/// Maximum duration of each step.
 const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// The two eras of the protocol, as the odd servers are told about them.
+/// Arguments of the misbehaving servers for the two protocol generations.
 pub(super) const GENERATIONS: [&[&str]; 2] = [&[], &["--modern"]];
 
-/// A folder that is gone with its owner.
+/// A directory that is removed on drop.
 pub(super) struct ScratchDir(PathBuf);
 
 impl ScratchDir {
@@ -41,7 +41,7 @@ impl ScratchDir {
         self.0.join("log")
     }
 
-    /// The lines that an odd server wrote.
+    /// Returns the lines of the server log.
     fn lines(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.log()).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -51,13 +51,13 @@ impl ScratchDir {
         self.lines().iter().filter(|other| *other == line).count()
     }
 
-    /// Waits until a server has written a line so many times.
+    /// Waits until the server log contains the line `times` times.
     pub(super) async fn wait_for_line(&self, line: &str, times: usize) {
         let seen = eventually(|| self.count(line) >= times).await;
         assert!(seen, "{times} times `{line}` in {:?}", self.lines());
     }
 
-    /// Nothing may be left of the processes that wrote down their ids.
+    /// Asserts that all processes that logged their ids have exited.
     async fn assert_no_processes(&self) {
         for line in self.lines() {
             let Some(pid) = line.strip_prefix("pid ") else { continue };
@@ -73,8 +73,8 @@ impl Drop for ScratchDir {
     }
 }
 
-/// Whether something becomes true while there is patience: servers are processes of their own, and
-/// nobody here can be woken by what they write.
+/// Polls until the condition is true, up to `TEST_TIMEOUT`. Servers are separate processes, so
+/// their logs must be polled.
 pub(super) async fn eventually(mut is_true: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !is_true() {
@@ -86,7 +86,7 @@ pub(super) async fn eventually(mut is_true: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// An odd server over HTTP.
+/// A misbehaving server over HTTP.
 pub(super) struct HttpServer {
     child: Child,
     pub(super) port: u16,
@@ -97,7 +97,7 @@ impl HttpServer {
         let mut command = Command::new("python3");
         let script = server_script("misbehaving_http_server.py");
         command.arg(script).args(arguments).env("ODD_LOG", scratch.log());
-        // It imports its sibling, and the folder is not ours to write into.
+        // The server imports a module, and Python must not write bytecode into its directory.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -113,12 +113,12 @@ impl Drop for HttpServer {
     }
 }
 
-/// The path of one of our servers.
+/// Returns the path of a test server.
 pub(super) fn server_script(file: &str) -> String {
     format!("{}/tests/servers/{file}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A source named `x`, and a pipeline that runs its operations.
+/// A source named `x` and a pipeline with its operations.
 pub(super) struct McpFixture {
     pub(super) pipeline: Pipeline,
     pub(super) source: McpSource,
@@ -127,7 +127,7 @@ pub(super) struct McpFixture {
 }
 
 impl McpFixture {
-    /// A source for an odd server on its standard input and output; nothing is waited for.
+    /// Starts a misbehaving server over stdio, without waiting for the source.
     pub(super) fn stdio(arguments: &[&str], configure: impl FnOnce(&mut McpSettings)) -> Self {
         let scratch = ScratchDir::new();
         let odd = server_script("misbehaving_server.py");
@@ -138,7 +138,7 @@ impl McpFixture {
         Self::with_transport(McpTransport::Stdio(stdio), scratch, None, configure)
     }
 
-    /// A source for an odd server over HTTP; nothing is waited for.
+    /// Starts a misbehaving server over HTTP, without waiting for the source.
     pub(super) fn http(arguments: &[&str], configure: impl FnOnce(&mut McpSettings)) -> Self {
         let scratch = ScratchDir::new();
         let server = HttpServer::start(&scratch, arguments);
@@ -160,7 +160,7 @@ impl McpFixture {
         Self { pipeline: Pipeline::new(registry), source, scratch, http }
     }
 
-    /// Either of the two, ready to be called.
+    /// Starts a misbehaving server over either transport and waits until its source is ready.
     pub(super) async fn ready(transport_kind: TransportKind, arguments: &[&str]) -> Self {
         let fixture = match transport_kind {
             TransportKind::Stdio => Self::stdio(arguments, |_| {}),
@@ -174,13 +174,13 @@ impl McpFixture {
         self.source.ready(TEST_TIMEOUT).await.unwrap()
     }
 
-    /// Waits until the source has that status.
+    /// Waits until the source has the expected status.
     pub(super) async fn wait_status(&self, expected: impl FnMut(&McpSourceStatus) -> bool) {
         let mut status = self.source.status();
         tokio::time::timeout(TEST_TIMEOUT, status.wait_for(expected)).await.unwrap().unwrap();
     }
 
-    /// Waits until the source is there again after a loss that somebody was told about.
+    /// Waits until the server was restarted and the source is ready again.
     pub(super) async fn wait_reconnected(&self) {
         let pids = |lines: Vec<String>| lines.iter().filter(|line| line.starts_with("pid")).count();
         assert!(eventually(|| pids(self.lines()) > 1).await, "the server was not restarted");
@@ -197,7 +197,7 @@ impl McpFixture {
         tokio::time::timeout(TEST_TIMEOUT, calling).await.expect("the call hangs")
     }
 
-    /// The first value of a subscription.
+    /// Returns the first value of a subscription.
     pub(super) async fn first_value(
         &self,
         name: &str,
@@ -210,13 +210,13 @@ impl McpFixture {
         first.expect("a value or an error")
     }
 
-    /// The only text of a call that must succeed.
+    /// Calls a tool and returns the text of its first block.
     pub(super) async fn text(&self, tool: &str, input: Value) -> String {
         let envelope = self.call(tool, input).await.unwrap();
         envelope.data[0]["text"].as_str().unwrap().to_owned()
     }
 
-    /// The source answers.
+    /// Asserts that the source responds.
     pub(super) async fn assert_responsive(&self) {
         assert_eq!(self.text("echo", json!({"text": "well"})).await, "well");
     }
@@ -233,7 +233,7 @@ impl McpFixture {
         self.pipeline.registry().catalog().get(&operation_id(tool)).is_some()
     }
 
-    /// The port of a server over HTTP, which is stopped by this.
+    /// Stops the HTTP server and returns its port.
     pub(super) fn stop_server(&mut self) -> u16 {
         self.http.take().unwrap().port
     }
@@ -242,12 +242,12 @@ impl McpFixture {
         self.http = Some(HttpServer::start(&self.scratch, arguments));
     }
 
-    /// Ends everything; no process may be left, and no operation.
+    /// Closes the source; asserts that no process and no operation is left.
     pub(super) async fn close(self) {
         self.close_and_inspect(|_| {}).await;
     }
 
-    /// As [`Rig::close`], and inspects what the server logged at the end.
+    /// Like [`McpFixture::close`], but also inspects the server log at the end.
     pub(super) async fn close_and_inspect(self, inspect: impl FnOnce(&ScratchDir)) {
         let Self { pipeline, source, scratch, http } = self;
         tokio::time::timeout(TEST_TIMEOUT, source.close())
@@ -260,7 +260,7 @@ impl McpFixture {
     }
 }
 
-/// How a server is reached.
+/// Transport to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransportKind {
     Stdio,
@@ -282,7 +282,7 @@ pub(super) fn operation_id(tool: &str) -> String {
     format!("x.{tool}")
 }
 
-/// An error has this code, and its message says all of these.
+/// Asserts that the error has this code and that its message contains all fragments.
 #[track_caller]
 pub(super) fn assert_error<T: std::fmt::Debug>(
     result: Result<T, CallError>,

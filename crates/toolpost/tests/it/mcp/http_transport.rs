@@ -1,4 +1,4 @@
-//! What only happens over HTTP.
+//! Tests for behavior that is specific to HTTP.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ async fn http_supports_every_version_and_deletes_sessions() {
         assert_eq!(found.protocol, expected);
         fixture.assert_responsive().await;
         let is_legacy = version.len() == 2;
-        // A stream for notifications is asked for, and its absence is no loss.
+        // A legacy client opens the notification stream; a server need not offer it.
         if is_legacy {
             fixture.scratch.wait_for_line("GET", 1).await;
         }
@@ -95,12 +95,12 @@ async fn broken_stream_is_retried_only_for_queries() {
 
 #[tokio::test]
 async fn stream_with_event_ids_is_resumed() {
-    // The second breaks off in the middle of an event.
+    // The second stream breaks in the middle of an event.
     join_all(["resumes", "resumes-cut"].map(async |behavior| {
         let fixture = McpFixture::ready(TransportKind::Http, &[behavior]).await;
         let start = Instant::now();
         assert_eq!(fixture.text("odd", json!({})).await, "resumed");
-        // The server says how long to wait, and it says fifty milliseconds.
+        // The server sets a retry delay of 50 ms.
         assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
         assert_eq!((fixture.count("odd ran"), fixture.count("GET e-1")), (1, 1));
         fixture.assert_responsive().await;

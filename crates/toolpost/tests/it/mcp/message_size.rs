@@ -1,4 +1,4 @@
-//! Answers that are too large.
+//! Oversized responses.
 
 use serde_json::json;
 use toolpost::mcp::McpSettings;
@@ -7,21 +7,21 @@ use super::fixture::{McpFixture, TransportKind, assert_error};
 
 const MIB: usize = 1 << 20;
 
-/// The most that this process held in memory, in bytes, since it was last forgotten.
+/// Returns the peak memory of this process since the last reset, in bytes.
 fn peak_memory() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
 }
 
-/// Makes what is held now the most that was held.
+/// Resets the peak to the current memory usage.
 fn reset_peak_memory() {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
 }
 
 #[tokio::test]
 async fn response_over_message_bytes_is_rejected_with_bounded_memory() {
-    // Memory is bounded by the limit, and not by the message.
+    // Peak memory depends on the limit, not on the message size.
     for (transport_kind, behavior) in [
         (TransportKind::Stdio, "huge"),
         (TransportKind::Http, "huge"),

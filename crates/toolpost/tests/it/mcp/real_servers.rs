@@ -1,7 +1,7 @@
-//! Servers that others wrote: every tool that needs no network, resources and prompts.
+//! Third-party servers: every tool that needs no network, resources and prompts.
 //!
-//! `scripts/fetch-test-data` brings them. What was called is printed as a table (`--nocapture`), and
-//! written to `mcp-matrix.txt` in the folder that cargo has for the files of tests.
+//! `scripts/fetch-test-data` downloads them. The results are printed as a table (`--nocapture`),
+//! and written to `mcp-matrix.txt` in `CARGO_TARGET_TMPDIR`.
 
 mod cases;
 
@@ -18,10 +18,10 @@ use toolpost::protocol::Secret;
 
 use super::fixture::{McpFixture, ScratchDir};
 
-/// A server, and what is asked of it.
+/// A server and its call cases.
 struct RealServer {
     name: &'static str,
-    /// What it speaks when it may choose.
+    /// The protocol version it negotiates.
     protocol: &'static str,
     /// The command line; `{cache}`, `{servers}`, `{scratch}` and `{port}` are replaced.
     command: &'static [&'static str],
@@ -30,16 +30,16 @@ struct RealServer {
     cases: fn(&Path) -> Vec<CallCase>,
 }
 
-/// An operation, its input, and what must come of it.
+/// An operation, its input, and the expected outcome.
 type CallCase = (&'static str, Value, ExpectedOutcome);
 
 #[derive(Debug, Clone, Copy)]
 enum ExpectedOutcome {
-    /// The result holds this text.
+    /// The result contains this text.
     Contains(&'static str),
-    /// The result says that the tool failed, and holds this text.
+    /// The tool result is an error and contains this text.
     ToolFails(&'static str),
-    /// There is no result, for a reason that holds this text.
+    /// The call fails with an error that contains this text.
     CallFails(&'static str),
 }
 
@@ -75,7 +75,7 @@ fn format_row(cells: &[String; 7]) -> String {
     format!("{server:<22}{cells}\n")
 }
 
-/// What was found out about a server.
+/// Results of one server.
 struct MatrixRow {
     cells: [String; 7],
     failures: Vec<String>,
@@ -87,7 +87,7 @@ impl RealServer {
         cases::prepare(scratch.path());
         let cases = (self.cases)(scratch.path());
         let (transport, child) = self.transport(cache, scratch.path());
-        // A server that somebody else starts may not be there yet when it is first looked for.
+        // An HTTP server is started separately and may not be listening yet.
         let often = Duration::from_millis(200);
         let fixture = McpFixture::with_transport(transport, scratch, None, |settings| {
             settings.restart = (often, often);
@@ -117,7 +117,7 @@ impl RealServer {
         MatrixRow { cells, failures }
     }
 
-    /// What a new version of the server has that no row calls, and the other way round.
+    /// Reports operations that no case calls, and cases without an operation.
     fn untested_operations(&self, fixture: &McpFixture, cases: &[CallCase]) -> Vec<String> {
         let catalog = fixture.pipeline.registry().catalog();
         let listed: BTreeSet<_> =
@@ -178,7 +178,7 @@ async fn run_case(
         .ok_or_else(|| format!("{expected:?}, but it is {is_error:?} {message:.600}"))
 }
 
-/// A server over HTTP; gone with its owner.
+/// An HTTP server process, killed on drop.
 struct HttpServerProcess(Child);
 
 impl Drop for HttpServerProcess {
@@ -188,7 +188,7 @@ impl Drop for HttpServerProcess {
     }
 }
 
-/// A port that nobody listens on, for a server that cannot say which one it took.
+/// Returns a free port, for servers that cannot report the port they listen on.
 fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }

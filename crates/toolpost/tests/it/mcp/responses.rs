@@ -13,7 +13,7 @@ use toolpost::{
 
 use super::fixture::{GENERATIONS, McpFixture, TransportKind, assert_error, transport_matrix};
 
-/// Calls `odd` while another call is in flight: that one must not notice, nor the next one.
+/// Calls `odd` while another call is in flight; neither that call nor the next one is affected.
 async fn call_with_concurrent_call(
     fixture: &McpFixture,
 ) -> Result<toolpost::Envelope<Value>, toolpost::CallError> {
@@ -195,7 +195,7 @@ async fn elicitation_response_follows_settings() {
 #[tokio::test]
 async fn elicitation_without_client_fails_the_call() {
     let rows: [(&[&str], bool, &[&str]); 3] = [
-        // It asks although it was told that nobody answers.
+        // The server requests input although the client does not declare the capability.
         (&["--modern", "needs-input"], false, &["`x`", "which color?", "`elicitation`"]),
         (&["--modern", "needs-input-politely"], false, &["elicitation is needed"]),
         (&["--modern", "needs-input", "50"], true, &["`x`", "requested input 10 times"]),
@@ -219,7 +219,7 @@ async fn elicitation_without_client_fails_the_call() {
     fixture.close().await;
 }
 
-/// Somebody who answers everything with the same.
+/// A client that sends the same response to every server request.
 struct FixedResponder(Box<RawValue>);
 
 impl RespondToServer for FixedResponder {
@@ -237,7 +237,7 @@ impl RespondToServer for FixedResponder {
     }
 }
 
-/// Calls `odd` on behalf of somebody who can be asked.
+/// Calls `odd` with a client that supports elicitation.
 async fn call_with_client(fixture: &McpFixture) -> String {
     let abilities = RawValue::from_string(r#"{"elicitation":{}}"#.to_owned()).unwrap();
     let responder = ClientChannel::Live(Arc::new(FixedResponder(abilities)));
@@ -255,7 +255,7 @@ async fn ambiguous_elicitation_is_not_sent_to_other_caller() {
             call_with_client(&fixture).await.contains("blue"),
             "{transport_kind:?} {generation:?}"
         );
-        // Over a pipe a server of before does not say which call it asks about.
+        // Over stdio, a legacy server request does not identify the call it belongs to.
         let is_plain = transport_kind == TransportKind::Http || !generation.is_empty();
         let other = async {
             fixture.scratch.wait_for_line("tools/call", 2).await;

@@ -1,4 +1,4 @@
-//! Eras, versions, servers that are slow, silent, or gone.
+//! Protocol generations and versions; slow, silent and missing servers.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn seconds(seconds: u64) -> Duration {
 
 #[tokio::test]
 async fn handshake_succeeds_for_every_supported_version() {
-    // What the server gets to see on the way shows that the way was the intended one.
+    // Each row: server arguments, negotiated version, and the first lines that the server logs.
     let rows: &[(&[&str], &str, &[&str])] = &[
         (&["plain"], "2025-11-25", &["server/discover", "initialize"]),
         (&["--version", "2024-11-05", "plain"], "2024-11-05", &["server/discover", "initialize"]),
@@ -22,7 +22,7 @@ async fn handshake_succeeds_for_every_supported_version() {
         (&["--modern", "plain"], "2026-07-28", &["server/discover"]),
         (&["silent-discover"], "2025-11-25", &["server/discover", "initialize"]),
         (&["exits-on-discover"], "2025-11-25", &["server/discover", "pid", "initialize"]),
-        // Longer than a client that loses patience after ten seconds would wait.
+        // The start takes longer than a timeout of ten seconds.
         (&["slow", "15"], "2025-11-25", &["server/discover", "initialize"]),
         (&["--modern", "slow", "15"], "2026-07-28", &["server/discover", "initialize"]),
         (&["slow-exits-on-discover", "4"], "2025-11-25", &["server/discover", "pid", "initialize"]),
@@ -174,7 +174,7 @@ async fn closing_source_fails_calls_in_flight() {
         };
         let (called, start) = tokio::join!(calling, closing);
         assert_error(called, "UNAVAILABLE", &["`x`"]);
-        // It may be repeated, but nobody comes back to repeat it on.
+        // The call can be retried, but no new session follows, so it fails without waiting for one.
         assert!(start.elapsed() < seconds(8), "{transport_kind:?} {:?}", start.elapsed());
     }))
     .await;

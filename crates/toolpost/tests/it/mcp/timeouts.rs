@@ -1,4 +1,4 @@
-//! Cancellation, deadlines, silence and progress.
+//! Cancellation, deadlines, idle timeouts and progress.
 
 use std::time::{Duration, Instant};
 
@@ -39,10 +39,10 @@ async fn aborted_dropped_or_timed_out_call_is_canceled_at_server() {
         );
         fixture.scratch.wait_for_line("sleep canceled", 3).await;
 
-        // A server of the later era sees on its own that nobody listens over HTTP.
+        // Over HTTP, a modern server detects the cancellation by the closed stream.
         let is_notified = transport_kind == TransportKind::Stdio || generation.is_empty();
         if is_notified {
-            // A server that sees the connection close may notice that first.
+            // The server may detect the closed connection before it receives the notification.
             fixture.scratch.wait_for_line("notifications/cancelled", 3).await;
         }
         let notifications = fixture.count("notifications/cancelled");

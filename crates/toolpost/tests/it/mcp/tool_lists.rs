@@ -1,4 +1,4 @@
-//! Odd tools, many tools, changes.
+//! Malformed tools, long tool lists and list changes.
 
 use futures::future::join_all;
 use serde_json::json;
@@ -95,10 +95,10 @@ async fn list_changed_reloads_tools_on_all_transports() {
             );
             assert_eq!(fixture.text(&new, json!({})).await, format!("called {new}"));
         }
-        // What did not change was not touched, and the source was ready all the time.
+        // The source stays ready during the reloads.
         assert!(matches!(*fixture.source.status().borrow(), McpSourceStatus::Ready(_)));
         assert!(revision.has_changed().unwrap());
-        // A burst of twenty notifications is read as one change, or as two when it is cut in half.
+        // A burst of twenty notifications causes one reload, or two if the burst is split.
         let lists = fixture.count("tools/list");
         assert!(lists <= 5, "{transport_kind:?} {generation:?}: {lists} lists");
         fixture.close().await;

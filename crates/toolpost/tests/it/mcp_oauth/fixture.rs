@@ -1,4 +1,4 @@
-//! An MCP server and its authorization server on one port, and the people who use them.
+//! An MCP server and its authorization server on one port, with their clients and users.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,7 +18,7 @@ use url::{Url, form_urlencoded};
 
 pub(super) const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource/mcp";
 pub(super) const SERVER_METADATA: &str = "/.well-known/oauth-authorization-server/as";
-/// What must never appear in an error or a log.
+/// Must not appear in an error or a log.
 pub(super) const CLIENT_SECRET: &str = "secret-of-the-client";
 
 type Fields = BTreeMap<String, String>;
@@ -37,7 +37,7 @@ impl HttpReply {
     }
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(super) struct RecordedRequest {
     pub(super) path: String,
@@ -49,23 +49,23 @@ pub(super) struct RecordedRequest {
 #[derive(Default)]
 pub(super) struct ServerState {
     pub(super) requests: Vec<RecordedRequest>,
-    /// Paths that answer something else than they should.
+    /// Replies that replace the regular ones, by path.
     pub(super) overrides: HashMap<String, HttpReply>,
-    /// What the redirect of the authorization endpoint has on top.
+    /// The `iss` parameter of the authorization redirect.
     pub(super) iss: Option<String>,
-    /// Access tokens, and what they are good for.
+    /// Access tokens and their scopes.
     pub(super) access: HashMap<String, String>,
-    /// The one refresh token that is good, and the scope of its line.
+    /// The valid refresh token and its scope.
     pub(super) refresh: Option<(String, String)>,
     code: Option<(String, Fields)>,
     count: usize,
 }
 
-/// The servers. They end with it.
+/// The MCP server and the authorization server; dropping it stops both.
 pub(super) struct OAuthFixture {
     pub(super) origin: String,
     state: Arc<Mutex<ServerState>>,
-    /// Each token request takes one; a test that wants to hold them takes all.
+    /// Each token request takes one permit; a test takes all of them to block the requests.
     pub(super) token_permits: Arc<Semaphore>,
     task: JoinHandle<()>,
 }
@@ -100,12 +100,12 @@ impl OAuthFixture {
         self.state().overrides.insert(path.to_owned(), reply);
     }
 
-    /// How often a path was asked for.
+    /// Number of requests to a path.
     pub(super) fn count(&self, path: &str) -> usize {
         self.state().requests.iter().filter(|request| request.path == path).count()
     }
 
-    /// The last request to a path.
+    /// Returns the last request to a path.
     pub(super) fn last_request(&self, path: &str) -> RecordedRequest {
         self.state().requests.iter().rev().find(|request| request.path == path).unwrap().clone()
     }
@@ -114,14 +114,15 @@ impl OAuthFixture {
         metadata(&self.origin)
     }
 
-    /// A client of this server, with an authorizer if requested.
+    /// Creates a client of this server, optionally with an authorizer.
     pub(super) fn client(&self, store: Arc<dyn CredentialStore>, authorizer: bool) -> OAuth {
         let authorizer =
             authorizer.then(|| Arc::new(AutoAuthorizer(http())) as Arc<dyn Authorizer>);
         OAuth::new(http(), self.url(), OAuthSettings::default(), store, authorizer)
     }
 
-    /// A request as the transport sends them, again after every refusal, thrice at the most.
+    /// Sends a request like the transport, up to three times, handling the challenge after each
+    /// rejection.
     pub(super) async fn call(&self, oauth: &OAuth, scope: &str) -> Result<String, OAuthError> {
         let mut token = oauth.token().await?;
         for _ in 0..3 {
@@ -148,12 +149,12 @@ impl Drop for OAuthFixture {
 }
 
 pub(super) fn http() -> reqwest::Client {
-    // Nothing here is encrypted, and reading the certificates of the system takes its time.
+    // The test servers do not use TLS, and loading the system certificates is slow.
     let builder = reqwest::Client::builder().tls_certs_only([]);
     builder.redirect(reqwest::redirect::Policy::none()).build().unwrap()
 }
 
-/// Authorizes every request at once.
+/// Authorizes every request immediately.
 #[derive(Debug)]
 pub(super) struct AutoAuthorizer(pub(super) reqwest::Client);
 
@@ -299,7 +300,7 @@ impl ServerState {
         let scope = if fields["grant_type"] == "refresh_token" {
             match self.refresh.take() {
                 Some((good, scope)) if good == fields["refresh_token"] => scope,
-                // A used one is a stolen one: the line is cut.
+                // Reuse of a refresh token revokes the current one.
                 _ => return rejected,
             }
         } else {
@@ -324,7 +325,7 @@ impl ServerState {
     }
 }
 
-/// Makes the tokens in a store look as if they had an hour behind them.
+/// Marks the stored tokens as expired and returns the refresh token.
 pub(super) async fn expire_tokens(store: &dyn CredentialStore, fixture: &OAuthFixture) -> Secret {
     let key = fixture.url().to_string();
     let mut credentials = store.load(&key).await.unwrap().remove(0);

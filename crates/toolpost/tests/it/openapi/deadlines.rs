@@ -52,7 +52,7 @@ async fn abandoned_query_is_canceled_and_mutation_completes() {
     service.wait_for_disconnect().await;
 }
 
-/// The time that is left between two attempts is the caller's as well.
+/// The delay between two attempts counts toward the deadline.
 #[tokio::test]
 async fn retries_stop_at_the_deadline() {
     let service =

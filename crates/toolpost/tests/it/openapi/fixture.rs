@@ -1,4 +1,4 @@
-//! A service that does as it is told, its document, and a pipeline.
+//! A scripted test service, its document, and a pipeline.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,15 +22,15 @@ use tokio::task::JoinHandle;
 use toolpost::openapi::{DocumentLocation, OpenApiSettings, ServiceInfo, from_openapi};
 use toolpost::{Authority, CallError, CallRequest, Envelope, Pipeline, Registry, Subscription};
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(super) struct ReceivedRequest {
     pub(super) method: String,
-    /// With its query.
+    /// Path and query.
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: String,
-    /// How many came before it.
+    /// Number of requests received before this one.
     pub(super) number: usize,
 }
 
@@ -41,14 +41,14 @@ impl ReceivedRequest {
     }
 }
 
-/// What the service does about a request.
+/// Reply of the test service to a request.
 pub(super) enum TestReply {
     Response(u16, Vec<(&'static str, String)>, Vec<u8>),
-    /// An answer of chunks.
+    /// A chunked response.
     Stream(Vec<(&'static str, String)>, BoxStream<'static, Result<Bytes, std::io::Error>>),
-    /// The connection is closed without a word.
+    /// Closes the connection without a response.
     Close,
-    /// Nothing, until the client goes away.
+    /// Sends nothing until the client disconnects.
     Hang,
 }
 
@@ -72,7 +72,7 @@ impl TestReply {
         self
     }
 
-    /// Events that are there at once, and whether the stream goes on in silence behind them.
+    /// Sends events immediately. If `is_open_ended`, the stream stays open afterwards.
     pub(super) fn events(text: &str, is_open_ended: bool) -> Self {
         let text = Bytes::copy_from_slice(text.as_bytes());
         let chunks = futures::stream::iter([Ok(text)]);
@@ -86,12 +86,12 @@ impl TestReply {
 
 type ReplyFn = Arc<dyn Fn(&ReceivedRequest) -> TestReply + Send + Sync>;
 
-/// A service. It ends with its rig.
+/// A scripted service. Dropping it stops the server.
 pub(super) struct TestService {
     pub(super) origin: String,
     pub(super) address: SocketAddr,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,
-    /// Told when a client goes away before it had everything.
+    /// Notified when a streaming or pending response is dropped.
     pub(super) client_disconnected: Arc<Notify>,
     task: JoinHandle<()>,
 }
@@ -130,7 +130,7 @@ impl TestService {
         self.requests.lock().unwrap().len()
     }
 
-    /// Waits until a client has gone away.
+    /// Waits until a client has disconnected.
     pub(super) async fn wait_for_disconnect(&self) {
         let client_disconnected =
             tokio::time::timeout(Duration::from_secs(20), self.client_disconnected.notified());
@@ -144,7 +144,7 @@ impl Drop for TestService {
     }
 }
 
-/// Tells when it is dropped before the end.
+/// Notifies when it is dropped.
 struct DisconnectNotifier(Arc<Notify>);
 
 impl Drop for DisconnectNotifier {
@@ -204,7 +204,7 @@ async fn serve(
     }
 }
 
-/// A stream that may be shared because nobody does.
+/// Makes a stream `Sync`. The lock is never contended.
 struct SyncStream<S>(Mutex<std::pin::Pin<Box<S>>>);
 
 impl<S> SyncStream<S> {
@@ -230,7 +230,7 @@ pub(super) struct Fixture {
     pub(super) info: ServiceInfo,
 }
 
-/// Settings in which nothing waits long.
+/// Returns settings with short delays.
 pub(super) fn settings() -> OpenApiSettings {
     let mut settings = OpenApiSettings::new(DocumentLocation::from_path_or_url("openapi.json"));
     settings.client.retry.base_delay = Duration::from_millis(5);
@@ -239,7 +239,7 @@ pub(super) fn settings() -> OpenApiSettings {
 }
 
 impl Fixture {
-    /// The operations of these paths at an origin, in namespace `x`.
+    /// Registers the operations of these paths at an origin, in namespace `x`.
     pub(super) fn new(origin: &str, paths: &Value, settings: OpenApiSettings) -> Self {
         let document = json!({
             "openapi": "3.1.0",
@@ -257,8 +257,8 @@ impl Fixture {
         Self { pipeline: Pipeline::new(registry), info }
     }
 
-    /// The usual operations: `read` (GET), `write` (POST), `put` (PUT) and `watch` (a stream), all at
-    /// `/`.
+    /// Registers the default operations, all at `/`: `read` (GET), `write` (POST), `put` (PUT) and
+    /// `watch` (a stream).
     pub(super) fn with_default_paths(origin: &str, settings: OpenApiSettings) -> Self {
         Self::new(origin, &default_paths(), settings)
     }
@@ -298,7 +298,7 @@ pub(super) fn default_paths() -> Value {
     })
 }
 
-/// Whether a call failed with this code and these words.
+/// Asserts that a call failed with this code and a message that contains these fragments.
 pub(super) fn assert_error<T>(
     result: Result<T, CallError>,
     code: &str,
@@ -313,7 +313,7 @@ pub(super) fn assert_error<T>(
     error
 }
 
-/// Runs until it is done, but not for ever.
+/// Runs a future with a timeout of 20 seconds.
 pub(super) fn within_timeout<'a, T>(
     future: impl Future<Output = T> + Send + 'a,
 ) -> BoxFuture<'a, T> {

@@ -1,14 +1,14 @@
-//! Where requests go and where they do not.
+//! Allowed hosts and redirects.
 
 use serde_json::{Value, json};
 use toolpost::openapi::{DocumentLocation, OpenApiSettings};
 
 use super::fixture::{Fixture, TestReply, TestService, assert_error, default_paths, settings};
 
-/// What must not leave its origin.
+/// Secret that must not be sent to another origin.
 const PLANTED: &str = "planted-secret";
 
-/// A service that sends everything to another, and that other one.
+/// Starts a service that redirects every request to another service. Returns both.
 async fn redirecting_pair(status: u16) -> (TestService, TestService) {
     let other = TestService::start(|seen| TestReply::json(200, &json!(seen.method))).await;
     let target = format!("{}/there?api_key={PLANTED}&q=1", other.origin);
@@ -50,7 +50,7 @@ async fn cross_origin_redirect_drops_credentials() {
         assert_eq!(first.header("authorization"), Some(PLANTED));
         let second = &other.requests()[0];
         let mut all = second.clone();
-        // What the first service itself has put into the address is its own affair.
+        // The redirect URL of the first service contains the secret, so the path is not checked.
         all.path = String::new();
         assert!(!format!("{all:?}").contains(PLANTED), "{status} {operation}: {second:?}");
         assert_eq!(second.body.is_empty(), operation != "put", "{status} {operation}");
@@ -88,7 +88,7 @@ async fn same_origin_redirect_keeps_headers_up_to_the_limit() {
     assert_eq!(circle.request_count(), 6);
 }
 
-/// Each row: where the document is from, what it names, what is configured, and what is said.
+/// Each row: the document URL, the server it names, the configured hosts and the expected result.
 #[tokio::test]
 async fn external_document_cannot_name_private_hosts() {
     let service = TestService::start(|_| TestReply::json(200, &json!("here"))).await;
@@ -128,7 +128,7 @@ async fn external_document_cannot_name_private_hosts() {
     }
 }
 
-/// A server that the configuration names instead of the document's needs no further leave.
+/// A configured server URL needs no entry in `hosts`.
 #[tokio::test]
 async fn configured_server_overrides_document_servers() {
     let service = TestService::start(|seen| TestReply::json(200, &json!(seen.path))).await;

@@ -1,4 +1,4 @@
-//! Services that are gateways like this one.
+//! Services that are Toolpost gateways.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::fixture::{
 const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
 const PROBLEM_JSON: &str = "application/problem+json";
 
-/// The document of another gateway with `demo.read`, `demo.write` and `demo.watch`.
+/// Returns the document of another gateway with `demo.read`, `demo.write` and `demo.watch`.
 fn document(origin: &str) -> Value {
     let operation = |name: &str, kind: &str| {
         json!({"post": {
@@ -147,7 +147,8 @@ async fn peer_request_sends_id_trace_timeout_and_accept() {
     assert!(!format!("{:?}", seen.headers).contains("stays here"));
 }
 
-/// Each row: what the other gateway says, and the error as the caller here sees it.
+/// Each row: the operation, and the status and error of the other gateway, which the caller
+/// receives unchanged.
 #[tokio::test]
 async fn peer_errors_are_passed_through() {
     let error =
@@ -165,7 +166,7 @@ async fn peer_errors_are_passed_through() {
         ("read", 504, error("TIMEOUT", true)),
         ("read", 502, error("EXECUTION_ERROR", false)),
         ("write", 502, doubtful),
-        // Nothing was started there, so nothing was started.
+        // The other gateway did not start the operation, so the errors have no `mayHaveRun`.
         ("write", 503, error("UNAVAILABLE", true)),
         ("write", 429, error("OVERLOADED", true)),
         ("write", 503, error("ABORTED", false)),
@@ -176,13 +177,13 @@ async fn peer_errors_are_passed_through() {
         let service = TestService::start(move |_| problem_reply(status, &response)).await;
         let got = outcome(&fixture(&service, settings()), name, json!({})).await.unwrap_err();
         assert_eq!(serde_json::to_value(&got).unwrap(), sent, "{name} {status}");
-        // Whoever failed has said what may be repeated, and by whom.
+        // The other gateway decides about retries, so the request is sent once.
         assert_eq!(service.request_count(), 1, "{name} {status}");
     }
 }
 
-/// Each row: an answer of somebody on the way, or of a gateway that is none, and how often it is asked
-/// for.
+/// Each row: the operation, a response of a proxy or an invalid gateway response, the expected
+/// message and the number of requests.
 #[tokio::test]
 async fn non_gateway_responses_are_reported_as_http_errors() {
     let rows: [(&str, fn() -> TestReply, &[&str], usize); 8] = [
@@ -246,7 +247,7 @@ async fn peer_error_redacts_echoed_credentials() {
     assert!(service.requests().iter().all(|seen| seen.header("x-key") == Some("planted-5e6f")));
 }
 
-/// Whoever answers does not say where the next request goes.
+/// A peer response cannot redirect the request to a host that is not allowed.
 #[tokio::test]
 async fn peer_calls_enforce_host_and_redirect_rules() {
     let elsewhere =
@@ -257,7 +258,7 @@ async fn peer_calls_enforce_host_and_redirect_rules() {
     assert_error(called, "EXECUTION_ERROR", &["redirect rejected"]);
     assert_eq!(elsewhere.request_count(), 0);
 
-    // As a GET it would have an answer, to another question.
+    // A redirect that changes POST to GET would drop the input.
     let service = TestService::start(|seen| match &*seen.method {
         "POST" => TestReply::redirect(301, "/api/demo/read"),
         _ => envelope_reply(&json!({"data": "without its input", "meta": local_meta()})),
@@ -274,7 +275,7 @@ async fn peer_calls_enforce_host_and_redirect_rules() {
     let called = outcome(&fixture(&service, small), "read", json!({})).await;
     assert_error(called, "EXECUTION_ERROR", &["larger than 1000 bytes"]);
 
-    // A document from outside does not name a host inside.
+    // An external document cannot name an internal host.
     let mut outside = settings();
     outside.document = toolpost::openapi::DocumentLocation::from_path_or_url(
         "https://gateway.example/openapi.json",
@@ -301,11 +302,11 @@ fn event(id: &str, data: &Value) -> String {
     format!("id: {id}\ndata: {}\n\n", json!({"data": data, "meta": local_meta()}))
 }
 
-/// Events, and then the connection is cut.
+/// Sends events and then cuts the connection.
 fn truncated_events(text: String) -> TestReply {
     let first = futures::stream::iter([Ok(text.into())]);
     let end = futures::stream::once(async {
-        // What was said before has left by then.
+        // Lets the previous chunk be sent first.
         tokio::task::yield_now().await;
         Err(std::io::Error::other("cut"))
     });
@@ -319,7 +320,7 @@ fn data(value: &Result<Outcome, CallError>) -> Value {
     value.as_ref().unwrap().envelope.data.clone().into_value().unwrap()
 }
 
-/// What a call says beside its values.
+/// Records the log messages of a call.
 #[derive(Clone, Default)]
 struct RecordedLog(Arc<Mutex<Vec<String>>>);
 
@@ -331,7 +332,7 @@ impl ProgressObserver for RecordedLog {
     }
 }
 
-/// Each value of a subscription, and what is said beside them.
+/// Collects the values of a subscription and its log messages.
 async fn collect_stream(fixture: &Fixture) -> (Vec<Result<Outcome, CallError>>, Vec<String>) {
     let log_lines = RecordedLog::default();
     let request = CallRequest::new("x.demo.watch", json!({"from": 1}))
@@ -346,7 +347,7 @@ async fn collect_stream(fixture: &Fixture) -> (Vec<Result<Outcome, CallError>>, 
 async fn interrupted_peer_stream_resumes_after_last_event() {
     let service = TestService::start(|seen| match seen.number {
         0 => truncated_events([event("s-1", &json!(1)), event("s-2", &Value::Null)].concat()),
-        // An end without a last word is none.
+        // A stream that ends without a `complete` or `error` event is resumed.
         1 => TestReply::events(&event("s-3", &json!([3])), false),
         2 => TestReply::typed(503, "text/html", "a proxy without a gateway"),
         3 => problem_reply(429, &json!({"code": "OVERLOADED", "message": "m", "retryable": true})),
@@ -392,7 +393,8 @@ async fn interrupted_peer_stream_resumes_after_last_event() {
     assert_eq!(first.header("request-timeout"), None);
 }
 
-/// Each row: what follows after a stream was cut off, and how it ends.
+/// Each row: the response after a cut stream, whether `reconnect` is enabled, the expected error
+/// and the number of values.
 #[tokio::test]
 async fn peer_stream_ends_exactly_once() {
     let failed = json!({"error": {"code": "NO_FUNDS", "message": "m", "details": {"left": 2}, "retryable": false}});
@@ -433,14 +435,14 @@ async fn peer_stream_ends_exactly_once() {
         assert_eq!(log_lines.is_empty(), code.is_some(), "{rest}: {log_lines:?}");
         assert_eq!(service.request_count(), 2, "{rest}");
     }
-    // The last event was the last; nothing is left to be said.
+    // The resume request returns 204: there are no more events.
     let service = TestService::start(|seen| match seen.number {
         0 => truncated_events(event("s-1", &json!(1))),
         _ => TestReply::Response(204, Vec::new(), Vec::new()),
     })
     .await;
     assert_eq!(collect_stream(&fixture(&service, settings())).await.0.len(), 1);
-    // Without an id there is nothing to go on behind.
+    // Without an event id, the stream cannot be resumed.
     let service = TestService::start(|_| truncated_events("data: {\"data\":1,\"meta\":{\"source\":\"local\",\"operationId\":\"a.b\",\"timestamp\":1}}\n\n".to_owned())).await;
     let (mut values, _) = collect_stream(&fixture(&service, settings())).await;
     assert_error(values.pop().unwrap(), "UNAVAILABLE", &["broke off"]);
@@ -473,12 +475,13 @@ async fn peer_namespaces_are_nested_or_kept() {
             catalog.list().iter().map(|operation| operation.id().to_string()).collect();
         found.sort();
         assert_eq!(found, ids);
-        // An id is there once.
+        // The ids are taken, so a second registration fails.
         assert!(from_openapi(&registry, "x", &text, settings).is_err());
     }
 }
 
-/// What is shown where the document is is shown nowhere else, wherever the document leads.
+/// The document credentials are sent only to the origin of the document, not to references on other
+/// hosts.
 #[tokio::test]
 async fn private_document_credentials_are_sent_only_to_its_origin() {
     let other = TestService::start(|_| {

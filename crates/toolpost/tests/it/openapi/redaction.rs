@@ -1,4 +1,4 @@
-//! What nobody may see.
+//! Secrets do not appear in errors or logs.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use super::fixture::{Fixture, TestReply, TestService, settings};
 
 const PLANTED: &str = "planted-5e6f";
 
-/// Writes down everything that is logged, whatever its level.
+/// Records all log output at every level.
 #[derive(Clone, Default)]
 struct RecordingSubscriber(Arc<Mutex<String>>);
 
@@ -53,7 +53,7 @@ impl Subscriber for RecordingSubscriber {
     fn exit(&self, _: &Id) {}
 }
 
-/// Services of every sort, among them those that say in public what they were told in private.
+/// The services include some that echo the credentials they received.
 #[tokio::test(flavor = "current_thread")]
 async fn secrets_never_appear_in_errors_logs_or_debug_output() {
     let log = RecordingSubscriber::default();
@@ -99,7 +99,7 @@ async fn secrets_never_appear_in_errors_logs_or_debug_output() {
             }
         }
     }
-    // The words of the services are there, without the secrets.
+    // The service messages are included, without the secrets.
     assert!(printed.contains("is wrong") && printed.contains("x-echo"));
     assert!(!printed.contains(PLANTED), "{printed}");
     let log = log.0.lock().unwrap();
@@ -107,7 +107,7 @@ async fn secrets_never_appear_in_errors_logs_or_debug_output() {
     assert!(!log.contains(PLANTED), "{log}");
 }
 
-/// What a caller gives in secret is repeated by the service, and the caller may hear it, but nobody else.
+/// The service echoes a secret input. The caller receives it in the error, but it is not logged.
 #[tokio::test(flavor = "current_thread")]
 async fn echoed_secret_input_is_not_logged() {
     let log = RecordingSubscriber::default();
@@ -140,8 +140,8 @@ async fn echoed_secret_input_is_not_logged() {
     }
 }
 
-/// Each row: where a key stands, and whether one is configured. The parameter is required, and need not
-/// be given where the configuration gives it.
+/// Each row: the location of an API key, and whether it is configured. The required parameter is
+/// optional in the input if the configuration provides it.
 #[tokio::test]
 async fn credential_parameters_are_optional_in_the_input() {
     for (location, configured) in

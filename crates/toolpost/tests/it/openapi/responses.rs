@@ -1,4 +1,4 @@
-//! Bodies, statuses and heads.
+//! Bodies, statuses and headers.
 
 use futures::future::join_all;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What is sent again, and what is left alone.
+//! Retries and circuit breakers.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::fixture::{Fixture, TestReply, TestService, assert_error, settings, within_timeout};
 
-/// Answers the first requests in one way, and the others well.
+/// Starts a service that fails the first requests and then succeeds.
 async fn recovering(failures: usize, fail: fn() -> TestReply) -> TestService {
     TestService::start(move |seen| match seen.number < failures {
         true => fail(),
@@ -18,13 +18,13 @@ async fn recovering(failures: usize, fail: fn() -> TestReply) -> TestService {
     .await
 }
 
-/// An answer that breaks off in its body.
+/// A response whose body is cut off.
 fn truncated_response(headers: &[(&'static str, &str)]) -> TestReply {
     let packed = b"\x1f\x8b\x08\0\0\0\0\0\0\x03".as_slice();
     let begun = if headers.is_empty() { b"{\"a\":".as_slice() } else { packed };
     let first = futures::stream::iter([Ok(Bytes::from_static(begun))]);
     let end = futures::stream::once(async {
-        // What was said before has left by then.
+        // Lets the previous chunk be sent first.
         tokio::task::yield_now().await;
         Err(std::io::Error::other("cut"))
     });
@@ -45,7 +45,8 @@ async fn queries_are_retried_and_mutations_are_not() {
         ("cut and packed", || truncated_response(&[("content-encoding", "gzip")])),
     ];
     join_all(rows.map(async |(name, fail)| {
-        // What is asked, how often it fails, whether it works in the end, how often it was asked.
+        // Each row: the operation, the number of failures, whether the call succeeds, and the
+        // number of requests.
         let cases = [
             ("read", 2, true, 3),
             ("put", 2, true, 3),
@@ -107,7 +108,7 @@ async fn retry_after_header_delays_the_retry() {
     );
     assert!(began.elapsed() >= Duration::from_secs(1), "{:?}", began.elapsed());
 
-    // Longer than anybody waits.
+    // Longer than `max_retry_after`.
     let service = wants("3600").await;
     let began = Instant::now();
     let error =
@@ -115,7 +116,7 @@ async fn retry_after_header_delays_the_retry() {
     assert!(assert_error(error, "EXECUTION_ERROR", &["503"]).is_retryable());
     assert!(began.elapsed() < Duration::from_secs(10) && service.request_count() == 1);
 
-    // Longer than this caller waits, who is told at once.
+    // Longer than the timeout of the call, which fails immediately.
     let service = wants("10").await;
     let fixture = Fixture::with_default_paths(&service.origin, settings());
     let request = toolpost::CallRequest::new("x.read", json!({})).timeout(Duration::from_secs(9));
@@ -144,8 +145,7 @@ async fn unsent_requests_are_retried_for_any_operation() {
     }
 }
 
-/// A connection that the service has closed while nobody used it is no reason to fail, for writing
-/// neither.
+/// An idle connection that the service has closed does not fail a call, even a mutation.
 #[tokio::test]
 async fn stale_pooled_connection_is_replaced() {
     let service =

@@ -1,4 +1,4 @@
-//! Answers that are too large, packed or not.
+//! Size limits of responses, compressed or not.
 
 use bytes::Bytes;
 use data_encoding::BASE64;
@@ -9,14 +9,14 @@ use toolpost::OperationKind;
 
 use super::fixture::{Fixture, TestReply, TestService, assert_error, settings, within_timeout};
 
-/// `{"packed":true}`.
+/// `{"packed":true}`, compressed and base64-encoded.
 const COMPRESSED: [(&str, &str); 3] = [
     ("gzip", "H4sIAAAAAAAAA6tWKkhMzk5NUbIqKSpNrQUAieC13A8AAAA="),
     ("br", "CweAeyJwYWNrZWQiOnRydWV9Aw=="),
     ("zstd", "KLUv/QRYeQAAeyJwYWNrZWQiOnRydWV92TN4Hw=="),
 ];
 
-/// Blanks: 300 KiB, 64 MiB and 4 MiB.
+/// Spaces, compressed and base64-encoded: 300 KiB, 64 MiB and 4 MiB.
 const BOMBS: [(&str, &str); 3] = [
     (
         "gzip",
@@ -74,7 +74,7 @@ async fn oversized_responses_are_rejected_without_buffering() {
         if !fits {
             assert_error(called, "EXECUTION_ERROR", &["102400 bytes", "response_bytes"]);
         }
-        // Too much of an answer is no reason to ask for it again.
+        // A response that is too large is not requested again.
         assert_eq!(service.request_count(), 1, "{name}");
     }))
     .await;

@@ -1,4 +1,4 @@
-//! Documents that are read, appear, change and are gone.
+//! Documents that load, appear, change and disappear.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -165,7 +165,7 @@ async fn local_file_loads_with_its_references() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A token is fetched once, and once more when the service does not take it any more.
+/// The token is fetched once, and again when the service rejects it.
 #[tokio::test]
 async fn oauth_token_is_fetched_once_and_replaced_after_401() {
     let service = TestService::start(|seen| match seen.path.as_str() {
@@ -199,7 +199,7 @@ async fn oauth_token_is_fetched_once_and_replaced_after_401() {
     }
     assert_eq!(authorizations, ["Bearer token-0", "Bearer token-0", "Bearer token-4"]);
 
-    // A document from elsewhere does not say that secrets go to something inside.
+    // An external document cannot name a private token endpoint.
     settings.document = DocumentLocation::from_path_or_url("https://docs.example/openapi.json");
     settings.server.url = Some(service.origin.parse().unwrap());
     let mut other = document;
@@ -211,7 +211,7 @@ async fn oauth_token_is_fetched_once_and_replaced_after_401() {
     assert!(found.skipped[0].reason.contains("is a private address"), "{:?}", found.skipped);
 }
 
-/// Credentials for a scheme that is not there would never be shown.
+/// Credentials for an undeclared scheme would never be sent.
 #[tokio::test]
 async fn config_for_missing_schemes_or_operations_is_reported() {
     let document = json!({

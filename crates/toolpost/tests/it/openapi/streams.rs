@@ -1,4 +1,4 @@
-//! Events and other values in a row.
+//! Server-sent events and JSON sequences.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use toolpost::{CallError, Outcome};
 
 use super::fixture::{Fixture, TestReply, TestService, assert_error, settings, within_timeout};
 
-/// Everything that a subscription says.
+/// Collects all values of a subscription.
 async fn collect_stream(fixture: &Fixture, name: &str) -> Vec<Result<Outcome, CallError>> {
     within_timeout(fixture.subscribe(name).collect()).await
 }
@@ -114,7 +114,7 @@ async fn interrupted_stream_fails_unless_reconnect_is_enabled() {
     let broken = || {
         let first = futures::stream::iter([Ok("data: 1\nid: a\n\n".into())]);
         let cut = futures::stream::once(async {
-            // What was said before has left by then.
+            // Lets the previous chunk be sent first.
             tokio::task::yield_now().await;
             Err(std::io::Error::other("cut"))
         });
@@ -151,7 +151,7 @@ async fn interrupted_stream_fails_unless_reconnect_is_enabled() {
     let a = Some("a".to_owned());
     assert_eq!(ids, [None, a.clone(), a.clone(), a.clone(), a]);
 
-    // What writes is asked once, whatever is configured.
+    // A stream that is not idempotent is never resumed.
     let service = TestService::start(|_| TestReply::events("data: 1\n\n", false)).await;
     let values =
         collect_stream(&Fixture::with_default_paths(&service.origin, settings), "ask").await;
@@ -162,7 +162,7 @@ async fn interrupted_stream_fails_unless_reconnect_is_enabled() {
 async fn dropped_stream_closes_the_connection() {
     let service = TestService::start(|_| TestReply::events("data: 1\n\n", true)).await;
     let fixture = Fixture::with_default_paths(&service.origin, settings());
-    // Leaving between two values, while waiting for one, and by aborting.
+    // The stream is dropped between two values, dropped while waiting for one, and aborted.
     let mut values = fixture.subscribe("watch");
     within_timeout(values.next()).await.unwrap().unwrap();
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The examples of `docs/cast.md`.
+//! Checks the examples in `docs/cast.md`.
 
 use serde_json::{Value, json};
 use toolpost::Schema;

@@ -1,4 +1,4 @@
-//! Schemas and values that are made to hurt, on a thread with the usual small stack.
+//! Hostile schemas and values, on a thread with a 2 MiB stack.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use toolpost::{RepairAction, Schema};
 
 const DEPTH: usize = 10_000;
 
-/// Runs on 2 MiB of stack and fails if it takes long.
+/// Runs `work` on a thread with a 2 MiB stack, and fails if it takes 20 seconds or more.
 fn with_small_stack(work: impl FnOnce() + Send + 'static) {
     let start = Instant::now();
     let thread =
@@ -16,12 +16,12 @@ fn with_small_stack(work: impl FnOnce() + Send + 'static) {
     assert!(start.elapsed() < Duration::from_secs(20), "took {:?}", start.elapsed());
 }
 
-/// A value nested level by level, which is how it has to be taken apart as well.
+/// Creates a deeply nested value. It must be dropped with `drop_iteratively`.
 fn nested(levels: usize, innermost: Value, wrap: impl Fn(Value) -> Value) -> Value {
     (0..levels).fold(innermost, |value, _| wrap(value))
 }
 
-/// `json!` would copy what it is given, level by level.
+/// Creates an object. `json!` would copy deep values at every level.
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     Value::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
@@ -34,7 +34,7 @@ fn next(value: Value) -> Value {
     object([("next", value)])
 }
 
-/// Drops a deep value without recursion, which serde_json's own drop would use.
+/// Drops a deep value without recursion, which serde_json's own drop uses.
 fn drop_iteratively(value: Value) {
     let mut pending = vec![value];
     while let Some(value) = pending.pop() {
@@ -46,7 +46,8 @@ fn drop_iteratively(value: Value) {
     }
 }
 
-/// The code of the failure, or `ok`; nothing is dropped that might be deep.
+/// Returns the error code, or `ok`. The values in repairs are dropped iteratively, because they can
+/// be deep.
 fn cast_code(schema: &Schema, value: &mut Value) -> &'static str {
     match schema.cast(value) {
         Ok(repairs) => {
@@ -128,7 +129,7 @@ fn deep_schema_fails_only_at_reached_depth() {
             let schema = Schema::new(document).unwrap();
             let found = cast_code(&schema, &mut value);
             drop_iteratively(value);
-            // Its document is deep, and dropping it would recurse.
+            // Leak the schema: its document is deep, and dropping it would recurse.
             std::mem::forget(schema);
             assert_eq!(found, expected);
         }
@@ -188,7 +189,8 @@ fn recursion_through_every_keyword_terminates() {
     });
 }
 
-/// `levels` definitions, each made from the one that follows it.
+/// Creates a schema with a chain of `levels` definitions; `make` builds each from a reference to
+/// the next.
 fn chain(levels: usize, last: Value, make: impl Fn(Value) -> Value) -> Schema {
     let mut definitions = serde_json::Map::new();
     for level in 0..levels {

@@ -1,4 +1,4 @@
-//! What holds for every schema and every value.
+//! Properties of `cast` that hold for every schema and value.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Keywords with any value at all, sensible or not.
+/// Generates keywords with arbitrary values, valid or not.
 fn arbitrary_keywords() -> impl Strategy<Value = Vec<(String, Value)>> {
     let keyword = prop::sample::select(vec![
         "type",
@@ -121,7 +121,7 @@ fn schema() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A schema together with a value that fits it by construction.
+/// Generates a schema and a value that is valid by construction.
 fn valid_pair() -> impl Strategy<Value = (Value, Value)> {
     let leaf = prop_oneof![
         value().prop_map(|value| (json!({}), value)),
@@ -150,7 +150,7 @@ fn valid_pair() -> impl Strategy<Value = (Value, Value)> {
             object,
             tuple,
             (inner.clone(), schema()).prop_map(|((own, value), other)| {
-                // The other one is beside the point, so it must not be met.
+                // `false` ensures that the second variant never matches.
                 (json!({"anyOf": [own, {"allOf": [false, other]}]}), value)
             }),
             (inner, 1..4_usize).prop_map(|((own, value), count)| {

@@ -1,4 +1,4 @@
-//! 2,938 pairs with the answers of TypeBox itself.
+//! 2,938 vectors with the results of TypeBox.
 
 use serde_json::Value;
 use toolpost::Schema;
@@ -21,7 +21,7 @@ fn cast_matches_typebox_vectors() {
 }
 
 fn run(case: &Value) -> Result<(), String> {
-    // The rest are accidents of JavaScript, for which the line says what is right.
+    // For JavaScript quirks, `noQuirk` has the expected result.
     let expected = case.get("noQuirk").unwrap_or(case);
     let input = &case["input"];
     let mut value = input.clone();

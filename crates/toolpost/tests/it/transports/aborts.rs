@@ -1,4 +1,4 @@
-//! Canceled calls, and what the peer receives.
+//! Canceled calls and their effect on the peer.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::fixture::Fixture;
 use super::harness::TestTransport;
 use super::{code, serve, wait_idle};
 
-/// What waits, and is stopped by an explicit abort: a mutation as well as a query.
+/// Operations that wait until they are aborted: a query and a mutation.
 const WAITING_OPERATIONS: [&str; 2] = ["suite.wait", "suite.write"];
 
 pub(super) async fn dropped_call_cancels_handler(transport: &dyn TestTransport) {
@@ -45,7 +45,7 @@ pub(super) async fn abort_handle_cancels_call(transport: &dyn TestTransport) {
     }
 }
 
-/// A handle is often used before the task of its call had its first turn.
+/// An abort before the call is first polled cancels it.
 pub(super) async fn abort_handle_cancels_unpolled_call(transport: &dyn TestTransport) {
     let fixture = Fixture::new();
     let harness = serve(transport, &fixture).await;
@@ -62,7 +62,7 @@ pub(super) async fn client_abort_by_request_id_cancels_call(transport: &dyn Test
     let harness = serve(transport, &fixture).await;
     let client = harness.client().await;
     for (round, operation) in WAITING_OPERATIONS.into_iter().enumerate() {
-        // Not one that was given up: the last words about it may still be under way.
+        // Each round uses a new id: events for an aborted id may still be in flight.
         let id = RequestId::from(operation);
         let request = CallRequest::new(operation, json!({})).request_id(id.clone());
         let calling = tokio::spawn(client.call(request));
@@ -84,7 +84,7 @@ pub(super) async fn client_abort_by_request_id_cancels_call(transport: &dyn Test
     wait_idle(&*harness, &client).await;
 }
 
-/// One that has just given a value, and one that always has another.
+/// Covers a source that is idle after its first value, and a source that always has another value.
 pub(super) async fn dropped_stream_cancels_source(transport: &dyn TestTransport) {
     let fixture = Fixture::new();
     let harness = serve(transport, &fixture).await;

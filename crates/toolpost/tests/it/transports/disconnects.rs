@@ -1,4 +1,4 @@
-//! Connections that are lost, and made again.
+//! Lost connections and reconnects.
 
 use futures::StreamExt;
 use serde_json::json;

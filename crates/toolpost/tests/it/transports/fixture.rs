@@ -1,4 +1,4 @@
-//! The operations that the suite calls, and what becomes of their calls.
+//! Operations called by the suite, and counters of their calls.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use toolpost::{
     OperationSpec, Payload, Pipeline, Progress, Registry, Schema,
 };
 
-/// A number that only grows, and can be waited for.
+/// A monotonic counter that can be awaited.
 #[derive(Debug, Clone)]
 pub(super) struct Counter(watch::Sender<usize>);
 
@@ -39,26 +39,26 @@ impl Counter {
     }
 }
 
-/// A pipeline with the operations below, and the counts of what happened in it.
+/// A pipeline with the suite's operations, counters and an audit recorder.
 #[derive(Clone)]
 pub(super) struct Fixture {
     pub(super) pipeline: Pipeline,
     pub(super) counts: Counts,
-    /// Lets every `suite.write` go on.
+    /// Releases all waiting `suite.write` calls.
     pub(super) release: Arc<Notify>,
-    /// How calls ended, as their operation and a code or `ok`.
+    /// Recorded call outcomes, as operation id and error code or `ok`.
     pub(super) audit: AuditRecorder,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts {
-    /// Calls of `suite.wait` and `suite.write`, and first values of streams.
+    /// Started calls of `suite.wait` and `suite.write`, and first values of `suite.quiet`.
     pub(super) started: Counter,
-    /// Calls of `suite.wait` and `suite.write` that saw their cancellation.
+    /// Calls of `suite.wait` and `suite.write` that observed their cancellation.
     pub(super) canceled: Counter,
-    /// Values that the source of `suite.ticks` gave.
+    /// Values produced by the source of `suite.ticks`.
     pub(super) produced: Counter,
-    /// Sources that are gone.
+    /// Dropped source streams.
     pub(super) stopped: Counter,
 }
 
@@ -67,7 +67,7 @@ impl Fixture {
         Self::with_barrier(1)
     }
 
-    /// A world whose `suite.meet` answers when so many calls of it are in flight.
+    /// A fixture whose `suite.meet` responds once `many` calls to it are in flight.
     pub(super) fn with_barrier(many: usize) -> Self {
         let (counts, release, audit) =
             (Counts::default(), Arc::default(), AuditRecorder::default());
@@ -132,7 +132,7 @@ where
     Operation::from_spec(spec).handler(Handler::stream_fn(function)).build().unwrap()
 }
 
-/// Waits to be canceled, or released.
+/// Waits until the call is canceled or released.
 async fn wait_until_released(
     counts: Counts,
     context: CallContext,
@@ -145,7 +145,7 @@ async fn wait_until_released(
         }
     };
     let mut released = std::pin::pin!(released);
-    // Registered before anybody knows of the start, so that no release is missed.
+    // Registered before `started` is incremented, so that no release is missed.
     let _ = futures::poll!(&mut released);
     counts.started.add();
     tokio::select! {
@@ -157,7 +157,7 @@ async fn wait_until_released(
     }
 }
 
-/// Reports every step before it answers.
+/// Reports every step before it returns.
 async fn steps(context: CallContext, input: Payload) -> Result<HandlerOutput, HandlerError> {
     let many: u32 = input.into_typed()?;
     for step in 1..=many {
@@ -180,7 +180,7 @@ fn count_values(
 
 type Values = BoxStream<'static, Result<HandlerOutput, HandlerError>>;
 
-/// Always has another value.
+/// An endless stream of numbers.
 fn ticks(counts: &Counts) -> Values {
     let produced = counts.produced.clone();
     let values = (0_u64..).map(move |number| {
@@ -190,7 +190,7 @@ fn ticks(counts: &Counts) -> Values {
     futures::stream::iter(values).boxed()
 }
 
-/// One value, and then nothing for ever.
+/// A stream that yields one value and then stays pending.
 fn one_value(counts: &Counts) -> Values {
     let started = counts.started.clone();
     let first = futures::stream::once(async move {
@@ -200,7 +200,7 @@ fn one_value(counts: &Counts) -> Values {
     first.chain(futures::stream::pending()).boxed()
 }
 
-/// A stream that says when it is gone.
+/// A stream that counts its drop in `stopped`.
 struct CountedStream {
     values: Values,
     stopped: Counter,
@@ -228,7 +228,7 @@ impl Drop for CountedStream {
     }
 }
 
-/// Its output needs repairs, and is not right after them.
+/// An operation whose output needs repairs and still does not match its schema afterward.
 fn operation_with_invalid_output() -> Operation {
     let mut spec = OperationSpec::new(&"suite.messy".parse().unwrap(), OperationKind::Query);
     let output = json!({
@@ -242,7 +242,7 @@ fn operation_with_invalid_output() -> Operation {
     Operation::from_spec(spec).handler(Handler::once_fn(mess)).build().unwrap()
 }
 
-/// Fails as its input says.
+/// An operation that fails with the error selected by its input.
 fn failing_operation(kind: OperationKind) -> Operation {
     let id = format!("suite.fail-{}", kind.as_str());
     let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
@@ -261,7 +261,7 @@ fn failing_operation(kind: OperationKind) -> Operation {
     Operation::from_spec(spec).handler(Handler::once_fn(fail)).build().unwrap()
 }
 
-/// Every end of a call, as the audit sees it.
+/// Audit sink that records the outcome of each call.
 #[derive(Clone, Default)]
 pub(super) struct AuditRecorder {
     lines: Arc<Mutex<Vec<String>>>,
@@ -269,7 +269,7 @@ pub(super) struct AuditRecorder {
 }
 
 impl AuditRecorder {
-    /// The first so many lines, sorted, once they are written.
+    /// Waits until `many` lines are recorded, then returns all recorded lines, sorted.
     pub(super) async fn lines(&self, many: usize) -> Vec<String> {
         self.written.wait_for(many).await;
         let mut lines = self.lines.lock().unwrap().clone();
@@ -294,7 +294,7 @@ impl AuditSink for AuditRecorder {
     }
 }
 
-/// The data of an outcome.
+/// Returns the data of an outcome.
 pub(super) fn data(outcome: toolpost::Outcome) -> Value {
     outcome.envelope.into_value().unwrap().data
 }

@@ -1,4 +1,4 @@
-//! What a link must give to be tested.
+//! Traits that a transport implements to run the suite.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,40 +13,40 @@ use toolpost::connection::{
 use toolpost::protocol::RequestEvent;
 use toolpost::transport::{Channel, Connector};
 
-/// A way between callers and a pipeline.
+/// A transport between clients and a pipeline.
 pub(super) trait TestTransport: Sync {
-    /// Serves on a wire of its own that nobody else uses.
+    /// Starts serving on a new, unshared transport.
     fn start(&self, responses: RequestSource) -> BoxFuture<'static, Box<dyn TransportHarness>>;
 
-    /// How many values a source may be ahead of a consumer who takes none.
+    /// Maximum number of values that a source may produce ahead of a consumer that does not read.
     fn max_buffered_values(&self) -> usize;
 }
 
-/// Both ends of a wire at work.
+/// A running transport with its client and server side.
 pub(super) trait TransportHarness: Send + Sync {
-    /// A client of its own, with a connection of its own where there are any.
+    /// Creates a client, with its own connection if the transport has connections.
     fn client(&self) -> BoxFuture<'_, Client>;
 
-    /// How many requests the serving side works on.
+    /// Number of requests in flight on the server side.
     fn inflight_count(&self) -> usize;
 
-    /// The serving side's client of each connection so far.
+    /// Returns the server-side client of each connection accepted so far.
     fn servers(&self) -> Vec<Client> {
         Vec::new()
     }
 
-    /// Cuts every connection there is, without a word to either side.
+    /// Cuts every connection without notifying either side.
     fn disconnect_all(&self) {
         panic!("this wire has no connection that could be cut");
     }
 
-    /// A client that connects again.
+    /// Returns a client that reconnects.
     fn reconnecting_client(&self) -> ReconnectingClient {
         panic!("this wire has no connection that could be made again");
     }
 }
 
-/// Who answers.
+/// What responds to requests: a pipeline, or the test through a channel.
 #[derive(Clone)]
 pub(super) enum RequestSource {
     Pipeline(Pipeline),
@@ -65,7 +65,7 @@ impl RequestSource {
     }
 }
 
-/// The ends of a wire on which every client has a link of its own.
+/// Harness for transports on which each client has its own connection.
 pub(super) struct ChannelHarness<C> {
     connector: C,
     servers: Arc<Mutex<Vec<Client>>>,
@@ -73,7 +73,7 @@ pub(super) struct ChannelHarness<C> {
 }
 
 impl<C: Connector + Clone> ChannelHarness<C> {
-    /// Serves the far ends of the links that the connector makes.
+    /// Serves the server ends of the connections that the connector opens.
     pub(super) fn serve(
         responses: RequestSource,
         connector: C,

@@ -1,4 +1,4 @@
-//! Calls inside the process, where no event is made.
+//! In-process calls, without protocol events.
 
 use futures::future::BoxFuture;
 use toolpost::connection::Client;
@@ -16,7 +16,7 @@ impl TestTransport for InProcess {
         Box::pin(async { Box::new(InProcessHarness(pipeline)) as Box<dyn TransportHarness> })
     }
 
-    /// What is not polled does nothing.
+    /// Zero: a stream that is not polled produces nothing.
     fn max_buffered_values(&self) -> usize {
         0
     }

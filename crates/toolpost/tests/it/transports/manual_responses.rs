@@ -1,4 +1,4 @@
-//! Requests that somebody answers with `respond`, `emit_error` and `complete`.
+//! Requests answered manually with `respond`, `emit_error` and `complete`.
 
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use super::{code, wait_idle};
 struct ManualServer {
     harness: Box<dyn TransportHarness>,
     client: Client,
-    /// The serving side's end of the client's connection.
+    /// Server end of the client's connection.
     server: Client,
     requests: mpsc::Receiver<RequestEvent>,
 }
@@ -33,7 +33,7 @@ impl ManualServer {
         Self { harness: end, client, server, requests }
     }
 
-    /// The id of the next request, which must be for that operation.
+    /// Returns the id of the next request, and asserts that it is for `operation`.
     async fn next_request(&mut self, operation: &str) -> RequestId {
         let request = self.requests.recv().await.unwrap();
         assert_eq!(&*request.operation, operation);
@@ -47,7 +47,7 @@ fn envelope(data: &Value) -> Value {
 
 pub(super) async fn manual_call_responses_and_errors_are_delivered(transport: &dyn TestTransport) {
     let mut manual = ManualServer::start(transport).await;
-    // The id is free again after each answer.
+    // The id can be reused after each response.
     for number in 0..3 {
         let request = CallRequest::new("by.hand", json!({})).request_id("same");
         let calling = tokio::spawn(manual.client.call(request));
@@ -118,7 +118,7 @@ pub(super) async fn canceled_request_ignores_late_response(transport: &dyn TestT
     calling.abort();
     assert!(calling.await.unwrap_err().is_cancelled());
     wait_idle(&*manual.harness, &manual.client).await;
-    // An answer that comes too late disturbs nobody.
+    // A late response has no effect.
     manual.server.respond(&id, envelope(&json!("too late"))).await.unwrap();
     let calling = tokio::spawn(manual.client.call(CallRequest::new("by.hand", json!({}))));
     let id = manual.next_request("by.hand").await;

@@ -1,4 +1,4 @@
-//! Events in two queues.
+//! In-process transport: one event queue per direction.
 
 use std::sync::{Arc, Mutex};
 
@@ -35,7 +35,7 @@ impl TestTransport for Memory {
         })
     }
 
-    /// The window, and one that was made when it was full.
+    /// The window, plus one value produced while the window was full.
     fn max_buffered_values(&self) -> usize {
         257
     }

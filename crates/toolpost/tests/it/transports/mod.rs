@@ -1,9 +1,9 @@
-//! One suite for every transport of calls. A transport joins it with a [`harness::TestTransport`] and
-//! two macro calls below; the cases do not change.
+//! One test suite for every call transport. To add a transport, implement
+//! [`harness::TestTransport`] and add two macro calls below; the cases do not change.
 //!
-//! | harness | between the two ends | can be lost |
+//! | harness | between the two ends | can disconnect |
 //! |---|---|---|
-//! | in-process | nothing: the request is handed to the pipeline | no: the cases about connections do not apply |
+//! | in-process | nothing: the request is passed to the pipeline | no: the connection cases do not apply |
 //! | memory | events in two queues | yes |
 //! | websocket | TCP over loopback, through a relay that can be cut | yes |
 
@@ -27,7 +27,7 @@ use toolpost::connection::Client;
 use fixture::Fixture;
 use harness::{RequestSource, TestTransport, TransportHarness};
 
-/// One test for each case, on one harness.
+/// Defines one test per case for a transport.
 macro_rules! cases {
     ($module:ident, $harness:path: $($group:ident::$case:ident)*) => {
         mod $module {
@@ -41,7 +41,7 @@ macro_rules! cases {
     };
 }
 
-/// What holds wherever calls are made.
+/// Cases for every transport.
 macro_rules! calls {
     ($module:ident, $harness:path) => {
         cases! { $module, $harness:
@@ -65,7 +65,7 @@ macro_rules! calls {
     };
 }
 
-/// What holds where there is a connection.
+/// Cases for transports with connections.
 macro_rules! connections {
     ($module:ident, $harness:path) => {
         cases! { $module, $harness:
@@ -88,7 +88,7 @@ calls!(calls_over_websocket, crate::transports::websocket::WebSocket);
 #[cfg(feature = "ws")]
 connections!(connections_over_websocket, crate::transports::websocket::WebSocket);
 
-/// A case that hangs fails under its own name.
+/// Fails a case that hangs, so that the test report names it.
 async fn with_time_limit(case: impl Future<Output = ()>) {
     let limit = Duration::from_secs(60);
     tokio::time::timeout(limit, Box::pin(case)).await.expect("the case hangs");

@@ -1,4 +1,4 @@
-//! Calls, and what comes back.
+//! Calls and their responses.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use super::{serve, wait_idle};
 
 pub(super) async fn clients_with_equal_ids_get_own_responses(transport: &dyn TestTransport) {
     const EACH: usize = 100;
-    // Nobody is answered before all have asked.
+    // No call gets a response before all calls are in flight.
     let fixture = Fixture::with_barrier(2 * EACH);
     let harness = serve(transport, &fixture).await;
     let (ada, bob) = (harness.client().await, harness.client().await);
@@ -56,7 +56,7 @@ pub(super) async fn thousand_calls_in_flight(transport: &dyn TestTransport) {
 pub(super) async fn ten_megabyte_payload_round_trips(transport: &dyn TestTransport) {
     let harness = serve(transport, &Fixture::new()).await;
     let client = harness.client().await;
-    // Spaces, escapes and zeros that nobody would write again in the same way.
+    // Whitespace, escapes and trailing zeros that reserialization would change.
     let piece = r#" {"a" :1.50, "b":"\u00e9é\n",  "c":[ ] }"#;
     let pieces = vec![piece; 10 * 1024 * 1024 / piece.len() + 1];
     let text = format!("[{}]", pieces.join(","));
@@ -99,7 +99,7 @@ pub(super) async fn repairs_and_warnings_round_trip(transport: &dyn TestTranspor
     assert_eq!(data(outcome), json!({"id": 42, "score": "high"}));
 }
 
-/// Each row: the operation, its input, and the error as it is written.
+/// Each row: the operation kind, the requested failure, and the expected error.
 pub(super) async fn errors_round_trip(transport: &dyn TestTransport) {
     let harness = serve(transport, &Fixture::new()).await;
     let client = harness.client().await;

@@ -1,4 +1,4 @@
-//! Subscriptions: their order, their silence, and consumers who are slow.
+//! Subscriptions: value order, idle timeouts and slow consumers.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(super) async fn slow_consumer_pauses_only_its_source(transport: &dyn TestTra
             assert_eq!(data(values.next().await.unwrap().unwrap()), json!(taken));
             taken += 1;
         }
-        // Until a hundred other calls were answered and the source gave nothing meanwhile.
+        // Repeats until the source produces nothing during a hundred other calls.
         let mut produced = usize::MAX;
         while produced != fixture.counts.produced.get() {
             produced = fixture.counts.produced.get();

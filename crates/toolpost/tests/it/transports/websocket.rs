@@ -1,4 +1,4 @@
-//! Text frames over TCP on loopback, through a relay that can be cut.
+//! WebSocket over loopback TCP, through a relay that can be disconnected.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ impl TestTransport for WebSocket {
         })
     }
 
-    /// The window, and one that was made when it was full.
+    /// The window, plus one value produced while the window was full.
     fn max_buffered_values(&self) -> usize {
         257
     }
@@ -59,7 +59,7 @@ async fn listen() -> (SocketAddr, mpsc::Receiver<Channel>) {
     (address, links)
 }
 
-/// The serving half of the handshake.
+/// Performs the server side of the WebSocket handshake.
 async fn accept_handshake(mut stream: TcpStream) -> std::io::Result<TcpStream> {
     stream.set_nodelay(true)?;
     let mut head = Vec::new();
@@ -79,7 +79,7 @@ async fn accept_handshake(mut stream: TcpStream) -> std::io::Result<TcpStream> {
 
 type Relays = Arc<Mutex<Vec<AbortHandle>>>;
 
-/// Stands between the two; whoever aborts a relay closes both of its sockets.
+/// Starts a TCP relay between client and server. Aborting a relay closes both of its sockets.
 async fn relay(target: SocketAddr) -> (SocketAddr, Relays) {
     let (listener, address) = bind().await;
     let relays = Relays::default();

@@ -1,4 +1,4 @@
-//! Operations of every odd shape, and a way to list and call them.
+//! Operations with unusual schemas, and helpers to list and call them.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use toolpost::{
     Registry, Schema,
 };
 
-/// What an operation gives.
+/// The response of an operation.
 #[derive(Clone)]
 pub(super) enum HandlerResponse {
-    /// Data of its own.
+    /// Data of a local operation.
     Data(Value),
-    /// What an MCP server said: data and the result.
+    /// Data and result of an MCP server.
     Mcp(Value, Box<McpMeta>),
     Error(CallError),
 }
 
-/// A spec with these schemas.
+/// Creates a spec with the given schemas.
 pub(super) fn spec(id: &str, kind: OperationKind, input: Value, output: Value) -> OperationSpec {
     let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
     spec.input_schema = Schema::new(input).unwrap();
@@ -30,13 +30,13 @@ pub(super) fn spec(id: &str, kind: OperationKind, input: Value, output: Value) -
     spec
 }
 
-/// The same with its source's words.
+/// Returns the spec with the metadata of its source.
 pub(super) fn with_meta(mut spec: OperationSpec, meta: &Value) -> OperationSpec {
     spec.meta = meta.as_object().cloned();
     spec
 }
 
-/// The operations that no client should stumble over.
+/// Returns operations with edge cases that clients must be able to handle.
 pub(super) fn edge_case_specs() -> Vec<OperationSpec> {
     let any = || json!(true);
     let query = |name: &str, input: Value, output: Value| {
@@ -133,7 +133,7 @@ pub(super) fn edge_case_specs() -> Vec<OperationSpec> {
     ]
 }
 
-/// A catalog of operations that cannot be called.
+/// Creates a catalog of operations without handlers.
 pub(super) fn catalog(specs: impl IntoIterator<Item = OperationSpec>) -> Arc<Catalog> {
     let registry = Registry::new();
     for spec in specs {
@@ -142,7 +142,7 @@ pub(super) fn catalog(specs: impl IntoIterator<Item = OperationSpec>) -> Arc<Cat
     registry.catalog()
 }
 
-/// The first page of everything.
+/// Returns the first page of all tools.
 pub(super) fn list_tools(
     catalog: Arc<Catalog>,
     dialect: Dialect,
@@ -155,14 +155,14 @@ pub(super) fn list_tools(
     serde_json::from_slice(&page).unwrap()
 }
 
-/// A result, and what is declared about it.
+/// A result and its declared schema.
 pub(super) struct WrittenResult {
     pub(super) result: Value,
     pub(super) status: ResultStatus,
     pub(super) output_schema: Option<Value>,
 }
 
-/// Calls an operation through a pipeline, and writes what it ended with.
+/// Calls an operation through a pipeline and writes the result.
 pub(super) async fn call_and_write(
     spec: &OperationSpec,
     response: HandlerResponse,
@@ -173,7 +173,7 @@ pub(super) async fn call_and_write(
     write(&tool, generation, ended)
 }
 
-/// Writes what a call ended with at a fixed time.
+/// Writes the result of a call with a fixed time.
 pub(super) fn write(
     tool: &Tool,
     generation: ProtocolGeneration,
@@ -200,7 +200,7 @@ async fn call(
     registry.register(operation).unwrap();
     let tool_set = ToolSet::new(registry.catalog(), ViewSettings::new(dialect));
     let tool = Arc::clone(tool_set.tool(&toolpost::view::tool_name(&id.parse().unwrap())).unwrap());
-    // Inputs are not what is tested here.
+    // The input is irrelevant here.
     let request = CallRequest::new(&id, Payload::empty_object());
     let ended = Pipeline::new(registry).call(request, Authority::untrusted(None)).await;
     (ended, tool)
@@ -227,14 +227,15 @@ fn into_output(response: HandlerResponse, id: &str) -> Result<HandlerOutput, Han
     }
 }
 
-/// The only tool of its box.
+/// Creates a tool set with one operation, and returns its tool.
 pub(super) fn tool(spec: OperationSpec, dialect: Dialect) -> Arc<Tool> {
     let name = toolpost::view::tool_name(&spec.id().unwrap());
     let tool_set = ToolSet::new(catalog([spec]), ViewSettings::new(dialect));
     Arc::clone(tool_set.tool(&name).unwrap())
 }
 
-/// The result of an MCP server, its data read as the sources read it.
+/// Creates the response of an MCP server. The data is the structured content, or else the content
+/// blocks.
 pub(super) fn mcp(result: &Value) -> HandlerResponse {
     let mut members: Map<String, Value> = result.as_object().unwrap().clone();
     members.insert("source".to_owned(), "mcp".into());

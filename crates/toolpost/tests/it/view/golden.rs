@@ -1,6 +1,6 @@
-//! Documents that clients see, compared to the byte.
+//! Compares the documents that clients see with golden files, byte by byte.
 //!
-//! `TOOLPOST_BLESS=1 cargo test` rewrites them; the difference is there to be read.
+//! `TOOLPOST_BLESS=1 cargo test` rewrites the files; review the diff.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Names, listings and pages.
+//! Tool names, listings and pages.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn names(listing: &Listing) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A registry of so many operations beside the four of the hub.
+/// Creates a registry with `count` operations and the built-in operations of the hub.
 fn registry(count: usize) -> Registry {
     let registry = Registry::new();
     let others = (0..count)
@@ -168,7 +168,7 @@ fn cache_hints_are_sent_to_modern_clients_only() {
 
 #[test]
 fn tool_name_collision_keeps_first_and_warns() {
-    // `demo.a/b` has this name because of its hash, and somebody calls his operation just so.
+    // Another operation has the hashed name of `demo.a/b` as its own name.
     let hashed = toolpost::view::tool_name(&"demo.a/b".parse().unwrap());
     let copy = format!("demo.{}", hashed.strip_prefix("demo__").unwrap());
     let tool_set = ToolSet::new(

@@ -1,4 +1,4 @@
-//! What holds for every operation and whatever it ends with.
+//! Properties that hold for every operation and every result.
 
 use jsonschema::Draft;
 use proptest::prelude::*;
@@ -88,7 +88,7 @@ proptest! {
     }
 }
 
-/// What every client insists on.
+/// Asserts what every client requires of a result.
 fn assert_client_requirements(written: &WrittenResult, generation: ProtocolGeneration) {
     let WrittenResult { result, output_schema: declared, status: sent } = written;
     assert!(result["content"].is_array(), "{result}");
@@ -154,13 +154,13 @@ fn server_result() -> impl Strategy<Value = Value> {
     )
 }
 
-/// More in CI, where time is cheap; `PROPTEST_CASES` overrules both.
+/// Returns the number of cases: `PROPTEST_CASES` if set, otherwise more in CI than locally.
 fn cases() -> u32 {
     let configured = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     configured.unwrap_or(if std::env::var_os("CI").is_some() { 1_000 } else { 200 })
 }
 
-/// The same cases in every ordinary run, new ones where `PROPTEST_CASES` asks for a long run.
+/// Fixed seed by default; random if `PROPTEST_CASES` is set.
 fn seed() -> RngSeed {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => RngSeed::Random,
@@ -168,7 +168,7 @@ fn seed() -> RngSeed {
     }
 }
 
-/// A schema may have a thousand references to one definition without growing.
+/// A thousand references to one definition do not expand the schema.
 #[test]
 fn shared_definitions_are_not_expanded() {
     let properties = (0..1_000).map(|n| (format!("p{n}"), json!({"$ref": "#/$defs/a"})));

@@ -1,4 +1,4 @@
-//! The rules of results, one table each.
+//! Rules for tool results, one table per rule.
 
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ async fn server_result_is_relayed_unchanged() {
             ProtocolGeneration::Legacy,
             json!({"content": [], "_meta": {"toolpost/meta": [1]}}),
         ),
-        // A failure keeps what is structured only where it is what was declared.
+        // A tool error keeps its structured content only if it matches the declared schema.
         (
             size(),
             json!({"content": [], "isError": true, "structuredContent": {"size": 1}}),
@@ -165,7 +165,7 @@ async fn repairs_are_reported_in_meta() {
             call_and_write(&query(size()), local, dialect, ProtocolGeneration::Legacy).await;
         assert_eq!(written.result["_meta"], json!({REPAIRS_META: repair}), "{dialect}");
     }
-    // Another gateway before us may have repaired something too.
+    // Repairs of an upstream gateway are kept.
     let before = json!({"content": [text("t")], "structuredContent": {"size": "3"},
         "_meta": {REPAIRS_META: [{"path": "/x"}], "a": 1}});
     let written =
@@ -188,7 +188,7 @@ fn error_text_lists_code_message_and_paths() {
             invalid.clone(),
             "VALIDATION_ERROR: the input does not fit\n- /a/0: is odd\n- (root): is missing",
         ),
-        // The input of this one is the argument `input`.
+        // The input is the argument `input`, so issue paths start with `/input`.
         (
             json!({"type": "string"}),
             invalid,
@@ -296,7 +296,7 @@ async fn tool_envelope_dialect_round_trips() {
         );
         assert_eq!(read.envelope.meta.ts(), "2025-06-17T18:30:00.000Z");
     }
-    // What a server packed itself is not packed again.
+    // A ToolEnvelope created by the server is relayed unchanged.
     let envelope = toolpost::tool_envelope::ToolEnvelope::new(
         json!([1]),
         toolpost::tool_envelope::ToolEnvelopeMeta::new("t", 0),
@@ -344,7 +344,7 @@ fn subscription_result_is_list_of_values() {
     assert_eq!(none.result["structuredContent"], json!([]));
 }
 
-/// Nobody looked into it, so it goes out to the byte, however deep it is.
+/// A payload that was never parsed is written byte for byte, at any nesting depth.
 #[test]
 fn raw_payload_is_written_byte_for_byte() {
     let tool = tool(query(json!(true)), Dialect::Data);
@@ -362,7 +362,8 @@ fn raw_payload_is_written_byte_for_byte() {
     }
 }
 
-/// Up to draft 7 nothing beside a `$ref` counts, and in a list of values neither.
+/// Draft 7 ignores siblings of `$ref`, also when the schema is embedded in the list schema of a
+/// subscription.
 #[test]
 fn draft_7_ref_ignores_siblings_in_subscription_list() {
     let output = json!({"$schema": "http://json-schema.org/draft-07/schema#", "minimum": 10,

@@ -1,4 +1,4 @@
-//! The way into a room: a WebSocket for what is said, plain HTTP for what was.
+//! Client for a room: a WebSocket for live messages, HTTP for the history.
 
 use std::time::Duration;
 
@@ -22,28 +22,30 @@ use crate::arguments::JoinOptions;
 use crate::error::CommandError;
 use crate::output;
 
-/// How long a gateway may take to answer.
+/// Maximum time for the gateway to respond.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The largest message that is taken.
+/// Maximum size of a received message.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Where a room is, and what we show there.
+/// Address of a room and the credentials for it.
 #[derive(Debug)]
 pub(super) struct RoomClient {
-    /// `host:port`, as it stands in an address.
+    /// `host:port` of the gateway.
     authority: String,
-    /// What stands before every path, where a gateway is not at the root.
+    /// Path prefix of the gateway, empty if it is served at the root.
     base_path: String,
     room: String,
     token: Option<Secret>,
-    /// Whether programs read why we are not let in.
+    /// Whether a rejected connection is also reported as JSON.
     is_json: bool,
 }
 
 impl RoomClient {
+    /// Creates a client for the room in `options`.
+    ///
     /// # Errors
     ///
-    /// The address is none, or the room has a name that no room can have.
+    /// Returns an error if the address or the room name is invalid.
     pub(super) fn new(options: &JoinOptions, token: Option<Secret>) -> Result<Self, CommandError> {
         let is_json = output::wants_json(options.format.json);
         let (authority, base) = split_url(&options.target.url())?;
@@ -51,7 +53,7 @@ impl RoomClient {
         Ok(Self { authority, base_path: base, room: options.room.clone(), token, is_json })
     }
 
-    /// Comes in by what we show; `history` is how many messages we want to see.
+    /// Joins with the token; `history` is the number of earlier messages to request.
     pub(super) async fn connect_with_token(
         &self,
         history: u16,
@@ -61,7 +63,7 @@ impl RoomClient {
         self.open_socket(&address, self.token.as_ref()).await
     }
 
-    /// Comes to the endpoint without a word; who we are is said in the first frame.
+    /// Opens the WebSocket without a token. The first frame identifies the participant.
     pub(super) async fn connect(&self) -> Result<WebSocketStream<TcpStream>, CommandError> {
         self.open_socket(&format!("ws://{}{}/ws", self.authority, self.base_path), None).await
     }
@@ -100,12 +102,12 @@ impl RoomClient {
             Ok(Err(error)) => return Err(self.unreachable(&error.to_string())),
             Err(_) => return Err(self.unreachable("timed out")),
         };
-        // Without it a small frame waits for an acknowledgement that is itself delayed.
+        // Avoids the delay of small frames by Nagle's algorithm and delayed acknowledgements.
         stream.set_nodelay(true)?;
         Ok(stream)
     }
 
-    /// What was said before, oldest first.
+    /// Returns earlier messages, oldest first.
     pub(super) async fn history(&self, max: usize) -> Result<Vec<Value>, CommandError> {
         let path = format!(
             "{}/v0.1/topics/{}/history?limit={max}&protocol=mew/v0.4",
@@ -127,7 +129,7 @@ impl RoomClient {
         let stream = TokioIo::new(self.open_tcp().await?);
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(stream).await.map_err(disconnected)?;
-        // It ends with the answer, or with us.
+        // The connection task ends with the response or when this future is dropped.
         let mut running = JoinSet::new();
         running.spawn(connection);
         let mut request = Request::get(path).header(header::HOST, &self.authority);
@@ -150,7 +152,7 @@ impl RoomClient {
         ))
     }
 
-    /// What a gateway says that does not let us in.
+    /// Converts a rejected request into a command error.
     fn rejection(&self, status: StatusCode, body: &[u8]) -> CommandError {
         let problem: Value = serde_json::from_slice(body).unwrap_or_default();
         let detail =
@@ -171,7 +173,7 @@ impl RoomClient {
     }
 }
 
-/// What to print where the gateway does not let us in.
+/// Returns the error for a connection that the gateway rejected.
 pub(super) fn access_denied(message: &str, json: bool) -> CommandError {
     let hint =
         "pass a token with --token or TOOLPOST_TOKEN, or a name with --as if the gateway is open";
@@ -182,12 +184,12 @@ pub(super) fn access_denied(message: &str, json: bool) -> CommandError {
     }
 }
 
-/// Where a gateway is: `host:port`, and what stands before its paths.
+/// Splits a gateway URL into `host:port` and a path prefix.
 fn split_url(url: &str) -> Result<(String, String), CommandError> {
     let connector = WsConnector::new(url, None);
     let target = connector.map_err(|error| CommandError::Usage(error.to_string()))?.target();
     let address = target.trim_start_matches("ws://").trim_end_matches('/');
-    // What is the hub by default is not part of where the gateway is.
+    // `/hub` is the default endpoint path, not part of the prefix.
     let address = address.strip_suffix("/hub").unwrap_or(address);
     let (authority, base) = address.split_at(address.find('/').unwrap_or(address.len()));
     Ok((authority.to_owned(), base.to_owned()))

@@ -1,4 +1,4 @@
-//! From what is typed to what is sent.
+//! Builds the message to send from a parsed line.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::parse::{ParsedLine, RoomToolCall};
 use super::room_view::{GATEWAY_PARTICIPANT, RoomView, str_or_empty};
 
-/// What we speak.
+/// Protocol version of the messages.
 const PROTOCOL: &str = "mew/v0.4";
 
-/// A message to send; the gateway adds the sender and the time.
+/// An outgoing message. The gateway adds the sender and the time.
 #[derive(Debug, Serialize)]
 pub(super) struct ComposedMessage {
     protocol: &'static str,
@@ -44,11 +44,11 @@ impl ComposedMessage {
     }
 }
 
-/// The message that a line stands for, if it is one.
+/// Returns the message for a line, or `None` for a line that sends nothing.
 ///
 /// # Errors
 ///
-/// Nothing is known about what it names.
+/// The line names a proposal that is unknown or ambiguous.
 pub(super) fn compose(
     line: ParsedLine,
     view: &RoomView,
@@ -97,7 +97,8 @@ pub(super) fn compose(
     }))
 }
 
-/// Whom to ask for the next page, where an answer to us says that there is one.
+/// Returns the participant and the cursor for the next page, if the message is a paginated
+/// `tools/list` response to this client.
 pub(super) fn next_page<'a>(
     message: &'a Value,
     own_id: Option<&str>,
@@ -129,7 +130,7 @@ fn tool_request(
         .to([participant])
 }
 
-/// The request that was proposed, to the letter.
+/// Composes the proposed request with its payload unchanged.
 fn approve_proposal(
     proposal: &str,
     view: &RoomView,
@@ -140,7 +141,7 @@ fn approve_proposal(
     Ok(ComposedMessage { payload: proposal.payload.clone(), ..outgoing.to(proposal.to.clone()) })
 }
 
-/// A proposal that we have not heard of may still be one.
+/// Composes the rejection or withdrawal of a proposal. The proposal may be unknown to this client.
 fn close_proposal(
     kind: &'static str,
     proposal: &str,

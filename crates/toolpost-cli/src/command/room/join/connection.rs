@@ -1,4 +1,4 @@
-//! Somebody in a room: what he hears, what he types, and how it ends.
+//! A connection to a room: received messages, input lines and the end of the session.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,36 +21,36 @@ use crate::arguments::JoinOptions;
 use crate::error::CommandError;
 use crate::output;
 
-/// How often we make sure that the gateway is there. One that was silent for more than three of them
-/// is not.
+/// Interval between pings. The connection is considered lost after more than three intervals
+/// without data from the gateway.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// How many pages of a list are asked for.
+/// Maximum number of pages to request of a list.
 const MAX_PAGES: usize = 100;
 
-/// How a visit ends.
+/// Why the connection ended.
 pub(super) enum DisconnectReason {
-    /// We left.
+    /// The user left.
     Quit,
-    /// We were never let in.
+    /// The gateway rejected the connection.
     Rejected(String),
-    /// The gateway has gone, or has sent us away.
+    /// The gateway closed the connection or stopped responding.
     Disconnected(String),
 }
 
-/// Somebody in a room.
+/// A connection to a room.
 pub(super) struct RoomConnection<'a> {
     options: &'a JoinOptions,
     client: RoomClient,
     socket: WebSocketStream<TcpStream>,
     view: Arc<Mutex<RoomView>>,
     screen: Screen,
-    /// What the gateway said last about something that it refused.
+    /// Message of the last error from the gateway.
     last_error: Option<String>,
     is_joined: bool,
-    /// When the gateway last said anything, were it only that it is there.
+    /// Time of the last received frame, including pings and pongs.
     last_received: Instant,
     page_count: usize,
-    /// What our ids begin with, so that those of an earlier visit are not used again.
+    /// Prefix of the message ids, unique per session.
     prefix: String,
     sent_count: u64,
 }
@@ -83,7 +83,7 @@ impl<'a> RoomConnection<'a> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens and speaks until one side has enough.
+    /// Receives messages and sends input lines until either side ends the session.
     pub(super) async fn run(
         &mut self,
         lines: &mut InputLines,
@@ -130,12 +130,13 @@ impl<'a> RoomConnection<'a> {
         Ok(None)
     }
 
-    /// A script says one thing after another: what was said must be heard first.
+    /// Whether the next line may be read. Without a prompt, every sent message must be acknowledged
+    /// first.
     fn can_read_input(&self) -> bool {
         self.screen.is_prompt() || self.lock_view().is_acknowledged()
     }
 
-    /// Whoever types leaves by the end of input; a script waits for its answers.
+    /// At a prompt, the end of input leaves the room. A script waits for its responses.
     fn on_input_end(&self) -> Option<DisconnectReason> {
         self.screen.is_prompt().then_some(DisconnectReason::Quit)
     }
@@ -184,7 +185,7 @@ impl<'a> RoomConnection<'a> {
         }))
     }
 
-    /// Something was said in the room.
+    /// Handles a text frame from the gateway.
     async fn handle_message(
         &mut self,
         raw: &str,
@@ -211,7 +212,7 @@ impl<'a> RoomConnection<'a> {
         if message["kind"] == "system/welcome" {
             return self.handle_welcome(&message["payload"]);
         }
-        // What somebody has just typed stands there already.
+        // The prompt already shows the user's own chat lines.
         let is_own = message["from"].as_str() == self.lock_view().own_id.as_deref();
         if is_own && message["kind"] == "chat" && self.screen.is_prompt() {
             return Ok(());
@@ -233,7 +234,7 @@ impl<'a> RoomConnection<'a> {
         Ok(self.screen.print_line(&render::welcome(&self.options.room, payload))?)
     }
 
-    /// A list of tools that is longer than a page is asked for to its end.
+    /// Requests the next page of a tool list, if there is one.
     async fn request_next_page(&mut self, message: &Value) -> Result<(), CommandError> {
         if message["kind"] != "mcp/response" || self.page_count >= MAX_PAGES {
             return Ok(());
@@ -255,7 +256,7 @@ impl<'a> RoomConnection<'a> {
         format!("{}-{}", self.prefix, self.sent_count)
     }
 
-    /// A line was typed.
+    /// Handles a line of input.
     async fn handle_line(&mut self, line: &str) -> Result<Option<DisconnectReason>, CommandError> {
         let typed = match parse::parse_line(line) {
             Ok(Some(typed)) => typed,
@@ -280,7 +281,7 @@ impl<'a> RoomConnection<'a> {
         Ok(None)
     }
 
-    /// Nothing is sent that was not understood.
+    /// Reports invalid input, of which nothing is sent.
     fn report_error(&mut self, message: &str) -> Result<Option<DisconnectReason>, CommandError> {
         if self.screen.is_prompt() {
             self.screen.print_line(&output::sanitize(message))?;
@@ -308,7 +309,7 @@ impl<'a> RoomConnection<'a> {
         self.screen.print_line(&output::sanitize(&names.join(", ")))
     }
 
-    /// What was said before, as far as the gateway still has it.
+    /// Prints earlier messages that the gateway still has.
     async fn print_history(&mut self, max: usize) -> Result<(), CommandError> {
         let messages = match self.client.history(max).await {
             Ok(messages) => messages,
@@ -329,7 +330,7 @@ impl<'a> RoomConnection<'a> {
         Ok(())
     }
 
-    /// Says goodbye, and what became of it.
+    /// Closes the connection and returns the result of the command.
     pub(super) async fn close(
         mut self,
         end: Result<DisconnectReason, CommandError>,
@@ -348,7 +349,7 @@ impl<'a> RoomConnection<'a> {
     }
 }
 
-/// Resolves when the time has come, if there is one.
+/// Resolves at the deadline; never, if there is none.
 async fn sleep_until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,

@@ -2,13 +2,13 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `parse` | what a line means |
-//! | `compose` | the message that it becomes |
-//! | `room_view` | what is known of the room by what was heard |
-//! | `render` | messages as people read them |
-//! | `client` | the way in |
-//! | `prompt` | where lines come from and where they are shown |
-//! | `connection` | all of it, until one side has enough |
+//! | `parse` | parsing input lines |
+//! | `compose` | building messages from parsed lines |
+//! | `room_view` | room state derived from received messages |
+//! | `render` | rendering messages for a terminal |
+//! | `client` | connecting over WebSocket and HTTP |
+//! | `prompt` | reading lines and printing output |
+//! | `connection` | the session, until either side ends it |
 
 mod client;
 mod compose;
@@ -39,7 +39,7 @@ use room_view::RoomView;
 
 pub(crate) async fn join(options: &JoinOptions) -> Result<(), CommandError> {
     let stop = StopRequests::new()?;
-    // Whoever names himself is not the operator.
+    // With `--as`, the operator's token is not used.
     let token = match &options.name {
         Some(_) => explicit_token(&options.target),
         None => gateway_token(&options.target)?,
@@ -56,7 +56,7 @@ pub(crate) async fn join(options: &JoinOptions) -> Result<(), CommandError> {
     connection.close(end, &lines).await
 }
 
-/// Says in the first frame where we go and who we are.
+/// Sends the join frame with the room, the participant name and the token.
 async fn send_join(
     mut socket: WebSocketStream<TcpStream>,
     options: &JoinOptions,

@@ -1,8 +1,8 @@
-//! What is typed in a room: plain text is said, and a line that begins with `/` does something.
+//! Parses input lines: plain text is a chat message, a line that starts with `/` is a command.
 
 use serde_json::{Map, Value};
 
-/// The commands, with what follows each and what it does.
+/// The commands: name, arguments and description.
 pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
     ("/call", "[@WHO] NAME [JSON | key=value …]", "call a tool"),
     ("/propose", "[@WHO] NAME [JSON | key=value …]", "propose a call for others to approve"),
@@ -21,12 +21,12 @@ pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
     ("/quit", "", "leave"),
 ];
 
-/// How many messages are shown where no number is typed.
+/// Number of messages shown by `/history` without an argument.
 const DEFAULT_HISTORY: usize = 20;
-/// How many a gateway gives at once.
+/// Maximum number of messages that a gateway returns at once.
 const MAX_HISTORY: usize = 1_000;
 
-/// A line that was understood.
+/// A parsed line of input.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ParsedLine {
     Chat { to: Option<String>, text: String },
@@ -46,20 +46,20 @@ pub(super) enum ParsedLine {
     Quit,
 }
 
-/// A tool that somebody is asked to run.
+/// A tool call to send to a participant.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RoomToolCall {
-    /// Whom; the one who offers it where nobody is named.
+    /// The participant; if absent, the one that provides the tool.
     pub(super) target: Option<String>,
     pub(super) name: String,
     pub(super) arguments: Value,
 }
 
-/// Reads a line; an empty one says nothing. `//` begins a text with a `/`.
+/// Parses a line. An empty line is `None`. `//` starts a chat message with a literal `/`.
 ///
 /// # Errors
 ///
-/// What is wrong with it, and how it is written.
+/// Returns what is wrong with the line and the expected syntax.
 pub(super) fn parse_line(line: &str) -> Result<Option<ParsedLine>, String> {
     let line = line.trim();
     if line.is_empty() {
@@ -131,11 +131,11 @@ fn parse_history(rest: &str) -> Option<usize> {
     }
 }
 
-/// `[@WHO] NAME [JSON | key=value …]`
+/// Parses `[@WHO] NAME [JSON | key=value …]`.
 ///
 /// # Errors
 ///
-/// What is wrong with the arguments; nothing where there is no name.
+/// Returns what is wrong with the arguments, or `None` if the name is missing.
 fn parse_tool_call(rest: &str) -> Result<RoomToolCall, Option<String>> {
     let (first, after) = split_first_word(rest);
     let (participant, name, text) = match first.strip_prefix('@') {
@@ -171,12 +171,13 @@ fn parse_arguments(text: &str) -> Result<Value, String> {
     Ok(Value::Object(members))
 }
 
-/// JSON where it is JSON, which quotes make a text of anything; else a text.
+/// Parses a value as JSON, or as a string if it is not valid JSON. A quoted value is always a
+/// string.
 fn parse_value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-/// Words between blanks, except for those in double quotes.
+/// Splits a text at whitespace, except inside double quotes.
 fn split_words(text: &str) -> Result<Vec<String>, String> {
     let mut words = vec![String::new()];
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -198,7 +199,7 @@ fn split_words(text: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// One capability: the JSON of a pattern, or a text.
+/// Parses one capability: a JSON pattern or a string.
 fn parse_capability(text: &str) -> Option<Value> {
     match text {
         "" => None,

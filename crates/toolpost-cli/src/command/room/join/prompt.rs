@@ -1,4 +1,4 @@
-//! Where lines come from and where they go: a prompt at a terminal, plain lines elsewhere.
+//! Input and output of a room: a prompt at a terminal, plain lines otherwise.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,24 +17,24 @@ use super::parse::{self, COMMANDS, ParsedLine};
 use super::room_view::{NameKind, RoomView};
 use crate::output;
 
-/// How many lines may wait; whoever types or pipes more waits as well.
+/// Maximum number of queued input lines. Reading pauses when the queue is full.
 const INPUT_QUEUE: usize = 16;
 
-/// The lines of somebody who types, or of a script.
+/// Input lines from a terminal or a script.
 pub(super) type InputLines = mpsc::Receiver<String>;
 
-/// Where what is heard is shown.
+/// Where received messages are printed.
 pub(super) enum Screen {
-    /// For programs: a line of JSON for each message.
+    /// One line of JSON per message.
     Json,
-    /// For people who do not type here.
+    /// Rendered lines without a prompt.
     Lines,
-    /// Above the line that is being typed.
+    /// Text above the line being edited.
     Prompt { printer: Box<dyn ExternalPrinter + Send>, terminal: SavedTerminal },
 }
 
 impl Screen {
-    /// Begins to read lines; with a prompt where somebody can see one.
+    /// Starts reading lines, with a prompt if standard input is a terminal and output is not JSON.
     pub(super) fn open(
         is_json: bool,
         view: &Arc<Mutex<RoomView>>,
@@ -61,7 +61,7 @@ impl Screen {
         matches!(self, Self::Json)
     }
 
-    /// Shows a line to a person.
+    /// Prints a line of text. Does nothing in JSON mode.
     pub(super) fn print_line(&mut self, line: &str) -> std::io::Result<()> {
         match self {
             Self::Json => Ok(()),
@@ -76,17 +76,17 @@ impl Screen {
         }
     }
 
-    /// Shows a program what it can read.
+    /// Prints a value as a line of JSON; does nothing in the other modes.
     pub(super) fn print_json(&mut self, value: &Value) -> std::io::Result<()> {
         if self.is_json() { output::print_json_line(value) } else { Ok(()) }
     }
 
-    /// Shows a program a message to the letter, on one line.
+    /// Prints the exact JSON of a message on one line. Does nothing outside of JSON mode.
     pub(super) fn print_raw_json(&mut self, json: &str) -> std::io::Result<()> {
         if !self.is_json() {
             return Ok(());
         }
-        // A break between two parts of JSON is a blank; in texts there is none.
+        // Line breaks in JSON occur only between tokens; strings escape them.
         let mut line = json.replace(['\n', '\r'], " ");
         line.push('\n');
         let mut out = std::io::stdout().lock();
@@ -94,18 +94,18 @@ impl Screen {
         out.flush()
     }
 
-    /// Gives the terminal back as it was: whoever is asked for a line may never answer.
+    /// Restores the terminal, even while the prompt thread is still reading a line.
     pub(super) fn close(self, input_lines: &InputLines) {
         let Self::Prompt { terminal, .. } = self else { return };
         terminal.restore();
         if !input_lines.is_closed() {
-            // The prompt still stands there, and pasted text would be marked for nobody.
+            // The prompt is still shown. The escape sequence turns off bracketed paste.
             let _ = output::print_line("\u{1b}[?2004l");
         }
     }
 }
 
-/// How a terminal was before a prompt changed it.
+/// Terminal settings from before the prompt changed them.
 pub(super) struct SavedTerminal {
     #[cfg(unix)]
     termios: Option<rustix::termios::Termios>,
@@ -123,7 +123,7 @@ impl SavedTerminal {
         #[cfg(unix)]
         if let Some(before) = self.termios {
             let now = rustix::termios::OptionalActions::Now;
-            // A terminal that has gone needs nothing.
+            // Fails only if the terminal is gone.
             let _ = rustix::termios::tcsetattr(std::io::stdin(), now, &before);
         }
     }
@@ -142,7 +142,7 @@ fn create_prompt(
     Ok((editor, Box::new(printer)))
 }
 
-/// Reads until somebody leaves: the end of input and Ctrl-C mean it as well.
+/// Reads lines until the user leaves. The end of input and Ctrl-C also leave.
 fn read_prompt(mut editor: PromptEditor, lines: &mpsc::Sender<String>) {
     loop {
         let line = match editor.readline("> ") {
@@ -150,9 +150,9 @@ fn read_prompt(mut editor: PromptEditor, lines: &mpsc::Sender<String>) {
             Err(ReadlineError::Signal(_)) => continue,
             Err(_) => return,
         };
-        // Without a history the arrow keys find nothing, which is no reason to stop.
+        // Input works without history, so an error is ignored.
         let _ = editor.add_history_entry(&line);
-        // Whoever leaves is not asked once more: the terminal is given back meanwhile.
+        // After `/quit` no further line is read, because the terminal is being restored.
         let is_last = parse::parse_line(&line) == Ok(Some(ParsedLine::Quit));
         if lines.blocking_send(line).is_err() || is_last {
             return;
@@ -169,7 +169,7 @@ fn read_input(lines: &mpsc::Sender<String>) {
     }
 }
 
-/// Completes the words of a line by what is known of the room.
+/// Completes words with names from the room view.
 struct RoomCompleter(Arc<Mutex<RoomView>>);
 
 impl Completer for RoomCompleter {
@@ -193,7 +193,7 @@ impl Hinter for RoomCompleter {
     type Hint = String;
 }
 
-/// Where the last word begins, and what it may become.
+/// Returns the start of the last word and its completions.
 fn completions(view: &RoomView, line: &str) -> (usize, Vec<String>) {
     let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let (before, prefix) = line.split_at(start);
@@ -223,7 +223,8 @@ fn completions(view: &RoomView, line: &str) -> (usize, Vec<String>) {
     (start, found)
 }
 
-/// Names that begin like the word, with a blank behind one that is certain; none that a terminal would obey, and none that are several words.
+/// Returns the names that start with the prefix. A single match gets a trailing space. Names with
+/// control characters or whitespace are skipped.
 fn matching_names(names: impl Iterator<Item = String>, prefix: &str) -> Vec<String> {
     let is_printable =
         |name: &String| !name.contains(|c: char| c.is_control() || c.is_whitespace());

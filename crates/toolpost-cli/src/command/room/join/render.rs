@@ -1,6 +1,6 @@
 //! Messages rendered for a terminal: time, sender, content.
 //!
-//! Everything here was said by somebody else, so that nothing of it reaches the terminal as it is.
+//! All content comes from other participants and is sanitized before it is printed.
 
 use anstyle::{AnsiColor, Color, Style};
 use serde_json::Value;
@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::room_view::{correlation, elements, has_failed, str_or_empty};
 use crate::output;
 
-/// How much of a result, of arguments or of a payload is shown.
+/// Maximum number of characters shown of a result, arguments or a payload.
 const MAX_PAYLOAD_CHARS: usize = 1_000;
-/// How much of what somebody says is shown.
+/// Maximum number of bytes shown of a chat message.
 const MAX_CHAT_BYTES: usize = 20_000;
-/// How many names of a list are shown.
+/// Maximum number of names shown of a list.
 const MAX_NAMES: usize = 100;
 
-/// The colors of the senders.
+/// Colors for sender names.
 const SENDER_COLORS: [AnsiColor; 6] = [
     AnsiColor::Cyan,
     AnsiColor::Green,
@@ -25,7 +25,7 @@ const SENDER_COLORS: [AnsiColor; 6] = [
     AnsiColor::BrightCyan,
 ];
 
-/// A message as lines; nothing where there is nothing to say to a person.
+/// Renders a message; `None` if there is nothing to show.
 pub(super) fn message(message: &Value) -> Option<String> {
     let payload = &message["payload"];
     let content = match str_or_empty(&message["kind"]) {
@@ -51,12 +51,12 @@ pub(super) fn message(message: &Value) -> Option<String> {
     Some(format!("{} {}  {content}", clock(message), sender(&message["from"])))
 }
 
-/// A part of a stream.
+/// Formats a frame of a stream.
 pub(super) fn frame(stream: &str, data: &str) -> String {
     dim(&format!("{} │ {}", one_line(stream), shorten(data)))
 }
 
-/// What is said when we have come in.
+/// Renders the notice shown after joining.
 pub(super) fn welcome(room: &str, payload: &Value) -> String {
     let own_name = name_text(&payload["you"]["id"]);
     let others: Vec<String> = elements(&payload["participants"])
@@ -69,7 +69,7 @@ pub(super) fn welcome(room: &str, payload: &Value) -> String {
     format!("You are {bold}{own_name}{bold:#} in {room}{with}. /help lists the commands.")
 }
 
-/// What is said when somebody has changed what we may do.
+/// Renders the notice shown when the participant's capabilities change.
 pub(super) fn capabilities_changed(payload: &Value) -> String {
     let may = elements(&payload["you"]["capabilities"]).map(capability);
     dim(&format!("you may now send: {}", may.collect::<Vec<_>>().join(", ")))
@@ -80,7 +80,7 @@ fn chat(message: &Value) -> String {
     let end = text.floor_char_boundary(MAX_CHAT_BYTES);
     let more = if end < text.len() { "…" } else { "" };
     let rendered = format!("{}{more}", output::sanitize(&text[..end]));
-    // Other lines must not look like those of somebody else.
+    // Continuation lines are indented, so that they cannot imitate another sender's message.
     let rendered = rendered.trim_end().replace('\n', "\n         ");
     match recipients(message) {
         to if to.is_empty() => rendered,
@@ -119,7 +119,7 @@ fn response(message: &Value) -> String {
     format!("{style}{sign}{style:#} {} {}{requester}", name_text(name), result(payload))
 }
 
-/// What came out, in the fewest words that say it.
+/// Renders the result of a request in short form.
 fn result(payload: &Value) -> String {
     if let Some(error) = payload.get("error").filter(|error| !error.is_null()) {
         return text_or_json(error.get("message").unwrap_or(error));
@@ -182,7 +182,8 @@ fn capability_change(payload: &Value, verb: &str) -> String {
     format!("{verb} {} {what}{}", name_text(&payload["recipient"]), reason_suffix(payload))
 }
 
-/// The token is shown: whoever invites has to hand it on, and it is told once.
+/// Renders an invitation. The token is shown, because it is sent only once and the inviter must
+/// pass it on.
 fn invitation(payload: &Value) -> String {
     let participant = name_text(&payload["participant_id"]);
     match payload["token"].as_str() {
@@ -204,7 +205,7 @@ fn reasoning(kind: &str, payload: &Value) -> String {
     dim(&format!("… {} {}", one_line(step), shorten(text)))
 }
 
-/// `tools/call demo__add {"a":1}`
+/// Formats a request: `tools/call demo__add {"a":1}`
 fn request_text(payload: &Value) -> String {
     let (method, params) = (name_text(&payload["method"]), &payload["params"]);
     let known = params.get("name").or_else(|| params.get("uri"));
@@ -237,7 +238,7 @@ fn recipients(message: &Value) -> String {
     names.join(" @")
 }
 
-/// A name, with the color that it always has.
+/// Formats a sender name in a color derived from the name.
 fn sender(from: &Value) -> String {
     let name = name_text(from);
     let sum: usize = name.bytes().map(usize::from).sum();
@@ -245,7 +246,7 @@ fn sender(from: &Value) -> String {
     format!("{style}{name}{style:#}")
 }
 
-/// The time of day in the time zone of the message, which gateways write in UTC.
+/// Formats the time of day in the time zone of the message. Gateways use UTC.
 fn clock(message: &Value) -> String {
     let ts = str_or_empty(&message["ts"]);
     let time = ts.get(11..19).filter(|time| time.bytes().all(|b| b.is_ascii_digit() || b == b':'));
@@ -260,12 +261,12 @@ fn name_text(value: &Value) -> String {
     one_line(str_or_empty(value))
 }
 
-/// A name of somebody else's on a line of ours.
+/// Sanitizes text from others and truncates it to one line of 200 characters.
 fn one_line(text: &str) -> String {
     output::truncate_line(&output::sanitize(text), 200)
 }
 
-/// Words of somebody else's on a line of ours, as many as there is room for.
+/// Collapses whitespace in text from others, sanitizes it and truncates it.
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().take(MAX_PAYLOAD_CHARS).collect::<Vec<_>>().join(" ");
     output::truncate_line(&output::sanitize(&line), MAX_PAYLOAD_CHARS)
@@ -290,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    /// Without colors.
+    /// Renders a message without colors.
     fn rendered(value: &Value) -> Option<String> {
         message(value).map(|line| anstream::adapter::strip_str(&line).to_string())
     }

@@ -1,4 +1,4 @@
-//! What is known of a room by what was heard in it.
+//! Room state derived from received messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,31 +6,31 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// How many names of tools and proposals are remembered.
+/// Maximum number of tools, and of proposals, that are remembered.
 const MAX_NAMES: usize = 10_000;
 
-/// Who the operations of the gateway are.
+/// Participant that provides the gateway's operations.
 pub(super) const GATEWAY_PARTICIPANT: &str = "toolpost";
 
-/// What is known of a room.
+/// What the client knows about a room.
 #[derive(Debug, Default)]
 pub(super) struct RoomView {
-    /// Who we are here, once the gateway has said it.
+    /// Participant id of this client, once the gateway has sent it.
     pub(super) own_id: Option<String>,
     pub(super) participants: BTreeSet<String>,
-    /// Who offers each tool.
+    /// Tool names and the participants that provide them.
     tools: BTreeMap<String, String>,
-    /// What waits for somebody's word.
+    /// Open proposals.
     proposals: BTreeMap<String, RoomProposal>,
-    /// Our own messages that have neither come back nor been refused.
+    /// Ids of sent messages that were neither echoed nor rejected.
     unacknowledged: BTreeSet<String>,
-    /// Our own requests that nobody has answered.
+    /// Ids of sent requests without a response.
     pending_requests: BTreeSet<String>,
-    /// Whether something of ours was refused or failed.
+    /// Whether a sent message was rejected or a request failed.
     pub(super) has_failed: bool,
 }
 
-/// Something that somebody proposed, as he wrote it: whoever agrees agrees to this to the letter.
+/// A proposal exactly as it was sent. An approval repeats the payload verbatim.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct RoomProposal {
     pub(super) id: String,
@@ -40,7 +40,7 @@ pub(super) struct RoomProposal {
     pub(super) payload: Box<RawValue>,
 }
 
-/// What a welcome may tell of what was said before.
+/// The history in a welcome message.
 #[derive(Deserialize)]
 struct WelcomeMessage<'a> {
     #[serde(borrow)]
@@ -54,7 +54,7 @@ struct WelcomePayload<'a> {
 }
 
 impl RoomView {
-    /// Takes up what a message says about the room, given as it came and as it was read.
+    /// Updates the view from a message, given as raw text and parsed.
     pub(super) fn apply(&mut self, raw_message: &str, message: &Value) {
         match str_or_empty(&message["kind"]) {
             "system/welcome" => self.apply_welcome(raw_message, &message["payload"]),
@@ -70,7 +70,7 @@ impl RoomView {
         }
     }
 
-    /// Notes that we have sent something.
+    /// Records a sent message.
     pub(super) fn track_sent(&mut self, id: &str, kind: &str) {
         if matches!(kind, "mcp/request" | "space/invite") {
             self.pending_requests.insert(id.to_owned());
@@ -78,27 +78,27 @@ impl RoomView {
         self.unacknowledged.insert(id.to_owned());
     }
 
-    /// Whether everything that we said was heard or refused.
+    /// Whether every sent message was echoed or rejected.
     pub(super) fn is_acknowledged(&self) -> bool {
         self.unacknowledged.is_empty()
     }
 
-    /// Whether everything that we said was heard, and all that we asked answered.
+    /// Whether every sent message is acknowledged and every request has a response.
     pub(super) fn is_idle(&self) -> bool {
         self.unacknowledged.is_empty() && self.pending_requests.is_empty()
     }
 
-    /// How many of our requests are pending.
+    /// Returns the number of own requests that are pending.
     pub(super) fn pending_request_count(&self) -> usize {
         self.pending_requests.len()
     }
 
-    /// Whom a tool is asked of; the gateway where nobody is known to offer it.
+    /// Returns the participant that provides a tool; the gateway if unknown.
     pub(super) fn provider_of(&self, tool: &str) -> &str {
         self.tools.get(tool).map_or(GATEWAY_PARTICIPANT, String::as_str)
     }
 
-    /// A proposal by its id or the beginning of it, if that is the beginning of one only.
+    /// Finds a proposal by its id or by a unique prefix of it.
     pub(super) fn find_proposal(&self, id: &str) -> Result<&RoomProposal, String> {
         if let Some(found) = self.proposals.get(id) {
             return Ok(found);
@@ -112,7 +112,7 @@ impl RoomView {
         }
     }
 
-    /// The names that a word at this place may be.
+    /// Returns the known names of a kind, for completion.
     pub(super) fn names(&self, kind: NameKind) -> Vec<&str> {
         match kind {
             NameKind::Participants => {
@@ -132,7 +132,7 @@ impl RoomView {
             others.map(|participant| str_or_empty(&participant["id"]).to_owned()).collect();
         let Ok(welcome) = serde_json::from_str::<WelcomeMessage<'_>>(raw_message) else { return };
         for (raw, message) in welcome.payload.history.iter().zip(elements(&payload["history"])) {
-            // What the gateway said was of that moment.
+            // System messages in the history are out of date.
             if !str_or_empty(&message["kind"]).starts_with("system/") {
                 self.apply(raw.get(), message);
             }
@@ -182,7 +182,7 @@ impl RoomView {
     }
 }
 
-/// What a name is of.
+/// The kind of name to complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameKind {
     Participants,
@@ -190,23 +190,23 @@ pub(super) enum NameKind {
     Proposals,
 }
 
-/// Whether a response reports a failure.
+/// Whether a response is an error or a failed tool result.
 pub(super) fn has_failed(payload: &Value) -> bool {
     payload.get("error").is_some_and(|error| !error.is_null())
         || payload["result"]["isError"] == true
 }
 
-/// The message that this one is about.
+/// Returns the id of the message that this one refers to.
 pub(super) fn correlation(message: &Value) -> Option<&str> {
     elements(&message["correlation_id"]).next()?.as_str()
 }
 
-/// A text, or nothing.
+/// Returns the string, or an empty one if the value is not a string.
 pub(super) fn str_or_empty(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// The entries of a list, or none.
+/// Returns the elements of an array; none if the value is not an array.
 pub(super) fn elements(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }

@@ -1,5 +1,4 @@
-//! Signatures that another implementation has made, over the same claims. The private keys were thrown
-//! away.
+//! Signatures made by another implementation over the same claims. The private keys were discarded.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use super::{Algorithm, JwtError};
 struct Tokens {
     jwks: serde_json::Value,
     good: BTreeMap<String, String>,
-    /// What is said about them, and the token.
+    /// The expected error and the token, by name.
     bad: BTreeMap<String, (String, String)>,
 }
 
@@ -40,7 +39,7 @@ fn valid_signatures_pass_and_forgeries_fail() {
     for (name, token) in &tokens.good {
         assert_eq!(verify_token(token, &keys, &Algorithm::ALL), "good", "{name}");
         assert_eq!(verify_token(token, &[], &Algorithm::ALL), "UnknownKey", "{name}");
-        // Each is good only where its way to sign is.
+        // Each token is rejected if its algorithm is not accepted.
         let algorithm = SignedToken::parse(token, &Algorithm::ALL).unwrap().algorithm;
         let others: Vec<_> = Algorithm::ALL.into_iter().filter(|one| *one != algorithm).collect();
         assert_eq!(verify_token(token, &keys, &others), "Algorithm", "{name}");

@@ -1,4 +1,4 @@
-//! What a client is told when there is no result.
+//! JSON-RPC errors of passthrough requests.
 
 use serde_json::{Value, json};
 use toolpost::CallError;
@@ -8,7 +8,7 @@ use toolpost::view::ProtocolGeneration;
 use super::MISSING_META;
 use crate::endpoint::mcp::json_rpc::JsonRpcError;
 
-/// What clients before 2026-07-28 know an unknown resource by.
+/// Error code of an unknown resource for clients before 2026-07-28.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
 impl JsonRpcError {
@@ -18,7 +18,8 @@ impl JsonRpcError {
         Self { data, ..Self::invalid_params(format!("unknown prompt `{name}`")) }
     }
 
-    /// Nobody knows the address, apart from those who could not be asked.
+    /// The error for a URI that no source has. `missing` lists the sources that could not be
+    /// queried.
     pub(super) fn unknown_resource(
         generation: ProtocolGeneration,
         uri: &str,
@@ -39,17 +40,18 @@ impl JsonRpcError {
     }
 }
 
-/// The beginning of what a client said; it knows the rest.
+/// Truncates client input that is quoted in an error.
 fn truncate(text: &str) -> &str {
     &text[..text.floor_char_boundary(500)]
 }
 
-/// What a server said goes on in its own words; everything else is told whole in the data.
+/// An error of an MCP server is forwarded with its own code, message and data. Any other error is
+/// included in `data`.
 impl From<CallError> for JsonRpcError {
     fn from(error: CallError) -> Self {
         if let Some(ServerError { code, message, data, .. }) = server_error(&error) {
             let (message, data, is_foreign) = (message.to_owned(), data.cloned(), true);
-            // What is said about a connection is about the one behind this server.
+            // These codes describe the connection to the source, not the connection to this client.
             if matches!(code, Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION) {
                 let data = serde_json::to_value(&error).ok();
                 return Self {

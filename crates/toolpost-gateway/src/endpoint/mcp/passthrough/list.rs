@@ -1,4 +1,4 @@
-//! The lists of all sources as one.
+//! Merges the lists of all sources.
 
 use std::collections::HashSet;
 
@@ -16,20 +16,20 @@ use super::raw_object::{self, CacheVisibility, RawObject, ResultHints};
 use super::source_methods::SourceMethods;
 use super::{MISSING_META, Passthrough};
 
-/// How many entries of one source are listed.
+/// Maximum number of entries listed per source.
 const MAX_ENTRIES: usize = 10_000;
-/// How many pages of one source are read.
+/// Maximum number of pages read per source.
 const MAX_PAGES: usize = 100;
-/// How much of one source's list is read; then no further page is asked for.
+/// Maximum size of one source's list in bytes. Beyond it, no further page is requested.
 const MAX_BYTES: usize = 64 << 20;
 
-/// A list that sources have.
+/// A list method of MCP servers.
 #[derive(Debug)]
 pub(super) struct ListMethod {
     pub(super) method: &'static str,
-    /// The member of the result that is the list.
+    /// Name of the result member that contains the list.
     member: &'static str,
-    /// The member of an entry that is its name.
+    /// Name of the entry member that identifies it.
     key: &'static str,
     form: NameForm,
 }
@@ -45,7 +45,7 @@ pub(super) const TEMPLATES: ListMethod = ListMethod {
 const PROMPTS: ListMethod =
     ListMethod { method: "prompts/list", member: "prompts", key: "name", form: NameForm::Name };
 
-/// What was read of a list whose end is not known yet.
+/// Progress of reading a list page by page.
 #[derive(Default)]
 struct ListProgress {
     entries: usize,
@@ -61,7 +61,8 @@ impl ListMethod {
 }
 
 impl Passthrough<'_> {
-    /// The lists of all sources in one page, or a page of the only source as it is.
+    /// Returns the lists of all sources as one page. If the only source has no label, returns its
+    /// page with its own names and cursors.
     pub(super) async fn list(
         &self,
         list: &'static ListMethod,
@@ -108,7 +109,7 @@ impl Passthrough<'_> {
         result.to_vec()
     }
 
-    /// A page of a source under its own names, without what clients would choke on.
+    /// Returns a page of a source with its own names, without invalid entries.
     async fn single_source_page(
         &self,
         list: &'static ListMethod,
@@ -144,7 +145,7 @@ impl Passthrough<'_> {
         raw_object::adapt_result(mended.into(), self.generation, hints)
     }
 
-    /// All entries of a source under the names that clients use, with commas between them.
+    /// Returns all entries of a source with qualified names, separated by commas.
     async fn qualified_entries(
         &self,
         list: &'static ListMethod,
@@ -160,8 +161,8 @@ impl Passthrough<'_> {
         Ok(out)
     }
 
-    /// Goes through a list of a source, page by page, while there is patience. One that is said to
-    /// exist and does not is empty.
+    /// Reads a list of a source page by page, within the source timeout. A list method that the
+    /// server does not implement yields an empty list.
     pub(super) async fn for_each_entry(
         &self,
         list: &'static ListMethod,
@@ -186,7 +187,7 @@ impl Passthrough<'_> {
 }
 
 impl ListProgress {
-    /// Takes the entries of a page, and says which page is next.
+    /// Passes the entries of a page to `each` and returns the cursor of the next page.
     fn add_page(
         &mut self,
         list: &ListMethod,
@@ -229,12 +230,13 @@ fn push_comma(list: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Some servers have resources and no templates, and say nothing else about it.
+/// Whether the server does not implement the method. Some servers support resources but not
+/// templates, and do not declare that otherwise.
 fn is_unknown_method(error: &CallError) -> bool {
     server_error(error).is_some_and(|error| error.code == -32601)
 }
 
-/// A source that could not be asked, for the client; and for the log.
+/// Logs a source that could not be queried and returns its entry for the client.
 fn report_missing_source(
     list: &ListMethod,
     source_methods: &SourceMethods,

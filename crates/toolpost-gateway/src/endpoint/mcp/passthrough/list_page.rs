@@ -1,34 +1,34 @@
-//! A page of a source's list, and its entries.
+//! A page of a source's list and its entries.
 
 use serde_json::value::RawValue;
 use toolpost::CallError;
 
 use super::raw_object::RawObject;
 
-/// A page as its source wrote it.
+/// A page as received from the source.
 #[derive(Debug)]
 pub(super) struct ListPage<'a> {
     entries: Vec<&'a RawValue>,
-    /// Asks for the next page.
+    /// Cursor of the next page.
     pub(super) next_cursor: Option<String>,
 }
 
-/// An entry that can be asked for by its name.
+/// A list entry with a name.
 #[derive(Debug)]
 pub(super) struct ListEntry<'a> {
     text: &'a str,
     object: RawObject<'a>,
-    /// The member that holds its name.
+    /// Name of the member that identifies the entry.
     key: &'static str,
     pub(super) name: String,
 }
 
 impl<'a> ListPage<'a> {
-    /// Reads the list that stands in `member`.
+    /// Parses the list in `member`.
     ///
     /// # Errors
     ///
-    /// There is no list.
+    /// Returns an error if `member` is not a list.
     pub(super) fn parse(text: &'a str, member: &str) -> Result<Self, CallError> {
         let object = RawObject::parse(text);
         let entries = object.as_ref().and_then(|object| object.get(member));
@@ -37,12 +37,12 @@ impl<'a> ListPage<'a> {
             CallError::execution(format!("`{member}` of the result is not a list"))
         })?;
         let cursor = object.and_then(|object| object.get("nextCursor"));
-        // What is no text is no cursor.
+        // A cursor that is not a string is ignored.
         let cursor = cursor.and_then(|cursor| serde_json::from_str::<String>(cursor).ok());
         Ok(Self { entries, next_cursor: cursor.filter(|cursor| !cursor.is_empty()) })
     }
 
-    /// The entries that have a name, which `key` holds; and what is wrong with the others.
+    /// Returns the entries, named by `key`. An entry without a name is an error message.
     pub(super) fn entries(
         &self,
         key: &'static str,
@@ -63,12 +63,12 @@ impl<'a> ListEntry<'a> {
         Ok(Self { text, object, key, name })
     }
 
-    /// Appends it as it came.
+    /// Appends the entry unchanged.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.text.as_bytes());
     }
 
-    /// Appends it with another name, and otherwise as it came.
+    /// Appends the entry with another name and otherwise unchanged.
     pub(super) fn write_renamed(self, out: &mut Vec<u8>, name: &str) {
         if name == self.name {
             return self.write(out);
@@ -84,7 +84,7 @@ impl<'a> ListEntry<'a> {
 mod tests {
     use super::*;
 
-    /// Each row: a page, the names of its entries or what is wrong with them, and the cursor.
+    /// Each row: a page, the names or errors of its entries, and the cursor.
     #[test]
     fn list_page_reports_invalid_entries() {
         for (text, names, next) in [

@@ -1,7 +1,7 @@
-//! What a client asks about resources, prompts and completions, answered by the sources.
+//! Forwards requests for resources, prompts and completions to the sources.
 //!
-//! A server's resources and prompts pass through as its bytes; only the names by which a client asks
-//! for them carry where they came from, so that two servers can use the same ones.
+//! The resources and prompts of a server are forwarded byte for byte. Only their names are
+//! qualified with the source, so that two servers can use the same names.
 //!
 //! | file | holds |
 //! |---|---|
@@ -38,34 +38,34 @@ use list::ListMethod;
 use raw_object::{CacheVisibility, ResultHints};
 use source_methods::SourceMethods;
 
-/// The member of a result's `_meta` that names the sources which had nothing to say, and why.
+/// Member of a result's `_meta` that lists the sources that could not be queried, with the reasons.
 const MISSING_META: &str = "toolpost/missing";
 
-/// Somebody who asks, and how.
+/// Forwards the requests of one client to the sources.
 #[derive(Clone, Copy)]
 pub(super) struct Passthrough<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) caller: &'a Authority,
-    /// The only source that is seen, under its own names; without it all are.
+    /// The only visible source, with its own names. `None` for all sources.
     pub(super) source: Option<&'a str>,
-    /// What the client speaks.
+    /// Protocol generation of the client.
     pub(super) generation: ProtocolGeneration,
-    /// How the client can be asked back.
+    /// Channel for server requests to the client.
     pub(super) client_channel: Option<&'a ClientChannel>,
-    /// What goes with the request, such as the trace that it is part of.
+    /// Metadata of the request, such as its trace context.
     pub(super) metadata: Option<&'a Map<String, Value>>,
-    /// How long a source may take for its list.
+    /// Maximum time to wait for the list of a source.
     pub(super) source_timeout: Duration,
-    /// Whether callers are told apart; then nothing is for everybody.
+    /// Whether authentication is required. If so, every result is private to its caller.
     pub(super) requires_auth: bool,
 }
 
 impl Passthrough<'_> {
-    /// The JSON of the result, or what to say instead; `None` if the method is none of these.
+    /// Returns the JSON of the result, or an error; `None` if the method is not forwarded.
     ///
     /// # Cancellation
     ///
-    /// Dropping it cancels what the sources were asked.
+    /// Dropping the future cancels the requests to the sources.
     pub(super) async fn handle(
         &self,
         method: &str,
@@ -87,7 +87,7 @@ impl Passthrough<'_> {
         })
     }
 
-    /// For whom an answer may be kept.
+    /// Returns the cache visibility of a result.
     fn cache_visibility(&self, source: &SourceMethods, method: &str) -> CacheVisibility {
         if self.requires_auth { CacheVisibility::Private } else { source.cache_visibility(method) }
     }
@@ -120,7 +120,7 @@ impl Passthrough<'_> {
         self.pipeline.call(request, self.caller.clone()).await
     }
 
-    /// Asks one source, and passes on what it says, also if that is that it wants to know more.
+    /// Calls one source and returns its result, which may be a request for more input.
     async fn forward(
         &self,
         operation: &Operation,
@@ -149,10 +149,11 @@ const SUBSCRIBE: &str = "resources/subscribe";
 const PROMPT: &str = "prompts/get";
 const COMPLETE: &str = "completion/complete";
 
-/// What is not for the source, or goes there as it came.
+/// Params that are not part of the input of a source. The last two are forwarded unchanged by other
+/// means.
 const EXCLUDED_PARAMS: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 
-/// The members of the params; `_meta` is between the client and us.
+/// Returns the params to forward. `_meta`, `inputResponses` and `requestState` are removed.
 fn parse_params(params: Option<&RawValue>) -> Result<Map<String, Value>, JsonRpcError> {
     let params = match params.map(|params| serde_json::from_str(params.get())) {
         None | Some(Ok(Value::Null)) => return Ok(Map::new()),
@@ -165,7 +166,7 @@ fn parse_params(params: Option<&RawValue>) -> Result<Map<String, Value>, JsonRpc
     Ok(params.into_iter().filter(|(name, _)| !EXCLUDED_PARAMS.contains(&name.as_str())).collect())
 }
 
-/// The text of a member of the params.
+/// Returns a string member of the params.
 fn string_param<'p>(params: &'p Map<String, Value>, name: &str) -> Result<&'p str, JsonRpcError> {
     let text = params.get(name).and_then(Value::as_str);
     text.ok_or_else(|| JsonRpcError::invalid_params(format!("`{name}` must be a string")))

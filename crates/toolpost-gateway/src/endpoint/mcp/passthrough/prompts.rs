@@ -1,4 +1,4 @@
-//! Prompts and completions: the name says which source is asked.
+//! Prompts and completions, routed to a source by name.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::raw_object::{self, ResultHints};
 use super::source_methods;
 use super::{COMPLETE, PROMPT, Passthrough, string_param};
 
-/// What a source that completes nothing would say.
+/// The result for a source that does not support completion.
 const EMPTY_COMPLETION: &str = r#"{"completion":{"values":[],"total":0,"hasMore":false}}"#;
 
 impl Passthrough<'_> {

@@ -1,19 +1,20 @@
-//! The names that a client uses, and those that a source uses.
+//! Conversion between the names that clients use and the names that a source uses.
 
-/// What stands before every address that carries its source.
+/// Prefix of URIs that are qualified with their source.
 const SCHEME: &str = "toolpost:";
 
-/// How a name carries the label of its source. One without a label is the source's own.
+/// How a qualified name contains the label of its source. With an empty label, the name is
+/// unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameForm {
-    /// `label__name`, as tools have it.
+    /// `label__name`, as for tools.
     Name,
-    /// `toolpost:label:address`, of a resource or of a template.
+    /// `toolpost:label:uri`, for resources and templates.
     Uri,
 }
 
 impl NameForm {
-    /// The name that a client uses.
+    /// Returns the name that clients use.
     pub(super) fn qualify(self, label: &str, own: &str) -> String {
         match self {
             _ if label.is_empty() => own.to_owned(),
@@ -22,7 +23,7 @@ impl NameForm {
         }
     }
 
-    /// The name that the source of this label uses, if a client means that source.
+    /// Returns the source's own name; `None` if the name does not have this label.
     pub(super) fn strip_label<'n>(self, label: &str, name: &'n str) -> Option<&'n str> {
         match self {
             _ if label.is_empty() => Some(name),
@@ -32,7 +33,8 @@ impl NameForm {
     }
 }
 
-/// Whether an address could be made from a template: it begins and ends as the template does.
+/// Whether a URI may match a template. Only the text before the first and after the last expression
+/// is compared.
 pub(super) fn matches_template(template: &str, uri: &str) -> bool {
     let (Some(begin), Some(end)) = (template.find('{'), template.rfind('}')) else {
         return template == uri;

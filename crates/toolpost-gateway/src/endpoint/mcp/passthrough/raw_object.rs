@@ -1,4 +1,5 @@
-//! JSON objects whose members stay text, and what of them depends on the client.
+//! JSON objects with unparsed members, and their adaptation to the protocol generation of the
+//! client.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,36 +10,36 @@ use serde_json::value::RawValue;
 use toolpost::view::ProtocolGeneration;
 use toolpost::{CallError, Payload};
 
-/// The members of an object in their order; none of them is read.
+/// The members of a JSON object in order, with unparsed values.
 #[derive(Debug, Default)]
 pub(super) struct RawObject<'a>(Vec<(String, &'a str)>);
 
-/// What a result of 2026-07-28 says beyond what it says to older clients.
+/// Members that are added to results for clients from 2026-07-28 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResultHints {
-    /// That it is complete.
+    /// The result type: complete.
     Complete,
-    /// Also how long it may be kept, and for whom.
+    /// The cache lifetime and scope in addition.
     Cached(CacheVisibility),
 }
 
-/// For whom a result may be kept.
+/// Cache scope of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CacheVisibility {
-    /// For whom its server says.
+    /// As declared by the server.
     FromSource,
-    /// For the caller alone: others may not be allowed to see it.
+    /// Only the caller may cache the result: other callers may lack access.
     Private,
 }
 
 const RESULT_TYPE: &str = "resultType";
 const TTL: &str = "ttlMs";
 const CACHE_SCOPE: &str = "cacheScope";
-/// What only clients from 2026-07-28 on understand.
+/// Members that exist only from 2026-07-28 on.
 const MODERN_MEMBERS: [&str; 3] = [RESULT_TYPE, TTL, CACHE_SCOPE];
 const PRIVATE: &str = r#""private""#;
 
-/// A payload as JSON text; what is text already is not copied.
+/// Returns a payload as JSON text, without a copy if it is text already.
 pub(super) fn payload_json(payload: &Payload) -> Cow<'_, str> {
     match payload.as_raw() {
         Some(raw) => Cow::Borrowed(raw.get()),
@@ -46,7 +47,8 @@ pub(super) fn payload_json(payload: &Payload) -> Cow<'_, str> {
     }
 }
 
-/// The result of a source as a client of this era understands it, and otherwise as it came.
+/// Adapts the result of a source to the protocol generation of the client. Other members are
+/// unchanged.
 pub(super) fn adapt_result(
     text: Cow<'_, str>,
     generation: ProtocolGeneration,
@@ -55,7 +57,7 @@ pub(super) fn adapt_result(
     if !text.starts_with('{') {
         return Err(CallError::execution("the source returned an invalid result"));
     }
-    // A name that is no text, such as half a character, is none of those that matter here.
+    // An object with an unreadable member name, such as a lone surrogate, is treated as empty.
     let mut object = RawObject::parse(&text).unwrap_or_default();
     let is_changed = match generation {
         ProtocolGeneration::Modern => object.add_hints(hints),
@@ -65,17 +67,17 @@ pub(super) fn adapt_result(
 }
 
 impl<'a> RawObject<'a> {
-    /// `None` if the text is no object, or its names cannot be read.
+    /// Parses a JSON object; `None` if the text is not a valid object.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// The last of that name, as readers take it.
+    /// Returns the value of a member. Of duplicates, the last one counts, as in most JSON parsers.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rfind(|(member, _)| member == name).map(|(_, value)| *value)
     }
 
-    /// Puts JSON in the place of a member's value, or adds the member.
+    /// Sets the value of a member, or adds the member.
     pub(super) fn set(&mut self, name: &str, json: &'a str) {
         match self.0.iter_mut().rfind(|(member, _)| member == name) {
             Some((_, value)) => *value = json,
@@ -104,7 +106,8 @@ impl<'a> RawObject<'a> {
         out
     }
 
-    /// Adds what is not said yet. What may change at any time is stale at once.
+    /// Adds the missing hints and returns whether the object changed. The default lifetime is zero,
+    /// since a result may change at any time.
     pub(super) fn add_hints(&mut self, hints: ResultHints) -> bool {
         let mut is_changed = self.add_if_missing(RESULT_TYPE, r#""complete""#);
         if let ResultHints::Cached(scope) = hints {
@@ -155,7 +158,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
     }
 }
 
-/// Appends the JSON of something that has one.
+/// Appends a value as JSON.
 pub(super) fn append_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value).expect("what is written here has a JSON form");
 }

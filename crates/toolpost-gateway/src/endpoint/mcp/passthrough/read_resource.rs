@@ -1,4 +1,4 @@
-//! A resource by its address here or at its source.
+//! Reads a resource by its qualified URI or by the URI that its source uses.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use super::raw_object::ResultHints;
 use super::source_methods::{self, SourceMethods};
 use super::{Passthrough, READ, string_param};
 
-/// How sure it is that a source has a resource; the surest comes first.
+/// How well a source matches a URI, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ResourceMatch {
-    /// It lists the address.
+    /// The source lists the URI.
     Listed,
-    /// One of its templates could make it.
+    /// A template of the source matches the URI.
     Template,
-    /// It says nothing about it, and lists others of the same scheme.
+    /// It does not list the URI, but lists others with the same scheme.
     SameScheme,
-    /// It has nothing of that kind, and is not asked: an address may hold what is not for everybody.
+    /// It lists nothing with this scheme. It is not queried, since a URI may be confidential.
     None,
 }
 
 impl Passthrough<'_> {
-    /// An address that names its source goes there. Any other is one that a source used itself, as in
-    /// a link that its tool gave.
+    /// Reads a resource. A qualified URI is routed to its source. Any other URI is one that a
+    /// source uses itself, such as in a resource link of a tool result.
     pub(super) async fn read_resource(
         &self,
         params: Map<String, Value>,
@@ -47,7 +47,7 @@ impl Passthrough<'_> {
         }
     }
 
-    /// Asks those who claim the address, then the others; the first who can read it answers.
+    /// Queries the sources from the best match to the worst and returns the first result.
     async fn read_from_candidates(
         &self,
         sources: &[SourceMethods],
@@ -64,11 +64,11 @@ impl Passthrough<'_> {
         }
         candidates.retain(|(claim, _)| *claim != ResourceMatch::None);
         candidates.sort_by_key(|(claim, _)| *claim);
-        // What the client brings along is for one source, and must not be told to another.
+        // Input responses and state belong to one source and must not be sent to another.
         let client_channel = self.client_channel.filter(|_| candidates.len() == 1);
         let passthrough = Passthrough { client_channel, ..*self };
         for (claim, source) in candidates {
-            // Whoever claims nothing may not keep the others waiting.
+            // A source that does not list the URI must not delay the others.
             let timeout = (claim == ResourceMatch::SameScheme).then_some(self.source_timeout);
             match passthrough.read_from(source, uri, params.clone(), timeout).await {
                 Ok(result) => return Ok(result),
@@ -79,7 +79,7 @@ impl Passthrough<'_> {
                 Err(error) => missing.push(source.missing_entry(&error)),
             }
         }
-        // Whoever claims an address knows best why it cannot be read.
+        // The error of a source that lists the URI, directly or by a template, takes precedence.
         Err(match rejection {
             Some(error) => error.into(),
             None => JsonRpcError::unknown_resource(self.generation, uri, &missing),
@@ -104,11 +104,11 @@ impl Passthrough<'_> {
         .await
     }
 
-    /// What the lists of a source say about an address; one that has none says nothing.
+    /// Matches a URI against the lists of a source. A source without lists does not match.
     ///
     /// # Errors
     ///
-    /// It is away, so that asking it for more is of no use.
+    /// Returns an error if the source is unavailable, so that further requests to it are useless.
     pub(super) async fn match_resource(
         &self,
         source_methods: &SourceMethods,
@@ -142,7 +142,7 @@ impl Passthrough<'_> {
     }
 }
 
-/// What stands before the first colon.
+/// Returns the text before the first colon.
 fn scheme(uri: &str) -> Option<&str> {
     uri.split_once(':').map(|(scheme, _)| scheme)
 }

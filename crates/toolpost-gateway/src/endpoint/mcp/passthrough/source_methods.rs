@@ -1,4 +1,4 @@
-//! Which sources offer what, as the caller sees it.
+//! The MCP methods of each source that the caller may use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use toolpost::{Authority, CallError, Catalog, Operation};
 use super::qualified_name::NameForm;
 use super::raw_object::CacheVisibility;
 
-/// What one server offers beside its tools.
+/// The MCP methods of one source, other than tools.
 #[derive(Debug)]
 pub(super) struct SourceMethods {
-    /// What the names of its prompts and resources carry; empty where they carry nothing.
+    /// Label in the qualified names of its prompts and resources. If empty, names are not
+    /// qualified.
     pub(super) label: String,
     methods: Vec<(&'static str, Arc<Operation>)>,
 }
@@ -27,13 +28,13 @@ impl SourceMethods {
         self.methods.iter().find(|(name, _)| *name == method).map(|(_, operation)| operation)
     }
 
-    /// What a client is told about a source that could not be asked.
+    /// Returns the entry for a source that could not be queried.
     pub(super) fn missing_entry(&self, error: &CallError) -> Value {
         json!({"source": self.label, "reason": error.to_string()})
     }
 
-    /// For whom an answer may be kept. What not everybody may ask for is for nobody else, whatever
-    /// its server says about it.
+    /// Returns the cache visibility of a method's result. The result of a method with access
+    /// control is private, regardless of what the server declares.
     pub(super) fn cache_visibility(&self, method: &str) -> CacheVisibility {
         let control = self.operation(method).map(|operation| &operation.spec().access_control);
         match control {
@@ -43,8 +44,8 @@ impl SourceMethods {
     }
 }
 
-/// What the caller may call, by label. With a source there is only that, and what lies behind it if it
-/// is another hub.
+/// Returns the methods that the caller can access, by source label. With `source`, only that source
+/// is included, and the sources behind it if it is another hub.
 pub(super) fn methods_by_source(
     catalog: &Catalog,
     caller: &Authority,
@@ -65,8 +66,8 @@ pub(super) fn methods_by_source(
     by_label.into_values().collect()
 }
 
-/// The names before the method: of the source, and of the hubs on the way to it. Of these the source
-/// that was asked for is left out.
+/// Returns the part of the id before the method: the source, preceded by the hubs on the path to
+/// it. The prefix `source` is removed.
 fn source_label<'i>(id: &'i str, method: &str, source: Option<&str>) -> Option<&'i str> {
     let path = id.strip_suffix(method)?.strip_suffix('.')?;
     match source {
@@ -78,8 +79,8 @@ fn source_label<'i>(id: &'i str, method: &str, source: Option<&str>) -> Option<&
     }
 }
 
-/// Whom a name means, and the name that is used there: the longest label that fits, since one may
-/// begin as another does.
+/// Returns the source of a qualified name and the name within that source. The longest matching
+/// label wins, since one label may be a prefix of another.
 pub(super) fn route<'o, 'n>(
     sources: impl Iterator<Item = &'o SourceMethods>,
     form: NameForm,

@@ -1,4 +1,4 @@
-//! A resource that is followed: its source tells when it changes.
+//! Subscriptions to resource updates of a source.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ use super::read_resource::ResourceMatch;
 use super::source_methods::{self, SourceMethods};
 use super::{Passthrough, READ, SUBSCRIBE};
 
-/// How long a client of before 2026-07-28 waits for the agreement of a source; a later one is told about
-/// all that it follows at once, and so waits for none of them longer than for a list.
+/// Maximum time for a source to confirm a subscription of a client before 2026-07-28. A later
+/// client subscribes to all its resources in one request, so the source timeout applies to each of
+/// them.
 const LEGACY_CONFIRM_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Passthrough<'_> {
-    /// Follows a resource on behalf of whoever may read it. Gives the operation behind it, and a value
-    /// for every change from now on.
+    /// Subscribes to a resource on behalf of a caller with read access. Returns the operation id
+    /// and a subscription with a value for each update.
     pub(in crate::endpoint::mcp) async fn subscribe(
         &self,
         uri: &str,
@@ -59,8 +60,8 @@ impl Passthrough<'_> {
         }
     }
 
-    /// Who has a resource that does not name its source, among those who tell of changes if there are
-    /// several.
+    /// Returns the source that matches an unqualified URI best. Of equal matches, a source that
+    /// supports subscriptions is preferred.
     async fn best_match<'o>(
         &self,
         sources: &'o [SourceMethods],
@@ -78,7 +79,7 @@ impl Passthrough<'_> {
     }
 }
 
-/// What is said about a source that does not tell of changes.
+/// The error for a source that does not support resource subscriptions.
 fn subscriptions_unsupported(source_methods: &SourceMethods) -> JsonRpcError {
     let read = source_methods.operation(READ).map(|operation| operation.id().as_str());
     let source = read.and_then(|id| id.strip_suffix(READ)?.strip_suffix('.')).unwrap_or_default();

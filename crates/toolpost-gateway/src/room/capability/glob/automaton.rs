@@ -1,13 +1,13 @@
 //! A bit-parallel automaton: all states of a pattern advance at once.
 //!
-//! Each state is a bit, and each byte of the text moves all of them. The time is the length of the text
-//! times the length of the pattern in machine words.
+//! Each state is a bit, and each byte of the text advances all states. The running time is the
+//! length of the text times the length of the pattern in 64-bit words.
 
 use super::token::GlobToken;
 use crate::room::capability::error::MAX_STRING_BYTES;
 
-/// Words for the places of the longest pattern: each of its bytes may have become three, and
-/// there is a place behind the last one.
+/// Number of 64-bit words for the states of the longest pattern. Percent-encoding can triple each
+/// byte of the pattern, and one accepting state follows the last one.
 const MAX_WORDS: usize = (MAX_STRING_BYTES * 3 + 1).div_ceil(64);
 
 type StateSet = Box<[u64]>;
@@ -15,25 +15,26 @@ type StateSet = Box<[u64]>;
 #[derive(Debug)]
 pub(super) struct Automaton {
     words: usize,
-    /// The place behind the last step.
+    /// The accepting state, after the last token.
     accept: usize,
-    /// Which of `letters` a byte has; the first has no places.
+    /// Index into `byte_transitions` for each byte. Index 0 has no transitions.
     byte_class: Box<[u8; 256]>,
-    /// The places that a byte leads on from.
+    /// For each byte class, the states that advance on the byte.
     byte_transitions: Vec<StateSet>,
-    /// The places that any character but a slash leads on from.
+    /// States that advance on any character except a slash.
     any_char: StateSet,
-    /// Behind these: the bytes inside of a character stay there.
+    /// States that follow `any_char` states. They stay active on UTF-8 continuation bytes.
     after_any_char: StateSet,
-    /// The places at which bytes other than slashes stay.
+    /// States that stay active on any byte except a slash.
     segment_loops: StateSet,
-    /// The places at which every byte stays.
+    /// States that stay active on any byte.
     any_loops: StateSet,
-    /// Both of these: a run may be empty.
+    /// States of `segment_loops` and `any_loops`. A run can be empty, so these states can be
+    /// skipped.
     skippable_runs: StateSet,
-    /// The places before `**/`, which can be entered or left out.
+    /// States before `**/`, which can be entered or skipped.
     directories: StateSet,
-    /// The places before `/**` at the end, which can be left out.
+    /// States before a trailing `/**`, which can be skipped.
     subtrees: StateSet,
 }
 
@@ -76,7 +77,7 @@ impl Automaton {
             GlobToken::SegmentRun => self.push_run(|states| &mut states.segment_loops),
             GlobToken::AnyRun => self.push_run(|states| &mut states.any_loops),
             GlobToken::Directories => {
-                // A place of its own in front: what is inside of the run may not leave it for nothing.
+                // A separate entry state, so that a state inside the run cannot skip the group.
                 set_bit(&mut self.directories, self.accept);
                 self.accept += 1;
                 self.push_run(|states| &mut states.any_loops);
@@ -100,7 +101,7 @@ impl Automaton {
     fn push_byte(&mut self, byte: u8) {
         let class = &mut self.byte_class[usize::from(byte)];
         if *class == 0 {
-            // There are at most 194 bytes that UTF-8 has, so that the number fits.
+            // UTF-8 uses 243 byte values, so the class index fits.
             *class = u8::try_from(self.byte_transitions.len()).unwrap_or(0);
             self.byte_transitions.push(vec![0; self.words].into());
         }
@@ -109,7 +110,7 @@ impl Automaton {
     }
 
     pub(super) fn matches(&self, text: &str) -> bool {
-        // Nearly every pattern has places for one word, and few places are cleared faster.
+        // Most patterns fit in one word, and a single word is faster to clear.
         if self.words == 1 {
             return self.run(&mut [0; 1], text);
         }
@@ -128,7 +129,7 @@ impl Automaton {
         states[self.accept / 64] >> (self.accept % 64) & 1 == 1
     }
 
-    /// Whether there is any place left behind this byte.
+    /// Advances all states by one byte. Returns whether any state remains.
     fn step(&self, states: &mut [u64], byte: u8) -> bool {
         let transitions = &self.byte_transitions[usize::from(self.byte_class[usize::from(byte)])];
         let inside = mask(byte & 0xC0 == 0x80);
@@ -148,8 +149,8 @@ impl Automaton {
         any != 0
     }
 
-    /// Adds the places that are reached for nothing. In this order once is enough: no `**/` begins
-    /// behind a run, and nothing is behind a `/**` at the end.
+    /// Adds the states that are reachable without input. One pass in this order is sufficient: no
+    /// `**/` begins after a run, and nothing follows a trailing `/**`.
     fn epsilon_closure(&self, states: &mut [u64]) {
         add_epsilon(states, &self.directories, 3);
         add_epsilon(states, &self.directories, 1);

@@ -1,4 +1,4 @@
-//! Texts with wildcards, matched in one go over the text.
+//! Globs, matched in a single pass over the text.
 
 mod automaton;
 mod subsumption;
@@ -10,30 +10,30 @@ pub(super) use token::{GlobSyntax, GlobToken};
 
 use super::traversal::has_dot_segment;
 
-/// A text with wildcards. One that restricts anything fits no text that climbs with `..`: whoever
-/// allows `/public/*` does not mean `/public/..`.
+/// A string pattern with wildcards. Except for a bare `*` or `**` and a pattern without wildcards,
+/// a glob never matches a text with a `.` or `..` segment: `/public/*` does not match `/public/..`.
 #[derive(Debug)]
 pub(super) struct Glob {
     tokens: Box<[GlobToken]>,
     shape: GlobShape,
 }
 
-/// What there is to compare; nearly every pattern is one of the simple ones.
+/// The matching strategy. Most patterns have one of the simple shapes.
 #[derive(Debug)]
 enum GlobShape {
     /// Every text.
     Any,
-    /// Every text without a slash.
+    /// Any text without a slash.
     AnySegment,
     /// This text.
     Literal(Box<str>),
-    /// A text that begins and ends so, with anything between.
+    /// A text with this prefix and suffix, and anything between them.
     PrefixSuffix(Box<str>, Box<str>),
-    /// A text that begins and ends so, without a slash between.
+    /// A text with this prefix and suffix, and no slash between them.
     SegmentPrefixSuffix(Box<str>, Box<str>),
-    /// This folder, and what is below it.
+    /// This directory and everything below it.
     Subtree(Box<str>),
-    /// Anything else, and how it begins.
+    /// Any other pattern, with its literal prefix.
     Automaton(Box<str>, Box<Automaton>),
 }
 
@@ -42,7 +42,7 @@ impl Glob {
         Self::from_tokens(tokenize(syntax, text))
     }
 
-    /// What fits every text.
+    /// Returns a glob that matches any text.
     pub(super) fn any() -> Self {
         Self::from_tokens(vec![GlobToken::AnyRun])
     }
@@ -52,7 +52,7 @@ impl Glob {
         Self { tokens: tokens.into(), shape }
     }
 
-    /// Another one like it.
+    /// Returns a copy of the glob.
     pub(super) fn duplicate(&self) -> Self {
         Self::from_tokens(self.tokens.to_vec())
     }
@@ -74,7 +74,7 @@ impl Glob {
         &self.tokens
     }
 
-    /// The text, where it has no wildcard.
+    /// Returns the text if the glob has no wildcard.
     pub(super) fn literal(&self) -> Option<&str> {
         match &self.shape {
             GlobShape::Literal(literal) => Some(literal),
@@ -82,13 +82,13 @@ impl Glob {
         }
     }
 
-    /// Whether the only wildcard is a `*` at the end that stands for anything.
+    /// Whether the only wildcard is a trailing `*` that matches anything.
     pub(super) fn is_prefix(&self) -> bool {
         matches!(&self.shape, GlobShape::Any)
             || matches!(&self.shape, GlobShape::PrefixSuffix(_, end) if end.is_empty())
     }
 
-    /// What every text that fits begins with.
+    /// Returns the literal prefix that every matching text has.
     pub(super) fn literal_prefix(&self) -> String {
         literal_prefix(&self.tokens)
     }

@@ -1,21 +1,24 @@
-//! Whether a text with wildcards fits everything that another one fits.
+//! Checks whether one glob matches everything that another glob matches.
 
 use super::token::GlobToken;
 use super::{Glob, GlobShape};
 
-/// The most comparisons of tokens; beyond it the answer is no.
+/// Maximum number of token comparisons; above it, `covers` returns `false`.
 const MAX_COMPARISONS: usize = 64 * 1024;
-/// The most `**/` and `/**` in one text; each of them doubles what there is to compare.
+/// Maximum number of `**/` and `/**` groups in one glob; each doubles the number of variants to
+/// compare.
 const MAX_GROUPS: usize = 3;
 
 impl Glob {
-    /// Whether every text that fits `other` fits this one. It may be no where it is hard to tell.
+    /// Whether every text that matches `other` also matches this glob. Returns `false` where this
+    /// is hard to prove.
     pub(in super::super) fn covers(&self, other: &Self) -> bool {
         if self.is_any() || self.tokens == other.tokens {
             return true;
         }
         match &other.shape {
-            // These two fit texts that climb, and so do only they themselves.
+            // Both also match texts with a `.` or `..` segment. The globs that cover them are
+            // handled above.
             GlobShape::Any | GlobShape::AnySegment => false,
             GlobShape::Literal(literal) => self.matches(literal),
             _ => self.covers_tokens(other),
@@ -32,7 +35,8 @@ impl Glob {
     }
 }
 
-/// The same text with each of its optional groups left out or written out.
+/// Returns the token list with each optional group omitted or expanded; `None` if there are too
+/// many groups.
 fn variants(tokens: &[GlobToken]) -> Option<Vec<Vec<GlobToken>>> {
     let groups = tokens.iter().filter(|token| expand_group(**token).is_some()).count();
     if groups > MAX_GROUPS {
@@ -58,7 +62,7 @@ fn expand_group(token: GlobToken) -> Option<[GlobToken; 2]> {
     }
 }
 
-/// Follows the tokens of `other` through `own` as if they were a text.
+/// Runs the tokens of `other` through `own` as if they were input text.
 fn subsumes(own: &[GlobToken], other: &[GlobToken]) -> bool {
     let mut states = vec![false; own.len() + 1];
     states[0] = true;
@@ -82,7 +86,7 @@ fn add_run_epsilons(own: &[GlobToken], states: &mut [bool]) {
     }
 }
 
-/// Whether `step` fits everything that `token` stands for.
+/// Whether `own_token` matches everything that `token` matches.
 fn token_covers(own_token: GlobToken, token: GlobToken) -> bool {
     match (own_token, token) {
         (GlobToken::AnyRun, _) => true,

@@ -1,28 +1,28 @@
-//! What a text with wildcards is made of.
+//! Tokens of globs.
 
-/// How `*` is read.
+/// Wildcard syntax of a glob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum GlobSyntax {
-    /// `*` stands for any run of characters; nothing else is special.
+    /// `*` matches any run of characters; no other character is special.
     Flat,
-    /// `*` and `?` stay within a segment between slashes, `**` does not.
+    /// `*` and `?` match within a path segment; `**` also matches slashes.
     Segmented,
 }
 
-/// One piece of a text with wildcards.
+/// A token of a glob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum GlobToken {
-    /// This character.
+    /// A literal character.
     Literal(char),
-    /// Any character but a slash.
+    /// Any character except a slash.
     AnyChar,
-    /// Any run without a slash.
+    /// Any run of characters without a slash.
     SegmentRun,
     /// Any run.
     AnyRun,
-    /// `**/`: nothing, or any run and a slash behind it.
+    /// `**/`: nothing, or any run followed by a slash.
     Directories,
-    /// `/**` at the end: nothing, or a slash and any run behind it.
+    /// Trailing `/**`: nothing, or a slash followed by any run.
     Subtree,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn tokenize(syntax: GlobSyntax, text: &str) -> Vec<GlobToken> {
     tokens
 }
 
-/// The tokens without those that stand for more than one piece.
+/// Splits the text into tokens without the groups `**/` and `/**`.
 fn tokenize_plain(syntax: GlobSyntax, text: &str) -> Vec<GlobToken> {
     let mut tokens = Vec::with_capacity(text.len());
     for letter in text.chars() {
@@ -74,11 +74,12 @@ fn tokenize_plain(syntax: GlobSyntax, text: &str) -> Vec<GlobToken> {
 
 const SLASH: GlobToken = GlobToken::Literal('/');
 
-/// The token that `rest` begins with, and how many plain ones it takes.
+/// Returns the first token of `rest` after grouping, and the number of ungrouped tokens that it
+/// replaces.
 fn next_group(before: &[GlobToken], rest: &[GlobToken]) -> (GlobToken, usize) {
     let starts_segment = matches!(before.last(), None | Some(&(SLASH | GlobToken::Directories)));
     match rest {
-        // `a/**/**` is `a/**`.
+        // `a/**/**` is equivalent to `a/**`.
         [SLASH, tail @ ..] if !before.is_empty() && is_only_double_stars(tail) => {
             (GlobToken::Subtree, rest.len())
         }
@@ -91,7 +92,7 @@ fn next_group(before: &[GlobToken], rest: &[GlobToken]) -> (GlobToken, usize) {
     }
 }
 
-/// Whether this is `**`, `**/**`, `**/**/**`…
+/// Whether the tokens are `**`, `**/**`, `**/**/**` and so on.
 fn is_only_double_stars(tokens: &[GlobToken]) -> bool {
     !tokens.is_empty()
         && tokens.split(|token| *token == SLASH).all(|part| part == [GlobToken::AnyRun])

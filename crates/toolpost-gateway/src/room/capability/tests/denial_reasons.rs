@@ -1,4 +1,4 @@
-//! The words for people.
+//! Texts of denial reasons.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

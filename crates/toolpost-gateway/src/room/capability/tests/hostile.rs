@@ -1,4 +1,4 @@
-//! Capabilities that want to take long, held against messages of a megabyte.
+//! Capabilities that are expensive to match, against messages of one megabyte.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The rules beyond the cases of the files.
+//! Matching rules that the case files do not cover.
 
 use serde_json::{Value, json};
 

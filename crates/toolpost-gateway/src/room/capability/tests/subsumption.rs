@@ -1,4 +1,4 @@
-//! Whether one capability allows what another one allows, and what holds for any capability.
+//! Subsumption between capabilities, and properties that hold for every capability.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -84,12 +84,12 @@ fn wider_capability_covers_narrower_capability() {
     }
 }
 
-/// A name or a glob of few letters, so that they meet.
+/// A name or a glob over few letters, so that matches are likely.
 fn glob() -> impl Strategy<Value = String> {
     prop_oneof![3 => "[ab]{1,3}", 2 => "[ab*]{1,4}", 1 => "[ab%25]{1,3}\\*?"]
 }
 
-/// The same with what only patterns have.
+/// A glob, or a string with syntax that only patterns support.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![4 => glob(), 2 => "[ab*?.][ab*?/.]{0,4}", 1 => "!?[ab]\\*?", 1 => "!?/\\^?[ab]\\$?/"]
 }
@@ -154,7 +154,7 @@ fn any_capability() -> impl Strategy<Value = Value> {
     prop_oneof![string(), pattern()]
 }
 
-/// A request whose kind says what its payload says.
+/// A message whose kind agrees with its payload.
 fn message() -> impl Strategy<Value = (String, Value)> {
     let kind = prop_oneof![4 => Just("mcp/request"), 1 => Just("mcp/proposal"), 1 => Just("chat")];
     (kind, method(), "[ab]{1,3}|[ab%*5/.]{1,4}").prop_map(|(base, method, name)| {

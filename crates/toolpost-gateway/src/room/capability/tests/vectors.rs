@@ -1,4 +1,4 @@
-//! The cases of both notations that stand in files.
+//! Test vectors of both notations, read from files.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Headers that are wrong, contradict the body or are forged.
+//! Invalid and forged headers, and headers that contradict the body.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const NAME: Header = ("mcp-name", b"t__echo");
 const REGION: Header = ("mcp-param-region", b"west");
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
-/// An operation with an argument that stands in a header, too.
+/// An operation with an argument that is also sent as a header.
 fn echo() -> Operation {
     let mut spec = OperationSpec::new(&"t.echo".parse().unwrap(), OperationKind::Query);
     let region = json!({"type": "string", "x-mcp-header": "Region"});
@@ -33,7 +33,7 @@ fn modern(arguments: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string()
 }
 
-/// Each row: headers, whether the body is one of 2026-07-28, and the verdict.
+/// Each row: the headers, the body, and the expected status, error code and text.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_mcp_headers_are_rejected_with_reason() {
     const JSON: Header = ("content-type", b"application/json");
@@ -44,7 +44,7 @@ async fn invalid_mcp_headers_are_rejected_with_reason() {
     let rows: Vec<(Vec<Header>, &str, (u16, i64, &str))> = vec![
         (vec![JSON, VERSION, CALL, NAME, REGION], modern, good),
         (vec![JSON], PING, good),
-        // What is sent and what can be read.
+        // `Content-Type` and `Accept`.
         (
             vec![("content-type", b"text/plain")],
             PING,
@@ -89,7 +89,7 @@ async fn invalid_mcp_headers_are_rejected_with_reason() {
             modern,
             (400, -32_020, "says `2025-11-25` and the body says `2026-07-28`"),
         ),
-        // The method and the name.
+        // `Mcp-Method` and `Mcp-Name`.
         (vec![JSON, VERSION, NAME, REGION], modern, (400, -32_020, "Mcp-Method is missing")),
         (
             vec![JSON, VERSION, ("mcp-method", b"tools/list"), NAME, REGION],
@@ -158,7 +158,7 @@ async fn invalid_mcp_headers_are_rejected_with_reason() {
             (400, -32_020, "Mcp-Param-Region"),
         ),
         (vec![JSON, VERSION, CALL, NAME, REGION, ("mcp-param-nobody", b"x")], modern, good),
-        // Who sent it here.
+        // `Host` and `Origin`.
         (
             vec![JSON, ("host", b"evil.example")],
             PING,
@@ -196,7 +196,7 @@ async fn invalid_mcp_headers_are_rejected_with_reason() {
     assert!(gateway.stop().await.in_time);
 }
 
-/// Each row: a method, and the verdict for somebody without a session.
+/// Each row: a method and the expected reply without a session.
 #[tokio::test]
 async fn http_method_without_session_is_rejected() {
     let gateway = TestGateway::start().await;

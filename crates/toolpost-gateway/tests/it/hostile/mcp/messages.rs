@@ -1,11 +1,11 @@
-//! Bodies: deep, huge, ambiguous, and not even JSON.
+//! Request bodies: deeply nested, huge, ambiguous or not JSON.
 
 use toolpost_gateway::GatewaySettings;
 
 use super::super::{BackgroundClient, TestGateway, resident_kib};
 use super::McpTester;
 
-/// More levels than any stack has room for.
+/// Deep enough to overflow the stack of a recursive parser.
 const NESTING_DEPTH: usize = 100_000;
 
 fn request_json(method: &str, params: &str) -> String {
@@ -16,7 +16,7 @@ fn bytes(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
-/// Each row: what it is, the body, then the status, the code and the words of the refusal.
+/// Each row: a description, the body, and the expected status, error code and part of the message.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_mcp_messages_are_rejected_with_reason() {
     let list = format!("{}{}", "[".repeat(NESTING_DEPTH), "]".repeat(NESTING_DEPTH));
@@ -194,7 +194,7 @@ async fn invalid_mcp_messages_are_rejected_with_reason() {
             format!("\"{long}\"").into(),
             (400, -32_600, "cannot be read"),
         ),
-        // Batches, from a client that says no version and so may be of the one that has them.
+        // Batches of a client that sends no version, and so may use the version that supports them.
         (
             "an empty batch",
             "[]".into(),

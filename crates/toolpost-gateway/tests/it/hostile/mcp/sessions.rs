@@ -1,4 +1,4 @@
-//! Sessions: guessed, stolen, begun by the thousand.
+//! Sessions: guessed, stolen, or created by the thousand.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn session_is_hidden_from_other_identities() {
         let headers: [(&str, &[u8]); 2] =
             [("authorization", token.as_bytes()), ("mcp-session-id", id)];
         tester.post(&headers, PING).await.check(what, expected, &mut wrong);
-        // The same holds for listening and for ending, except that its owner may.
+        // GET and DELETE are rejected too. The valid session is skipped, since DELETE would end it.
         if expected != good {
             for method in [Method::GET, Method::DELETE] {
                 let verdict = tester.send(method, &headers, Vec::new()).await;

@@ -1,4 +1,4 @@
-//! The same on a pair of streams: lines instead of requests.
+//! Hostile clients on a pair of streams, with lines instead of HTTP requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::super::{resident_kib, tool_call_message};
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":"ping","method":"ping"}"#;
 
-/// The client's end of both streams.
+/// The client side of both streams.
 struct StdioParent {
     writer: DuplexStream,
     reader: BufReader<DuplexStream>,
@@ -51,7 +51,7 @@ impl StdioParent {
     }
 }
 
-/// Each row: a line, and the refusal; whatever it was, the next line is answered.
+/// Each row: a line and the expected error. The next line is always handled.
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_line_is_rejected_and_next_is_handled() {
     let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
@@ -113,7 +113,7 @@ async fn invalid_line_is_rejected_and_next_is_handled() {
 async fn closed_stdin_still_delivers_pending_response() {
     let mut parent = StdioParent::start(GatewaySettings::default());
     parent.send_line(tool_call_message("demo__slow", &json!({"ms": 200})).to_string()).await;
-    // Half a line is none.
+    // An incomplete line is ignored.
     parent.writer.write_all(&PING.as_bytes()[..10]).await.unwrap();
     drop(parent.writer);
     let mut text = String::new();
@@ -129,12 +129,13 @@ async fn closed_streams_end_stdio_server() {
     parent.send_line(PING).await;
     parent.recv().await;
     drop((parent.writer, parent.reader));
-    // Nothing is written as long as nothing is answered, so that nobody listens shows only then.
+    // The gateway notices the closed reader only when it writes, and it writes nothing until there
+    // is a response.
     drop(parent.stop);
     with_timeout("the end", parent.served).await.unwrap();
 }
 
-/// Each row: what a parent says for as long as it can, without ever reading.
+/// Each row: a line that a parent repeats for as long as it can, without reading.
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_succeeds_with_parent_that_never_reads() {
     for (what, line) in [
@@ -149,7 +150,7 @@ async fn shutdown_succeeds_with_parent_that_never_reads() {
         let before = resident_kib();
         let line = format!("{line}\n").into_bytes();
         let mut message = 0;
-        // It cannot go on, because nobody reads what it says any more.
+        // The write blocks when the gateway stops reading.
         while let Ok(written) =
             tokio::time::timeout(Duration::from_millis(500), writer.write_all(&line)).await
         {

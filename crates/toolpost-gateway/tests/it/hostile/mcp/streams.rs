@@ -1,4 +1,4 @@
-//! Streams that nobody reads, and too many of them.
+//! Streams that are not read, and too many streams.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::super::super::spokes::{wait_until, with_timeout};
 use super::super::{BackgroundClient, RawClient, TestGateway, resident_kib};
 use super::McpTester;
 
-/// Whoever reads nothing is full soon.
+/// A small receive buffer, which fills up soon if the client does not read.
 const RECV_BUFFER_BYTES: u32 = 4 * 1024;
 
 fn settings_with_write_timeout(timeout: Duration) -> GatewaySettings {
@@ -22,7 +22,7 @@ fn settings_with_write_timeout(timeout: Duration) -> GatewaySettings {
     settings
 }
 
-/// Reports without end, at length.
+/// Returns an operation that sends large progress reports until it is canceled.
 fn progress_flood() -> Operation {
     let report_progress = async |context: CallContext, _: Value| {
         let mut done = 0.0;
@@ -50,7 +50,7 @@ fn post(headers: &str, body: &Value) -> String {
     )
 }
 
-/// A subscription of 2026-07-28 with this id.
+/// Returns a `subscriptions/listen` request of 2026-07-28 with this id.
 fn listen_request(id: &str) -> String {
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}});
@@ -60,7 +60,7 @@ fn listen_request(id: &str) -> String {
     post("mcp-protocol-version: 2026-07-28\r\nmcp-method: subscriptions/listen\r\n", &body)
 }
 
-/// Adds and takes away a tool until told to stop.
+/// Adds and removes a tool until the future is dropped.
 async fn change_tools(gateway: &TestGateway) {
     let registry = gateway.gateway.pipeline().registry();
     loop {

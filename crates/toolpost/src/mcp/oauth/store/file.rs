@@ -1,4 +1,4 @@
-//! Credentials in a file of their owner.
+//! Credential store in a file that only its owner can read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -15,30 +15,30 @@ use tokio::time::{Instant, sleep};
 use super::memory::upsert;
 use super::{CredentialStore, Credentials, StoreError, StoreGuard};
 
-/// The largest file that is read.
+/// Maximum size of the file in bytes.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
-/// How long another process may hold a lock: longer than any refresh takes.
+/// Maximum time to wait for a lock of another process; longer than any refresh.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
-/// How often it is looked whether a lock is free. Waiting for it without looking would hold a thread
-/// that nothing can stop.
+/// How often a lock is tried. A blocking lock would occupy a thread that cannot be canceled.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 type CredentialMap = BTreeMap<String, Vec<Credentials>>;
 
 /// Credentials in a JSON file that only its owner can read.
 ///
-/// The file is replaced as a whole or not at all, and several processes may use it at once. Beside
-/// it there is a folder, `<file>.locks`, with one empty file for each resource.
+/// The file is replaced atomically, and several processes can use it concurrently. Lock files are
+/// in the directory `<file>.locks`: one for the file, and an empty one for each resource.
 #[derive(Debug, Clone)]
 pub struct FileStore(PathBuf);
 
 impl FileStore {
-    /// The store in this file, which comes to be, with its folder, when something is kept.
+    /// Creates a store for this file. The file and its directory are created when credentials are
+    /// saved.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
-    /// Changes the file while nobody else does.
+    /// Updates the file while holding its lock.
     async fn update<F>(&self, change: F) -> Result<(), StoreError>
     where
         F: FnOnce(&mut CredentialMap) + Send + 'static,
@@ -144,7 +144,7 @@ fn read(path: &Path) -> Result<CredentialMap, StoreError> {
     };
     let mut text = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut text).map_err(|error| io_error("read", path, error))?;
-    // The words of the parser could quote a token; where it stopped does not.
+    // The parser error could quote a token; the position cannot.
     serde_json::from_slice(&text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let path = path.display();
@@ -160,7 +160,7 @@ fn write(path: &Path, stored: &CredentialMap) -> Result<(), StoreError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = PathBuf::from(temporary);
-    // Whoever holds the lock may remove what a process left that ended half-way.
+    // The lock is held, so a leftover file of an interrupted process can be removed.
     let _ = fs::remove_file(&temporary);
     let written =
         private_options().write(true).create_new(true).open(&temporary).and_then(|mut file| {
@@ -174,7 +174,7 @@ fn write(path: &Path, stored: &CredentialMap) -> Result<(), StoreError> {
     })
 }
 
-/// Files that only their owner can read.
+/// Returns options for files that only their owner can read.
 fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Credentials that end with the process.
+//! Credential store in memory.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use futures::future::{BoxFuture, ready};
 
 use super::{CredentialStore, Credentials, StoreError};
 
-/// Credentials that end with the process.
+/// Keeps credentials in memory until the process exits.
 #[derive(Debug, Default)]
 pub struct MemoryStore(Mutex<HashMap<String, Vec<Credentials>>>);
 
 impl MemoryStore {
-    /// A store with nothing in it.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -53,7 +53,7 @@ impl CredentialStore for MemoryStore {
     }
 }
 
-/// The latest is the first, and there is one for each issuer.
+/// Inserts credentials at the front, replacing those of the same issuer.
 pub(super) fn upsert(list: &mut Vec<Credentials>, credentials: Credentials) {
     list.retain(|stored| stored.issuer != credentials.issuer);
     list.insert(0, credentials);

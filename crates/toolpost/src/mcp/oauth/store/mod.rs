@@ -1,4 +1,4 @@
-//! Where credentials are kept.
+//! Storage for credentials.
 
 mod file;
 mod memory;
@@ -15,126 +15,127 @@ use crate::protocol::Secret;
 pub use file::FileStore;
 pub use memory::MemoryStore;
 
-/// Keeps what authorization servers gave, for each pair of a resource and an issuer.
+/// Stores the credentials issued for each pair of resource and issuer.
 pub trait CredentialStore: Send + Sync + Debug {
-    /// Everything that is kept for a resource, the latest first.
+    /// Returns all credentials for a resource, most recent first.
     fn load<'a>(&'a self, resource: &'a str)
     -> BoxFuture<'a, Result<Vec<Credentials>, StoreError>>;
 
-    /// Keeps credentials in place of those of the same resource and issuer. They are then the first.
+    /// Stores credentials at the front, replacing those of the same resource and issuer.
     fn save<'a>(
         &'a self,
         resource: &'a str,
         credentials: Credentials,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Forgets the credentials of a resource and an issuer, if there are any.
+    /// Removes the credentials of a resource and an issuer, if present.
     fn remove<'a>(
         &'a self,
         resource: &'a str,
         issuer: &'a str,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Keeps everybody else who uses this store from refreshing the tokens of a resource, until the
-    /// guard is dropped. Two who hand in the same refresh token look like a thief and its victim.
+    /// Prevents other users of this store from refreshing the tokens of a resource until the guard
+    /// is dropped. An authorization server treats a refresh token that is used twice as stolen.
     ///
-    /// A store that only one client uses for a resource needs no such thing, and has none.
+    /// The default does nothing, which is sufficient for a store with one client per resource.
     fn lock<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Result<StoreGuard, StoreError>> {
         let _ = resource;
         futures::future::ready(Ok(StoreGuard::noop())).boxed()
     }
 }
 
-/// What one authorization server gave for one resource.
+/// Credentials from one authorization server for one resource.
 ///
-/// `Serialize` writes the secrets as they are: the text belongs nowhere but into a store.
+/// `Serialize` writes secrets in plain text: write the output only to a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Credentials {
-    /// The authorization server, sign by sign as it names itself.
+    /// Issuer of the authorization server, exactly as its metadata states it.
     pub issuer: String,
-    /// Who this client is there.
+    /// The client's registration at this issuer.
     pub client: ClientRegistration,
-    /// What was asked for, so that the next time asks for no less.
+    /// Scopes that were requested; the next authorization requests them again.
     #[serde(default)]
     pub scopes: Vec<String>,
-    /// Where the server said that its metadata is, if not in the usual place.
+    /// Metadata URL stated by the MCP server, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_metadata: Option<String>,
-    /// The tokens; none after a refresh token was refused.
+    /// The tokens, if any were issued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
 }
 
 impl Credentials {
-    /// A client without tokens.
+    /// Creates credentials without tokens.
     pub fn new(issuer: impl Into<String>, client: ClientRegistration) -> Self {
         let (issuer, scopes) = (issuer.into(), Vec::new());
         Self { issuer, client, scopes, resource_metadata: None, tokens: None }
     }
 }
 
-/// Who a client is at an authorization server.
+/// A client's registration at an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientRegistration {
     /// Its id.
     pub id: String,
-    /// Its secret, if it was given one. That of a configured client is not kept.
+    /// Client secret, if one was issued. The secret of a configured client is not stored.
     #[serde(default, with = "revealed::option", skip_serializing_if = "Option::is_none")]
     pub secret: Option<Secret>,
-    /// How it shows itself at the token endpoint, if that was agreed on.
+    /// Authentication method at the token endpoint, if one was registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_method: Option<String>,
-    /// Where people come back to; only of a client that registered itself.
+    /// Redirect URI; set only for a dynamically registered client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect_uri: Option<String>,
-    /// When its secret ends, in milliseconds since 1970.
+    /// Expiry of the secret, in milliseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_expires_at: Option<i64>,
 }
 
 impl ClientRegistration {
-    /// A client that has nothing but an id.
+    /// Creates a client with only an id.
     pub fn new(id: impl Into<String>) -> Self {
         let id = id.into();
         Self { id, secret: None, auth_method: None, redirect_uri: None, secret_expires_at: None }
     }
 }
 
-/// What a token endpoint gave.
+/// Tokens from a token endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Tokens {
-    /// What is shown to the resource.
+    /// Access token, sent to the resource.
     #[serde(with = "revealed")]
     pub access: Secret,
-    /// What the next tokens are had for.
+    /// Token to obtain the next tokens, if one was issued.
     #[serde(default, with = "revealed::option", skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Secret>,
-    /// What the person agreed to.
+    /// Granted scopes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scopes: Option<Vec<String>>,
-    /// When they came, in milliseconds since 1970.
+    /// When the tokens were issued, in milliseconds since 1970.
     #[serde(default)]
     pub obtained_at: i64,
-    /// When the access token ends, in milliseconds since 1970, if that is known.
+    /// When the access token expires, in milliseconds since 1970, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<i64>,
 }
 
 impl Tokens {
-    /// An access token that is not known to end.
+    /// Creates tokens from an access token without a known expiry.
     pub fn new(access: Secret) -> Self {
         Self { access, refresh: None, scopes: None, obtained_at: 0, expires_at: None }
     }
 
-    /// Whether the access token still holds at a time.
+    /// Whether the access token is valid at `now`.
     pub(super) fn is_valid_at(&self, now: i64) -> bool {
         self.expires_at.is_none_or(|expires| now < expires)
     }
 
-    /// Whether it is time for new ones: a minute before the end, or half-way of a short life.
+    /// Whether the tokens should be refreshed: one minute before expiry, or after half of a
+    /// lifetime below two minutes.
     pub(super) fn is_refresh_due_at(&self, now: i64) -> bool {
         let Some(expires) = self.expires_at else { return false };
         let lifetime = expires.saturating_sub(self.obtained_at);
@@ -142,18 +143,18 @@ impl Tokens {
     }
 }
 
-/// What a lock of a store holds on to.
+/// Guard of a store lock; dropping it releases the lock.
 pub struct StoreGuard {
     _held: Option<Box<dyn Send>>,
 }
 
 impl StoreGuard {
-    /// Lets go of something when it is dropped.
+    /// Creates a guard that drops `held` when it is dropped.
     pub fn new(held: impl Send + 'static) -> Self {
         Self { _held: Some(Box::new(held)) }
     }
 
-    /// Holds on to nothing.
+    /// Creates a guard without a lock.
     pub fn noop() -> Self {
         Self { _held: None }
     }
@@ -165,7 +166,7 @@ impl Debug for StoreGuard {
     }
 }
 
-/// Why a store did not do what it was asked.
+/// Error of a credential store.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct StoreError {
@@ -175,7 +176,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// Says what failed, and where. The text must not hold anything of what is kept.
+    /// Creates an error that states what failed and where. The text must not contain stored values.
     pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), source: None }
     }
@@ -188,7 +189,7 @@ impl StoreError {
     }
 }
 
-/// Secrets in a store are written as they are.
+/// Serializes secrets in plain text, for stores only.
 mod revealed {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -230,7 +231,8 @@ mod tests {
     #[test]
     fn tokens_are_refreshed_before_expiry() {
         let rows = [
-            // obtained, expires; ripe and over at these seconds
+            // Each row: obtained and expiry time; refresh due and expired at these times, in
+            // seconds.
             (0, Some(3_600), 3_540, 3_600),
             (0, Some(60), 30, 60),
             (0, Some(0), 0, 0),

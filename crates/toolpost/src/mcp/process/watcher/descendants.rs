@@ -1,4 +1,4 @@
-//! Everything below a watcher.
+//! The descendants of a watcher.
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 use tokio::signal::unix;
@@ -6,7 +6,7 @@ use tokio::signal::unix;
 use super::super::exit_status::SIGNAL_BASE;
 use super::super::process_group::ProcessSet;
 
-/// The server, its descendants, and those that became ours when their parents went.
+/// The server, its descendants, and orphans that were reparented to the watcher.
 pub(super) struct Descendants {
     server: Pid,
     status: Option<WaitStatus>,
@@ -17,7 +17,7 @@ impl Descendants {
         Self { server, status: None }
     }
 
-    /// Resolves when the server has ended, and reaps the other children that exit before.
+    /// Waits until the server has exited, and reaps other children that exit before it.
     pub(super) async fn wait_server_exit(&mut self, child_signals: &mut unix::Signal) {
         loop {
             self.reap();
@@ -28,16 +28,16 @@ impl Descendants {
         }
     }
 
-    /// The code of the server, as a shell would tell it.
+    /// Returns the exit code of the server by shell convention.
     pub(super) fn exit_code(&self) -> u8 {
         let code = self.status.and_then(|status| {
             status.exit_status().or_else(|| Some(SIGNAL_BASE + status.terminating_signal()?))
         });
-        // Only a server that cannot be killed has none.
+        // The status is missing only if the server could not be killed.
         code.and_then(|code| u8::try_from(code).ok()).unwrap_or(super::EXIT_INTERNAL_ERROR)
     }
 
-    /// Takes note of everybody who ended. Says whether a child is left.
+    /// Reaps exited children. Returns whether a child is left.
     fn reap(&mut self) -> bool {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -52,7 +52,7 @@ impl Descendants {
 
 #[cfg(target_os = "linux")]
 impl ProcessSet for Descendants {
-    /// Whoever is below us is a child of ours, or below one.
+    /// Orphans are reparented to the watcher, so a descendant exists only if there is a child.
     fn poll_running(&mut self) -> bool {
         self.reap()
     }
@@ -66,7 +66,7 @@ impl ProcessSet for Descendants {
                     .iter()
                     .for_each(|entry| process_table::signal(entry, signal));
             }
-            // Without a table there is one of whom we know, unless it has ended.
+            // Without a process table only the server can be signaled, unless it was reaped.
             None if self.status.is_none() => {
                 let _ = kill_process(self.server, signal);
             }

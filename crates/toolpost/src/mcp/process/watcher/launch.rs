@@ -1,4 +1,4 @@
-//! How a watcher starts its server.
+//! Starts the server of a watcher.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,20 +10,20 @@ use rustix::process::Pid;
 
 use super::{EXIT_INTERNAL_ERROR, report_error};
 
-/// As shells have it: there is no such command.
+/// Exit code for a command that was not found, by shell convention.
 const EXIT_NOT_FOUND: u8 = 127;
-/// As shells have it: there is one, and it cannot be run.
+/// Exit code for a command that cannot be executed, by shell convention.
 const EXIT_NOT_EXECUTABLE: u8 = 126;
 
-/// Starts the server, with our pipes.
+/// Starts the server with the pipes of this process.
 pub(super) fn start(arguments: &[OsString], command_line: &[OsString]) -> io::Result<Pid> {
     let child = platform::start(arguments, command_line)?;
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     Ok(id.expect("the id of a process is a positive number"))
 }
 
-/// The server alone is to hold the pipes, so that either side notices when the other closes one.
-/// Standard error stays, for what a watcher may have to say.
+/// Closes the watcher's copies of the pipes, so that each side notices when the other closes one.
+/// Standard error stays open for messages of the watcher.
 pub(super) fn release_pipes() -> io::Result<()> {
     let dev_null = File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&dev_null)?;
@@ -31,7 +31,8 @@ pub(super) fn release_pipes() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs in the child: the server takes the place of this process, which dies with its watcher.
+/// Runs in the child: replaces this process with the server, which on Linux is killed if the
+/// watcher dies. Returns an exit code if that fails.
 pub(super) fn exec_server(watcher: Pid, command_line: &[OsString]) -> u8 {
     if !platform::set_parent_death_signal(watcher) {
         return EXIT_INTERNAL_ERROR;
@@ -42,7 +43,7 @@ pub(super) fn exec_server(watcher: Pid, command_line: &[OsString]) -> u8 {
     )
 }
 
-/// Says why there is no server.
+/// Reports why the server cannot be started, and returns the exit code.
 pub(super) fn report_spawn_error(command_line: &[OsString], error: &io::Error) -> u8 {
     let code =
         if error.kind() == io::ErrorKind::NotFound { EXIT_NOT_FOUND } else { EXIT_NOT_EXECUTABLE };
@@ -60,8 +61,8 @@ mod platform {
     use super::super::{COMMAND_SEPARATOR, WATCHER_FLAG};
     use super::*;
 
-    /// Only a process itself can ask to die with its parent, and the server will not do so. So we are
-    /// run once more in the child, ask, and become the server.
+    /// Starts the server through a second instance of this program. A process can set the parent
+    /// death signal only for itself, so the instance sets it and then executes the server.
     pub(super) fn start(arguments: &[OsString], command_line: &[OsString]) -> io::Result<Child> {
         set_child_subreaper(Some(getpid()))?;
         let all: Vec<OsString> = std::env::args_os().collect();
@@ -69,7 +70,7 @@ mod platform {
             return spawn_plain(command_line);
         };
         let watcher = getpid().as_raw_pid().to_string();
-        // Not by the path, where a new version may be by now.
+        // The file at the path of this program may have been replaced by a new version.
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0(name)
@@ -83,7 +84,8 @@ mod platform {
         Command::new(&command_line[0]).args(&command_line[1..]).spawn()
     }
 
-    /// Says whether the watcher is still there.
+    /// Requests SIGKILL when the watcher exits. Returns whether that succeeded and the watcher is
+    /// still the parent.
     pub(super) fn set_parent_death_signal(watcher: Pid) -> bool {
         set_parent_process_death_signal(Some(Signal::KILL)).is_ok() && getppid() == Some(watcher)
     }
@@ -95,7 +97,7 @@ mod platform {
 
     use super::*;
 
-    /// In a group of its own, which is all there is to aim at.
+    /// Starts the server in its own process group, which is the target of signals.
     pub(super) fn start(_: &[OsString], line: &[OsString]) -> io::Result<Child> {
         Command::new(&line[0]).args(&line[1..]).process_group(0).spawn()
     }

@@ -1,17 +1,17 @@
-//! The process whose end is watched for.
+//! The parent process whose exit is watched.
 
 use std::time::Duration;
 
 use rustix::process::{Pid, getppid};
 use tokio::sync::oneshot;
 
-/// How often to look where the system does not tell.
+/// Poll interval if the operating system does not report the exit.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Our parent, or who should be.
+/// The expected parent process.
 pub(super) struct ParentProcess {
     id: Pid,
-    /// Told when the process ends; `None` where the system cannot tell.
+    /// Completes when the process exits; `None` if the operating system cannot report it.
     exit: Option<oneshot::Receiver<()>>,
 }
 
@@ -20,13 +20,13 @@ impl ParentProcess {
         Self { id, exit: watch_exit(id) }
     }
 
-    /// Looked at after the handle was made, this also tells that the handle is that of our parent
-    /// and not of another process with an id that was used again.
+    /// Whether the parent has exited. If it has not after the pidfd was opened, the pidfd refers to
+    /// the parent and not to another process with a reused id.
     pub(super) fn has_exited(&self) -> bool {
         getppid() != Some(self.id)
     }
 
-    /// Resolves when the process has ended.
+    /// Waits until the process has exited.
     pub(super) async fn wait_exit(&mut self) {
         if let Some(end) = self.exit.take()
             && end.await.is_ok()
@@ -39,15 +39,14 @@ impl ParentProcess {
     }
 }
 
-/// A thread that waits for a handle of the process, and ends with the watcher. The runtime could wait
-/// for it as well, but can be given a handle only by unsafe code.
+/// Spawns a thread that polls a pidfd of the process, and that ends with the watcher.
 #[cfg(target_os = "linux")]
 fn watch_exit(id: Pid) -> Option<oneshot::Receiver<()>> {
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::io::Errno;
     use rustix::process::{PidfdFlags, pidfd_open};
 
-    /// It calls one function.
+    /// Stack size of the thread, which only calls `poll`.
     const STACK: usize = 64 * 1024;
 
     let handle = pidfd_open(id, PidfdFlags::empty()).ok()?;
@@ -60,7 +59,7 @@ fn watch_exit(id: Pid) -> Option<oneshot::Receiver<()>> {
                 seen => break seen,
             }
         };
-        // Without a word, whoever waits looks for itself.
+        // On an error the sender is dropped, and the receiver polls instead.
         if seen.is_ok() {
             let _ = sender.send(());
         }

@@ -1,4 +1,4 @@
-//! A service that speaks only to those who have a certificate.
+//! Tests with a server that requires a client certificate.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use super::fixture::http_client;
 use crate::openapi::plan::{SchemeRequirement, SecurityScheme};
 use crate::protocol::Secret;
 
-/// It answers with the name in the client's certificate, and gives up on those who have none.
+/// Server that responds with the common name of the client certificate and drops connections
+/// without one.
 const SERVER: &str = r#"
 import socket, ssl, sys
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -30,7 +31,8 @@ while True:
         pass
 "#;
 
-/// A certificate and its key in one file, and the server that shows and asks for it. Both go with it.
+/// A certificate with its key, and the server that uses it and requires it. Dropping it removes
+/// both.
 struct MutualTlsServer {
     folder: PathBuf,
     server: Child,
@@ -70,7 +72,7 @@ impl MutualTlsServer {
         std::fs::read_to_string(self.folder.join("both.pem")).unwrap()
     }
 
-    /// A client that trusts this server.
+    /// Returns a client that trusts the certificate of this server.
     fn client(&self, credentials: &Credentials) -> reqwest::Client {
         let trusted = reqwest::Certificate::from_pem(self.pem().as_bytes()).unwrap();
         let mut builder = reqwest::Client::builder().tls_certs_only([trusted]).no_proxy();

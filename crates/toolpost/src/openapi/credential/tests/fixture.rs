@@ -1,4 +1,4 @@
-//! A service and its token endpoint on one port.
+//! A test service and its token endpoint on one port.
 
 use std::collections::{BTreeMap, HashSet};
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use url::{Url, form_urlencoded};
 
-/// What must never be seen in an error or a log.
+/// Client secret, which must not appear in an error or a log.
 pub(super) const SECRET: &str = "s%cret of: the client";
 
 pub(super) fn http_client() -> reqwest::Client {
@@ -24,7 +24,7 @@ pub(super) fn http_client() -> reqwest::Client {
     builder.redirect(reqwest::redirect::Policy::none()).build().unwrap()
 }
 
-/// Where the token endpoint takes the secret.
+/// How the token endpoint expects the client secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientAuthMethod {
     Basic,
@@ -33,16 +33,16 @@ pub(super) enum ClientAuthMethod {
 
 pub(super) struct TokenServerState {
     pub(super) auth_method: ClientAuthMethod,
-    /// What the endpoint answers instead.
+    /// Response that overrides the normal behavior of the token endpoint.
     pub(super) canned_response: Option<(u16, String)>,
     pub(super) expires_in: Value,
-    /// The tokens that are good.
+    /// Tokens that the service accepts.
     pub(super) valid_tokens: HashSet<String>,
-    /// The forms that were handed in, and whether they were taken.
+    /// Received token requests: the form, and whether it was accepted.
     pub(super) token_requests: Vec<(BTreeMap<String, String>, bool)>,
 }
 
-/// The servers. They end with it.
+/// The test service with its token endpoint. Dropping it stops the server.
 pub(super) struct TokenServer {
     pub(super) origin: Url,
     state: Arc<Mutex<TokenServerState>>,
@@ -81,7 +81,7 @@ impl TokenServer {
         self.origin.join("token").unwrap()
     }
 
-    /// How many tokens were given.
+    /// Returns the number of issued tokens.
     pub(super) fn issued_token_count(&self) -> usize {
         self.state().token_requests.iter().filter(|(_, taken)| *taken).count()
     }
@@ -147,7 +147,7 @@ impl TokenServerState {
     }
 }
 
-/// The client of a header: base64 of two texts, each as in a form.
+/// Parses the client id and secret of a Basic header. Each of them is form-encoded.
 fn parse_basic_auth(authorization: &str) -> Option<(String, String)> {
     let pair = BASE64.decode(authorization.strip_prefix("Basic ")?.as_bytes()).ok()?;
     let pair = String::from_utf8(pair).ok()?;

@@ -1,4 +1,4 @@
-//! Credentials as they arrive, and tokens from a real token endpoint.
+//! Credentials as the service receives them, and tokens from a local token endpoint.
 
 mod client_certificate;
 mod fixture;

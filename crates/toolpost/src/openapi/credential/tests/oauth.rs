@@ -1,4 +1,4 @@
-//! OAuth 2.0 client credentials against a real token endpoint.
+//! OAuth 2.0 client credentials against a local token endpoint.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn security(server: &TokenServer, scopes: &[&str]) -> [SecurityRequirement; 1] {
     [vec![SchemeRequirement { name: "o".to_owned(), scheme: Arc::new(scheme), scopes }]]
 }
 
-/// A call as it is made: once more with another token after a 401.
+/// Sends a request like the handler does: after a 401, once more with a new token.
 async fn call(server: &TokenServer, credentials: &OperationCredentials) -> Result<u16, CallError> {
     let mut prepared = fill_request(plan("/api", Vec::new()), &server.origin, &json!({})).unwrap();
     credentials.apply(&mut prepared).await?;
@@ -161,7 +161,7 @@ async fn token_is_used_until_expiry_when_refresh_fails() {
     assert!(error.message().contains("503"), "{error}");
 }
 
-/// Time passes for tokens, and not for the network.
+/// Advances the clock for token expiry. The clock runs again before the next network access.
 async fn advance_time(seconds: u64) {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(seconds)).await;
@@ -206,7 +206,7 @@ async fn hostile_token_endpoint_is_rejected_without_leaking_secrets() {
         assert!(error.message().contains(text), "{error}");
         assert!(!rendered.contains(SECRET) && !rendered.contains("token-"), "{rendered}");
         assert_eq!(server.state().token_requests.len(), requests, "{text}");
-        // Those who come at once are told the same, and the server is left in peace.
+        // The error is cached: an immediate second call fails without another token request.
         assert!(call(&server, &credentials).await.is_err());
         assert_eq!(server.state().token_requests.len(), requests, "{text}");
     }

@@ -1,4 +1,4 @@
-//! Every security scheme, as the service sees it.
+//! All security schemes, as the service receives them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::openapi::request::tests::echo_server::EchoServer;
 use crate::openapi::request::tests::plans::{fill_request, plan, styled_parameter};
 use crate::protocol::Secret;
 
-/// What must never be seen.
+/// Secret that must not appear in any output.
 const SECRET: &str = "hush-hush";
 
 fn secret() -> Secret {
@@ -135,7 +135,7 @@ async fn every_security_scheme_is_applied_where_declared() {
         ),
     ];
     for (scheme, credential, (location, expected)) in rows {
-        // Found by its name, and by its kind.
+        // The credential is configured once by scheme name and once as a generic credential.
         let both = [
             scheme_credentials(vec![("s", credential.clone())]),
             generic_credentials(vec![credential]),
@@ -157,7 +157,7 @@ async fn every_security_scheme_is_applied_where_declared() {
             };
             assert_eq!(found, Some(expected), "{scheme:?}");
 
-            // What goes to somebody else holds nothing of it.
+            // A request to another origin contains no credentials.
             without_secrets.drop_secrets();
             let received = echo_server.send(without_secrets).await;
             assert!(!format!("{received:?}").contains("hush"), "{received:?}");
@@ -182,7 +182,8 @@ async fn first_fully_configured_requirement_is_selected() {
         ..Credentials::default()
     };
     let without = Credentials { anonymous: true, ..Credentials::default() };
-    // Credentials; what is asked for; `authorization`, `x-id`, `x-app`.
+    // Each row: the credentials, the security requirements and the expected headers
+    // `authorization`, `x-id` and `x-app`.
     type Row = (Credentials, Vec<SecurityRequirement>, [Option<&'static str>; 3]);
     let rows: Vec<Row> = vec![
         (
@@ -199,7 +200,8 @@ async fn first_fully_configured_requirement_is_selected() {
             vec![both(), requirement(&[bearer()])],
             [Some("Bearer t"), None, None],
         ),
-        // A name is better than a kind, and one key without a name is not two keys.
+        // A named credential takes precedence over a generic one, and one generic API key does not
+        // satisfy two API key schemes.
         (
             Credentials {
                 generic: vec![token("g")],
@@ -221,7 +223,7 @@ async fn first_fully_configured_requirement_is_selected() {
             vec![both(), anonymous()],
             [None, None, None],
         ),
-        // Nobody is the last choice.
+        // Anonymous access is used only if no other requirement is satisfied.
         (
             generic_credentials(vec![token("t")]),
             vec![anonymous(), requirement(&[bearer()])],
@@ -233,7 +235,7 @@ async fn first_fully_configured_requirement_is_selected() {
             [None, None, None],
         ),
         (without, vec![both()], [None, None, None]),
-        // What was given without a scheme in mind is sent whatever the document says.
+        // Generic credentials are sent whatever the document declares.
         (generic_credentials(vec![token("t")]), vec![], [Some("Bearer t"), None, None]),
         (generic_credentials(vec![token("t")]), vec![both()], [Some("Bearer t"), None, None]),
         (headers, vec![both()], [None, None, Some("h")]),

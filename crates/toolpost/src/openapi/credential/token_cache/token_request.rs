@@ -1,4 +1,4 @@
-//! One request to a token endpoint: bounded in time and size, and never sent on to anybody else.
+//! One request to a token endpoint, limited in time and size. Redirects are not followed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,24 +18,25 @@ use crate::protocol::Secret;
 
 /// Timeout of a token request, including its response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest response body that is read.
+/// Maximum size of a response body.
 const MAX_RESPONSE_BYTES: usize = 256 * 1024;
-/// The longest token that is taken: it travels in a header of every request.
+/// Maximum length of a token. It is sent in a header of every request.
 const MAX_TOKEN_BYTES: usize = 64 * 1024;
-/// The longest piece of somebody else's text in an error.
+/// Maximum length of server text in an error message, in characters.
 const MAX_EXCERPT: usize = 200;
 
-/// Who asks whom for what.
+/// A token request of one client for one scope.
 pub(super) struct TokenRequest {
     http: reqwest::Client,
     client: OAuth2Client,
     url: Url,
     scope: String,
-    /// Whether this server takes the secret only in the form, as it turned out.
+    /// Whether the server accepts the client secret only in the form, as found by an earlier
+    /// request.
     uses_post_auth: AtomicBool,
 }
 
-/// What was given.
+/// A token issued by the authorization server.
 pub(super) struct TokenGrant {
     pub(super) token: Secret,
     pub(super) lifetime: Option<Duration>,
@@ -45,7 +46,7 @@ pub(super) struct TokenGrant {
 struct TokenResponse {
     access_token: Option<String>,
     token_type: Option<String>,
-    /// A number, and at some servers a text with a number.
+    /// Lifetime in seconds. Some servers send it as a string.
     expires_in: Option<Value>,
     error: Option<String>,
     error_description: Option<String>,
@@ -61,8 +62,8 @@ impl TokenRequest {
         Self { http, client, url, scope, uses_post_auth: AtomicBool::new(false) }
     }
 
-    /// Fetches a token. The secret goes in a header, and to those who do not take it there in the
-    /// form.
+    /// Fetches a token. The client secret is sent with Basic authentication, or in the form if the
+    /// server rejects that.
     pub(super) async fn fetch(&self) -> Result<TokenGrant, CredentialError> {
         if self.uses_post_auth.load(Ordering::Relaxed) {
             return self.send(ClientAuthMethod::Post).await;
@@ -84,7 +85,8 @@ impl TokenRequest {
             request = request.header(AUTHORIZATION, self.basic_auth_header()?);
         }
         let response = request.send().await.map_err(|error| self.unreachable_error(error))?;
-        // The client was to follow nothing by itself; what came from elsewhere is not taken.
+        // The client is configured to not follow redirects; a response from another URL is rejected
+        // in any case.
         if response.status().is_redirection() || *response.url() != self.url {
             return Err(self.invalid_response("it is a redirect", false));
         }
@@ -109,7 +111,8 @@ impl TokenRequest {
         form.finish()
     }
 
-    /// Both parts are written as in a form first (RFC 6749, section 2.3.1).
+    /// Returns the Basic header. Client id and secret are form-encoded first (RFC 6749, section
+    /// 2.3.1).
     fn basic_auth_header(&self) -> Result<HeaderValue, CredentialError> {
         let encode = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let text = basic_auth(&encode(&self.client.id), &encode(self.client.secret.reveal()));
@@ -148,7 +151,7 @@ impl TokenRequest {
             _ if is_transient => {
                 Err(self.invalid_response(&format!("it has status {status}"), true))
             }
-            // Some servers refuse with status 200.
+            // Some servers send errors with status 200.
             Some((error, description)) => {
                 let non_auth_errors = ["invalid_scope", "invalid_target", "unsupported_grant_type"];
                 let reason = format!("{error}{}", description.unwrap_or_default());
@@ -168,7 +171,7 @@ impl TokenRequest {
         &self,
         token_response: Option<TokenResponse>,
     ) -> Result<TokenGrant, CredentialError> {
-        // The words of the parser could quote the token, so they are not repeated.
+        // Parser messages may quote the token, so they are not included.
         let invalid_response = |reason| self.invalid_response(reason, false);
         let token_response = token_response
             .ok_or_else(|| invalid_response("it is not the description of a token"))?;
@@ -204,7 +207,8 @@ impl TokenRequest {
         CredentialError::Rejected { address, reason, is_client_auth_error }
     }
 
-    /// Somebody else's text, fit for a log, and without the secret should it come back.
+    /// Shortens server text for error messages, and removes the client secret and control
+    /// characters.
     fn excerpt(&self, text: &str) -> String {
         let secret = self.client.secret.reveal();
         let written: String = byte_serialize(secret.as_bytes()).collect();
@@ -217,7 +221,7 @@ impl TokenRequest {
     }
 }
 
-/// Where the secret stands.
+/// How the client secret is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientAuthMethod {
     Basic,
@@ -227,12 +231,12 @@ enum ClientAuthMethod {
 fn parse_seconds(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => text.trim().parse().ok(),
-        // A fraction, or a number beyond all bounds, is cut to what fits.
+        // Fractions are truncated, and out-of-range numbers are clamped.
         other => other.as_f64().map(|seconds| seconds.clamp(0.0, 1e9) as u64),
     }
 }
 
-/// An address without what may be secret in it.
+/// Formats a URL without user, password and query, which may contain secrets.
 pub(super) fn redacted_url(url: &Url) -> String {
     format!("{}{}", url.origin().ascii_serialization(), url.path())
 }

@@ -1,4 +1,4 @@
-//! What each event does to the tree.
+//! Builds the tree from YAML parser events.
 
 use std::collections::HashMap;
 
@@ -11,16 +11,16 @@ use super::super::tree_builder::{
 };
 use super::scalar;
 
-/// What a value counts for besides its text, when it is measured what aliases add.
+/// Size of a value in addition to its text, for the limit on alias expansion.
 const VALUE_SIZE: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct YamlEventReader {
     builder: TreeBuilder,
-    /// The lists and objects that have begun and not ended.
+    /// Arrays and objects that have started but not ended.
     open_containers: Vec<OpenContainer>,
     anchors: HashMap<usize, YamlValue>,
-    /// What the aliases so far stand for, written out.
+    /// Expanded size of all aliases so far.
     aliased_size: usize,
     root: Option<YamlValue>,
 }
@@ -30,9 +30,9 @@ struct OpenContainer {
     start: ContainerStart,
     anchor: usize,
     kind: ContainerKind,
-    /// The size of what is in it so far.
+    /// Size of the contents so far.
     size: usize,
-    /// How many lists and objects lie in each other in it so far.
+    /// Nesting height of the contents so far.
     height: usize,
 }
 
@@ -45,17 +45,17 @@ enum ContainerKind {
 #[derive(Debug, Clone, Copy)]
 enum PendingKey {
     Key(StringId),
-    /// `<<`, with its text for when what follows cannot be merged.
+    /// `<<`, with its string for a value that cannot be merged.
     Merge(StringId),
 }
 
-/// A finished value, and what an alias of it would add.
+/// A finished value, with the size and nesting height that an alias of it adds.
 #[derive(Debug, Clone, Copy)]
 struct YamlValue {
     value: CompactValue,
     size: usize,
     height: usize,
-    /// A scalar as it is written, which is what it says when it is the name of a member.
+    /// Source text of a scalar, which is used if the scalar is a member name.
     source_text: Option<StringId>,
 }
 
@@ -63,7 +63,7 @@ impl YamlEventReader {
     pub(super) fn handle_event(&mut self, event: Event<'_>, span: Span) -> Result<(), BuildError> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                // What is not written at all comes as a tilde.
+                // The parser reports an omitted value as `~`.
                 let text = if span.is_empty() && style == ScalarStyle::Plain { "" } else { &*text };
                 self.handle_scalar(text, style, anchor, tag.as_deref())
             }
@@ -89,7 +89,7 @@ impl YamlEventReader {
         }
     }
 
-    /// The tree, if there was a document.
+    /// Returns the tree, or `None` if there was no document.
     pub(super) fn finish(self) -> Option<BuiltTree> {
         let root = self.root?;
         Some(self.builder.finish(root.value))
@@ -127,7 +127,8 @@ impl YamlEventReader {
     }
 
     fn handle_alias(&mut self, anchor: usize) -> Result<(), BuildError> {
-        // An anchor is known to the parser from its beginning, and here from its end.
+        // The parser registers an anchor at the start of its value, this reader at the end. A
+        // missing entry is therefore a circular alias.
         let value = *self.anchors.get(&anchor).ok_or(BuildError::CircularAlias)?;
         self.aliased_size = self.aliased_size.saturating_add(value.size);
         if self.aliased_size > MAX_ALIAS_BYTES {
@@ -168,7 +169,7 @@ impl YamlEventReader {
         )
     }
 
-    /// Whether the next value is the name of a member.
+    /// Whether the next value is a member name.
     fn expects_key(&self) -> bool {
         matches!(
             self.open_containers.last(),
@@ -190,7 +191,7 @@ impl YamlEventReader {
         Ok(())
     }
 
-    /// Puts a value where the innermost open list or object has its next.
+    /// Adds a value to the innermost open array or object.
     fn push_value(&mut self, anchor: usize, value: YamlValue) -> Result<(), BuildError> {
         self.store_anchor(anchor, value);
         let Some(open) = self.open_containers.last_mut() else {

@@ -1,4 +1,4 @@
-//! The second reader, for what the first refuses.
+//! Fallback YAML reader for text that the first reader rejects.
 
 use serde::de::DeserializeSeed;
 use serde_norway::Deserializer;
@@ -7,21 +7,22 @@ use super::super::json::ValueSeed;
 use super::super::parse::DocumentParseError;
 use super::super::tree_builder::{BuiltTree, MAX_ALIAS_BYTES, TreeBuilder};
 
-/// It keeps every event of a text before it gives the first, which is a multiple of the text.
+/// Maximum text length. The parser buffers all events first, which takes a multiple of the text
+/// size.
 const MAX_TEXT_LENGTH: usize = 16 << 20;
 
-/// It looks at every open bracket with each token.
+/// Maximum bracket depth. The parser checks every open bracket for each token.
 const MAX_BRACKET_DEPTH: usize = 512;
 
-/// Reads the first document, and says whether it is the last. It has nothing to say about a text
-/// that it refuses as well, because the first reader has said it.
+/// Parses the first document, and returns whether it is the only one. The error is `None` if this
+/// reader rejects the text as well; the error of the first reader is reported then.
 pub(super) fn parse(text: &str) -> Result<(BuiltTree, bool), Option<DocumentParseError>> {
     if text.len() > MAX_TEXT_LENGTH || bracket_depth(text) > MAX_BRACKET_DEPTH {
         return Err(None);
     }
     let mut documents = Deserializer::from_str(text);
     let first = documents.next().ok_or(None)?;
-    // A value takes a byte at least, unless it is written once and stands for many.
+    // Each value takes at least one byte of text, except for values expanded from aliases.
     let mut builder = TreeBuilder::with_expanded_aliases(text.len() + MAX_ALIAS_BYTES / 16);
     match ValueSeed(&mut builder).deserialize(first) {
         Ok(root) => Ok((builder.finish(root), documents.next().is_none())),
@@ -32,7 +33,7 @@ pub(super) fn parse(text: &str) -> Result<(BuiltTree, bool), Option<DocumentPars
     }
 }
 
-/// Maximum nesting depth of brackets, wherever they occur.
+/// Returns the maximum nesting depth of brackets, including those in strings and comments.
 fn bracket_depth(text: &str) -> usize {
     let mut open = 0_usize;
     let mut max = 0;

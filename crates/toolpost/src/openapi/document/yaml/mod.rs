@@ -1,7 +1,8 @@
-//! YAML text as the same tree, event by event.
+//! Parses YAML events into the same tree as JSON.
 //!
-//! No reader takes everything that is written in the world, so there are two: the first goes by
-//! YAML 1.2, the second, for what the first refuses, is the library that most tools are made with.
+//! No YAML parser accepts all documents in use, so there are two. The first follows YAML 1.2. The
+//! second, for text that the first rejects, is `serde_norway`, which is based on libyaml, the
+//! parser of most tools.
 
 mod event_reader;
 mod fallback;
@@ -19,11 +20,11 @@ use event_reader::YamlEventReader;
 const MULTIPLE_DOCUMENTS_WARNING: &str =
     "there is more than one document in it; the first one counts";
 
-/// What the scanner says when brackets lie in each other deeper than it counts, which is deeper
-/// than the tree goes.
+/// Error message of the scanner for brackets that are nested too deeply. Its limit is higher than
+/// that of the tree.
 const SCANNER_TOO_DEEP: &str = "recursion limit exceeded";
 
-/// Reads the first document of a YAML text, and says whether there are more.
+/// Parses the first document of a YAML text. Returns a warning if there are more.
 pub(super) fn parse(text: &str) -> Result<(BuiltTree, Option<&'static str>), DocumentParseError> {
     match parse_first_document(text) {
         Ok((built, is_last)) => Ok((built, (!is_last).then_some(MULTIPLE_DOCUMENTS_WARNING))),
@@ -40,7 +41,7 @@ pub(super) fn parse(text: &str) -> Result<(BuiltTree, Option<&'static str>), Doc
     }
 }
 
-/// What each of the two readers makes of a text, for those who compare them.
+/// Parses a text with each of the two readers, for comparison.
 pub(crate) fn parse_with_both_readers(text: &str) -> [Option<Tree>; 2] {
     let first = parse_first_document(text).ok().map(|(built, _)| built.tree);
     [first, fallback::parse(text).ok().map(|(built, _)| built.tree)]

@@ -1,4 +1,4 @@
-//! What a scalar is: YAML 1.2's core schema, where it does not lose anything.
+//! Resolves scalars by the YAML 1.2 core schema, except where that would lose information.
 
 use saphyr_parser::{ScalarStyle, Tag};
 use serde_json::Number;
@@ -29,7 +29,7 @@ pub(super) fn resolve_scalar(
     }
 }
 
-/// What a text says when it is no text.
+/// The value of a scalar that is not a string.
 #[derive(Debug, PartialEq)]
 enum ScalarValue {
     Null,
@@ -37,7 +37,7 @@ enum ScalarValue {
     Number(Number),
 }
 
-/// The name of a tag that every reader knows, and `str` for the one that says there is none.
+/// Returns the name of a YAML core tag. The non-specific tag `!` counts as `str`.
 fn core_tag_name(tag: &Tag) -> Option<&str> {
     if tag.handle == CORE_TAG_PREFIX {
         return Some(&tag.suffix);
@@ -75,7 +75,8 @@ fn parse_number(text: &str) -> Option<ScalarValue> {
     parse_float(text)
 }
 
-/// Post codes and telephone numbers begin with a nought; they are no numbers.
+/// Parses a decimal integer. Digits with a leading zero, such as postal codes and phone numbers,
+/// stay strings.
 fn parse_integer(text: &str, digits: &str) -> Option<ScalarValue> {
     if digits.len() > 1 && digits.starts_with('0') {
         return None;
@@ -90,7 +91,8 @@ fn parse_integer(text: &str, digits: &str) -> Option<ScalarValue> {
     number.map_or_else(|_| parse_float(text), |number| Some(ScalarValue::Number(number)))
 }
 
-/// Hashes and addresses are longer than numbers, and would be spoilt as such.
+/// Parses a hexadecimal or octal integer. Digits beyond 64 bits, such as hashes and addresses, stay
+/// strings.
 fn parse_radix(digits: &str, radix: u32) -> Option<ScalarValue> {
     if digits.starts_with('+') {
         return None;
@@ -100,7 +102,7 @@ fn parse_radix(digits: &str, radix: u32) -> Option<ScalarValue> {
 
 fn parse_float(text: &str) -> Option<ScalarValue> {
     match text.strip_prefix(['+', '-']).unwrap_or(text) {
-        // There is no such number in JSON.
+        // JSON cannot represent these numbers.
         ".inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => return Some(ScalarValue::Null),
         digits if digits.starts_with(|first: char| first.is_ascii_digit() || first == '.') => {}
         _ => return None,

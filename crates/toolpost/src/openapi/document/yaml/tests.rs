@@ -1,4 +1,4 @@
-//! What YAML becomes, and what is refused.
+//! Values parsed from YAML, and rejected texts.
 
 use serde_json::{Value, json};
 
@@ -77,13 +77,13 @@ fn yaml_merge_keys_do_not_override_members() {
 #[test]
 fn fallback_reader_parses_what_the_first_rejects() {
     let rows = [
-        // The second refuses a tab in a block, and a number that is wider than any of Rust's.
+        // The fallback reader rejects a tab in a block scalar and integers beyond 128 bits.
         ("a: |\n  x\n  \ty\n", json!({"a": "x\n\ty\n"})),
         (
             "a: 340282366920938463463374607431768211456\n",
             json!({"a": 340282366920938463463374607431768211456_f64}),
         ),
-        // The first refuses brackets that end further to the left than they began.
+        // The first reader rejects a closing bracket that is indented less than its opening line.
         ("a:\n  b: [\n1,\n2\n]\n", json!({"a": {"b": [1, 2]}})),
         (
             "a: &x {b: 1}\nc:\n  <<: *x\n  d: !e [\n1\n]\n",

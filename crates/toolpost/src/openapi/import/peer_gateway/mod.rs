@@ -1,8 +1,7 @@
-//! Operations of another gateway, as its document describes them in `x-toolpost-operation`: the same
-//! operations here.
+//! Imports operations of another gateway from `x-toolpost-operation` in its document.
 //!
-//! Servers and security come from the document as for any other operation, so that nothing is allowed
-//! here that would not be allowed there.
+//! Servers and security are taken from the document as for any other operation, so the same host
+//! and credential rules apply.
 
 mod schema;
 
@@ -23,24 +22,24 @@ use crate::spec::{ErrorDefinition, HUB_META_KEY, OperationId, OperationSpec};
 
 pub(super) use schema::PeerSchemas;
 
-/// The member of an operation that holds what another gateway says about it.
+/// Extension of an operation object that describes the operation of a gateway.
 const EXTENSION: &str = "x-toolpost-operation";
-/// What gateways say of themselves, and how they are run; each has its own.
+/// Namespaces of built-in operations. They are not imported, because each gateway has its own.
 const GATEWAY_NAMESPACES: [&str; 2] = ["gateway", "hub"];
 
-/// What another gateway says about a path with a method.
+/// The gateway operation that a path and method describe.
 pub(super) enum PeerOperation {
-    /// Nothing, or nothing that can be used: it is an operation as any other.
+    /// No valid extension. The operation is imported as a plain HTTP operation.
     None,
-    /// This operation.
+    /// The spec of the gateway operation.
     Operation(Box<OperationSpec>),
-    /// It is not imported, for this reason.
+    /// The operation is not imported, for this reason.
     Skipped(String),
 }
 
 impl<'l> Importer<'l> {
-    /// What another gateway says about each of these. What it says wrongly is a warning, and the
-    /// operation is imported as any other.
+    /// Parses the extension of each operation. An invalid extension is a warning, and the operation
+    /// is imported as a plain HTTP operation.
     pub(super) fn peer_operations(
         &mut self,
         operations: &[PathOperation<'l>],
@@ -95,7 +94,7 @@ impl<'l> Importer<'l> {
         PeerOperation::None
     }
 
-    /// Whether an operation that was understood is wanted.
+    /// Decides whether a valid operation is imported or skipped.
     fn accept_operation(
         &self,
         mut spec: Box<OperationSpec>,
@@ -123,8 +122,8 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// Who may call it there was decided there; who may call it here is decided here. Whether somebody
-    /// has to agree is asked where it runs.
+    /// Resets access control, which each gateway configures itself, and approval, which the gateway
+    /// that runs the operation enforces.
     fn with_local_access(&self, mut spec: Box<OperationSpec>) -> Box<OperationSpec> {
         spec.access_control = AccessControl::default();
         spec.approval = false;
@@ -197,14 +196,14 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// A schema of the other gateway to the letter.
+    /// Returns a schema of the other gateway without changes.
     fn peer_schema(&mut self, owner: NodeRef, name: &str) -> Result<Schema, String> {
         let Some(node_ref) = self.documents.get(owner, name) else { return Ok(Schema::unknown()) };
         let taken = self.peer_schemas.get_or_build(&self.context.documents, node_ref);
         taken.map_err(|error| format!("{name}: {error}"))
     }
 
-    /// An operation of another gateway, and the way to it.
+    /// Imports an operation of another gateway with its plan.
     pub(super) fn import_peer_operation(
         &mut self,
         path_operation: &PathOperation<'l>,
@@ -240,9 +239,9 @@ impl<'l> Importer<'l> {
     }
 }
 
-/// What an extension that is one says.
+/// The content of a valid extension.
 enum PeerExtension {
     Operation(Box<OperationSpec>, OperationId),
-    /// Another form of that operation.
+    /// An alternative form of the operation with this id.
     AlternateForm(OperationId),
 }

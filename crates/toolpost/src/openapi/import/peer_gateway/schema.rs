@@ -1,4 +1,4 @@
-//! Schemas of another gateway, to the letter: whole, or as components of its document.
+//! Schemas of another gateway, unchanged: inline, or assembled from the components of its document.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::super::super::document::{DocumentSet, NodeRef, TreeNode};
 use crate::schema::{Schema, SchemaPart, referenced_components, unbundle};
 
-/// Where components stand, as references say it.
+/// Prefix of references to schema components.
 const COMPONENT_PREFIX: &str = "#/components/schemas/";
-/// How many values of components are put together for all schemas of a document. Each of them may be
-/// a part of many schemas, so that a small document could ask for more work than anybody has time for.
+/// Maximum number of component values that are copied for all schemas of a document. A component
+/// can be part of many schemas, so a small document could otherwise cause excessive work.
 const MAX_COMPONENT_VALUES: usize = 4_000_000;
 
-/// The schemas that were put together, since many operations share one.
+/// Cache of assembled schemas. Many operations share a schema.
 pub(in super::super) struct PeerSchemas {
     cache: HashMap<String, Result<Schema, String>>,
     remaining_values: usize,
@@ -27,11 +27,11 @@ impl Default for PeerSchemas {
 }
 
 impl PeerSchemas {
-    /// The schema at a node.
+    /// Returns the schema at a node.
     ///
     /// # Errors
     ///
-    /// It is none, or does not compile.
+    /// The node is not a schema, or the schema does not compile.
     pub(super) fn get_or_build(
         &mut self,
         documents: &Arc<DocumentSet>,
@@ -54,7 +54,7 @@ impl PeerSchemas {
     }
 }
 
-/// The schema at a node, if it is valid. It is compiled as a check and then dropped, since most
+/// Builds the schema at a node. It is compiled only as a check and then dropped, because most
 /// operations are never called.
 fn build_schema(documents: &Arc<DocumentSet>, node_ref: NodeRef) -> Result<Schema, String> {
     let peer_schema = PeerSchema { documents: Arc::clone(documents), node_ref };
@@ -64,7 +64,7 @@ fn build_schema(documents: &Arc<DocumentSet>, node_ref: NodeRef) -> Result<Schem
     Ok(if schema.is_unknown() { schema } else { Schema::part(Arc::new(peer_schema)) })
 }
 
-/// A schema as a document describes it.
+/// A schema at a node of a gateway document.
 struct PeerSchema {
     documents: Arc<DocumentSet>,
     node_ref: NodeRef,
@@ -84,8 +84,8 @@ impl SchemaPart for PeerSchema {
     }
 }
 
-/// The components that a schema is put together from: itself, its definitions, and what these lead to.
-/// `None` if that would be more values than are left.
+/// Collects the components of a schema, including transitive references. Returns `None` if they
+/// exceed the remaining values.
 fn collect_components(
     documents: &DocumentSet,
     peer_schema: TreeNode<'_>,
@@ -106,7 +106,7 @@ fn collect_components(
     Some(components)
 }
 
-/// The components that a schema names itself.
+/// Returns the names of the components that a schema and its definitions refer to.
 fn component_names(node: TreeNode<'_>) -> impl Iterator<Item = &str> {
     let definitions = ["$defs", "definitions"].into_iter().filter_map(move |name| node.get(name));
     let definitions = definitions.flat_map(|definitions| definitions.members().map(|(_, one)| one));

@@ -1,4 +1,4 @@
-//! Bodies of requests.
+//! Request bodies.
 
 use super::*;
 use crate::openapi::plan::{ContentKind, RequestBody, Style};
@@ -40,7 +40,7 @@ fn body_contents_are_ordered_by_preference() {
     let found: Vec<ContentKind> = body.contents.iter().map(|content| content.kind).collect();
     assert_eq!(found, [Json, Json, JsonLines, Form, Multipart, Text, Binary]);
     assert_eq!(body.contents[0].media_type, "application/json");
-    // Text is only another way to say the object; bytes are a choice of their own.
+    // Text adds no alternative next to an object; binary does.
     assert_eq!(schema["anyOf"].as_array().unwrap().len(), 3, "{schema}");
 }
 

@@ -1,6 +1,6 @@
-//! What documents become, compared to the byte.
+//! Golden files: import reports and plans, compared byte by byte.
 //!
-//! `TOOLPOST_BLESS=1 cargo test` rewrites them; the difference is there to be read.
+//! `TOOLPOST_BLESS=1 cargo test` rewrites the files. Review the diff.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn imports_match_golden_files() {
     }
 }
 
-/// The schemas are in the report; a plan is read by people.
+/// Returns the debug lines of a plan, without the schemas that the report already contains.
 fn plan_lines(plan: &str) -> Value {
     plan.lines().filter(|line| !line.contains("schema: Schema(")).map(str::to_owned).collect()
 }

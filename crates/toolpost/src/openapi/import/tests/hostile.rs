@@ -1,11 +1,12 @@
-//! Documents that nobody should have written: nothing panics, nothing is lost, everything compiles.
+//! Invalid and hostile documents: the import does not panic, no operation is lost, and all schemas
+//! compile.
 
 use proptest::prelude::*;
 use serde_json::Map;
 
 use super::*;
 
-/// Imports a document and compiles whatever came of it.
+/// Imports a document and compiles all schemas of its operations.
 fn import_and_compile(document: &Value) -> ImportResult {
     let import = import_document(document);
     for operation in &import.operations {
@@ -73,7 +74,7 @@ fn deeply_nested_schemas_are_split_into_definitions() {
     assert_eq!(*operation.spec.output_schema.json(), json!({}));
 }
 
-/// A document with something of everything.
+/// Returns a document that covers many features.
 fn complete_document(version: &str) -> Value {
     let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let content = json!({
@@ -148,7 +149,7 @@ fn arbitrary_json() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Every place of a value, as pointers.
+/// Collects JSON Pointers to all nodes of a value.
 fn collect_pointers(value: &Value, at: String, all: &mut Vec<String>) {
     let escape = |name: &str| name.replace('~', "~0").replace('/', "~1");
     match value {
@@ -194,7 +195,7 @@ fn mutate_document(version: &str, changes: &[(prop::sample::Index, Mutation)]) -
 #[derive(Debug, Clone)]
 enum Mutation {
     Replace(Value),
-    /// Something from elsewhere in the document.
+    /// Replaces a node by a copy of another node of the document.
     Copy(prop::sample::Index),
 }
 

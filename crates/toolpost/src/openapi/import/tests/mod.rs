@@ -1,4 +1,4 @@
-//! What becomes of documents.
+//! Tests of the import.
 
 mod bodies;
 mod golden;
@@ -20,7 +20,7 @@ use super::super::document::{DocumentFile, DocumentSet, parse};
 use super::super::settings::Namespaces;
 use super::{ImportError, ImportResult, ImportedOperation};
 
-/// A document of one file.
+/// Returns a document set with one file.
 fn document_set(document: &Value) -> Arc<DocumentSet> {
     document_set_of(&[("https://example.test/api/openapi.json", document.to_string().as_bytes())])
 }
@@ -41,7 +41,7 @@ fn import_document(document: &Value) -> ImportResult {
     import(&document_set(document), "api").unwrap()
 }
 
-/// A document of that version with these members.
+/// Returns a document of this version with these members.
 fn document(version: &str, members: &Value) -> Value {
     let name = if version.starts_with('2') { "swagger" } else { "openapi" };
     let mut document = json!({ name: version, "info": {"title": "t", "version": "1"} });
@@ -51,14 +51,14 @@ fn document(version: &str, members: &Value) -> Value {
     document
 }
 
-/// The only operation of a document, which has nothing odd about it.
+/// Imports a document with one operation and asserts that there are no warnings.
 fn import_single(document: &Value) -> ImportedOperation {
     let (operation, warnings) = import_single_with_warnings(document);
     assert_eq!(warnings, [""; 0], "{document}");
     operation
 }
 
-/// The only operation of a document, and the warnings as `at: message`.
+/// Imports a document with one operation. Returns it with the warnings as `at: message`.
 fn import_single_with_warnings(document: &Value) -> (ImportedOperation, Vec<String>) {
     let mut import = import_document(document);
     assert_eq!(import.skipped, [], "{document}");
@@ -71,7 +71,7 @@ fn import_single_with_warnings(document: &Value) -> (ImportedOperation, Vec<Stri
     (operation, import.warnings.into_iter().map(line).collect())
 }
 
-/// Every schema that an operation has.
+/// Returns all schemas of an operation.
 fn schemas_of(imported: &ImportedOperation) -> Vec<&crate::schema::Schema> {
     let spec = &imported.spec;
     let replies = imported.plan.responses.iter().flat_map(|response| &response.contents);

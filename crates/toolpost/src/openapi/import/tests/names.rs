@@ -1,4 +1,4 @@
-//! What operations are called, and of which type they are.
+//! Names and kinds of operations.
 
 use super::*;
 use crate::spec::OperationKind;
@@ -20,12 +20,12 @@ fn names_come_from_operation_id_or_method_and_path() {
             vec!["get", "get_users_id", "put_users_id", "get_a.b_c-d"],
         ),
         (json!({"/a": {"get": {"operationId": 7}, "put": id("")}}), vec!["get_a", "put_a"]),
-        // Nobody keeps a name that two have.
+        // A shared `operationId` is not used as a name.
         (
             json!({"/a": {"get": id("list")}, "/b/{c}": {"get": id("list")}, "/d": {"get": id("x")}}),
             vec!["list_get_a", "list_get_b_c", "x"],
         ),
-        // An id goes before a name that is only made up.
+        // An `operationId` takes precedence over a derived name.
         (json!({"/a": {"get": {}}, "/b": {"get": id("get_a")}}), vec!["get_a_f302dfbc", "get_a"]),
         (
             json!({"/u/{id}": {"get": {}}, "/u/id": {"get": {}}}),

@@ -1,4 +1,4 @@
-//! Parameters: which there are, what they are called in the input, how they are written.
+//! Parameters: their import, input names and serialization.
 
 use super::*;
 use crate::openapi::plan::{ParameterLocation, ParameterSerialization, Style};
@@ -54,7 +54,7 @@ fn clashing_input_names_are_prefixed_with_location() {
             false,
             vec!["header_a", "cookie_a", "b"],
         ),
-        // A name that another one would get makes way as well.
+        // A parameter whose name conflicts with a prefixed name is prefixed as well.
         (
             json!([["id", "path"], ["id", "query"], ["query_id", "query"]]),
             false,

@@ -4,7 +4,7 @@ use super::super::super::plan::ServiceProtocol;
 use super::*;
 use crate::spec::{OperationKind, OperationSpec};
 
-/// A path of another gateway's document, as the gateway writes it.
+/// Returns a path item as another gateway writes it.
 fn peer_path(namespace: &str, name: &str, kind: &str, more: &Value) -> Value {
     let mut extension = json!({
         "namespace": namespace, "name": name, "version": "1.0.0", "type": kind, "description": "",
@@ -91,7 +91,7 @@ fn peer_kinds_are_kept_and_alternate_forms_skipped() {
     assert_eq!(import.warnings, []);
     let name_and_kind = |one: &ImportedOperation| (one.spec.name.clone(), one.spec.kind);
     let names: Vec<_> = import.operations.iter().map(name_and_kind).collect();
-    // What another gateway calls an operation nobody else is called.
+    // The name of a gateway operation is not used for another operation.
     let other = ("a.q_get_other".to_owned(), OperationKind::Query);
     assert_eq!(
         names,
@@ -113,8 +113,8 @@ fn peer_kinds_are_kept_and_alternate_forms_skipped() {
     );
 }
 
-/// Each row: what is different about an operation, and what is said about that. All are imported as
-/// operations of any service.
+/// Each row: a change to a valid extension, and the expected warning. All operations are imported
+/// as plain HTTP operations.
 #[test]
 fn invalid_peer_extension_is_imported_as_plain_operation() {
     let deep = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"not": inner}));
@@ -207,7 +207,7 @@ fn invalid_peer_extension_is_imported_as_plain_operation() {
     }
 }
 
-/// Each row: a path and a method where no operation of a gateway can be.
+/// Each row: a path and method that cannot belong to a gateway operation, and part of the warning.
 #[test]
 fn peer_extension_at_wrong_path_or_method_is_ignored() {
     for (at, method, text) in [
@@ -226,7 +226,7 @@ fn peer_extension_at_wrong_path_or_method_is_ignored() {
     }
 }
 
-/// Each row: an operation that is understood and not wanted, and why.
+/// Each row: a valid operation that is not imported, and the reason.
 #[test]
 fn peer_operations_not_to_import_are_skipped_with_reason() {
     let long = "x".repeat(198);
@@ -272,7 +272,7 @@ fn huge_peer_extension_is_imported_in_linear_time() {
     assert_eq!(*import.operations[199].spec.input_schema.json(), large);
 }
 
-/// What refers to the same components again and again would be more than there is time for.
+/// Repeated references to a large component stop at the limit.
 #[test]
 fn peer_component_expansion_is_limited() {
     let large = json!({"enum": (0..300_000).collect::<Vec<_>>()});

@@ -1,4 +1,4 @@
-//! Documents of real services, where they are at hand.
+//! Documents of real services. Skipped if they are not available.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -56,7 +56,7 @@ fn check_document(path: &Path) {
     assert_eq!(fingerprint(&found), fingerprint(&again), "{name}: twice the same");
 }
 
-/// What has to be the same each time.
+/// Returns the parts of an import that must be deterministic.
 fn fingerprint(import: &ImportResult) -> String {
     let operation = |one: &ImportedOperation| {
         let plan = &one.plan;
@@ -66,7 +66,7 @@ fn fingerprint(import: &ImportResult) -> String {
     format!("{operations:?} {:?}", import.warnings)
 }
 
-/// A file, or a folder of files that refer to each other.
+/// Loads a file, or a folder of files that refer to each other.
 fn load(path: &Path) -> DocumentSet {
     let mut paths = Vec::new();
     collect_files(path, &mut paths);
@@ -94,7 +94,7 @@ fn collect_files(path: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// How many paths with methods there are, counted without the importer; `None` where paths are in
+/// Counts the operations of a document without the importer. Returns `None` if path items are in
 /// other files.
 fn count_operations(document: &Value) -> Option<usize> {
     let Some(Value::Object(paths)) = document.get("paths") else { return Some(0) };
@@ -116,9 +116,9 @@ fn count_operations(document: &Value) -> Option<usize> {
     Some(pairs)
 }
 
-/// Compiles every schema. What a schema refers to was mostly compiled with another one before, and
-/// the whole of it again for each of a thousand takes minutes; so it is taken once, and stands for
-/// itself as `true` from then on.
+/// Compiles every schema. Most definitions are shared, and compiling them again for each of a
+/// thousand schemas takes minutes. A definition that was compiled before is therefore replaced by
+/// `true`.
 fn compile_schemas(import: &ImportResult) -> usize {
     let mut known: HashMap<String, Vec<Value>> = HashMap::new();
     let mut distinct = HashSet::new();

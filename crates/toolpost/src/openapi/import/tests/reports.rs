@@ -1,4 +1,4 @@
-//! What is imported, what is skipped, and what is no document at all.
+//! Imported and skipped operations, and rejected documents.
 
 use super::super::ImportReport;
 use super::*;
@@ -95,7 +95,7 @@ fn report_counts_operations_by_kind() {
     assert_eq!(wire["operations"][0]["name"], "get_a");
 }
 
-/// Each row: a version, a path, and the members that it should not have.
+/// Each row: a version, a path item, and its invalid members.
 #[test]
 fn unknown_path_item_members_are_reported() {
     let rows = [

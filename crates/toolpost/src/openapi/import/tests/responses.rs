@@ -1,4 +1,4 @@
-//! Answers: the output, the errors, and what each status carries.
+//! Responses: output schema, errors and the content of each status.
 
 use super::*;
 use crate::openapi::plan::StatusRange;

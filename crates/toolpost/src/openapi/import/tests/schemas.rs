@@ -1,8 +1,8 @@
-//! Schemas as documents of their own: what they say, and that they always compile.
+//! Self-contained schemas: their content, and that they always compile.
 
 use super::*;
 
-/// What a schema of a response becomes, with the warnings.
+/// Imports a response schema. Returns the output schema and the warnings.
 fn response_schema(version: &str, schema: &Value, components: &Value) -> (Value, Vec<String>) {
     let responses = match version {
         "2.0" => json!({"200": {"schema": schema}}),
@@ -95,7 +95,7 @@ fn referenced_schemas_are_bundled_once() {
     let tag = json!({"type": "string"});
     let components = json!({"Pet": pet, "Tag": tag, "Unused": {"type": "null"}});
     let to = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
-    // The schema itself is what a document is about, even through a reference.
+    // A referenced schema becomes the root, and references to it become `#`.
     let (found, _) = response_schema("3.0.0", &to("Pet"), &components);
     assert_eq!(
         found,
@@ -301,7 +301,7 @@ fn discriminator_mapping_points_to_bundled_schemas() {
         found["discriminator"],
         json!({"propertyName": "kind", "mapping": {"c": "#/$defs/Cat", "d": "#/$defs/Dog"}})
     );
-    // A base lets the properties of those through that build on it.
+    // A discriminator base allows the properties of the schemas that extend it.
     let base = json!({"properties": {"kind": {"type": "string"}}, "discriminator": {"propertyName": "kind"}});
     assert_eq!(response_schema("3.0.0", &base, &json!({})).0["additionalProperties"], json!(true));
 }

@@ -1,4 +1,4 @@
-//! Servers and credentials.
+//! Servers and security requirements.
 
 use super::*;
 use crate::openapi::plan::{ParameterLocation, SecurityScheme};

@@ -1,4 +1,4 @@
-//! Bytes inside JSON: `{"$binary": base64, "contentType"?, "filename"?}`.
+//! Binary data in JSON: `{"$binary": base64, "contentType"?, "filename"?}`.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::schema::Issue;
 
 const OCTET_STREAM: &str = "application/octet-stream";
 
-/// An object that stands for bytes.
+/// A `$binary` object.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BinaryValue<'v> {
     encoded: &'v str,
@@ -31,12 +31,13 @@ impl<'v> BinaryValue<'v> {
         decode_base64(self.encoded, &path.member("$binary"))
     }
 
-    /// Whether it says to be of a type.
+    /// Whether the stated content type matches a declared type or range.
     pub(super) fn has_type(&self, declared: &str) -> bool {
         self.content_type.is_some_and(|stated| media_type::covers(declared, stated))
     }
 
-    /// What it is sent as: as declared, and where that is open, as it says itself.
+    /// Returns the content type to send: the declared type, or the stated one if the declared type
+    /// is a range.
     pub(super) fn content_type_for<'t>(
         &'t self,
         declared: &'t str,
@@ -52,7 +53,7 @@ impl<'v> BinaryValue<'v> {
             .into())
     }
 
-    /// The type that it says it has, which has to be one.
+    /// Returns the stated content type, which must be a valid media type.
     pub(super) fn declared_type(&self, path: &InputPath<'_>) -> Result<Option<&'v str>, Issue> {
         let is_type = |stated: &str| media_type::is_valid(stated) && !media_type::is_range(stated);
         match self.content_type {
@@ -64,9 +65,9 @@ impl<'v> BinaryValue<'v> {
     }
 }
 
-/// Strict base64: the standard alphabet, padded, and padding only at the end.
+/// Decodes strict base64: standard alphabet, padded, with padding only at the end.
 pub(super) fn decode_base64(encoded: &str, path: &InputPath<'_>) -> Result<Vec<u8>, Issue> {
-    // The crate reads padded pieces one after another as one text.
+    // The decoder accepts concatenated padded texts, so padding before the end is rejected here.
     let unpadded = &encoded.as_bytes()[..encoded.len().saturating_sub(2)];
     if let Some(at) = memchr::memchr(b'=', unpadded) {
         return Err(path.issue(format!("it is no base64: the padding ends at character {at}")));

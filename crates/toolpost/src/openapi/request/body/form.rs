@@ -1,4 +1,4 @@
-//! Forms: names with values, as in a query.
+//! URL-encoded forms.
 
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ fn encode_property(
     Ok(())
 }
 
-/// A property without a style. A list is repeated, item by item.
+/// Encodes a property without a style. An array becomes one pair per item.
 fn encode_unstyled(
     out: &mut String,
     media_type: Option<&str>,

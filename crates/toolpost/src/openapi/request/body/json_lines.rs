@@ -1,10 +1,11 @@
-//! JSON values in a row.
+//! Sequences of JSON values.
 
 use serde_json::Value;
 
 use super::super::media_type;
 
-/// Each item on a line of its own; `json-seq` has a record separator before each (RFC 7464).
+/// Encodes each item on its own line. `json-seq` adds a record separator before each item (RFC
+/// 7464).
 pub(super) fn encode(media_type: &str, value: &Value) -> Vec<u8> {
     let is_sequence = media_type::essence(media_type).to_ascii_lowercase().ends_with("json-seq");
     let mut out = Vec::new();

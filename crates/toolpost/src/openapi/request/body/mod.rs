@@ -1,4 +1,4 @@
-//! Bodies: which of the declared types a value is sent as, and the bytes that it becomes.
+//! Request bodies: selects the media type for a value and encodes it.
 
 mod binary;
 mod form;
@@ -16,14 +16,14 @@ use super::value::{scalar_text, type_with_article};
 use crate::schema::Issue;
 use binary::BinaryValue;
 
-/// Bytes and what they are.
+/// An encoded body with its content type.
 #[derive(Debug)]
 pub(super) struct EncodedBody {
     pub(super) content_type: HeaderValue,
     pub(super) bytes: Bytes,
 }
 
-/// The body for an input, if there is one.
+/// Encodes the body of an input, if there is one.
 pub(super) fn encode_body(
     body: &RequestBody,
     input: &Map<String, Value>,
@@ -39,10 +39,11 @@ pub(super) fn encode_body(
     encode(content, value, &path).map(Some)
 }
 
-/// The first type that a value can be sent as; bytes that say what they are go as that, if they may.
+/// Selects the first media type that a value can be sent as. A `$binary` value prefers the type it
+/// states.
 fn select_content<'c>(contents: &'c [BodyContent], value: &Value) -> Option<&'c BodyContent> {
     let Some(binary) = BinaryValue::from_value(value) else {
-        // A file inside of a value is one only among parts; in JSON it would be words about a file.
+        // A value that contains files prefers multipart; in JSON a file would be sent as an object.
         let parts = contents.iter().find(|content| content.kind == ContentKind::Multipart);
         let parts = parts.filter(|content| contains_file(value) && accepts(content, value));
         return parts.or_else(|| contents.iter().find(|content| accepts(content, value)));
@@ -52,11 +53,11 @@ fn select_content<'c>(contents: &'c [BodyContent], value: &Value) -> Option<&'c 
     });
     let of_kind = |kind| contents.iter().find(|content| content.kind == kind);
     let bytes = || of_kind(ContentKind::Binary).or_else(|| of_kind(ContentKind::Text));
-    // Where nothing but JSON is expected, it is an object like any other.
+    // If only JSON is declared, the `$binary` object is sent as plain JSON.
     stated.or_else(bytes).or_else(|| of_kind(ContentKind::Json))
 }
 
-/// Whether a member of a value, or an item of one, is a file.
+/// Whether a member of an object is a file or an array that contains one.
 fn contains_file(value: &Value) -> bool {
     let is_file = |value: &Value| BinaryValue::from_value(value).is_some();
     let Value::Object(members) = value else { return false };
@@ -79,7 +80,7 @@ fn accepts(content: &BodyContent, value: &Value) -> bool {
     }
 }
 
-/// Whether a range leaves room for a value that is nothing but JSON.
+/// Whether a media type is a range that includes JSON.
 fn accepts_json(content: &BodyContent) -> bool {
     media_type::is_range(&content.media_type)
         && media_type::covers(&content.media_type, "application/json")
@@ -130,7 +131,8 @@ fn encode(
     }
 }
 
-/// A value where bytes are expected: a text is base64, unless anything may be sent.
+/// Encodes a value for a binary body. A string is base64, except for `*/*`, where it is sent as
+/// text.
 fn encode_untyped(
     declared: &str,
     value: &Value,
@@ -148,7 +150,7 @@ fn encode_untyped(
     }
 }
 
-/// The type of the document, unless it stands for several or is none.
+/// Returns the declared type, or the default if the declared type is a range or invalid.
 fn declared_or_default<'m>(declared: &'m str, default: &'m str) -> &'m str {
     if media_type::is_valid(declared) && !media_type::is_range(declared) {
         declared
@@ -171,7 +173,8 @@ fn encode_text(
     encoded_body(&media_type, text.into_owned().into_bytes(), path)
 }
 
-/// The type of a text, which says how it is written where that matters.
+/// Adds `charset=utf-8` to a `text/*` type if the text is not ASCII. Fails if the type declares
+/// another charset.
 fn with_charset<'m>(
     media_type: &'m str,
     text: &str,

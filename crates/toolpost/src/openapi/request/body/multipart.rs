@@ -1,4 +1,4 @@
-//! Bodies in parts (RFC 2046), and forms in parts (RFC 7578).
+//! Multipart bodies (RFC 2046) and multipart forms (RFC 7578).
 
 use std::borrow::Cow;
 
@@ -20,9 +20,9 @@ use crate::schema::Issue;
 const FORM_DATA: &str = "multipart/form-data";
 const OCTET_STREAM: &str = "application/octet-stream";
 
-/// One part, before it is written.
+/// One part of a multipart body.
 struct MultipartPart<'v> {
-    /// None in a list of parts, where only the order counts.
+    /// Name of the form field. `None` in an array of parts, which are identified by their order.
     name: Option<Cow<'v, str>>,
     filename: Option<Cow<'v, str>>,
     media_type: Cow<'v, str>,
@@ -30,7 +30,7 @@ struct MultipartPart<'v> {
     bytes: Cow<'v, [u8]>,
 }
 
-/// Whether the parts are the fields of a form.
+/// Whether the body is sent as `multipart/form-data`. This includes ranges and invalid types.
 pub(super) fn is_form_data(content: &BodyContent) -> bool {
     let is_valid =
         media_type::is_valid(&content.media_type) && !media_type::is_range(&content.media_type);
@@ -56,7 +56,7 @@ pub(super) fn encode(
     encoded_body(&media_type, assemble(&parts, &boundary), path)
 }
 
-/// The parts of a property: a list is one part for each item.
+/// Adds the parts of a property. An array becomes one part per item.
 fn push_property_parts<'v>(
     parts: &mut Vec<MultipartPart<'v>>,
     encoding: Option<&'v PropertyEncoding>,
@@ -114,7 +114,7 @@ fn build_part<'v>(
         headers,
         bytes,
     };
-    // Without a name of its own a file is taken for a field, by most who read forms.
+    // Most form parsers treat a file without a file name as a field.
     let usual_name = name.map(Cow::from);
     if let Some(binary) = BinaryValue::from_value(value) {
         let media_type = binary.declared_type(path)?.or(declared).unwrap_or(OCTET_STREAM);
@@ -152,13 +152,13 @@ fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     }
 }
 
-/// The first type of a list that is one.
+/// Returns the first type of a comma-separated list that is valid and not a range.
 fn first_declared_type(list: &str) -> Option<&str> {
     let mut types = list.split(',').map(str::trim);
     types.find(|one| media_type::is_valid(one) && !media_type::is_range(one))
 }
 
-/// A line that is in none of the parts, and that nobody can guess who writes one of them.
+/// Returns a random boundary that occurs in none of the parts.
 fn boundary(parts: &[MultipartPart<'_>]) -> Result<String, &'static str> {
     loop {
         let mut random = [0; 16];
@@ -202,7 +202,8 @@ fn part_headers(part: &MultipartPart<'_>) -> String {
     head
 }
 
-/// Whether a header of the document may stand in a part: what describes the part is settled.
+/// Whether a declared header may be added to a part. The headers that describe the part are
+/// reserved.
 fn is_allowed_header(name: &str, value: &str) -> bool {
     let is_reserved = ["content-type", "content-disposition"]
         .iter()
@@ -210,7 +211,7 @@ fn is_allowed_header(name: &str, value: &str) -> bool {
     !is_reserved && name.parse::<HeaderName>().is_ok() && to_header_value(value).is_ok()
 }
 
-/// Names in quotes, with what would end them escaped as browsers do.
+/// Escapes a quoted name as browsers do.
 fn escape_quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

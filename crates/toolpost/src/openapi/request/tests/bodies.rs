@@ -1,4 +1,4 @@
-//! Every kind of body, as it arrives and as others read it.
+//! All kinds of bodies, as the server receives them and as other parsers decode them.
 
 use data_encoding::BASE64;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn single_content(media_type: &str, kind: ContentKind) -> Vec<BodyContent> {
     vec![body_content(media_type, kind, Vec::new())]
 }
 
-/// A content type and bytes, as they arrived.
+/// Sends a body and returns the received content type and bytes.
 async fn send_body(
     echo_server: &EchoServer,
     contents: Vec<BodyContent>,
@@ -112,7 +112,7 @@ async fn every_body_kind_is_encoded() {
             "application/json",
             png.to_string().leak().as_bytes(),
         ),
-        // The first that the value fits.
+        // The first declared type that the value can be sent as.
         (both(), json!("a,b"), "text/csv", b"a,b"),
         (both(), json!({"a": 1}), "application/json", b"{\"a\":1}"),
         (

@@ -1,10 +1,10 @@
-//! An independent reading of what the styles write: from the text on the wire back to a value.
+//! Independent decoder for serialization styles, from the text on the wire to a value.
 
 use serde_json::{Map, Value, json};
 
 use crate::openapi::plan::Style;
 
-/// What is expected to be read: a kind of value tells what the text may mean.
+/// The expected kind of a value, which determines how its text is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueKind {
     Scalar,
@@ -22,7 +22,7 @@ impl ValueKind {
     }
 }
 
-/// Everything as texts, because that is all that arrives.
+/// Converts all scalars to strings, because the wire format has no types.
 pub(super) fn stringify_scalars(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(stringify_scalars).collect(),
@@ -34,7 +34,7 @@ pub(super) fn stringify_scalars(value: &Value) -> Value {
     }
 }
 
-/// A value in a path segment or a header.
+/// Decodes a value from a path segment or header.
 pub(super) fn decode_inline(
     style: Style,
     explode: bool,
@@ -60,7 +60,7 @@ pub(super) fn decode_inline(
     decode_joined(kind, text, between, explode)
 }
 
-/// A value in a query, a cookie or a form.
+/// Decodes a value from a query, cookie or form.
 pub(super) fn decode_query(
     style: Style,
     explode: bool,

@@ -1,4 +1,4 @@
-//! The far side: a service that answers each request with what it received.
+//! A server that responds to each request with what it received.
 
 use std::convert::Infallible;
 
@@ -15,18 +15,18 @@ use url::Url;
 
 use crate::openapi::request::PreparedRequest;
 
-/// The service; it ends with it.
+/// The echo server. Dropping it stops the server.
 pub(in crate::openapi) struct EchoServer {
     pub(in crate::openapi) url: Url,
     client: reqwest::Client,
     task: JoinHandle<()>,
 }
 
-/// A request as it arrived.
+/// A request as the server received it.
 #[derive(Debug)]
 pub(in crate::openapi) struct ReceivedRequest {
     pub(in crate::openapi) method: String,
-    /// The path and the query, byte by byte.
+    /// Path and query, exactly as received.
     pub(in crate::openapi) target: String,
     headers: Vec<(String, String)>,
     pub(in crate::openapi) body: Vec<u8>,
@@ -44,12 +44,12 @@ impl EchoServer {
                 tokio::spawn(async move { served.await.ok() });
             }
         });
-        // Nothing here is encrypted, and reading the certificates of the system takes its time.
+        // TLS is not used, and loading the system certificates is slow.
         let client = reqwest::Client::builder().tls_certs_only([]).no_proxy();
         Self { url: address, client: client.build().unwrap(), task }
     }
 
-    /// Sends a request, and says what arrived.
+    /// Sends a request and returns what the server received.
     pub(in crate::openapi) async fn send(&self, prepared: PreparedRequest) -> ReceivedRequest {
         let mut request = reqwest::Request::new(prepared.method, prepared.url);
         *request.headers_mut() = prepared.headers;

@@ -1,4 +1,4 @@
-//! Parsers that others wrote, so that what is sent is not read by those who sent it.
+//! Third-party parsers, so that requests are decoded by independent code.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use data_encoding::BASE64;
 use serde_json::{Value, json};
 
-/// The parts of bodies by Python's `email`, and the pairs of forms by its `urllib`.
+/// Parses multipart bodies with Python's `email` and forms with its `urllib`.
 const PYTHON_SCRIPT: &str = r#"
 import base64, email.policy, email.parser, json, sys, urllib.parse
 def parts(kind, body):
@@ -29,7 +29,7 @@ for kind, body in json.load(sys.stdin):
         print(json.dumps(urllib.parse.parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=True)))
 "#;
 
-/// The fields of forms as a browser's own parser reads them.
+/// Parses forms with `Response.formData()` of Node.js.
 const NODE_SCRIPT: &str = r#"
 const all = JSON.parse(require("fs").readFileSync(0, "utf8"));
 (async () => {
@@ -48,7 +48,7 @@ const all = JSON.parse(require("fs").readFileSync(0, "utf8"));
 })();
 "#;
 
-/// Queries as `qs` reads them, which Express and many others use.
+/// Parses queries with `qs`, which Express and many others use.
 const QS_SCRIPT: &str = r#"
 const qs = require(process.argv[1]);
 for (const [, query] of JSON.parse(require("fs").readFileSync(0, "utf8")))
@@ -59,7 +59,7 @@ pub(super) fn parse_with_python(bodies: &[(String, Vec<u8>)]) -> Vec<Value> {
     run_parser(Command::new("python3").args(["-c", PYTHON_SCRIPT]), bodies)
 }
 
-/// None, said aloud, where there is no Node.
+/// Returns `None`, with a message on stderr, if Node.js is missing. Panics in CI.
 pub(super) fn parse_with_node(bodies: &[(String, Vec<u8>)]) -> Option<Vec<Value>> {
     Some(run_parser(Command::new(node_path()?).args(["-e", NODE_SCRIPT]), bodies))
 }
@@ -89,7 +89,7 @@ fn skip_missing<T>(what: &str) -> Option<T> {
     None
 }
 
-/// A line of output for each body.
+/// Runs a parser, which prints one line of JSON per body.
 fn run_parser(command: &mut Command, bodies: &[(String, Vec<u8>)]) -> Vec<Value> {
     let input: Vec<Value> =
         bodies.iter().map(|(kind, body)| json!([kind, BASE64.encode(body)])).collect();

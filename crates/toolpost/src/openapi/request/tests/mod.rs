@@ -1,4 +1,4 @@
-//! Requests as they arrive: a real service on this machine says what it was sent.
+//! Requests as a local server receives them.
 
 mod bodies;
 mod decode;

@@ -1,4 +1,5 @@
-//! Parameters beside the table: nested, empty, reserved, as content, and addresses with more in them.
+//! Parameters that the style table does not cover: nested, empty and reserved values, content, and
+//! server URLs with a path or query.
 
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ async fn query_parameters_are_encoded_exactly() {
     let echo_server = EchoServer::start().await;
     let list = |name| styled_parameter(name, Query, Style::Form, false);
     let rows: Vec<(Vec<Parameter>, Value, &str)> = vec![
-        // Order, names, numbers.
+        // Order, names and numbers.
         (vec![form_query("b"), form_query("a")], json!({"a": 1, "b": true}), "b=true&a=1"),
         (vec![form_query("a")], json!({"a": 1.50}), "a=1.5"),
         (
@@ -41,7 +42,7 @@ async fn query_parameters_are_encoded_exactly() {
             "q=%C3%A4%2B%20%26%3D%23%2F%3F%2541%27",
         ),
         (vec![list("q")], json!({"q": ["a,b", "c"]}), "q=a%2Cb,c"),
-        // Undefined: left out, unless something has to be there.
+        // Undefined values are omitted unless the parameter is required.
         (vec![form_query("a")], json!({}), ""),
         (vec![optional(form_query("a"))], json!({"a": null}), ""),
         (vec![optional(form_query("a"))], json!({"a": []}), ""),
@@ -54,7 +55,7 @@ async fn query_parameters_are_encoded_exactly() {
         ),
         (vec![form_query("a")], json!({"a": [1, null, 2]}), "a=1&a=2"),
         (vec![form_query("a")], json!({"a": {"x": null, "y": ""}}), "y="),
-        // Nested: JSON, and brackets.
+        // Nested values become JSON or brackets.
         (vec![list("a")], json!({"a": [[1], {"b": 2}]}), "a=%5B1%5D,%7B%22b%22%3A2%7D"),
         (
             vec![deep_object_query("a")],
@@ -72,7 +73,8 @@ async fn query_parameters_are_encoded_exactly() {
             "a%5B0%5D%5Bb%5D=1&a%5B0%5D%5Bc%5D=2&a%5B1%5D%5Bb%5D=3",
         ),
         (vec![deep_object_query("a")], json!({"a": {"x]y": "&"}}), "a%5Bx%5Dy%5D=%26"),
-        // Reserved characters and triples stay; what would end the query does not.
+        // Reserved characters and `%XX` triplets are kept; `#`, which would end the query, is
+        // escaped.
         (
             vec![with_reserved_allowed(form_query("q"))],
             json!({"q": "/a?b=c&d;%20% é#"}),

@@ -1,4 +1,4 @@
-//! Plans without a document.
+//! Plans that are built without a document.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ pub(in crate::openapi) fn default_encoding(property: &str) -> PropertyEncoding {
     }
 }
 
-/// The request of a plan at a server, or the place and the words of the refusal.
+/// Fills the request of a plan. The error is the path and message of the issue.
 pub(in crate::openapi) fn fill_request(
     plan: OperationPlan,
     server: &Url,

@@ -1,4 +1,4 @@
-//! Whatever is put in comes out on the far side, and nothing panics.
+//! Property tests: values survive encoding and decoding, and nothing panics.
 
 use data_encoding::BASE64;
 use proptest::collection::{btree_map, vec};
@@ -19,12 +19,12 @@ fn server() -> Url {
     "https://a.example/v1".parse().unwrap()
 }
 
-/// Texts that have what means something somewhere in them.
+/// Text with characters that are special in some location.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,8}", "[ -~]{0,8}", "[;,.=&%/?#{}\\[\\]\\\\ \"'+|~-]{0,6}", any::<String>()]
 }
 
-/// Names and texts that are not empty, which no style tells from nothing.
+/// Non-empty text. No style distinguishes empty text from a missing value.
 fn non_empty_text() -> impl Strategy<Value = String> {
     any_text().prop_filter("not empty", |text| !text.is_empty())
 }
@@ -87,7 +87,7 @@ proptest! {
     #[test]
     fn path_values_round_trip(value in flat_values(), name in non_empty_text(), explode in any::<bool>()) {
         for style in [Style::Matrix, Style::Label, Style::Simple] {
-            // A name of a hole has no brace in it.
+            // A placeholder name contains no braces and no `#`.
             let hole = name.replace(['{', '}', '#'], "_");
             let parameter = styled_parameter(&hole, ParameterLocation::Path, style, explode);
             let path = format!("/a/{{{hole}}}/b");
@@ -96,7 +96,8 @@ proptest! {
             };
             let segments: Vec<&str> = prepared.url.path().split('/').collect();
             assert_eq!(segments.len(), 5, "{}", prepared.url);
-            // A dot is data and delimiter at once in an exploded label, and so is a name in a matrix.
+            // Exploded labels and matrix values are ambiguous: a dot or a name may be data or a
+            // delimiter.
             let is_clear = match style {
                 Style::Matrix => false,
                 Style::Label => !explode || value.is_string(),
@@ -163,7 +164,7 @@ proptest! {
     }
 }
 
-/// Many at once, because starting an interpreter takes its time.
+/// Generates many samples for one interpreter run, because starting an interpreter is slow.
 fn samples<S: Strategy>(strategy: S, count: usize) -> Vec<S::Value> {
     use proptest::strategy::ValueTree;
     use proptest::test_runner::TestRunner;

@@ -1,4 +1,4 @@
-//! What cannot be sent is refused with its place, before anything is sent.
+//! Values that cannot be sent are rejected with their path before anything is sent.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The table "Style Examples" of the specification, row by row, with what it leaves open.
+//! The "Style Examples" table of the specification, with additional rows for what it leaves
+//! undefined.
 
 use serde_json::{Value, json};
 
@@ -8,14 +9,15 @@ use super::plans::{fill_request, plan, styled_parameter};
 use crate::openapi::plan::{ParameterLocation, Style};
 use ParameterLocation::{Cookie, Header, Path, Query};
 
-/// Where, how and exploded or not; what an empty text, a text, a list and an object become.
+/// Location, style, `explode`, and the expected text of an empty string, a string, an array and an
+/// object.
 type StyleRow = (ParameterLocation, Style, bool, [&'static str; 4]);
 
-/// What a segment that would be nothing or a dot becomes: a refusal.
+/// Marks a value that is rejected because its path segment would be empty or a dot.
 const REJECTED: &str = "(refused)";
 
 const TABLE: &[StyleRow] = &[
-    // The table of 3.2, which holds those of 3.0 and 3.1.
+    // The table of OpenAPI 3.2, which includes those of 3.0 and 3.1.
     (
         Path,
         Style::Matrix,
@@ -87,7 +89,7 @@ const TABLE: &[StyleRow] = &[
             "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150",
         ],
     ),
-    // What the table leaves open.
+    // Combinations that the table leaves undefined.
     (
         Query,
         Style::SpaceDelimited,
@@ -117,7 +119,7 @@ const TABLE: &[StyleRow] = &[
         true,
         ["color=", "color=blue", "color=blue; color=black; color=brown", "R=100; G=200; B=150"],
     ),
-    // The formats of collections of Swagger 2.0, which may stand anywhere.
+    // Collection formats of Swagger 2.0, which are allowed in any location.
     (
         Query,
         Style::TabDelimited,
@@ -167,7 +169,8 @@ async fn style_examples_of_the_specification_are_encoded() {
             let arrived = send_parameter(&echo_server, *location, *style, *explode, value).await;
             assert_eq!(arrived.as_deref().unwrap_or(REJECTED), *expected, "{case}");
             let Some(arrived) = arrived else { continue };
-            // A list in brackets is our own choice; there is nothing to read it by.
+            // The specification does not define arrays in `deepObject`, so there is no decoder for
+            // them.
             if *style == Style::DeepObject && value.is_array() {
                 continue;
             }
@@ -177,7 +180,7 @@ async fn style_examples_of_the_specification_are_encoded() {
     }
 }
 
-/// What stands at the place of the parameter when it arrives; nothing if it was refused.
+/// Returns the parameter as the server received it, or `None` if it was rejected.
 async fn send_parameter(
     echo_server: &EchoServer,
     location: ParameterLocation,
@@ -216,7 +219,7 @@ fn decode(
     let kind = ValueKind::of_value(value);
     match location {
         Path => decode_inline(style, explode, kind, "color", text),
-        // A header has its delimiters as they are.
+        // Delimiters are not escaped in a header.
         Header => {
             let escaped = text.replace(' ', "%20").replace('|', "%7C").replace('\t', "%09");
             decode_inline(style, explode, kind, "color", &escaped)

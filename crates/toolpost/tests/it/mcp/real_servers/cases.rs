@@ -1,4 +1,4 @@
-//! Which servers there are, and what is asked of each.
+//! The servers and their call cases.
 
 use std::path::Path;
 use std::process::Command;
@@ -111,7 +111,7 @@ pub(super) const SERVERS: [RealServer; 10] = [
     },
 ];
 
-/// The files that the servers find.
+/// Creates the files that the servers read.
 pub(super) fn prepare(scratch: &Path) {
     let repository = scratch.join("repository");
     std::fs::create_dir(&repository).unwrap();
@@ -165,7 +165,7 @@ fn everything(_: &Path) -> Vec<CallCase> {
             json!({}),
             ToolFails("does not accept `elicitation` requests"),
         ),
-        // It wants to be a task, which nobody here can wait for.
+        // The tool requires a task, which the client does not support.
         ("simulate-research-query", json!({"topic": "tea"}), ToolFails("requires task")),
         ("resources/list", json!({}), Contains("demo://resource/static/document/features.md")),
         ("resources/templates/list", json!({}), Contains("demo://resource/dynamic/text/")),

@@ -1,4 +1,4 @@
-//! Operations that pretend to be the methods of a server.
+//! Operations that simulate the methods of MCP servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use toolpost::{
 
 use super::super::{JsonRpcError, Passthrough};
 
-/// What nobody but a silent source takes.
+/// A timeout that only a silent source reaches.
 const AMPLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sources, and somebody who asks.
+/// Sources and a caller.
 pub(super) struct Fixture {
     pub(super) pipeline: Pipeline,
     pub(super) caller: Authority,
@@ -39,14 +39,14 @@ impl Fixture {
         }
     }
 
-    /// Somebody who holds these scopes.
+    /// Sets a caller with these scopes.
     pub(super) fn with_scopes(mut self, scopes: &[&str]) -> Self {
         let identity = Identity::new("ann").with_scopes(scopes.to_vec());
         self.caller = Authority::untrusted(Some(Arc::new(identity)));
         self
     }
 
-    /// The method of a source; `source` may hold the names of hubs. It answers with JSON text.
+    /// Adds a method that returns JSON text. `source` may include the names of hubs.
     pub(super) fn method(
         self,
         source: &str,
@@ -56,7 +56,7 @@ impl Fixture {
         self.scoped_method(source, method, &[], response)
     }
 
-    /// As [`World::method`], for those who hold the scopes.
+    /// Like [`Fixture::method`], with required scopes.
     pub(super) fn scoped_method(
         self,
         source: &str,
@@ -75,19 +75,19 @@ impl Fixture {
         self.register(source, method, scopes, handler)
     }
 
-    /// A method that never answers.
+    /// Adds a method that never responds.
     pub(super) fn silent(self, source: &str, method: &str) -> Self {
         let handler = Handler::once_fn(|_, _| std::future::pending());
         self.register(source, method, &[], handler)
     }
 
-    /// A method that always answers the same.
+    /// Adds a method with a fixed response.
     pub(super) fn fixed(self, source: &str, method: &str, text: impl Into<String>) -> Self {
         let text = text.into();
         self.method(source, method, move |_| Ok(text.clone()))
     }
 
-    /// A method that tells what it was asked.
+    /// Adds a method that returns its source and its input.
     pub(super) fn echoing(self, source: &'static str, method: &str) -> Self {
         self.method(
             source,
@@ -96,7 +96,7 @@ impl Fixture {
         )
     }
 
-    /// A method that always fails.
+    /// Adds a method that always fails.
     pub(super) fn failing(self, source: &str, method: &str, error: CallError) -> Self {
         self.method(source, method, move |_| Err(error.clone()))
     }
@@ -128,7 +128,7 @@ impl Fixture {
         }
     }
 
-    /// The text of the result; the method must be one of these.
+    /// Sends a request and returns the result as text. The method must be supported.
     pub(super) async fn request(
         &self,
         generation: ProtocolGeneration,
@@ -141,7 +141,7 @@ impl Fixture {
         responded.map(|json| String::from_utf8(json).unwrap())
     }
 
-    /// As [`World::ask`] from an old client.
+    /// Like [`Fixture::request`], from a legacy client.
     pub(super) async fn request_text(
         &self,
         method: &str,
@@ -150,7 +150,7 @@ impl Fixture {
         self.request(ProtocolGeneration::Legacy, method, params).await
     }
 
-    /// As [`World::text`], parsed.
+    /// Like `request_text`, but returns parsed JSON.
     pub(super) async fn request_json(
         &self,
         method: &str,
@@ -165,12 +165,12 @@ impl Fixture {
     }
 }
 
-/// A endpoint answers in whichever thread there is.
+/// Asserts that a future is `Send`, as endpoints require.
 fn assert_send<F: Future + Send>(future: F) -> F {
     future
 }
 
-/// What a server said instead of a result, as its source tells it.
+/// The error of an MCP server, as its source reports it.
 pub(super) fn server_error(code: i64, message: &'static str, data: &Value) -> CallError {
     CallError::execution(message).with_details(json!({"jsonrpcCode": code, "data": data}))
 }

@@ -1,4 +1,4 @@
-//! Sources behind another hub.
+//! Passthrough to sources behind another hub.
 
 use std::sync::Arc;
 

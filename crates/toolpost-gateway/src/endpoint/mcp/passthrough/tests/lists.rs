@@ -1,4 +1,4 @@
-//! The lists of several sources.
+//! Lists merged from several sources.
 
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ async fn failing_source_is_reported_and_others_are_listed() {
     }
 }
 
-/// Each row: the pages of a source by their cursor, and how many entries are taken.
+/// Each row: the source's page for each cursor, and the expected number of entries.
 #[tokio::test]
 async fn list_pagination_stops_at_end_or_limit() {
     let page = |entries: usize, next: Option<u64>| {
@@ -156,7 +156,7 @@ async fn single_source_view_uses_source_names() {
     fixture.source = Some("b");
     let rpc_error = fixture.request_json("prompts/list", json!({})).await.unwrap_err();
     assert_eq!((rpc_error.code, rpc_error.data), (-32050, Some(json!([1]))));
-    // Behind another hub there are several, and they are told apart as they are there.
+    // The sources behind another hub keep the labels that they have there.
     for (source, names) in [("far", &["a__p", "b__p"][..]), ("far.b", &["p"]), ("none", &[])] {
         fixture.source = Some(source);
         let listed = fixture.request_json("prompts/list", json!({})).await.unwrap();

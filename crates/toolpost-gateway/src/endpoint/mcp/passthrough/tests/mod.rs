@@ -1,5 +1,4 @@
-//! Resources and prompts through a real pipeline, from operations that pretend to be servers and from
-//! servers.
+//! Resources and prompts through a real pipeline, with simulated and real MCP servers.
 
 mod fixture;
 mod hubs;

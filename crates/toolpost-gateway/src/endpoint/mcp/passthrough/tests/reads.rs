@@ -1,4 +1,4 @@
-//! Resources by the addresses that sources use themselves.
+//! Resources read by the URIs that their sources use.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,11 +9,11 @@ use toolpost::view::ProtocolGeneration;
 
 use super::fixture::{Fixture, server_error};
 
-/// A source, the resources and the templates that it lists, and the addresses that it can read.
+/// A source: its name, listed resources, templates and readable URIs.
 type Source =
     (&'static str, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
 
-/// Such sources, and who of them was asked.
+/// Returns a fixture with these sources, and the log of the sources that were read from.
 fn sources_fixture(sources: &'static [Source]) -> (Fixture, Arc<Mutex<Vec<&'static str>>>) {
     let requested = Arc::new(Mutex::new(Vec::new()));
     let entries = |key: &str, names: &[&str]| -> Vec<Value> {
@@ -38,7 +38,7 @@ fn sources_fixture(sources: &'static [Source]) -> (Fixture, Arc<Mutex<Vec<&'stat
     (fixture, requested)
 }
 
-/// Each row: an address, and who is asked for it until it is found.
+/// Each row: a URI, the sources queried in order, and the source that returns it.
 #[tokio::test]
 async fn read_tries_best_matching_sources_first() {
     for (uri, order, found) in [
@@ -47,7 +47,7 @@ async fn read_tries_best_matching_sources_first() {
         ("t:1", &["c"], Some("c")),
         ("u:hidden", &["b"], Some("b")),
         ("u:unknown", &["b", "d"], None),
-        // Those who have nothing of that kind do not even hear of it.
+        // Sources without a matching scheme are not queried.
         ("x:unknown", &[], None),
         ("toolpost:none:u", &[], None),
         ("toolpost:d:u:listed", &["d"], Some("d")),
@@ -81,7 +81,7 @@ async fn unknown_resource_error_depends_on_generation() {
         let missing = json!([{"source": "c", "reason": "UNAVAILABLE: the box is away"}]);
         let data = json!({"uri": "x:1", "toolpost/missing": missing});
         assert_eq!((rpc_error.code, rpc_error.data), (code, Some(data)));
-        // Whoever claims it says why not, in its own words.
+        // The error of a source that lists the URI is forwarded unchanged.
         let rpc_error =
             fixture.request(generation, "resources/read", json!({"uri": "b:1"})).await.unwrap_err();
         let found = (rpc_error.code, &*rpc_error.message, rpc_error.data);
@@ -120,7 +120,7 @@ async fn unmatched_source_read_is_bounded_by_timeout() {
     assert_eq!(*requested.lock().unwrap(), ["b", "b"]);
 }
 
-/// Each row: who may read it, what its server says, and what goes out.
+/// Each row: the required scopes, the protocol generation, and the expected result.
 #[tokio::test]
 async fn restricted_resource_has_private_cache_scope() {
     let public = r#"{"contents":[],"resultType":"complete","ttlMs":5,"cacheScope":"public"}"#;

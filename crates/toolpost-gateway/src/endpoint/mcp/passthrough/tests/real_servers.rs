@@ -1,4 +1,4 @@
-//! Resources and prompts of real servers, two of which have the same ones.
+//! Resources and prompts of real servers, two of which have the same names.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +16,7 @@ const LISTS: [(&str, &str, &str); 3] = [
     ("prompts/list", "prompts", "name"),
 ];
 
-/// Starts a server in each pair of a name and a command line, and waits until all are there.
+/// Starts a server for each name and command line, and waits until all of them are ready.
 async fn start_servers(servers: &[(&str, &[&str])]) -> (Fixture, Vec<McpSource>) {
     let (fixture, mut sources) = (Fixture::new(), Vec::new());
     for (name, command) in servers {

@@ -1,4 +1,4 @@
-//! Who is asked for what.
+//! Routing of requests to sources.
 
 use serde_json::{Value, json};
 use toolpost::CallError;
@@ -12,11 +12,11 @@ fn fixture() -> Fixture {
     let pairs = names.iter().flat_map(|name| methods.map(|method| (*name, method)));
     let echo_fixture = pairs
         .fold(Fixture::new(), |echo_fixture, (name, method)| echo_fixture.echoing(name, method));
-    // A source that completes nothing.
+    // This source does not support `completion/complete`.
     echo_fixture.echoing("mute", "prompts/get").echoing("mute", "resources/read")
 }
 
-/// Each row: a method and its params, who is asked, and with which input.
+/// Each row: a method and its params, the called source, and its input.
 #[tokio::test]
 async fn name_routes_request_to_its_source() {
     let complete =
@@ -69,7 +69,7 @@ async fn single_source_receives_params_unchanged() {
     }
 }
 
-/// Each row: a method and its params, and what a client is told.
+/// Each row: a method, its params, and part of the expected error.
 #[tokio::test]
 async fn unroutable_request_is_rejected_with_reason() {
     let reference = |reference: Value| json!({"ref": reference, "argument": {}});
