@@ -6,7 +6,7 @@
 
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use reqwest::header::{HOST, HeaderValue, USER_AGENT};
 use tokio::net::TcpStream;
 use url::{Host, Url};
@@ -186,7 +187,7 @@ impl IdlePool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(Instant, PooledConnection)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -229,7 +230,7 @@ pub(crate) struct StreamingBody {
 
 impl StreamingBody {
     fn connection_mut(&mut self) -> &mut Option<PooledConnection> {
-        self.connection.get_mut().unwrap_or_else(PoisonError::into_inner)
+        self.connection.get_mut()
     }
 
     /// Returns the connection to the pool once the body is complete.

@@ -23,8 +23,9 @@ mod queue;
 mod room_proposals;
 mod settings;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -68,8 +69,7 @@ impl Reloadable for Approvals {
     fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
         // Stored first, so that a revoked identity cannot submit a call while the pending calls are
         // scanned.
-        *self.0.config.write().unwrap_or_else(PoisonError::into_inner) =
-            Some(Arc::new(now.clone()));
+        *self.0.config.write() = Some(Arc::new(now.clone()));
         let over = before.revoked_identities(now);
         let ended = self.cancel_for_identities(&|id| over.contains(id));
         if ended > 0 {
@@ -92,7 +92,7 @@ impl Approvals {
 
     /// Replaces the settings.
     pub fn configure(&self, settings: ApprovalSettings) {
-        let mut current = self.0.settings.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.settings.write();
         *current = Arc::new(settings);
     }
 
@@ -115,11 +115,11 @@ impl Approvals {
     }
 
     fn settings(&self) -> Arc<ApprovalSettings> {
-        Arc::clone(&self.0.settings.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.settings.read())
     }
 
     fn queue(&self) -> MutexGuard<'_, ApprovalQueue<oneshot::Sender<ApprovalDecision>>> {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.queue.lock()
     }
 
     /// Returns the number of pending calls.
@@ -129,7 +129,7 @@ impl Approvals {
 
     /// Whether the caller's identity is still valid in the current configuration.
     fn is_current_identity(&self, caller: Option<&Identity>) -> bool {
-        let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner);
+        let config = self.0.config.read();
         match (&*config, caller) {
             (Some(config), Some(caller)) => config.has_identity(caller),
             _ => true,

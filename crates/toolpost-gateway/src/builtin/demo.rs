@@ -2,10 +2,11 @@
 //! messy result.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::Stream;
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -94,7 +95,7 @@ type NoteStore = Arc<Mutex<(u64, VecDeque<String>)>>;
 fn note_handler() -> impl Fn(Note) -> std::future::Ready<Result<NoteOutput, HandlerError>> {
     let notebook = NoteStore::default();
     move |input| {
-        let mut notebook = notebook.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notebook = notebook.lock();
         let (last_id, notes) = &mut *notebook;
         *last_id += 1;
         if notes.len() == MAX_NOTES {

@@ -4,12 +4,13 @@
 //! until the catalog changes.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use toolpost::view::HttpApi;
 use toolpost::{Catalog, Identity, Operation};
@@ -143,7 +144,7 @@ impl OpenApiDocuments {
         catalog: &Arc<Catalog>,
         visible: &OperationMask,
     ) -> Arc<CachedDocument> {
-        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.0.lock();
         let is_current = cache.catalog.as_ref().is_some_and(|cache| Arc::ptr_eq(cache, catalog));
         if !is_current
             || cache.documents.len() >= MAX_DOCUMENTS && !cache.documents.contains_key(visible)

@@ -43,11 +43,12 @@ mod writer;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolpost::epoch_ms;
@@ -278,7 +279,7 @@ impl std::fmt::Debug for Journal {
 impl JournalInner {
     fn close(&self) {
         self.shared.queue.close();
-        let thread = self.writer_thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.writer_thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("journal writer thread panicked");
         }

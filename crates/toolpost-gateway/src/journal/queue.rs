@@ -1,9 +1,10 @@
 //! Queue of records not written yet: callers append to a buffer, and the writer takes it as a
 //! whole.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::record::{MAX_MEMBER_BYTES, RecordKind, RecordSummary};
@@ -134,8 +135,7 @@ impl Queue {
         if pending.group.bytes.is_empty() && !pending.is_closed {
             pending.is_idle = true;
             let is_empty = |pending: &mut QueueState| pending.is_idle && !pending.is_closed;
-            let waited = self.wake.wait_timeout_while(pending, timeout, is_empty);
-            pending = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.wake.wait_while_for(&mut pending, is_empty, timeout);
             pending.is_idle = false;
         }
         if !gather.is_zero() && !pending.group.bytes.is_empty() {
@@ -169,18 +169,17 @@ impl Queue {
                 && !pending.group.has_waiters()
         };
         pending.is_collecting = true;
-        let waited = self.wake.wait_timeout_while(pending, time, may_grow);
-        pending = waited.unwrap_or_else(PoisonError::into_inner).0;
+        self.wake.wait_while_for(&mut pending, may_grow, time);
         pending.is_collecting = false;
         pending
     }
 
     /// Sleeps until the time has elapsed or the queue is closed. Returns whether it is still open.
     pub(super) fn sleep(&self, time: Duration) -> bool {
-        let pending = self.lock();
+        let mut pending = self.lock();
         let is_open = |pending: &mut QueueState| !pending.is_closed;
-        let waited = self.wake.wait_timeout_while(pending, time, is_open);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
+        self.wake.wait_while_for(&mut pending, is_open, time);
+        !pending.is_closed
     }
 
     /// Closes the queue. Queued records are still written.
@@ -190,7 +189,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

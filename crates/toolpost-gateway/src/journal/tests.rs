@@ -126,7 +126,7 @@ async fn call_spanning_segments_is_found_complete() {
     let (release, held) = tokio::sync::oneshot::channel::<()>();
     let held = Arc::new(Mutex::new(Some(held)));
     let wait = move |_: Value| {
-        let held = held.lock().unwrap().take();
+        let held = held.lock().take();
         async move {
             held.unwrap().await.unwrap();
             Err::<Value, _>(HandlerError::from(toolpost::CallError::execution("at last")))

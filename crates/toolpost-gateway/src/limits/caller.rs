@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::resizable_semaphore::ResizableSemaphore;
@@ -111,7 +112,7 @@ impl CallerTable {
 }
 
 fn lock(shard: &Mutex<CallerShard>) -> MutexGuard<'_, CallerShard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock()
 }
 
 #[cfg(test)]

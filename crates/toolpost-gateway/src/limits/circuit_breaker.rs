@@ -1,9 +1,9 @@
 //! The circuit breaker of a source. It opens after consecutive connection losses or timeouts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -187,7 +187,7 @@ impl Breaker {
     }
 
     fn lock(&self) -> MutexGuard<'_, BreakerPhase> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! A map by name for frequent lookups and rare insertions.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
 /// Maximum number of entries. Names are external input; names beyond the maximum share one entry.
 const MAX_ENTRIES: usize = 4_096;
@@ -34,7 +35,7 @@ impl<T> ConcurrentMap<T> {
         if let Some(known) = self.table.load().get(name) {
             return Arc::clone(known);
         }
-        let _changing = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.write_lock.lock();
         let before = self.table.load();
         let name = if before.len() < MAX_ENTRIES { name } else { "" };
         if let Some(known) = before.get(name) {
@@ -49,7 +50,7 @@ impl<T> ConcurrentMap<T> {
 
     /// Replaces each entry for which `change` returns a value.
     pub(crate) fn update_each(&self, change: impl Fn(&str, &T) -> Option<T>) {
-        let _changing = self.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _changing = self.write_lock.lock();
         let mut after = MapSnapshot::clone(&self.table.load());
         for (name, known) in &mut after {
             if let Some(other) = change(name, known) {

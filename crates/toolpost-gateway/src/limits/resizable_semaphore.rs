@@ -1,8 +1,9 @@
 //! A semaphore whose number of permits can change while permits are in use.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A resizable semaphore that grants permits in request order.
@@ -47,7 +48,7 @@ impl ResizableSemaphore {
 
     /// Sets the number of permits. Permits in use stay valid and count toward the new number.
     pub(super) fn resize(&self, limit: usize) {
-        let mut before = self.max.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = self.max.lock();
         let limit = limit.min(Semaphore::MAX_PERMITS);
         let more = limit.saturating_sub(*before);
         let less = |owed: usize| Some(owed.saturating_sub(more));
@@ -61,7 +62,7 @@ impl ResizableSemaphore {
 
     /// Whether no permit is in use.
     pub(super) fn is_idle(&self) -> bool {
-        let limit = *self.max.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = *self.max.lock();
         self.semaphore.available_permits() == limit + self.to_reclaim.load(Ordering::Relaxed)
     }
 

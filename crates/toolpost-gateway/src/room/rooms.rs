@@ -1,10 +1,11 @@
 //! The rooms by name. A room opens on first use and closes when it is idle.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use data_encoding::BASE32_NOPAD;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -96,7 +97,7 @@ impl Rooms {
 
     /// Replaces the settings, including those of open rooms.
     pub(crate) fn configure(&self, settings: RoomsSettings) {
-        *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        *self.0.settings.write() = settings;
         let open: Vec<(RoomName, OpenRoom)> = self
             .0
             .open_rooms()
@@ -360,15 +361,15 @@ impl RoomsInner {
     }
 
     fn open_rooms(&self) -> MutexGuard<'_, HashMap<RoomName, OpenRoom>> {
-        self.open_rooms.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open_rooms.lock()
     }
 
     fn connections(&self) -> MutexGuard<'_, HashMap<ConnectionId, ConnectionEntry>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock()
     }
 
     fn settings(&self) -> RoomsSettings {
-        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.settings.read().clone()
     }
 
     fn settings_of(&self, name: &str) -> RoomSettings {

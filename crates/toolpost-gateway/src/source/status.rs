@@ -1,9 +1,10 @@
 //! Status of sources, for operations, metrics and the log.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -99,14 +100,14 @@ pub(crate) struct SourceStatuses(Mutex<BTreeMap<String, Weak<SourceStatusTracker
 
 impl SourceStatuses {
     pub(super) fn insert(&self, name: &str, tracker: &Arc<SourceStatusTracker>) {
-        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = self.0.lock();
         sources.retain(|_, tracker| tracker.strong_count() > 0);
         sources.insert(name.to_owned(), Arc::downgrade(tracker));
     }
 
     /// Returns the trackers of all running sources, by name.
     pub(crate) fn all(&self) -> BTreeMap<String, Arc<SourceStatusTracker>> {
-        let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sources = self.0.lock();
         let trackers =
             sources.iter().filter_map(|(name, tracker)| Some((name.clone(), tracker.upgrade()?)));
         trackers.collect()
@@ -190,7 +191,7 @@ impl SourceStatusTracker {
     }
 
     fn lock(&self) -> MutexGuard<'_, StatusSnapshot> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.lock()
     }
 }
 

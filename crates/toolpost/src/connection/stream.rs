@@ -1,8 +1,9 @@
 //! Bounded queue between a remote subscription and its consumer.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::ConnectionSettings;
@@ -70,7 +71,7 @@ impl ValueSender {
     }
 
     pub(super) fn close(self, error: Option<CallError>) {
-        *self.shared.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        *self.shared.error.lock() = error;
     }
 }
 
@@ -93,6 +94,6 @@ impl ValueReceiver {
     }
 
     pub(super) fn take_error(&self) -> Option<CallError> {
-        self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.shared.error.lock().take()
     }
 }

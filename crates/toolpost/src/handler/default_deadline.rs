@@ -1,8 +1,9 @@
 //! The default deadline, for calls that specify none.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::context::{CallContext, deadline_after};
@@ -56,7 +57,7 @@ impl DefaultDeadline {
     }
 
     fn pauses(&self) -> MutexGuard<'_, DeadlinePauses> {
-        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pauses.lock()
     }
 }
 

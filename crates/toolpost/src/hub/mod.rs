@@ -12,10 +12,11 @@ mod spoke_registry;
 mod upstream;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -261,11 +262,11 @@ impl Hub {
 
 impl HubInner {
     fn spokes(&self) -> MutexGuard<'_, SpokeRegistry> {
-        self.spokes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spokes.lock()
     }
 
     fn connections(&self) -> MutexGuard<'_, HashMap<u64, HubConnection>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock()
     }
 
     /// Adds a connection to the ones that [`Hub::close`] closes. If the hub is already closed, the

@@ -1,7 +1,8 @@
 //! `hub.register`: registers a spoke's name and operations.
 
-use std::sync::{Arc, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::MutexGuard;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

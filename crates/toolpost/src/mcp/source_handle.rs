@@ -1,10 +1,11 @@
 //! State that the handlers of a source share, including the current session.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -109,12 +110,12 @@ impl SourceHandle {
     }
 
     pub(super) fn transform(&self) -> Option<SpecTransform> {
-        self.transform.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.transform.lock().clone()
     }
 
     pub(super) fn set_transform(&self, spec_transform: Option<SpecTransform>, timeout: Duration) {
         self.timeout.store(micros(timeout), Ordering::Relaxed);
-        *self.transform.lock().unwrap_or_else(PoisonError::into_inner) = spec_transform;
+        *self.transform.lock() = spec_transform;
         self.transform_changed.notify_one();
     }
 

@@ -4,9 +4,10 @@ mod catalog;
 mod search;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::access::AccessControl;
@@ -90,7 +91,7 @@ impl Registry {
     /// Returns the error of the first change that cannot be applied. The registry is then
     /// unchanged.
     pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Result<bool, OperationError> {
-        let guard = self.0.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.0.write_lock.lock();
         let mut operations = self.catalog().operations();
         let mut changed = false;
         for change in changes {
@@ -133,7 +134,7 @@ impl Registry {
     /// Sets which callers see why the operations of a namespace are unavailable: those that
     /// `access` permits. Other callers see only that the operations are unavailable.
     pub fn set_namespace_access(&self, namespace: &str, access: AccessControl) {
-        let _guard = self.0.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.0.write_lock.lock();
         let catalog = self.catalog();
         let mut guards = HashMap::clone(catalog.namespace_access());
         if access.is_open() {
@@ -155,7 +156,7 @@ impl Registry {
     }
 
     fn update_namespace_states(&self, change: impl FnOnce(&mut HashMap<String, NamespaceState>)) {
-        let _guard = self.0.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.0.write_lock.lock();
         let catalog = self.catalog();
         let mut expected = HashMap::clone(catalog.namespace_states());
         change(&mut expected);

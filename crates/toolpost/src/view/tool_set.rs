@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use super::listing::Listing;
 use super::settings::{ListMode, ProtocolGeneration, ViewSettings};
@@ -112,7 +114,7 @@ impl ToolSet {
         is_visible: impl Fn(&Operation) -> bool,
     ) -> Arc<Listing> {
         let key = ListingKey { generation, tools: self.select_tools(mode, is_visible) };
-        let known = || self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || self.listings.lock();
         if let Some(listing) = known().get(&key) {
             return Arc::clone(listing);
         }

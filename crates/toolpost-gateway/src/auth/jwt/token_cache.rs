@@ -1,8 +1,9 @@
 //! Cache of verified tokens.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toolpost::Identity;
 
 use super::super::TokenHash;
@@ -25,7 +26,7 @@ struct CachedToken {
 
 impl TokenCache {
     pub(super) fn get(&self, hash: &TokenHash, now: u64, generation: u64) -> Option<Arc<Identity>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.lock();
         let entry = known.get(hash)?;
         (now < entry.expires_at && entry.generation == generation)
             .then(|| Arc::clone(&entry.identity))
@@ -39,7 +40,7 @@ impl TokenCache {
         now: u64,
         generation: u64,
     ) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if known.len() >= MAX_ENTRIES {
             known.retain(|_, entry| now < entry.expires_at && entry.generation == generation);
         }
@@ -64,7 +65,7 @@ mod tests {
         }
         for number in 0..2 * MAX_ENTRIES {
             cache.insert(TokenHash::of(&number.to_string()), Arc::clone(&ada), 100, 0, 1);
-            assert!(cache.0.lock().unwrap().len() <= MAX_ENTRIES);
+            assert!(cache.0.lock().len() <= MAX_ENTRIES);
         }
     }
 }

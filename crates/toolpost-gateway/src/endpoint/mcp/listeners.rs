@@ -1,7 +1,6 @@
 //! Open listener streams without a session, so that revoked identities can be disconnected.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Open streams with their identities. Ended streams are removed on the next registration.
@@ -13,7 +12,7 @@ impl Listeners {
     /// client disconnects.
     pub(super) fn register(&self, identity: &str) -> CancellationToken {
         let token = CancellationToken::new();
-        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.0.lock();
         streams.retain(|(_, token)| !token.is_cancelled());
         streams.push((identity.into(), token.clone()));
         token
@@ -21,7 +20,7 @@ impl Listeners {
 
     /// Ends the streams of revoked identities and returns their number.
     pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
-        let mut streams = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.0.lock();
         let revoked = streams.extract_if(.., |(owner, _)| is_revoked(owner));
         revoked
             .filter(|(_, token)| !token.is_cancelled())

@@ -3,11 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use futures::Stream;
 use futures::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use toolpost::{Authority, Subscription};
 
@@ -173,7 +174,7 @@ impl ResourceSubscriptions {
     }
 
     fn lock(&self) -> MutexGuard<'_, SubscriptionState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Sessions of clients before 2026-07-28, and requests in flight.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use toolpost::{AbortHandle, Identity};
 
@@ -93,7 +94,7 @@ impl CancelableRequest {
 impl SessionStore {
     /// Returns the number of sessions.
     pub(super) fn count(&self) -> usize {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.sessions.lock().len()
     }
 
     pub(super) fn new(limit: usize, idle: Duration) -> Self {
@@ -105,8 +106,7 @@ impl SessionStore {
 
     /// Replaces the limits. Open sessions are kept until a new session needs their capacity.
     pub(super) fn set_limits(&self, limit: usize, idle: Duration) {
-        *self.limits.lock().unwrap_or_else(PoisonError::into_inner) =
-            SessionLimits { max: limit, idle_timeout: idle };
+        *self.limits.lock() = SessionLimits { max: limit, idle_timeout: idle };
     }
 
     /// Ends the sessions of revoked identities and returns their number.
@@ -141,8 +141,7 @@ impl SessionStore {
             server_requests,
             state: Mutex::new(state),
         };
-        let SessionLimits { max: limit, idle_timeout: longest } =
-            *self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let SessionLimits { max: limit, idle_timeout: longest } = *self.limits.lock();
         let mut sessions = self.lock();
         if sessions.len() >= limit {
             sessions.retain(|_, session| session.idle_for().is_none_or(|idle| idle < longest));
@@ -175,7 +174,7 @@ impl SessionStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<ClientSession>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock()
     }
 }
 
@@ -227,7 +226,7 @@ impl ClientSession {
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionActivity> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -260,7 +259,7 @@ impl InFlightRequests {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<JsonRpcId, Arc<CancelableRequest>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

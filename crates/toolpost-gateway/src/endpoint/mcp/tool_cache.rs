@@ -1,8 +1,9 @@
 //! Cache of the tool sets of the current catalog, by dialect and selected source.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use toolpost::view::{Dialect, ToolSet, ViewSettings};
 use toolpost::{Catalog, Identity, Operation};
 
@@ -22,7 +23,7 @@ pub(super) struct ToolCache(Mutex<HashMap<ToolSetKey, Arc<ToolSet>>>);
 impl ToolCache {
     /// Removes all tool sets, so that they are rebuilt with the current settings.
     pub(super) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.lock().clear();
     }
 
     /// Returns the tool set for a catalog. After a catalog change, the tools of unchanged
@@ -34,7 +35,7 @@ impl ToolCache {
         source: Option<&Arc<str>>,
         settings: &McpEndpointSettings,
     ) -> Arc<ToolSet> {
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.0.lock();
         let key = (dialect, source.cloned());
         let tool_set = match cached.get(&key) {
             Some(tool_set) if Arc::ptr_eq(tool_set.catalog(), catalog) => {

@@ -4,11 +4,12 @@
 //! cannot release the stream. Therefore a new reader supersedes the previous one, which is
 //! notified.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::Bytes;
 use futures::StreamExt;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use toolpost::{CallError, Operation, Outcome, Subscription};
 
@@ -113,7 +114,7 @@ impl ActiveStream {
     }
 
     fn lock(&self) -> MutexGuard<'_, StreamState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn encode_item(&self, number: u64, item: StreamItem) -> Vec<u8> {

@@ -1,10 +1,11 @@
 //! All streams, active or detached.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -185,7 +186,7 @@ impl StreamRegistry {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, StreamEntry>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock()
     }
 }
 

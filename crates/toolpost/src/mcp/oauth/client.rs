@@ -1,9 +1,10 @@
 //! The OAuth client: provides tokens and handles authorization challenges.
 
 use std::fmt::{self, Debug};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 use url::Url;
 

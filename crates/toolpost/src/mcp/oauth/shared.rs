@@ -1,7 +1,8 @@
 //! State that all ways to acquire a token share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
 use url::Url;
 
@@ -49,7 +50,7 @@ pub(super) enum ChallengeKind {
 
 impl OAuthInner {
     pub(super) fn state(&self) -> MutexGuard<'_, TokenState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Loads the stored credentials on first use.

@@ -1,7 +1,8 @@
 //! The last lines that a server wrote to standard error.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::stderr::sanitize_line;
 
@@ -30,7 +31,7 @@ impl StderrTail {
             return;
         }
         let line = line[..line.len().min(MAX_LINE_BYTES)].to_vec();
-        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = self.0.lock();
         buffer.bytes += line.len();
         buffer.lines.push_back(line);
         while buffer.lines.len() > MAX_LINES || buffer.bytes > MAX_BYTES {
@@ -41,7 +42,7 @@ impl StderrTail {
 
     /// Returns the sanitized lines, oldest first.
     pub(super) fn text(&self) -> String {
-        let buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let buffer = self.0.lock();
         buffer.lines.iter().map(|line| sanitize_line(line)).collect::<Vec<_>>().join("\n")
     }
 }

@@ -2,8 +2,8 @@
 //! resources.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -150,7 +150,7 @@ impl ResourceSubscriptions {
         request_id: &ListenRequestId,
         ack_sender: oneshot::Sender<Vec<String>>,
     ) {
-        let mut listening = self.pending_listen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listening = self.pending_listen.lock();
         *listening = Some((Arc::clone(request_id), ack_sender));
     }
 
@@ -160,7 +160,7 @@ impl ResourceSubscriptions {
         let acknowledged_params: AcknowledgedParams =
             serde_json::from_str(params.get()).unwrap_or_default();
         let request_id = explicit_id.or(acknowledged_params.meta.subscription);
-        let mut listening = self.pending_listen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listening = self.pending_listen.lock();
         let matches_request = |(expected, _): &mut (ListenRequestId, _)| {
             request_id == Some(expected.load(Ordering::Relaxed))
         };

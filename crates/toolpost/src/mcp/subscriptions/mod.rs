@@ -11,8 +11,9 @@ mod operation;
 mod per_resource;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot, watch};
 
 use super::protocol_version::ProtocolGeneration;
@@ -173,7 +174,7 @@ impl ResourceSubscriptions {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, watch::Sender<SubscriptionState>>> {
-        self.by_uri.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_uri.lock()
     }
 }
 

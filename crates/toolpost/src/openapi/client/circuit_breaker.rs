@@ -1,8 +1,8 @@
 //! Circuit breakers, one per host.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use url::Url;
 
 use crate::openapi::settings::BreakerSettings;
@@ -156,7 +156,7 @@ impl CircuitBreakers {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(String, u16, BreakerState)>> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hosts.lock()
     }
 }
 

@@ -1,11 +1,11 @@
 //! Direct connections to services on the loopback interface.
 
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use reqwest::header::{ACCEPT, HeaderValue};
 use tower_http::decompression::Decompression;
 use tower_service::Service;
@@ -34,7 +34,7 @@ impl LoopbackClients {
     /// Returns the client for a loopback URL, or `None` if the URL needs the general HTTP client.
     pub(super) fn client_for(&self, url: &Url) -> Option<LoopbackClient> {
         let origin = &url[..Position::BeforePath];
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         if let Some((_, pooled)) = clients.iter().find(|(pooled, _)| pooled == origin) {
             return Some(pooled.clone());
         }

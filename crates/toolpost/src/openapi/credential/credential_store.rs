@@ -1,8 +1,9 @@
 //! Credentials and cached tokens of one source.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use url::Url;
 
 use super::super::plan::{SchemeRequirement, SecurityRequirement, SecurityScheme};
@@ -94,7 +95,7 @@ impl CredentialStore {
         };
         scopes.sort();
         let scope = scopes.join(" ");
-        let mut all = self.token_caches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.token_caches.lock();
         let entry = all.entry((url.to_string(), scope.clone()));
         let new =
             || Arc::new(TokenCache::new(self.http.clone(), client.clone(), url.clone(), scope));

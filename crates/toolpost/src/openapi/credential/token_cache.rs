@@ -1,10 +1,10 @@
 //! Cached access tokens of the OAuth 2.0 client credentials grant (RFC 6749, section 4.4).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use url::{Host, Url};
 
@@ -112,7 +112,7 @@ impl TokenCache {
 
 impl TokenCacheInner {
     fn state(&self) -> MutexGuard<'_, TokenState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Returns the token request in flight, or starts a new one.

@@ -1,8 +1,9 @@
 //! State that all schemas of a document share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::super::document::{DocumentSet, NodeRef, TreeNode};
@@ -24,7 +25,7 @@ impl SchemaContext {
 
     /// Whether the schema validator supports a pattern.
     pub(super) fn is_valid_pattern(&self, pattern: &str) -> bool {
-        let mut patterns = self.patterns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut patterns = self.patterns.lock();
         if let Some(known) = patterns.get(pattern) {
             return *known;
         }

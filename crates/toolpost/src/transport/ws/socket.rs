@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::task::AtomicWaker;
 use futures::{Sink, Stream};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
@@ -85,11 +86,11 @@ impl<S> Socket<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, WebSocketStream<S>> {
-        self.0.stream.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.stream.lock()
     }
 
     fn returned_events(&self) -> MutexGuard<'_, VecDeque<CallEvent>> {
-        self.0.returned_events.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.returned_events.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! A connection to a room: received messages, input lines and the end of the session.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{SinkExt, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -80,7 +81,7 @@ impl<'a> RoomConnection<'a> {
     }
 
     fn lock_view(&self) -> MutexGuard<'_, RoomView> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+        self.view.lock()
     }
 
     /// Receives messages and sends input lines until either side ends the session.

@@ -18,9 +18,10 @@ mod prompt;
 mod render;
 mod room_view;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::SinkExt;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::net::TcpStream;
 use tokio_tungstenite::WebSocketStream;

@@ -1,8 +1,9 @@
 //! Input and output of a room: a prompt at a terminal, plain lines otherwise.
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -181,7 +182,7 @@ impl Completer for RoomCompleter {
         position: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
-        let view = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = self.0.lock();
         Ok(completions(&view, &line[..position]))
     }
 }

@@ -1,10 +1,10 @@
 //! Credential store in memory.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{CredentialStore, Credentials, StoreError};
 
@@ -19,7 +19,7 @@ impl MemoryStore {
     }
 
     fn lock_entries(&self) -> MutexGuard<'_, HashMap<String, Vec<Credentials>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
