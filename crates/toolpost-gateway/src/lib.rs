@@ -39,6 +39,7 @@ pub mod builtin;
 pub mod config;
 mod data;
 mod endpoint;
+mod glob;
 pub mod journal;
 mod limits;
 pub mod room;

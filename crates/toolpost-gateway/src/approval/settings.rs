@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::Glob;
+use crate::glob::Glob;
 
 /// Which calls require approval in addition to operations that declare it, for how long they stay
 /// pending, and how many.

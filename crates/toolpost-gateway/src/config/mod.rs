@@ -11,7 +11,6 @@ mod entry;
 mod expand;
 mod file;
 mod fingerprint;
-mod glob;
 mod lint;
 mod node;
 mod problem;
@@ -37,6 +36,7 @@ use entry::{ProblemCollector, parent_folder};
 use expand::Expander;
 use file::ConfigFile;
 
+pub use crate::glob::Glob;
 pub use client_file::{ClientFile, ClientServer, RejectedServer};
 pub use duration::parse_duration;
 pub use edit::{
@@ -47,7 +47,6 @@ pub use edit::{
 pub use entry::{McpEntry, OpenApiEntry};
 pub use file::LimitsConfig;
 pub use fingerprint::FileFingerprint;
-pub use glob::Glob;
 pub use problem::{ConfigError, ConfigProblem};
 pub use source::{
     Access, Adjustments, ApprovalRule, OperationAdjustments, SourceChange, SourceConfig, SourceKind,

@@ -9,10 +9,10 @@ use toolpost::openapi::OpenApiSettings;
 use toolpost::{AccessControl, OperationSpec, ResultPolicy};
 
 use super::fingerprint::FileFingerprint;
-use super::glob::Glob;
 use super::problem::ConfigProblem;
 use crate::approval;
 use crate::auth::Token;
+use crate::glob::Glob;
 
 /// Configuration of a source of operations.
 #[derive(Debug, Clone, PartialEq)]

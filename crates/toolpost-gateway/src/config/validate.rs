@@ -20,11 +20,11 @@ use super::document::TomlDocument;
 use super::file::{
     AccessText, ConfigFile, HubText, IdentityText, JournalText, McpText, OperationText, SourceText,
 };
-use super::glob::Glob;
 use super::source::{Access, Adjustments, OperationAdjustments, SourceConfig, SourceKind};
 use super::{Config, IdentityConfig};
 use crate::admin::OPERATOR;
 use crate::auth::{LOCAL, Token, TokenHash, is_resource_id};
+use crate::glob::Glob;
 use crate::journal;
 
 pub(super) use mcp::{ReportFn, settings as mcp_settings};

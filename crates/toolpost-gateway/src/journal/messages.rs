@@ -8,7 +8,7 @@ use super::index::{BlockMark, BlockQuery, Index};
 use super::query::QueryError;
 use super::reader::Chain;
 use super::record::{RecordKind, RecordSummary, StoredRecord, fast_summary};
-use crate::config::Glob;
+use crate::glob::Glob;
 
 /// Filter for room messages.
 #[derive(Debug, Clone)]

@@ -15,7 +15,8 @@ use super::replay::{self, ReplayReport};
 use super::tail::{Tail, TailFilter};
 use super::verify::{Anchor, ChainReport};
 use crate::admin::scope;
-use crate::config::{Glob, parse_duration};
+use crate::config::parse_duration;
+use crate::glob::Glob;
 
 /// Default number of results; [`MAX_LIMIT`] is the maximum.
 const DEFAULT_LIMIT: usize = 50;

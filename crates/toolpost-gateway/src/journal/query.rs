@@ -10,7 +10,7 @@ use super::call_view::merge_records;
 use super::index::{BlockMark, BlockQuery, Index};
 use super::reader::Chain;
 use super::record::{RecordKind, StoredRecord};
-use crate::config::Glob;
+use crate::glob::Glob;
 
 /// Filter for calls.
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ use super::reader::Chain;
 use super::record::{RecordKind, StoredRecord};
 use super::segment::ChainEnd;
 use super::{Committed, Journal};
-use crate::config::Glob;
+use crate::glob::Glob;
 
 /// Maximum number of bytes read at once, unless a record is longer. A slow follower lags behind in
 /// the files and buffers no more than this.

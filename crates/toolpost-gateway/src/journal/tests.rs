@@ -98,9 +98,9 @@ async fn calls_filter_works_with_and_without_index() {
             (filter(|f| f.limit = 3), 3),
             (filter(|f| f.identity = Some("ada".to_owned())), 4),
             (filter(|f| f.identity = Some("eve".to_owned())), 0),
-            (filter(|f| f.operation = Some(crate::config::Glob::new("demo.add"))), 8),
-            (filter(|f| f.operation = Some(crate::config::Glob::new("demo.*"))), 10),
-            (filter(|f| f.operation = Some(crate::config::Glob::new("*.fail"))), 1),
+            (filter(|f| f.operation = Some(crate::glob::Glob::new("demo.add"))), 8),
+            (filter(|f| f.operation = Some(crate::glob::Glob::new("demo.*"))), 10),
+            (filter(|f| f.operation = Some(crate::glob::Glob::new("*.fail"))), 1),
             (filter(|f| f.errors = true), 2),
             (filter(|f| (f.errors, f.identity) = (true, Some("ada".to_owned()))), 0),
             (filter(|f| f.before = 5), 2),
@@ -143,7 +143,7 @@ async fn call_spanning_segments_is_found_complete() {
     let mut filter = CallFilter { errors: true, ..CallFilter::default() };
     for state in ["open", "closed", "without an index"] {
         for operation in [None, Some("test.wait"), Some("*")] {
-            filter.operation = operation.map(crate::config::Glob::new);
+            filter.operation = operation.map(crate::glob::Glob::new);
             let found = journal_reader(&scratch).calls(&filter).unwrap();
             assert_eq!(found.len(), 1, "{state} {filter:?}");
             assert_eq!((&found[0]["seq"], &found[0]["message"]), (&json!(1), &json!("at last")));

@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 
 use super::super::document::TomlDocument;
 use super::super::file::{ApprovalRuleText, ApprovalText};
-use super::super::glob::Glob;
 use super::super::source::ApprovalRule;
 use super::globs;
 use crate::approval::ApprovalSettings;
+use crate::glob::Glob;
 
 pub(super) fn settings(document: &TomlDocument<'_>, text: &ApprovalText) -> ApprovalSettings {
     let mut settings = ApprovalSettings::default();

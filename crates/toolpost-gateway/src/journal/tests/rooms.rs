@@ -4,7 +4,7 @@ use super::super::messages::MessageFilter;
 use super::super::room_records::StoredMessage;
 use super::super::*;
 use super::*;
-use crate::config::Glob;
+use crate::glob::Glob;
 
 /// Records a message with this number, and waits until it is written to the file.
 async fn record_numbered(journal: &Journal, room: &str, identity: &str, number: usize) {
