@@ -109,7 +109,7 @@ pub use pipeline::{
     SourceSignal, Subscription,
 };
 pub use query::{QueryEncoding, QueryParameter, QueryStyle};
-pub use registry::{Catalog, Change, Registry, SearchHit, suggest_name};
+pub use registry::{Catalog, Change, Registry, ResolvedOperation, SearchHit, suggest_name};
 pub use schema::{
     CastCode, CastError, Extras, Issue, JsonPointer, MASKED, Normalized, Repair, RepairAction,
     Schema, SchemaError, SchemaPart, Secrets,

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::handler::{Attachment, ClientChannel, ProgressSender, RequestId};
 use crate::payload::Payload;
+use crate::registry::ResolvedOperation;
 
 /// A request to call an operation, as endpoints build it. Fields that are not set have defaults.
 ///
@@ -16,6 +17,8 @@ use crate::payload::Payload;
 #[must_use = "a request does nothing until it is called"]
 pub struct CallRequest<'a> {
     pub(super) operation: &'a str,
+    /// The operation, if the endpoint has looked it up.
+    pub(super) resolved: Option<ResolvedOperation>,
     pub(super) input: Payload,
     pub(super) request_id: Option<RequestId>,
     pub(super) parent_request_id: Option<RequestId>,
@@ -45,6 +48,7 @@ impl<'a> CallRequest<'a> {
     pub fn new(operation: &'a str, input: impl Into<Payload>) -> Self {
         Self {
             operation,
+            resolved: None,
             input: input.into(),
             request_id: None,
             parent_request_id: None,
@@ -56,6 +60,13 @@ impl<'a> CallRequest<'a> {
             metadata: None,
             attached: None,
         }
+    }
+
+    /// Creates a request for an operation that is already looked up. The call and its nested calls
+    /// use the same catalog snapshot.
+    pub fn resolved(operation: &'a ResolvedOperation, input: impl Into<Payload>) -> Self {
+        let request = Self::new(operation.id().as_str(), input);
+        Self { resolved: Some(operation.clone()), ..request }
     }
 
     /// Converts the request into the parts that are sent to another process.

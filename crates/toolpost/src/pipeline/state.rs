@@ -19,7 +19,7 @@ use crate::handler::{
 };
 use crate::operation::Operation;
 use crate::payload::Payload;
-use crate::registry::{Catalog, Viewer};
+use crate::registry::{Catalog, ResolvedOperation, Viewer};
 use crate::spec::OperationKind;
 use crate::trace::{CallSpan, TRACE_PARENT};
 
@@ -99,8 +99,17 @@ impl CallState {
         request: CallRequest<'_>,
         authority: Authority,
     ) -> Self {
-        let catalog = shared.registry.catalog();
-        let (target, operation) = CallTarget::resolve(Some(&catalog), request.operation);
+        let (catalog, target, operation) = match request.resolved {
+            Some(ResolvedOperation { catalog, operation }) => {
+                let id = operation.id().to_shared();
+                (catalog, CallTarget::Resolved(operation), id)
+            }
+            None => {
+                let catalog = shared.registry.catalog();
+                let (target, id) = CallTarget::resolve(Some(&catalog), request.operation);
+                (catalog, target, id)
+            }
+        };
         let (trusted, identity) = authority.into_parts();
         let (span, metadata) = shared.start_span(request.metadata, &target);
         let start = CallStart {

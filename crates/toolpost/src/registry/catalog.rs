@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use super::search::{SearchHit, SearchIndex};
@@ -37,6 +38,22 @@ pub struct Catalog {
     sorted: OnceLock<Vec<Arc<Operation>>>,
     /// Search index, built on the first search.
     index: OnceLock<SearchIndex>,
+}
+
+/// An operation together with the snapshot that contains it. A call of it uses that snapshot, so the
+/// operation is looked up once and cannot change between the lookup and the call.
+#[derive(Debug, Clone)]
+pub struct ResolvedOperation {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) operation: Arc<Operation>,
+}
+
+impl Deref for ResolvedOperation {
+    type Target = Arc<Operation>;
+
+    fn deref(&self) -> &Arc<Operation> {
+        &self.operation
+    }
 }
 
 /// The recipient of an error message.
@@ -129,6 +146,12 @@ impl Catalog {
     /// Returns the operation with the given id.
     pub fn get(&self, id: &str) -> Option<&Arc<Operation>> {
         self.operations.get(id)
+    }
+
+    /// Returns the operation with the given id, together with this snapshot.
+    pub fn resolve(self: &Arc<Self>, id: &str) -> Option<ResolvedOperation> {
+        let operation = Arc::clone(self.get(id)?);
+        Some(ResolvedOperation { catalog: Arc::clone(self), operation })
     }
 
     /// Returns all operations, sorted by id.

@@ -15,7 +15,7 @@ use crate::operation::{Operation, OperationError};
 use crate::spec::OperationId;
 
 pub(crate) use catalog::Viewer;
-pub use catalog::{Catalog, suggest_name};
+pub use catalog::{Catalog, ResolvedOperation, suggest_name};
 pub use search::SearchHit;
 
 use catalog::NamespaceState;

@@ -212,3 +212,21 @@ async fn access_rechecked_after_approval() {
         );
     }
 }
+
+#[tokio::test]
+async fn resolved_operation_keeps_its_snapshot() {
+    let answer = |text: &'static str| {
+        dynamic_operation("t.op", OperationKind::Query, move |_, _| async move { Ok(json!(text)) })
+    };
+    let registry = registry([answer("first")]);
+    let operation = registry.catalog().resolve("t.op").unwrap();
+    registry.replace(answer("second").build().unwrap());
+    let pipeline = Pipeline::new(registry);
+    for (request, expected) in [
+        (CallRequest::resolved(&operation, json!({})), "first"),
+        (CallRequest::new("t.op", json!({})), "second"),
+    ] {
+        let outcome = pipeline.call(request, trusted()).await.unwrap();
+        assert_eq!(outcome.envelope.into_value().unwrap().data, expected);
+    }
+}
