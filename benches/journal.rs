@@ -118,7 +118,7 @@ fn fill(data: &Path) {
             let operation = format!("bench.operation-{operation}");
             let caller = Arc::clone(&callers[usize::try_from(n % CALLERS).unwrap()]);
             let input = json!({"text": "a call like many others", "number": n});
-            let request = CallRequest::new(&operation, input).endpoint("http");
+            let request = CallRequest::new(&operation, input).endpoint(toolpost::Endpoint::Http);
             pipeline.call(request, Authority::untrusted(Some(caller))).await.unwrap();
         }
     });

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolpost::hub::{Hub, HubSettings, RESERVED_NAMES};
 use toolpost::transport::WsSettings;
-use toolpost::{Identity, Pipeline, Registry};
+use toolpost::{Endpoint, Identity, Pipeline, Registry};
 
 use crate::auth::Authenticator;
 use crate::endpoint::{
@@ -432,9 +432,9 @@ impl GatewayState {
         let queues = gates.iter().map(|(name, gate)| (name.to_string(), gate.queued()));
         page.write_gauges(&GatewayGauges {
             connections: vec![
-                ("http", self.open_connections.load(Ordering::Relaxed)),
-                ("hub", self.hub.stats().connections),
-                ("mcp", self.mcp.session_count()),
+                (Endpoint::Http, self.open_connections.load(Ordering::Relaxed)),
+                (Endpoint::Hub, self.hub.stats().connections),
+                (Endpoint::Mcp, self.mcp.session_count()),
             ],
             sources: self.source_statuses().into_iter().collect(),
             queues: queues.collect(),

@@ -105,8 +105,8 @@ pub use outcome::Outcome;
 pub use payload::{Payload, PayloadError};
 pub use pipeline::{
     Approval, ApprovalGate, AuditEntry, AuditOutcome, AuditSink, Call, CallRequest, CallTimes,
-    CallView, HookResult, Limits, Observer, Permit, Pipeline, PipelineBuilder, PipelineSettings,
-    SourceSignal, Subscription,
+    CallView, Endpoint, HookResult, Limits, Observer, Permit, Pipeline, PipelineBuilder,
+    PipelineSettings, SourceSignal, Subscription,
 };
 pub use query::{QueryEncoding, QueryParameter, QueryStyle};
 pub use registry::{Catalog, Change, Registry, ResolvedOperation, SearchHit, suggest_name};

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolpost::connection::{Client, ClientAbortHandle};
 use toolpost::{
-    CallError, CallRequest, OperationKind, OperationSpec, Outcome, Progress, ProgressSender,
+    CallError, CallRequest, Endpoint, OperationKind, OperationSpec, Outcome, Progress,
+    ProgressSender,
 };
 
 use super::backend::Backend;
@@ -103,7 +104,7 @@ struct PreparedCall {
 
 impl PreparedCall {
     fn request(&mut self) -> CallRequest<'_> {
-        let request = CallRequest::new(&self.operation, self.input.take()).endpoint("cli");
+        let request = CallRequest::new(&self.operation, self.input.take()).endpoint(Endpoint::Cli);
         match self.options.timeout {
             Some(timeout) => request.timeout(timeout),
             None => request,

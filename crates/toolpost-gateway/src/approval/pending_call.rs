@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
+use toolpost::Endpoint;
 
 /// A call pending approval. It does not change while it is pending: an approval covers exactly this
 /// call.
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 pub(super) struct PendingCall {
     pub(super) request_id: String,
     pub(super) parent_request_id: Option<String>,
-    pub(super) endpoint: &'static str,
+    pub(super) endpoint: Endpoint,
     pub(super) operation: String,
     /// The calling identity, or the one on whose behalf the call is made; `None` if the process
     /// itself calls.
@@ -71,7 +72,7 @@ pub(super) struct ApprovalEntry {
     /// process.
     pub(super) input_digest: String,
     /// The endpoint that received the call.
-    pub(super) endpoint: String,
+    pub(super) endpoint: Endpoint,
     /// The id of the call, or of the proposal.
     pub(super) request_id: String,
     /// The id of the parent call, if this is a nested call.
@@ -92,7 +93,7 @@ impl ApprovalEntry {
             room: None,
             input: pending_call.input.clone(),
             input_digest: pending_call.input_digest.clone(),
-            endpoint: pending_call.endpoint.to_owned(),
+            endpoint: pending_call.endpoint,
             request_id: pending_call.request_id.clone(),
             parent_request_id: pending_call.parent_request_id.clone(),
             waited_ms: millis(now.saturating_duration_since(pending_call.submitted_at)),

@@ -201,7 +201,7 @@ mod tests {
         PendingCall {
             request_id: "r".to_owned(),
             parent_request_id: None,
-            endpoint: "http",
+            endpoint: toolpost::Endpoint::Http,
             operation: "t.op".to_owned(),
             caller: caller.map(str::to_owned),
             input: json!({}),

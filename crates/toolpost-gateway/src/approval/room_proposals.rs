@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolpost::{CallContext, CallError, DomainError, HandlerError, Identity, epoch_ms};
+use toolpost::{CallContext, CallError, DomainError, Endpoint, HandlerError, Identity, epoch_ms};
 
 use super::Approvals;
 use super::operation::{DecisionResult, INPUT_MISMATCH, NOT_PENDING};
@@ -52,7 +52,7 @@ impl Approvals {
             room: Some(room.name().to_string()),
             input_digest: self.0.digester.digest(&input).ok()?,
             input,
-            endpoint: "rooms".to_owned(),
+            endpoint: Endpoint::Rooms,
             request_id: proposal.id.to_string(),
             parent_request_id: None,
             waited_ms: millis(now - proposal.created_at),

@@ -23,8 +23,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
 use toolpost::{
-    Authority, CallError, CallRequest, Identity, MAX_NAME_LENGTH, Operation, OperationKind,
-    Outcome, Payload, QueryEncoding, RequestId,
+    Authority, CallError, CallRequest, Endpoint, Identity, MAX_NAME_LENGTH, Operation,
+    OperationKind, Outcome, Payload, QueryEncoding, RequestId,
 };
 
 use super::bearer;
@@ -146,7 +146,7 @@ fn request_without_input<'a>(
     id: &RequestId,
     headers: &HeaderMap,
 ) -> CallRequest<'a> {
-    let request = CallRequest::new(operation_id, Payload::empty_object()).endpoint("http");
+    let request = CallRequest::new(operation_id, Payload::empty_object()).endpoint(Endpoint::Http);
     with_trace(request.request_id(id.clone()), headers)
 }
 
@@ -296,8 +296,9 @@ impl RequestContext<'_> {
         options: &RequestOptions<'_>,
         input: Payload,
     ) -> CallRequest<'_> {
-        let mut request =
-            CallRequest::new(self.operation_id, input).endpoint("http").request_id(self.id.clone());
+        let mut request = CallRequest::new(self.operation_id, input)
+            .endpoint(Endpoint::Http)
+            .request_id(self.id.clone());
         if let Some(timeout) = options.timeout {
             request = request.timeout(timeout.min(self.gateway.0.settings.http.max_timeout));
         }

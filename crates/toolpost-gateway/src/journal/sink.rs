@@ -116,7 +116,7 @@ impl JournalSink {
         if let Some(parent) = call.parent_request_id {
             members.add("parent", parent);
         }
-        members.add("endpoint", call.endpoint);
+        members.add("endpoint", call.endpoint.as_str());
         members.add("operation", call.operation_id);
         if let Some(identity) = call.identity {
             members.add("identity", &identity.id);

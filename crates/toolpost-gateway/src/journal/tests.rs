@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
 use serde_json::{Value, json};
-use toolpost::{Authority, CallRequest, HandlerError, Identity, Operation, Pipeline, Registry};
+use toolpost::{
+    Authority, CallRequest, Endpoint, HandlerError, Identity, Operation, Pipeline, Registry,
+};
 
 use super::chain::Hash;
 use super::head::{PositionKind, SignedPosition};
@@ -42,7 +44,8 @@ fn pipeline(journal: &Journal) -> Pipeline {
 
 async fn call(pipeline: &Pipeline, identity: &str, operation: &str, input: Value) {
     let caller = Authority::untrusted(Some(Arc::new(Identity::new(identity))));
-    let _ = pipeline.call(CallRequest::new(operation, input).endpoint("http"), caller).await;
+    let _ =
+        pipeline.call(CallRequest::new(operation, input).endpoint(Endpoint::Http), caller).await;
 }
 
 /// Makes ten calls: additions by two callers, and failures by one.
@@ -214,7 +217,7 @@ async fn calls_with_unparseable_input_are_listed_as_text() {
     let inputs = [nested, "[1e999]".to_owned(), r#"{"a":"\ud800"}"#.to_owned()];
     for input in &inputs {
         let payload = toolpost::Payload::from_json(input.clone()).unwrap();
-        let request = CallRequest::new("demo.add", payload).endpoint("hub");
+        let request = CallRequest::new("demo.add", payload).endpoint(Endpoint::Hub);
         let caller = Authority::untrusted(Some(Arc::new(Identity::new("ada"))));
         pipeline.call(request, caller).await.unwrap_err();
     }
@@ -260,7 +263,7 @@ async fn aborted_and_panicked_calls_have_exit_records() {
     let pipeline = Pipeline::builder(registry.clone()).audit(journal.sink(&registry)).build();
     call(&pipeline, "ada", "t.panics", json!({})).await;
     let begin = || {
-        let request = CallRequest::new("demo.slow", json!({"ms": 60_000})).endpoint("http");
+        let request = CallRequest::new("demo.slow", json!({"ms": 60_000})).endpoint(Endpoint::Http);
         let mut call = pipeline.call(request, Authority::untrusted(None));
         assert!((&mut call).now_or_never().is_none());
         call

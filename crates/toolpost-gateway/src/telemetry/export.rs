@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolpost::RequestId;
+use toolpost::{Endpoint, RequestId};
 use url::Url;
 
 use super::exposition::Exposition;
@@ -35,7 +35,7 @@ pub(super) struct SpanRecord {
     pub(super) kind: SpanKind,
     pub(super) operation: Box<str>,
     pub(super) source: Box<str>,
-    pub(super) endpoint: &'static str,
+    pub(super) endpoint: Endpoint,
     pub(super) request_id: RequestId,
     pub(super) identity: Option<Box<str>>,
     pub(super) outcome: Box<str>,
@@ -229,7 +229,7 @@ fn otlp_span(record: &SpanRecord) -> Value {
     let mut attributes = vec![
         string_attribute("toolpost.operation", &record.operation),
         string_attribute("toolpost.source", &record.source),
-        string_attribute("toolpost.endpoint", record.endpoint),
+        string_attribute("toolpost.endpoint", record.endpoint.as_str()),
         string_attribute("toolpost.outcome", &record.outcome),
         string_attribute("toolpost.request_id", &record.request_id.to_string()),
     ];

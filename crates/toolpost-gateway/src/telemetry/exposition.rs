@@ -1,6 +1,7 @@
 //! The Prometheus text format.
 
 use std::fmt::{Display, Write};
+use toolpost::Endpoint;
 
 /// Metrics in the Prometheus text format, each preceded by its description.
 #[derive(Debug, Default)]
@@ -9,7 +10,7 @@ pub(crate) struct Exposition(String);
 /// Current state of the gateway for a scrape.
 #[derive(Debug)]
 pub(crate) struct GatewayGauges {
-    pub(crate) connections: Vec<(&'static str, usize)>,
+    pub(crate) connections: Vec<(Endpoint, usize)>,
     pub(crate) sources: Vec<(String, SourceHealth)>,
     /// Number of queued calls for each source that was called.
     pub(crate) queues: Vec<(String, usize)>,
@@ -68,7 +69,7 @@ impl Exposition {
         self.sample("toolpost_ready", &[], u8::from(state.is_ready));
         self.gauge("toolpost_connections", "Open connections and sessions by endpoint.");
         for (endpoint, number) in &state.connections {
-            self.sample("toolpost_connections", &[("endpoint", endpoint)], number);
+            self.sample("toolpost_connections", &[("endpoint", endpoint.as_str())], number);
         }
         self.gauge("toolpost_source_up", "Whether a source is ready.");
         for (source, source_state) in &state.sources {

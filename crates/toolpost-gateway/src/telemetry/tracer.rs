@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use toolpost::hub::RESERVED_NAMES;
-use toolpost::{AuditOutcome, CallSpan, CallTimes, CallView, Operation, TraceContext, since_epoch};
+use toolpost::{
+    AuditOutcome, CallSpan, CallTimes, CallView, Endpoint, Operation, TraceContext, since_epoch,
+};
 
 use super::export::{Exporter, SpanKind, SpanRecord};
 use super::exposition::Exposition;
@@ -68,7 +70,7 @@ impl Tracer {
         let outcome = super::outcome(audit_outcome);
         let source = call.operation.map_or("", |operation| operation.id().namespace());
         let kind = match call.depth() {
-            0 if call.endpoint != "local" => SpanKind::Server,
+            0 if call.endpoint != Endpoint::Local => SpanKind::Server,
             _ => SpanKind::Internal,
         };
         let record = |span_id: u64, parent: Option<u64>, kind, took: Duration| SpanRecord {

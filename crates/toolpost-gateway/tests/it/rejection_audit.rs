@@ -28,7 +28,7 @@ impl AuditSink for FailureLog {
     fn exit(&self, call: &CallView<'_>, ending: &AuditOutcome<'_>, _: Duration) -> HookResult<()> {
         if let AuditOutcome::Failed(error) = ending {
             let code = error.code().as_str().to_owned();
-            let failure = (call.endpoint.to_owned(), call.operation_id.to_owned(), code);
+            let failure = (call.endpoint.as_str().to_owned(), call.operation_id.to_owned(), code);
             self.0.lock().unwrap().push(failure);
         }
         HookResult::Ready(Ok(()))

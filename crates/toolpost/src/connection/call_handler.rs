@@ -21,7 +21,7 @@ use crate::clock;
 use crate::error::CallError;
 use crate::handler::{AbortHandle, ProgressSender, RequestId};
 use crate::outcome::Outcome;
-use crate::pipeline::{Call, CallRequest, Pipeline, StartedCall, Subscription};
+use crate::pipeline::{Call, CallRequest, Endpoint, Pipeline, StartedCall, Subscription};
 use crate::protocol::{CallEvent, RequestEvent};
 use crate::transport::SEND_QUEUE_CAPACITY;
 
@@ -147,7 +147,7 @@ impl CallHandler {
         };
         let mut call = CallRequest::new(operation, request.input)
             .request_id(Arc::clone(&request.id))
-            .endpoint("hub")
+            .endpoint(Endpoint::Hub)
             .progress(progress_sender(peer, request.id))
             .shared_metadata(request.metadata);
         if let Some(remaining) = remaining {

@@ -129,7 +129,8 @@ pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
 /// field, which the subscriber quotes and escapes, so it cannot inject log lines.
 fn log(call: &CallState, audit_outcome: &AuditOutcome<'_>, took: Duration) {
     let view = call.view();
-    let (request_id, operation, endpoint) = (view.request_id, view.operation_id, view.endpoint);
+    let (request_id, operation, endpoint) =
+        (view.request_id, view.operation_id, view.endpoint.as_str());
     // Closures, so that the values are computed only for enabled log levels.
     let identity = || view.identity.map_or("", |identity| &identity.id);
     let trace_id = || view.trace_id().unwrap_or_default();

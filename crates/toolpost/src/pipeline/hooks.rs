@@ -1,6 +1,8 @@
 //! The view of a call that hooks receive, and their result type.
 
 use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::approval::Approval;
@@ -20,6 +22,40 @@ pub enum HookResult<T> {
     Pending(BoxFuture<'static, Result<T, CallError>>),
 }
 
+/// What receives calls: an endpoint of a gateway, the command line, or the process itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Endpoint {
+    /// Calls inside this process.
+    #[default]
+    Local,
+    /// The command line.
+    Cli,
+    /// The HTTP API.
+    Http,
+    /// The call protocol.
+    Hub,
+    /// MCP, over any transport.
+    Mcp,
+    /// Rooms.
+    Rooms,
+}
+
+impl Endpoint {
+    /// Returns the name in the journal, metrics and spans.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Cli => "cli",
+            Self::Http => "http",
+            Self::Hub => "hub",
+            Self::Mcp => "mcp",
+            Self::Rooms => "rooms",
+        }
+    }
+}
+
 /// The data of a call that hooks can read.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -28,8 +64,8 @@ pub struct CallView<'a> {
     pub request_id: &'a RequestId,
     /// Id of the parent call.
     pub parent_request_id: Option<&'a RequestId>,
-    /// The endpoint that received the call; `local` for calls inside this process.
-    pub endpoint: &'static str,
+    /// The endpoint that received the call.
+    pub endpoint: Endpoint,
     /// The requested operation id, whether or not it exists.
     pub operation_id: &'a str,
     /// The operation, if it exists.

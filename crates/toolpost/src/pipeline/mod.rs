@@ -45,7 +45,7 @@ use crate::spec::OperationKind;
 pub use approval::{Approval, ApprovalGate};
 pub use audit::{AuditEntry, AuditOutcome, AuditSink};
 pub use call::Call;
-pub use hooks::{CallView, HookResult};
+pub use hooks::{CallView, Endpoint, HookResult};
 pub use limits::{Limits, Permit, SourceSignal};
 pub use observer::{CallTimes, Observer};
 pub use request::CallRequest;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::hooks::Endpoint;
 use crate::handler::{Attachment, ClientChannel, ProgressSender, RequestId};
 use crate::payload::Payload;
 use crate::registry::ResolvedOperation;
@@ -24,7 +25,7 @@ pub struct CallRequest<'a> {
     pub(super) parent_request_id: Option<RequestId>,
     pub(super) timeout: Option<Duration>,
     pub(super) idle_timeout: Option<Duration>,
-    pub(super) endpoint: &'static str,
+    pub(super) endpoint: Endpoint,
     pub(super) progress: ProgressSender,
     pub(super) client_channel: Option<ClientChannel>,
     pub(super) metadata: Option<Arc<Map<String, Value>>>,
@@ -54,7 +55,7 @@ impl<'a> CallRequest<'a> {
             parent_request_id: None,
             timeout: None,
             idle_timeout: None,
-            endpoint: "local",
+            endpoint: Endpoint::Local,
             progress: ProgressSender::default(),
             client_channel: None,
             metadata: None,
@@ -108,7 +109,7 @@ impl<'a> CallRequest<'a> {
     }
 
     /// Sets the endpoint that received the call.
-    pub fn endpoint(mut self, endpoint: &'static str) -> Self {
+    pub fn endpoint(mut self, endpoint: Endpoint) -> Self {
         self.endpoint = endpoint;
         self
     }

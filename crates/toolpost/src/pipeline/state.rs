@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::PipelineShared;
 use super::approval::Approval;
-use super::hooks::{CallView, HookResult};
+use super::hooks::{CallView, Endpoint, HookResult};
 use super::request::CallRequest;
 use crate::access::Authority;
 use crate::error::{CallError, RetryContext};
@@ -34,7 +34,7 @@ pub(super) struct CallState {
     pub(super) input: Option<Payload>,
     /// Whether the access check is skipped. Determined only by the type of the authority.
     pub(super) trusted: bool,
-    endpoint: &'static str,
+    endpoint: Endpoint,
     pub(super) idle_timeout: Option<Duration>,
     /// Start time, if the call is timed.
     pub(super) started_at: Option<Instant>,
@@ -153,7 +153,7 @@ impl CallState {
             target,
             input: Some(call.input),
             trusted: call.authority == NestedAuthority::Trusted,
-            endpoint: "local",
+            endpoint: Endpoint::Local,
             idle_timeout: None,
             started_at: None,
             dispatched_at: None,

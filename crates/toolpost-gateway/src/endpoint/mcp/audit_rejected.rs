@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use toolpost::{CallError, CallRequest, Identity, Payload};
+use toolpost::{CallError, CallRequest, Endpoint, Identity, Payload};
 
 use super::json_rpc::JsonRpcError;
 use crate::app::Gateway;
@@ -38,7 +38,7 @@ pub(super) async fn audit_rejected_call(
         _ => CallError::validation(rpc_error.message.clone(), &[]),
     };
     let id = operation_id_of(&name);
-    let request = CallRequest::new(&id, Payload::empty_object()).endpoint("mcp");
+    let request = CallRequest::new(&id, Payload::empty_object()).endpoint(Endpoint::Mcp);
     rejected_requests::audit_rejection(gateway, request, identity, &error).await;
 }
 

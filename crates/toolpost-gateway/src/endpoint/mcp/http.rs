@@ -12,8 +12,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::Response;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use toolpost::Identity;
 use toolpost::view::ProtocolGeneration;
+use toolpost::{Endpoint, Identity};
 
 use super::audit_rejected;
 use super::batch;
@@ -190,7 +190,7 @@ impl McpRequestContext {
 
     pub(super) fn client_context(&self, generation: ProtocolGeneration) -> ClientContext {
         ClientContext {
-            endpoint: "mcp",
+            endpoint: Endpoint::Mcp,
             gateway: self.gateway.clone(),
             identity: Arc::clone(&self.identity),
             view: self.view.clone(),

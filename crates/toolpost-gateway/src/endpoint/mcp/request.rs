@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolpost::view::{CacheHints, CacheScope, Listing, ProtocolGeneration, ToolSet};
-use toolpost::{Authority, Catalog, ClientChannel, Identity, Operation};
+use toolpost::{Authority, Catalog, ClientChannel, Endpoint, Identity, Operation};
 
 use super::json_rpc::{self, JsonRpcError, JsonRpcId};
 use super::log_level::{LogLevel, SessionLogLevel};
@@ -25,7 +25,7 @@ use crate::app::Gateway;
 pub(super) struct ClientContext {
     pub(super) gateway: Gateway,
     /// Endpoint name for the journal.
-    pub(super) endpoint: &'static str,
+    pub(super) endpoint: Endpoint,
     pub(super) identity: Arc<Identity>,
     pub(super) view: McpView,
     pub(super) generation: ProtocolGeneration,

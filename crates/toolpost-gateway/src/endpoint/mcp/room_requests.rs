@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use toolpost::view::ProtocolGeneration;
-use toolpost::{Identity, Operation};
+use toolpost::{Endpoint, Identity, Operation};
 
 use super::audit_rejected;
 use super::initialize::negotiate_version;
@@ -155,7 +155,7 @@ async fn run_until_canceled(
 fn client_context(gateway: &Gateway, identity: Arc<Identity>) -> ClientContext {
     ClientContext {
         gateway: gateway.clone(),
-        endpoint: "rooms",
+        endpoint: Endpoint::Rooms,
         identity,
         view: McpView::default(),
         generation: ProtocolGeneration::Legacy,

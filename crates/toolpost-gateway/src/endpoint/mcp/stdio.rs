@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use toolpost::Identity;
 use toolpost::mcp::{InputLine, LineReader};
 use toolpost::view::ProtocolGeneration;
+use toolpost::{Endpoint, Identity};
 
 use super::audit_rejected;
 use super::generation;
@@ -55,7 +55,7 @@ pub(crate) async fn serve(
         disconnected.clone(),
     )));
     let client_context = ClientContext {
-        endpoint: "mcp",
+        endpoint: Endpoint::Mcp,
         gateway: gateway.clone(),
         identity,
         view,

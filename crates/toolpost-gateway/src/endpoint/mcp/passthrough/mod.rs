@@ -31,7 +31,9 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolpost::view::ProtocolGeneration;
-use toolpost::{Authority, CallError, CallRequest, ClientChannel, Operation, Outcome, Pipeline};
+use toolpost::{
+    Authority, CallError, CallRequest, ClientChannel, Endpoint, Operation, Outcome, Pipeline,
+};
 
 use super::json_rpc::JsonRpcError;
 use list::ListMethod;
@@ -107,7 +109,7 @@ impl Passthrough<'_> {
         timeout: Option<Duration>,
     ) -> Result<Outcome, CallError> {
         let request =
-            CallRequest::new(operation.id().as_str(), Value::Object(input)).endpoint("mcp");
+            CallRequest::new(operation.id().as_str(), Value::Object(input)).endpoint(Endpoint::Mcp);
         let request = match timeout {
             Some(timeout) => request.timeout(timeout),
             None => request,

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use futures::future::join_all;
 use serde_json::json;
 use toolpost::view::ProtocolGeneration;
-use toolpost::{CallError, CallRequest, Subscription};
+use toolpost::{CallError, CallRequest, Endpoint, Subscription};
 
 use super::JsonRpcError;
 use super::qualified_name::NameForm;
@@ -39,7 +39,7 @@ impl Passthrough<'_> {
             return Err(subscriptions_unsupported(source));
         };
         let id = operation.id().as_str();
-        let request = CallRequest::new(id, json!({"uri": own})).endpoint("mcp");
+        let request = CallRequest::new(id, json!({"uri": own})).endpoint(Endpoint::Mcp);
         let mut changes = self.pipeline.start_subscription(request, self.caller.clone());
         let confirm_timeout = if self.generation == ProtocolGeneration::Modern {
             self.source_timeout
