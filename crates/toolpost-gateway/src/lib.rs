@@ -18,6 +18,7 @@
 //! | `server` | accepts, limits and drains connections |
 //! | `source` | the configured sources |
 //! | `telemetry` | metrics and traces |
+//! | `glob`, `units` | name patterns and durations |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,6 +48,7 @@ mod runtime;
 mod server;
 mod source;
 mod telemetry;
+mod units;
 
 pub use app::{Gateway, GatewaySettings, ListenError, StartupGuard, check_address};
 pub use data::{DataDir, DataError};

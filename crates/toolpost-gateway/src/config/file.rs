@@ -26,7 +26,7 @@ use serde::{Deserialize, Deserializer};
 use toolpost::{Extras, OutputPolicy};
 
 use super::document::TomlDocument;
-use super::duration::parse_duration;
+use crate::units::parse_duration;
 
 pub(super) use approval::{ApprovalRuleText, ApprovalText};
 pub(super) use auth::AuthorizationText;

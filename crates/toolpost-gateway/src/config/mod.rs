@@ -5,7 +5,6 @@
 
 mod client_file;
 mod document;
-mod duration;
 mod edit;
 mod entry;
 mod expand;
@@ -37,8 +36,8 @@ use expand::Expander;
 use file::ConfigFile;
 
 pub use crate::glob::Glob;
+pub use crate::units::parse_duration;
 pub use client_file::{ClientFile, ClientServer, RejectedServer};
-pub use duration::parse_duration;
 pub use edit::{
     ConfigOverview, ConfigTable, EditError, IfExists, SourceEntry, create_with_mcp_servers,
     overview, preserve_mcp_entry, preserve_openapi_entry, relative_path, remove_identity,

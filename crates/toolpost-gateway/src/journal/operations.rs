@@ -15,8 +15,8 @@ use super::replay::{self, ReplayReport};
 use super::tail::{Tail, TailFilter};
 use super::verify::{Anchor, ChainReport};
 use crate::admin::scope;
-use crate::config::parse_duration;
 use crate::glob::Glob;
+use crate::units::parse_duration;
 
 /// Default number of results; [`MAX_LIMIT`] is the maximum.
 const DEFAULT_LIMIT: usize = 50;

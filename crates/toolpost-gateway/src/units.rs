@@ -1,4 +1,4 @@
-//! Parsing of human-readable durations.
+//! Durations as they are written in settings and arguments.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        _ => return Err(format!("`{text}` is not a duration; write 500ms, 10s, 2m or 1h")),
+        "ms" => Some(0.001),
+        "" | "s" => Some(1.0),
+        "m" => Some(60.0),
+        "h" => Some(3_600.0),
+        "d" => Some(86_400.0),
+        _ => None,
     };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| format!("`{text}` is not a duration; write 500ms, 10s, 2m or 1h"))?;
+    let number = number.parse::<f64>().ok().zip(seconds);
+    let (number, seconds) =
+        number.ok_or_else(|| format!("`{text}` is not a duration; write 500ms, 10s, 2m or 1h"))?;
     Duration::try_from_secs_f64(number * seconds)
         .map_err(|_| format!("`{text}` is longer than a duration can be"))
 }
