@@ -33,6 +33,7 @@
 //! | `handler`, `env` | handlers, their call context, and calls to other operations |
 //! | `envelope` | data and meta, content blocks, detection |
 //! | `schema` | JSON Schemas, compiled once: check, normalize, cast |
+//! | [`json`] | objects with unparsed members, JSON Pointers |
 //! | `query` | encoding of inputs in URL queries |
 //! | `error`, `access` | call errors and access control |
 //! | `registry` | the mutable set of operations, immutable catalogs, search |
@@ -63,6 +64,7 @@ mod envelope;
 mod error;
 mod handler;
 pub mod hub;
+pub mod json;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
 mod loopback;
 #[cfg(feature = "mcp")]
@@ -100,6 +102,7 @@ pub use handler::{
     IntoStreamHandler, LogMessage, MultiRoundTrip, OnceHandler, Progress, ProgressObserver,
     ProgressSender, RequestId, RespondToServer, ServerRequest, ServerRequestError, StreamHandler,
 };
+pub use json::JsonPointer;
 pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, ResultPolicy};
 pub use outcome::Outcome;
 pub use payload::{Payload, PayloadError};
@@ -111,8 +114,8 @@ pub use pipeline::{
 pub use query::{QueryEncoding, QueryParameter, QueryStyle};
 pub use registry::{Catalog, Change, Registry, ResolvedOperation, SearchHit, suggest_name};
 pub use schema::{
-    CastCode, CastError, Extras, Issue, JsonPointer, MASKED, Normalized, Repair, RepairAction,
-    Schema, SchemaError, SchemaPart, Secrets,
+    CastCode, CastError, Extras, Issue, MASKED, Normalized, Repair, RepairAction, Schema,
+    SchemaError, SchemaPart, Secrets,
 };
 pub use spec::{
     ErrorDefinition, IdError, MAX_NAME_LENGTH, OperationId, OperationKind, OperationSpec,

@@ -12,6 +12,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::json::escape_token;
 use crate::payload::Payload;
 use crate::schema::Issue;
 use param_type::{ParamType, ScalarKind};
@@ -162,7 +163,7 @@ impl<'a> QueryEncoding<'a> {
     fn path(&self, name: &str) -> String {
         match self {
             Self::SingleParameter if name == Self::INPUT_PARAMETER => String::new(),
-            _ => format!("/{}", name.replace('~', "~0").replace('/', "~1")),
+            _ => format!("/{}", escape_token(name)),
         }
     }
 }

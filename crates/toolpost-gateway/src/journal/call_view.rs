@@ -1,11 +1,7 @@
 //! Views of records: the two records of a call as one object, or the single record of a message.
 
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use toolpost::json::RawObject;
 
 /// Maximum nesting depth of a body that is returned as JSON. Parsers accept 127 levels, and the
 /// body is nested in an object in a list in a response in a message.
@@ -56,8 +52,7 @@ fn add_members(
     renamed: impl Fn(&str) -> Option<&str>,
 ) {
     let text = String::from_utf8_lossy(record);
-    let members: RecordMembers<'_> = serde_json::from_str(&text).unwrap_or_default();
-    for (name, raw) in members.0 {
+    for (name, raw) in RawObject::parse(&text).unwrap_or_default().0 {
         let Some(name) = renamed(&name) else { continue };
         match parse_body(raw.get()) {
             Some(value) => call.insert(name.to_owned(), value),
@@ -88,34 +83,6 @@ fn nesting_depth(text: &[u8]) -> usize {
         at += 1;
     }
     limit
-}
-
-/// The members of a record in order, with unparsed values.
-#[derive(Default)]
-struct RecordMembers<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for RecordMembers<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RecordMembersVisitor)
-    }
-}
-
-struct RecordMembersVisitor;
-
-impl<'de> Visitor<'de> for RecordMembersVisitor {
-    type Value = RecordMembers<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a record")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
-        }
-        Ok(RecordMembers(members))
-    }
 }
 
 #[cfg(test)]

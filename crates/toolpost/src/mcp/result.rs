@@ -1,15 +1,12 @@
 //! Lossless conversion of tool results into envelopes.
 
-use std::fmt;
-
-use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::json;
 use super::settings::McpSettings;
 use crate::envelope::{ContentBlock, Envelope, McpMeta};
+use crate::json::RawObject;
 use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::tool_envelope;
@@ -37,49 +34,30 @@ impl From<&McpSettings> for ResultOptions {
 struct ToolResult<'a> {
     content: Option<&'a RawValue>,
     structured: Option<&'a RawValue>,
+    /// Whether the flag is set; a value that is not a boolean counts as an error.
     is_error: bool,
     meta: Option<Map<String, Value>>,
     extra: Map<String, Value>,
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for ToolResult<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ToolResultVisitor;
-        impl<'de> Visitor<'de> for ToolResultVisitor {
-            type Value = ToolResult<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the result of a tool")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = ToolResult::default();
-                while let Some(name) = map.next_key::<String>()? {
-                    match name.as_str() {
-                        "content" => members.content = Some(map.next_value()?),
-                        "structuredContent" => members.structured = Some(map.next_value()?),
-                        "isError" => members.set_is_error(&map.next_value()?),
-                        "_meta" => members.set_meta(map.next_value()?),
-                        // Protocol member that carries no information in a complete result.
-                        "resultType" => drop(map.next_value::<IgnoredAny>()?),
-                        "source" => {
-                            let source = map.next_value()?;
-                            members.extra.insert(SOURCE_MEMBER.to_owned(), source);
-                        }
-                        _ => drop(members.extra.insert(name, map.next_value()?)),
-                    }
+impl<'a> ToolResult<'a> {
+    fn parse(text: &'a str) -> serde_json::Result<Self> {
+        let mut members = Self::default();
+        for (name, raw) in RawObject::parse(text)?.0 {
+            match &*name {
+                "content" => members.content = Some(raw),
+                "structuredContent" => members.structured = Some(raw),
+                "isError" => members.is_error = !matches!(raw.get(), "false" | "null"),
+                "_meta" => members.set_meta(serde_json::from_str(raw.get())?),
+                // Protocol member that carries no information in a complete result.
+                "resultType" => {}
+                name => {
+                    let name = if name == "source" { SOURCE_MEMBER } else { name };
+                    members.extra.insert(name.to_owned(), serde_json::from_str(raw.get())?);
                 }
-                Ok(members)
             }
         }
-        deserializer.deserialize_map(ToolResultVisitor)
-    }
-}
-
-impl ToolResult<'_> {
-    /// Sets the error flag. A value that is neither a boolean nor null counts as an error.
-    fn set_is_error(&mut self, value: &Value) {
-        self.is_error = !matches!(value, Value::Bool(false) | Value::Null);
+        Ok(members)
     }
 
     fn set_meta(&mut self, value: Value) {
@@ -129,7 +107,7 @@ fn parse_envelope(
     output: &Schema,
     options: ResultOptions,
 ) -> Result<Envelope<Payload>, String> {
-    let members: ToolResult<'_> = serde_json::from_str(raw.get())
+    let members = ToolResult::parse(raw.get())
         .map_err(|error| format!("the result cannot be read: {error}"))?;
     let blocks = parse_blocks(members.content)?;
     let structured = members.structured.map(|raw| serde_json::from_str::<Value>(raw.get()));

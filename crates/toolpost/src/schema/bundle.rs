@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::unbundle::{
-    COMPONENTS_PREFIX, DEFINITION_KEYWORDS, escape_token, map_refs, visit_schemas,
-};
+use super::subschemas::visit_schemas;
+use super::unbundle::{COMPONENTS_PREFIX, DEFINITION_KEYWORDS, map_refs};
+use crate::json::{escape_token, unescape_token};
 
 /// Dialect of the generated document; schemas in it can omit `$schema`.
 const JSON_SCHEMA_2020_12: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -92,11 +92,6 @@ pub(crate) fn ref_round_trips(reference: &str) -> bool {
         return true;
     };
     reference.ends_with(&format!("/{}{rest}", escape_token(&key)))
-}
-
-/// Unescapes a JSON Pointer token. Percent-encoding is kept.
-fn unescape_token(token: &str) -> String {
-    token.replace("~1", "/").replace("~0", "~")
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 use super::SchemaError;
 use super::program::MAX_DEPTH;
+use super::subschemas::KeywordValue;
+use crate::json::escape_token;
 
 /// Rewrites older notations so that both engines can read the document. Returns `None` if nothing
 /// needs rewriting.
@@ -56,7 +58,8 @@ pub(super) fn first_path_too_deep(value: &Value) -> Option<String> {
     }
     for level in (0..MAX_DEPTH).rev() {
         let (token, child) = deep_child(node, level)?;
-        super::normalize::push_token(&mut path, &token);
+        path.push('/');
+        path.push_str(&escape_token(&token));
         node = child;
     }
     Some(path)
@@ -127,15 +130,13 @@ impl LegacyNotation {
     }
 
     fn rewrite_keyword(self, keyword: &str, member: &mut Value) {
-        match keyword {
-            "const" | "enum" | "default" | "example" | "examples" => {}
-            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
-            | "dependencies" => {
-                if let Value::Object(schemas) = member {
-                    schemas.values_mut().for_each(|schema| self.rewrite(schema));
-                }
+        match (KeywordValue::of(keyword), member) {
+            (KeywordValue::Literal, _) => {}
+            (KeywordValue::SchemaMap, Value::Object(schemas)) => {
+                schemas.values_mut().for_each(|schema| self.rewrite(schema));
             }
-            _ => self.rewrite(member),
+            (KeywordValue::SchemaMap, _) => {}
+            (_, member) => self.rewrite(member),
         }
     }
 }

@@ -7,7 +7,6 @@ mod compile;
 mod dialect;
 mod issue;
 mod normalize;
-mod pointer;
 mod program;
 mod repair;
 mod secret;
@@ -17,7 +16,7 @@ mod secret;
     allow(dead_code, reason = "one feature implements the trait and the other uses it")
 )]
 mod shared_defs;
-mod short_bytes;
+mod subschemas;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
 mod unbundle;
 mod validate;
@@ -33,20 +32,19 @@ pub(crate) use bundle::{
 };
 pub use cast::{CastCode, CastError};
 pub use issue::Issue;
-pub use pointer::JsonPointer;
 use program::SchemaProgram;
 pub use repair::{Extras, Normalized, Repair, RepairAction};
 pub use secret::{MASKED, Secrets};
 #[cfg(any(feature = "mcp", feature = "openapi"))]
 pub(crate) use shared_defs::{SharedDefinition, SharedDefs, SplitRoot, SplitSchema};
+#[cfg(feature = "mcp")]
+pub(crate) use subschemas::{subschemas_mut, visit_schemas_mut};
 #[cfg(feature = "openapi")]
 pub(crate) use unbundle::referenced_components;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
 pub(crate) use unbundle::unbundle;
 #[cfg(feature = "mcp")]
-pub(crate) use unbundle::{
-    COMPONENTS_PREFIX, DEFINITION_EXTENSION, definitions, ref_targets, visit_schemas_mut,
-};
+pub(crate) use unbundle::{COMPONENTS_PREFIX, DEFINITION_EXTENSION, definitions, ref_targets};
 
 /// A JSON Schema and its compiled form. Clones share both.
 ///

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Issue, JsonPointer};
+use super::Issue;
+use crate::json::JsonPointer;
 
 /// A change made to a value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -8,6 +8,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::subschemas::{visit_schemas, visit_schemas_mut};
+use crate::json::escape_token;
+
 /// Reference prefix of the component schemas in an OpenAPI document.
 pub(crate) const COMPONENTS_PREFIX: &str = "#/components/schemas/";
 /// Extension of a component with the metadata of the original definition: its `key`, its `keyword`
@@ -15,9 +18,6 @@ pub(crate) const COMPONENTS_PREFIX: &str = "#/components/schemas/";
 pub(crate) const DEFINITION_EXTENSION: &str = "x-toolpost-definition";
 /// Keywords that contain definitions.
 pub(crate) const DEFINITION_KEYWORDS: [&str; 2] = ["$defs", "definitions"];
-
-/// Maximum depth that is visited; deeper schemas do not compile.
-const MAX_DEPTH: u32 = 512;
 
 /// Restores a schema that was replaced by a reference to a component, with the members next to the
 /// reference. Its definitions are those listed in `$defs` next to the reference, and all other
@@ -174,95 +174,4 @@ pub(crate) fn map_refs(part: &mut Value, to: &impl Fn(&str) -> Option<String>) {
         let targets = mapping.and_then(Value::as_object_mut).into_iter().flatten();
         targets.for_each(|(_, target)| turn(target));
     });
-}
-
-/// Calls `visitor` for every subschema that is an object, but not for data.
-pub(crate) fn visit_schemas_mut(
-    schema: &mut Value,
-    visitor: &mut impl FnMut(&mut Map<String, Value>),
-) {
-    visit_mut(schema, MAX_DEPTH, visitor);
-}
-
-fn visit_mut(schema: &mut Value, depth: u32, visitor: &mut impl FnMut(&mut Map<String, Value>)) {
-    let (Some(depth), Some(members)) = (depth.checked_sub(1), schema.as_object_mut()) else {
-        return;
-    };
-    visitor(members);
-    for (keyword, value) in members {
-        match (KeywordValue::from_keyword(keyword), value) {
-            (KeywordValue::Schema, Value::Array(list)) => {
-                list.iter_mut().for_each(|item| visit_mut(item, depth, visitor));
-            }
-            (KeywordValue::Schema, value) => visit_mut(value, depth, visitor),
-            (KeywordValue::SchemaMap, Value::Object(parts)) => {
-                parts.values_mut().for_each(|part| visit_mut(part, depth, visitor));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Like [`visit_schemas_mut`], without mutation.
-pub(crate) fn visit_schemas<'a>(
-    schema: &'a Value,
-    visitor: &mut impl FnMut(&'a Map<String, Value>),
-) {
-    visit(schema, MAX_DEPTH, visitor);
-}
-
-fn visit<'a>(schema: &'a Value, depth: u32, visitor: &mut impl FnMut(&'a Map<String, Value>)) {
-    let (Some(depth), Some(members)) = (depth.checked_sub(1), schema.as_object()) else { return };
-    visitor(members);
-    for (keyword, value) in members {
-        match (KeywordValue::from_keyword(keyword), value) {
-            (KeywordValue::Schema, Value::Array(list)) => {
-                list.iter().for_each(|item| visit(item, depth, visitor));
-            }
-            (KeywordValue::Schema, value) => visit(value, depth, visitor),
-            (KeywordValue::SchemaMap, Value::Object(parts)) => {
-                parts.values().for_each(|part| visit(part, depth, visitor));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// What the value of a keyword contains.
-enum KeywordValue {
-    /// A schema or a list of schemas.
-    Schema,
-    /// A map from names to schemas.
-    SchemaMap,
-    Data,
-}
-
-impl KeywordValue {
-    fn from_keyword(keyword: &str) -> Self {
-        match keyword {
-            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
-            | "dependencies" => Self::SchemaMap,
-            "items"
-            | "prefixItems"
-            | "additionalItems"
-            | "unevaluatedItems"
-            | "contains"
-            | "additionalProperties"
-            | "unevaluatedProperties"
-            | "propertyNames"
-            | "allOf"
-            | "anyOf"
-            | "oneOf"
-            | "not"
-            | "if"
-            | "then"
-            | "else"
-            | "contentSchema" => Self::Schema,
-            _ => Self::Data,
-        }
-    }
-}
-
-pub(crate) fn escape_token(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
 }

@@ -5,7 +5,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::PayloadShapeError;
-use super::extensible_object::{self, ExtensibleValue, PayloadPath, extensible_object};
+use super::extensible_object::{self, ExtensibleValue, extensible_object};
+use crate::json::ValuePath;
 
 /// An artifact, distinguished by its `kind`.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,7 +145,7 @@ impl Artifact {
 }
 
 impl ExtensibleValue for Artifact {
-    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+    fn read(value: &Value, path: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
         let object = extensible_object::object(value, path)?;
         let kind: String = extensible_object::member(object, "kind", path)?;
         Ok(match kind.as_str() {
@@ -173,6 +174,6 @@ impl Serialize for Artifact {
 impl<'de> Deserialize<'de> for Artifact {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Value::deserialize(deserializer)?;
-        ExtensibleValue::read(&json, PayloadPath::Root).map_err(de::Error::custom)
+        ExtensibleValue::read(&json, ValuePath::ROOT).map_err(de::Error::custom)
     }
 }

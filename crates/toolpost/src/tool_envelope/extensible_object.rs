@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::json::ValuePath;
 use crate::schema::type_name;
 
 /// Error for a payload that does not have the expected shape.
@@ -29,24 +30,16 @@ pub enum PayloadShapeError {
     },
 }
 
-/// A location in a payload, kept as a chain on the stack and formatted only for an error.
-#[derive(Clone, Copy)]
-pub(super) enum PayloadPath<'a> {
-    Root,
-    Member(&'a PayloadPath<'a>, &'a str),
-    Item(&'a PayloadPath<'a>, usize),
-}
-
 /// A type that is read from JSON and written back without loss.
 pub(super) trait ExtensibleValue: Sized + Serialize {
     /// Whether a member of this type can be absent. Such a member can also be `null`.
     const OPTIONAL: bool = false;
 
-    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError>;
+    fn read(value: &Value, path: ValuePath<'_>) -> Result<Self, PayloadShapeError>;
 
     /// Returns the value of a missing member.
-    fn absent(path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
-        Err(PayloadShapeError::Missing { at: path.pointer() })
+    fn absent(path: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
+        Err(PayloadShapeError::Missing { at: path.to_string() })
     }
 
     fn is_absent(&self) -> bool {
@@ -86,7 +79,7 @@ macro_rules! extensible_object {
             ) -> Result<Self, $crate::tool_envelope::PayloadShapeError> {
                 $crate::tool_envelope::extensible_object::ExtensibleValue::read(
                     json,
-                    $crate::tool_envelope::extensible_object::PayloadPath::Root,
+                    $crate::json::ValuePath::ROOT,
                 )
             }
 
@@ -113,7 +106,7 @@ macro_rules! extensible_object {
         impl $crate::tool_envelope::extensible_object::ExtensibleValue for $name {
             fn read(
                 value: &serde_json::Value,
-                path: $crate::tool_envelope::extensible_object::PayloadPath<'_>,
+                path: $crate::json::ValuePath<'_>,
             ) -> Result<Self, $crate::tool_envelope::PayloadShapeError> {
                 use $crate::tool_envelope::extensible_object::{self, ExtensibleValue};
                 let object = extensible_object::object(value, path)?;
@@ -152,9 +145,9 @@ pub(super) use extensible_object;
 pub(super) fn member<T: ExtensibleValue>(
     object: &Map<String, Value>,
     name: &str,
-    path: PayloadPath<'_>,
+    path: ValuePath<'_>,
 ) -> Result<T, PayloadShapeError> {
-    let path = PayloadPath::Member(&path, name);
+    let path = path.member(name);
     object.get(name).map_or_else(|| T::absent(path), |value| T::read(value, path))
 }
 
@@ -169,48 +162,37 @@ pub(super) fn unknown_members(
 
 pub(super) fn object<'v>(
     value: &'v Value,
-    path: PayloadPath<'_>,
+    path: ValuePath<'_>,
 ) -> Result<&'v Map<String, Value>, PayloadShapeError> {
     value.as_object().ok_or_else(|| wrong_type("an object", value, path))
 }
 
-fn wrong_type(expected: &'static str, value: &Value, path: PayloadPath<'_>) -> PayloadShapeError {
-    PayloadShapeError::WrongType { at: path.pointer(), expected, found: type_name(value) }
-}
-
-impl PayloadPath<'_> {
-    /// Returns the JSON Pointer of the location.
-    fn pointer(self) -> String {
-        match self {
-            Self::Root => String::new(),
-            Self::Member(parent, name) => format!("{}/{name}", parent.pointer()),
-            Self::Item(parent, index) => format!("{}/{index}", parent.pointer()),
-        }
-    }
+fn wrong_type(expected: &'static str, value: &Value, path: ValuePath<'_>) -> PayloadShapeError {
+    PayloadShapeError::WrongType { at: path.to_string(), expected, found: type_name(value) }
 }
 
 impl ExtensibleValue for String {
-    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+    fn read(value: &Value, path: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
         value.as_str().map(Self::from).ok_or_else(|| wrong_type("a string", value, path))
     }
 }
 
 impl ExtensibleValue for bool {
-    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+    fn read(value: &Value, path: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
         value.as_bool().ok_or_else(|| wrong_type("a boolean", value, path))
     }
 }
 
 impl ExtensibleValue for Value {
-    fn read(value: &Value, _: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+    fn read(value: &Value, _: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
         Ok(value.clone())
     }
 }
 
 impl<T: ExtensibleValue> ExtensibleValue for Vec<T> {
-    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+    fn read(value: &Value, path: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
         let items = value.as_array().ok_or_else(|| wrong_type("a list", value, path))?;
-        let read = |(index, item)| T::read(item, PayloadPath::Item(&path, index));
+        let read = |(index, item)| T::read(item, path.item(index));
         items.iter().enumerate().map(read).collect()
     }
 }
@@ -218,11 +200,11 @@ impl<T: ExtensibleValue> ExtensibleValue for Vec<T> {
 impl<T: ExtensibleValue> ExtensibleValue for Option<T> {
     const OPTIONAL: bool = true;
 
-    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+    fn read(value: &Value, path: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
         if value.is_null() { Ok(None) } else { T::read(value, path).map(Some) }
     }
 
-    fn absent(_: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+    fn absent(_: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
         Ok(None)
     }
 

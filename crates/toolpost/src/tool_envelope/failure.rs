@@ -5,8 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::extensible_object::{ExtensibleValue, PayloadPath, extensible_object};
+use super::extensible_object::{ExtensibleValue, extensible_object};
 use super::{PayloadShapeError, ToolEnvelope, ToolEnvelopeMeta, WriteError};
+use crate::json::ValuePath;
 
 /// Tool name of every error envelope.
 pub const ERROR_TOOL: &str = "mcp";
@@ -209,7 +210,7 @@ impl<'de> Deserialize<'de> for ErrorCategory {
 }
 
 impl ExtensibleValue for ErrorCategory {
-    fn read(value: &Value, path: PayloadPath<'_>) -> Result<Self, PayloadShapeError> {
+    fn read(value: &Value, path: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
         String::read(value, path).map(|name| Self::from(name.as_str()))
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::schema::subschemas_mut;
+
 /// Converts a boolean schema, or all boolean subschemas of an object.
 ///
 /// Booleans in `additionalProperties` and similar keywords are kept, because all clients support
@@ -21,25 +23,12 @@ pub(super) fn expand_booleans(schema: &mut Value) {
 
 /// Converts the boolean schemas in the value of a keyword.
 pub(super) fn expand_keyword(keyword: &str, value: &mut Value) {
-    match (keyword, value) {
-        (
-            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
-            Value::Object(schemas),
-        ) => schemas.values_mut().for_each(expand_booleans),
-        ("items" | "prefixItems" | "allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => {
-            schemas.iter_mut().for_each(expand_booleans);
-        }
-        ("items" | "contains" | "propertyNames" | "not" | "if" | "then" | "else", schema) => {
-            expand_booleans(schema);
-        }
-        (
-            "additionalProperties"
-            | "additionalItems"
-            | "unevaluatedProperties"
-            | "unevaluatedItems",
-            schema @ Value::Object(_),
-        ) => expand_booleans(schema),
-        _ => {}
+    let allows_booleans = matches!(
+        keyword,
+        "additionalProperties" | "additionalItems" | "unevaluatedProperties" | "unevaluatedItems"
+    );
+    if !(allows_booleans && value.is_boolean()) {
+        subschemas_mut(keyword, value).for_each(expand_booleans);
     }
 }
 

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The layers, from lowest to highest. Modules of the same layer can import each other.
-const LAYERS: [&[&str]; 15] = [
+const LAYERS: [&[&str]; 16] = [
+    &["json"],
     &["clock", "loopback", "schema", "sse"],
     &["access", "envelope", "error", "outcome", "payload", "query", "spec", "trace"],
     &["handler"],

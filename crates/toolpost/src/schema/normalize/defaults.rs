@@ -25,7 +25,7 @@ impl Normalizer<'_> {
                 for (index, item) in items.iter_mut().enumerate() {
                     let child_nodes = self.item_nodes(&applied.nodes, index);
                     if !child_nodes.is_empty() {
-                        self.fill_and_convert(&child_nodes, item, &at.index(index));
+                        self.fill_and_convert(&child_nodes, item, &at.item(index));
                     }
                 }
             }
@@ -43,19 +43,19 @@ impl Normalizer<'_> {
         for (name, child) in map.iter_mut() {
             let (child_nodes, _) = self.property_nodes(nodes, name);
             if !child_nodes.is_empty() {
-                self.fill_and_convert(&child_nodes, child, &at.property(name));
+                self.fill_and_convert(&child_nodes, child, &at.member(name));
             }
         }
         for (name, default) in self.missing_defaults(nodes, map) {
             if !self.admit_default(default) {
                 continue;
             }
-            self.repair_log.record_default(&at.property(name), default);
+            self.repair_log.record_default(&at.member(name), default);
             self.clear_caches();
             let child = map.entry(name).or_insert_with(|| default.clone());
             let (child_nodes, _) = self.property_nodes(nodes, name);
             self.open_defaults.push(address(default));
-            self.fill_and_convert(&child_nodes, child, &at.property(name));
+            self.fill_and_convert(&child_nodes, child, &at.member(name));
             self.open_defaults.pop();
         }
     }

@@ -13,7 +13,6 @@ mod convert;
 mod defaults;
 mod dry_run;
 mod multi_schema;
-mod path;
 mod repair_log;
 mod single_schema;
 mod strip;
@@ -22,13 +21,11 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::pointer::JsonPointer;
 use super::program::{NodeId, SchemaProgram};
 use super::repair::{Extras, Repair};
 use super::validate::{Evaluator, address};
+use crate::json::{JsonPointer, ValuePath};
 use dry_run::RepairCost;
-use path::ValuePath;
-pub(super) use path::push_token;
 use repair_log::RepairLog;
 
 /// The result of one normalization.

@@ -2,9 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::super::pointer::JsonPointer;
 use super::super::repair::{Repair, RepairAction};
-use super::ValuePath;
+use crate::json::{JsonPointer, ValuePath, unescape_token};
 
 /// The repairs made so far, with the data needed to undo them.
 #[derive(Default)]
@@ -87,7 +86,7 @@ impl RepairLog {
         let mut position = 0;
         map.retain(|name, value| {
             if is_extra() {
-                self.push(&at.property(name), RepairAction::Stripped).from = Some(value.take());
+                self.push(&at.member(name), RepairAction::Stripped).from = Some(value.take());
                 self.positions.push(position);
                 false
             } else {
@@ -117,7 +116,7 @@ impl RepairLog {
             let name = map.keys().rev().nth(after).expect("the position is one of the object");
             self.name_buffer.clear();
             self.name_buffer.push_str(name);
-            at.property(name).write_to(&mut repair.path);
+            at.member(name).write_to(&mut repair.path);
             repair.from = map.shift_remove(&self.name_buffer);
         }
     }
@@ -165,7 +164,7 @@ fn undo(repair: Repair, position: usize, target: &mut Value, base: usize) {
         return;
     }
     let (parent, token) = path.rsplit_once('/').unwrap_or(("", ""));
-    let name = token.replace("~1", "/").replace("~0", "~");
+    let name = unescape_token(token);
     let Some(Value::Object(map)) = target.pointer_mut(parent) else {
         return;
     };
@@ -188,7 +187,7 @@ mod tests {
         let original: Map<String, Value> =
             names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), json!([at]))).collect();
         let root = ValuePath::ROOT;
-        let at = root.property("x");
+        let at = root.member("x");
         let pairs = (0..names.len()).flat_map(|one| (one..names.len()).map(move |two| (one, two)));
         for (one, two) in pairs {
             let (mut many, mut few) = (RepairLog::default(), RepairLog::default());

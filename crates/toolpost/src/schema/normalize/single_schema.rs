@@ -178,7 +178,7 @@ impl<'p> Normalizer<'p> {
         for (index, item) in items.iter_mut().enumerate() {
             let Some(node) = rules.item(index) else { break };
             children_valid &= self.matches_type_only(node, item)
-                || self.normalize_constrained(node, item, &at.index(index));
+                || self.normalize_constrained(node, item, &at.item(index));
         }
         let is_valid =
             rules.admits_length(items.len()) && self.evaluator.admits_items(rules, items, None);
@@ -201,7 +201,7 @@ impl<'p> Normalizer<'p> {
             children_valid &= match declared.and_then(|property| property.node) {
                 Some(node) if by_name => {
                     self.matches_type_only(node, child)
-                        || self.normalize_constrained(node, child, &at.property(name))
+                        || self.normalize_constrained(node, child, &at.member(name))
                 }
                 _ => self.normalize_property(rules, declared, name, child, at, &mut scan),
             };
@@ -244,9 +244,9 @@ impl<'p> Normalizer<'p> {
                 node.into_iter().chain(matching.map(|found| found.1)).collect();
             match *nodes.as_slice() {
                 [] => {}
-                [node] => return self.normalize_value(node, child, &at.property(name)),
+                [node] => return self.normalize_value(node, child, &at.member(name)),
                 _ => {
-                    let fits = self.normalize_multi(&nodes, child, &at.property(name));
+                    let fits = self.normalize_multi(&nodes, child, &at.member(name));
                     self.mismatches_incomplete |= !fits;
                     return fits;
                 }
@@ -255,7 +255,7 @@ impl<'p> Normalizer<'p> {
         match rules.additional {
             AdditionalProperties::Schema(node) => {
                 self.matches_type_only(node, child)
-                    || self.normalize_constrained(node, child, &at.property(name))
+                    || self.normalize_constrained(node, child, &at.member(name))
             }
             AdditionalProperties::Allowed => true,
             AdditionalProperties::Unspecified | AdditionalProperties::Forbidden => {
@@ -286,7 +286,7 @@ impl<'p> Normalizer<'p> {
             if scan.has_default(index, &property.name, map) || !self.admit_default(default) {
                 continue;
             }
-            let property_path = at.property(&property.name);
+            let property_path = at.member(&property.name);
             self.repair_log.record_default(&property_path, default);
             self.clear_caches();
             let name = self.repair_log.owned_name(&property.name);

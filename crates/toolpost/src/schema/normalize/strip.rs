@@ -20,7 +20,7 @@ impl Normalizer<'_> {
                     for (index, item) in items.iter_mut().enumerate() {
                         let child_nodes = self.item_nodes(&applied.nodes, index);
                         if !child_nodes.is_empty() {
-                            self.strip(&child_nodes, item, &at.index(index));
+                            self.strip(&child_nodes, item, &at.item(index));
                         }
                     }
                 }
@@ -35,7 +35,7 @@ impl Normalizer<'_> {
         for (name, child) in map.iter_mut() {
             let (child_nodes, known) = self.property_nodes(nodes, name);
             if !child_nodes.is_empty() {
-                self.strip(&child_nodes, child, &at.property(name));
+                self.strip(&child_nodes, child, &at.member(name));
             }
             retained.push(known);
         }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::super::short_bytes::str_eq;
 use super::{NodeId, PatternMatcher};
+use crate::json::str_eq;
 
 pub(in crate::schema) struct ObjectRules {
     pub(in crate::schema) properties: PropertyTable,

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::json::{escape_token, unescape_token};
+
 /// Maximum depth of the search for anchors.
 const MAX_DEPTH: u32 = 128;
 /// Maximum length of the JSON Pointer to an anchor, in bytes.
@@ -68,7 +70,7 @@ impl<'a> References<'a> {
     fn resolve_pointer(&self, pointer: String) -> Option<RefTarget<'a>> {
         let (mut schema, mut is_foreign) = (self.document, false);
         for token in pointer.split('/').skip(1) {
-            let token = token.replace("~1", "/").replace("~0", "~");
+            let token = unescape_token(token);
             schema = match schema {
                 Value::Object(members) => members.get(&token)?,
                 Value::Array(items) => items.get(token.parse::<usize>().ok()?)?,
@@ -130,7 +132,7 @@ fn collect_anchors<'a>(
             }
             for (name, member) in members {
                 pointer.push('/');
-                pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                pointer.push_str(&escape_token(name));
                 collect_anchors(member, pointer, is_foreign, depth, anchors);
                 pointer.truncate(length);
             }

@@ -91,6 +91,10 @@ impl ReverseWriter<'_> {
         self.bytes[self.start] = byte;
     }
 
+    pub(super) fn push_text(&mut self, text: &str) {
+        text.bytes().rev().for_each(|byte| self.push(byte));
+    }
+
     /// Writes a name with `~` and `/` escaped.
     #[inline]
     pub(super) fn push_name(&mut self, name: &str) {
@@ -115,6 +119,16 @@ impl ReverseWriter<'_> {
     }
 }
 
+/// Escapes a member name for a JSON Pointer.
+pub(crate) fn escape_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// Reads a segment of a JSON Pointer. Percent-encoding is kept.
+pub(crate) fn unescape_token(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
+}
+
 impl Default for JsonPointer {
     fn default() -> Self {
         Self(PointerText::Inline { start: INLINE_LEN as u8, bytes: [0; INLINE_LEN] })
@@ -124,7 +138,7 @@ impl Default for JsonPointer {
 impl From<&str> for JsonPointer {
     fn from(text: &str) -> Self {
         let mut pointer = Self::default();
-        pointer.write_reversed(|to| text.bytes().rev().for_each(|byte| to.push(byte)));
+        pointer.write_reversed(|to| to.push_text(text));
         pointer
     }
 }

@@ -6,7 +6,7 @@
 
 /// Whether two strings are equal.
 #[inline]
-pub(super) fn str_eq(one: &str, other: &str) -> bool {
+pub(crate) fn str_eq(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     if one.len() != other.len() {
         return false;

@@ -1,0 +1,12 @@
+//! JSON below the typed layer: objects with unparsed members, and paths of values.
+
+mod path;
+mod pointer;
+mod raw_object;
+mod short_bytes;
+
+pub(crate) use path::ValuePath;
+pub use pointer::JsonPointer;
+pub(crate) use pointer::{escape_token, unescape_token};
+pub use raw_object::RawObject;
+pub(crate) use short_bytes::str_eq;
