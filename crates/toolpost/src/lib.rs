@@ -49,7 +49,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `mcp` | the tools of MCP servers as operations, and operations as tools |
+//! | `mcp` | the tools of MCP servers as operations |
 //! | `openapi` | HTTP services with an OpenAPI document as operations |
 //! | `sse` | server-sent events |
 //! | `ws` | the WebSocket transport |
@@ -63,6 +63,7 @@ mod env;
 mod envelope;
 mod error;
 mod handler;
+mod header_params;
 pub mod hub;
 pub mod json;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
@@ -85,7 +86,6 @@ pub mod sse;
 pub mod tool_envelope;
 mod trace;
 pub mod transport;
-#[cfg(feature = "mcp")]
 pub mod view;
 
 pub use access::{AccessControl, Authority, Identity};

@@ -9,6 +9,10 @@ use serde_json::{Map, Value};
 use crate::access::AccessControl;
 use crate::schema::Schema;
 
+/// Member of an operation's `_meta` with the members of an MCP tool that have no equivalent in an
+/// operation.
+pub(crate) const TOOL_META: &str = "toolpost/mcp";
+
 /// Maximum length of an operation name, without its namespace, in characters.
 pub const MAX_NAME_LENGTH: usize = 200;
 

@@ -10,6 +10,10 @@ use serde_json::{Map, Value};
 use super::block::ContentBlock;
 use super::members::{JsonMembers, as_integer};
 
+/// Name under which the own `source` member of a tool result is stored. In the meta of an envelope,
+/// `source` names the kind of source, which no server may set.
+pub(crate) const SOURCE_MEMBER: &str = "toolpost/source";
+
 /// Source of a result with its metadata; `source` is the tag on the wire.
 ///
 /// The large variants are boxed, because an envelope is moved at every stage of a call.

@@ -21,6 +21,7 @@ pub use block::{
     Annotations, ContentBlock, MediaBlock, ResourceBlock, ResourceContents, ResourceLinkBlock,
     TextBlock,
 };
+pub(crate) use meta::SOURCE_MEMBER;
 pub use meta::{HttpMeta, LocalMeta, McpMeta, Meta, SseMeta};
 pub use page::NextPage;
 pub use schemas::{

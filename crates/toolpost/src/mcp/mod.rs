@@ -47,7 +47,6 @@ mod tool_handler;
 mod transport;
 
 pub use error::{ServerError, server_error};
-pub use header::decode as decode_header;
 pub use line_reader::{InputLine, LineReader, OversizedLine};
 pub use method::{METHOD_META, method_of};
 pub use oauth::{
@@ -55,10 +54,8 @@ pub use oauth::{
     MemoryStore, OAuth, OAuthError, StoreError, StoreGuard, Tokens,
 };
 pub use process::{DEPTH_VARIABLE, watch_child};
-pub(crate) use result::SOURCE_MEMBER;
 pub use settings::{
     Elicitation, HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, Roots, Sampling,
     StdioSettings,
 };
 pub use source::{ConfigLint, McpSource, McpSourceStatus, ServerInfo, SourceHooks, SpecTransform};
-pub use tool::TOOL_META;

@@ -5,15 +5,11 @@ use serde_json::{Map, Value};
 
 use super::json;
 use super::settings::McpSettings;
-use crate::envelope::{ContentBlock, Envelope, McpMeta};
+use crate::envelope::{ContentBlock, Envelope, McpMeta, SOURCE_MEMBER};
 use crate::json::RawObject;
 use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::tool_envelope;
-
-/// Name under which a result's own `source` member is stored. In the meta of an envelope, `source`
-/// names the kind of source, which no server may set.
-pub(crate) const SOURCE_MEMBER: &str = "toolpost/source";
 
 /// How tool results of a source are interpreted.
 #[derive(Debug, Clone, Copy)]

@@ -2,13 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::header::{self, HeaderParam};
+use crate::header_params::{self, HeaderParam};
 use crate::schema::Schema;
-use crate::spec::{OperationId, OperationKind, OperationSpec};
-
-/// Member of an operation's `_meta` with the members of a tool that have no equivalent in an
-/// operation.
-pub const TOOL_META: &str = "toolpost/mcp";
+use crate::spec::{OperationId, OperationKind, OperationSpec, TOOL_META};
 
 /// A tool that was converted into an operation.
 #[derive(Debug)]
@@ -40,7 +36,7 @@ pub(super) fn parse(
         .map_err(|error| format!("the tool {} is skipped: {error}", truncate(&name.into())))?;
     let mut warnings = Vec::new();
     let headers = match with_headers {
-        true => header::header_params(members.get("inputSchema").unwrap_or(&Value::Null))
+        true => header_params::header_params(members.get("inputSchema").unwrap_or(&Value::Null))
             .map_err(|reason| format!("the tool `{name}` is skipped: {reason}"))?,
         false => Vec::new(),
     };

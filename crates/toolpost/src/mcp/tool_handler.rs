@@ -5,12 +5,12 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use super::header::HeaderParam;
 use super::result::{self, ResultOptions};
 use super::rpc::Param;
 use super::source_handle::{SourceHandle, UpstreamCall};
 use crate::error::{CallError, HandlerError};
 use crate::handler::{CallContext, HandlerOutput, OnceHandler};
+use crate::header_params::HeaderParam;
 use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::spec::{OperationKind, OperationSpec};

@@ -1,6 +1,5 @@
 //! JSON Schemas, compiled once on first use and shared.
 
-#[cfg(feature = "mcp")]
 mod bundle;
 mod cast;
 mod compile;
@@ -10,14 +9,9 @@ mod normalize;
 mod program;
 mod repair;
 mod secret;
-#[cfg(any(feature = "mcp", feature = "openapi"))]
-#[cfg_attr(
-    not(all(feature = "mcp", feature = "openapi")),
-    allow(dead_code, reason = "one feature implements the trait and the other uses it")
-)]
+#[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "only imports make them"))]
 mod shared_defs;
 mod subschemas;
-#[cfg(any(feature = "mcp", feature = "openapi"))]
 mod unbundle;
 mod validate;
 
@@ -26,7 +20,6 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
-#[cfg(feature = "mcp")]
 pub(crate) use bundle::{
     ComponentNames, collect_refs, is_relocatable, parse_definition_pointer, ref_round_trips,
 };
@@ -35,15 +28,11 @@ pub use issue::Issue;
 use program::SchemaProgram;
 pub use repair::{Extras, Normalized, Repair, RepairAction};
 pub use secret::{MASKED, Secrets};
-#[cfg(any(feature = "mcp", feature = "openapi"))]
 pub(crate) use shared_defs::{SharedDefinition, SharedDefs, SplitRoot, SplitSchema};
-#[cfg(feature = "mcp")]
 pub(crate) use subschemas::{subschemas_mut, visit_schemas_mut};
 #[cfg(feature = "openapi")]
 pub(crate) use unbundle::referenced_components;
-#[cfg(any(feature = "mcp", feature = "openapi"))]
 pub(crate) use unbundle::unbundle;
-#[cfg(feature = "mcp")]
 pub(crate) use unbundle::{COMPONENTS_PREFIX, DEFINITION_EXTENSION, definitions, ref_targets};
 
 /// A JSON Schema and its compiled form. Clones share both.
@@ -72,7 +61,6 @@ enum SchemaDocument {
     /// Part of a larger document, extracted on each access.
     Part(Arc<dyn SchemaPart>),
     /// Like `Part`, with definitions that can be extracted one by one.
-    #[cfg(any(feature = "mcp", feature = "openapi"))]
     #[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "imports make them"))]
     SharedDefs(Arc<dyn SharedDefs>),
 }
@@ -116,7 +104,6 @@ pub enum SchemaError {
 
 /// Rewrites notations of OpenAPI 3.0 and older drafts to 2020-12. Returns `None` if the document
 /// nests too deeply.
-#[cfg(feature = "mcp")]
 pub(crate) fn rewrite_to_2020_12(document: &Value) -> Option<Cow<'_, Value>> {
     Some(dialect::rewrite(document).ok()?.map_or(Cow::Borrowed(document), Cow::Owned))
 }
@@ -149,7 +136,6 @@ impl Schema {
     }
 
     /// Returns the schema for splitting, if its definitions can be extracted one by one.
-    #[cfg(any(feature = "mcp", feature = "openapi"))]
     pub(crate) fn as_shared_defs(&self) -> Option<&dyn SharedDefs> {
         match &self.inner.document {
             SchemaDocument::SharedDefs(shared_defs) => Some(&**shared_defs),
@@ -185,7 +171,6 @@ impl Schema {
         match &self.inner.document {
             SchemaDocument::Inline(json) => Cow::Borrowed(json),
             SchemaDocument::Part(part) => Cow::Owned(part.to_value()),
-            #[cfg(any(feature = "mcp", feature = "openapi"))]
             SchemaDocument::SharedDefs(shared_defs) => Cow::Owned(shared_defs.to_value()),
         }
     }

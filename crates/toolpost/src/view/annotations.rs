@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::mcp::TOOL_META;
-use crate::spec::{OperationKind, OperationSpec};
+use crate::spec::{OperationKind, OperationSpec, TOOL_META};
 
 /// Adds annotations, icons, `_meta` and other metadata.
 ///

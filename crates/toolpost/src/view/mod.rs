@@ -63,6 +63,7 @@ mod settings;
 mod tool;
 mod tool_set;
 
+pub use crate::header_params::decode as decode_header;
 pub use collector::Collector;
 pub use listing::{CacheHints, CacheScope, CursorError, Listing, ToolPage};
 pub use name::tool_name;

@@ -11,7 +11,7 @@ use super::name::{local_tool_name, tool_name};
 use super::output::{self, OutputMapping};
 use super::settings::{Dialect, ProtocolGeneration, ViewSettings};
 use crate::error::CallError;
-use crate::mcp::header::{self, HeaderParam};
+use crate::header_params::{self, HeaderParam};
 use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::spec::OperationId;
@@ -106,7 +106,7 @@ impl Tool {
             let spec = self.operation.spec();
             let input = InputMapping::from_schema(&spec.input_schema);
             let headers = match input {
-                InputMapping::Arguments => header::header_params(&spec.input_schema.json()),
+                InputMapping::Arguments => header_params::header_params(&spec.input_schema.json()),
                 _ => Ok(Vec::new()),
             };
             ToolMappings {
@@ -129,8 +129,8 @@ impl Tool {
         }
         let mut input = Value::Object(mappings.input.arguments_schema(&spec.input_schema));
         // Clients must drop a tool with invalid header annotations.
-        if header::header_params(&input).is_err() {
-            header::strip_annotations(&mut input);
+        if header_params::header_params(&input).is_err() {
+            header_params::strip_annotations(&mut input);
         }
         tool.insert("inputSchema".to_owned(), input);
         let declared = output::output_schema(spec, self.dialect, &mappings.output, generation);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The layers, from lowest to highest. Modules of the same layer can import each other.
 const LAYERS: [&[&str]; 16] = [
     &["json"],
-    &["clock", "loopback", "schema", "sse"],
+    &["clock", "header_params", "loopback", "schema", "sse"],
     &["access", "envelope", "error", "outcome", "payload", "query", "spec", "trace"],
     &["handler"],
     &["env", "operation"],

@@ -2,8 +2,8 @@
 
 use axum::http::HeaderMap;
 use serde_json::json;
-use toolpost::mcp::decode_header;
 use toolpost::view::ProtocolGeneration;
+use toolpost::view::decode_header;
 
 use super::initialize::VERSIONS;
 use super::json_rpc::JsonRpcError;

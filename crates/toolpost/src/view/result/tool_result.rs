@@ -7,8 +7,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
 use super::{ERROR_META, REPAIRS_META, WARNINGS_META};
-use crate::envelope::{ContentBlock, Meta};
-use crate::mcp::SOURCE_MEMBER;
+use crate::envelope::{ContentBlock, Meta, SOURCE_MEMBER};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Repair};
