@@ -414,7 +414,7 @@ impl GatewayState {
                 continue;
             }
             let breaker = self.limiter.as_ref().map(|it| it.breaker_state(name));
-            let is_breaker_open = breaker.is_some_and(crate::limits::BreakerState::is_tripped);
+            let is_breaker_open = breaker.is_some_and(toolpost::BreakerState::is_tripped);
             let health = SourceHealth {
                 is_up: !operation.is_offline(),
                 is_breaker_tripped: is_breaker_open,

@@ -53,7 +53,7 @@ mod units;
 pub use app::{Gateway, GatewaySettings, ListenError, StartupGuard, check_address};
 pub use data::{DataDir, DataError};
 pub use endpoint::{HttpEndpointSettings, McpEndpointSettings, McpView};
-pub use limits::{BreakerLimits, BreakerState, Limiter, LimitsSettings, SourceLimits};
+pub use limits::{BreakerLimits, Limiter, LimitsSettings, SourceLimits};
 pub use runtime::{
     ConfigSource, GatewayBuilder, GatewayHandle, ReloadError, ReloadReport, Reloadable,
 };

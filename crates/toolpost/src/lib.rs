@@ -42,6 +42,7 @@
 //! | [`protocol`] | the call protocol without I/O: events, pending requests |
 //! | [`transport`] | transports of the call protocol: in-process, WebSocket |
 //! | [`connection`] | clients and call handlers over transports, clients that reconnect |
+//! | `http` | bounded HTTP requests |
 //! | [`hub`] | hub and spokes: operations of many processes in one registry |
 //! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
 //! | `openapi` | HTTP services with an OpenAPI document: parsing and calling |
@@ -57,6 +58,7 @@
 //! Without features the crate has no network code.
 
 mod access;
+mod circuit_breaker;
 mod clock;
 pub mod connection;
 mod env;
@@ -64,6 +66,8 @@ mod envelope;
 mod error;
 mod handler;
 mod header_params;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+pub mod http;
 pub mod hub;
 pub mod json;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
@@ -83,12 +87,15 @@ mod schema;
 mod spec;
 #[cfg(feature = "sse")]
 pub mod sse;
+#[cfg(any(feature = "mcp", feature = "openapi"))]
+mod token_endpoint;
 pub mod tool_envelope;
 mod trace;
 pub mod transport;
 pub mod view;
 
 pub use access::{AccessControl, Authority, Identity};
+pub use circuit_breaker::{BreakerState, CircuitBreaker, HealthSignal};
 pub use clock::{epoch_ms, since_epoch, timestamp};
 pub use env::{OperationEnv, build_env};
 pub use envelope::{

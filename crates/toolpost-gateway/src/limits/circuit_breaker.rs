@@ -3,144 +3,26 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
-use schemars::JsonSchema;
-use serde::Serialize;
+use parking_lot::Mutex;
 use tokio::time::Instant;
-use toolpost::SourceSignal;
+use toolpost::{BreakerState, CircuitBreaker, HealthSignal, SourceSignal};
 
 use super::settings::BreakerLimits;
-
-/// Retry delay for calls that are rejected while a test call is in flight.
-const HALF_OPEN_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Circuit breaker of one source. While the source is healthy, admitting a call is one atomic load.
 #[derive(Debug)]
 pub(super) struct Breaker {
-    settings: BreakerLimits,
+    slow: Duration,
     is_degraded: AtomicBool,
-    state: Mutex<BreakerPhase>,
-}
-
-/// State machine of the breaker. The current time is an argument.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BreakerPhase {
-    /// Calls pass. Holds the number of consecutive failures and the time of the last connection
-    /// loss.
-    Closed { failures: u32, last_disconnect: Option<Instant> },
-    /// Calls are rejected until this time.
-    Open { until: Instant },
-    /// One call probes whether the source has recovered.
-    HalfOpen { since: Instant },
-}
-
-/// The state of a circuit breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum BreakerState {
-    /// Calls pass.
-    Closed,
-    /// Calls are rejected.
-    Open,
-    /// One call tests whether the source has recovered; the others are rejected.
-    HalfOpen,
-}
-
-impl BreakerState {
-    /// Whether calls are rejected, or let through one at a time.
-    pub fn is_tripped(self) -> bool {
-        self != Self::Closed
-    }
-}
-
-/// A state change caused by the result of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transition {
-    /// Calls are rejected.
-    Opened,
-    /// Calls are admitted again.
-    Closed,
-}
-
-impl BreakerPhase {
-    const NEW: Self = Self::Closed { failures: 0, last_disconnect: None };
-
-    fn is_tripped(self) -> bool {
-        !matches!(self, Self::Closed { .. })
-    }
-
-    fn state(self) -> BreakerState {
-        if !self.is_tripped() {
-            BreakerState::Closed
-        } else if matches!(self, Self::Open { .. }) {
-            BreakerState::Open
-        } else {
-            BreakerState::HalfOpen
-        }
-    }
-
-    /// Admits a call, or returns how long to wait.
-    fn admit(&mut self, settings: &BreakerLimits, now: Instant) -> Result<(), Duration> {
-        match *self {
-            Self::Closed { .. } => Ok(()),
-            Self::Open { until } if now < until => Err(until - now),
-            // After `open_for`, a test call without a result no longer blocks other calls.
-            Self::HalfOpen { since } if now < since + settings.open_for => {
-                Err(HALF_OPEN_RETRY_AFTER)
-            }
-            Self::Open { .. } | Self::HalfOpen { .. } => {
-                *self = Self::HalfOpen { since: now };
-                Ok(())
-            }
-        }
-    }
-
-    /// Updates the state with the result of a call that started at `began`.
-    fn record(
-        &mut self,
-        settings: &BreakerLimits,
-        signal: SourceSignal,
-        began: Instant,
-        now: Instant,
-    ) {
-        let open = Self::Open { until: now + settings.open_for };
-        match *self {
-            Self::Closed { failures, last_disconnect: last_lost } => {
-                let failed = match signal {
-                    SourceSignal::Alive => return *self = Self::NEW,
-                    // All calls of a connection are lost together and count as one failure.
-                    SourceSignal::Disconnected => {
-                        last_lost.is_none_or(|last_lost| began > last_lost)
-                    }
-                    SourceSignal::TimedOut => now - began >= settings.slow,
-                    _ => false,
-                };
-                let failures = failures + u32::from(failed);
-                let last_lost =
-                    if signal == SourceSignal::Disconnected { Some(now) } else { last_lost };
-                let is_enough = failures >= settings.failures;
-                *self = if is_enough {
-                    open
-                } else {
-                    Self::Closed { failures, last_disconnect: last_lost }
-                };
-            }
-            Self::HalfOpen { since } if began >= since => match signal {
-                SourceSignal::Alive => *self = Self::NEW,
-                SourceSignal::Disconnected | SourceSignal::TimedOut => *self = open,
-                // The probe was inconclusive; the next call probes again.
-                _ => *self = Self::Open { until: now },
-            },
-            // A call that began before the breaker opened carries no new information.
-            Self::HalfOpen { .. } | Self::Open { .. } => {}
-        }
-    }
+    /// The breaker, and the time of the last connection loss.
+    state: Mutex<(CircuitBreaker, Option<Instant>)>,
 }
 
 impl Breaker {
     pub(super) fn new(settings: BreakerLimits) -> Self {
-        Self { settings, is_degraded: AtomicBool::new(false), state: Mutex::new(BreakerPhase::NEW) }
+        let breaker = CircuitBreaker::new(settings.failures, settings.open_for);
+        let (is_degraded, state) = (AtomicBool::new(false), Mutex::new((breaker, None)));
+        Self { slow: settings.slow, is_degraded, state }
     }
 
     /// Admits a call, or returns how long to wait.
@@ -148,7 +30,7 @@ impl Breaker {
         if !self.is_degraded.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.lock().admit(&self.settings, now())
+        self.state.lock().0.admit(now())
     }
 
     /// Returns how long calls are rejected, without admitting one.
@@ -156,38 +38,41 @@ impl Breaker {
         if !self.is_degraded.load(Ordering::Relaxed) {
             return None;
         }
-        self.lock().clone().admit(&self.settings, now()).err()
+        self.state.lock().0.clone().admit(now()).err()
     }
 
     /// The current state.
     pub(super) fn state(&self) -> BreakerState {
-        self.lock().state()
+        self.state.lock().0.state()
     }
 
-    /// Records the end of a call and returns whether the breaker opened or closed.
+    /// Records the end of a call. Returns the new state if the breaker opened or closed.
     pub(super) fn record(
         &self,
         signal: SourceSignal,
         took: Duration,
         now: impl FnOnce() -> Instant,
-    ) -> Option<Transition> {
+    ) -> Option<BreakerState> {
         if signal == SourceSignal::Alive && !self.is_degraded.load(Ordering::Relaxed) {
             return None;
         }
         let now = now();
-        let mut state = self.lock();
-        let was_open = state.is_tripped();
-        state.record(&self.settings, signal, now.checked_sub(took).unwrap_or(now), now);
-        self.is_degraded.store(*state != BreakerPhase::NEW, Ordering::Relaxed);
-        match (was_open, state.is_tripped()) {
-            (false, true) => Some(Transition::Opened),
-            (true, false) => Some(Transition::Closed),
-            _ => None,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BreakerPhase> {
-        self.state.lock()
+        let began = now.checked_sub(took).unwrap_or(now);
+        let (breaker, last_loss) = &mut *self.state.lock();
+        let failure =
+            |counts| if counts { HealthSignal::Failure } else { HealthSignal::ProbeFailure };
+        let signal = match signal {
+            SourceSignal::Alive => HealthSignal::Success,
+            // All calls of a connection are lost together and count as one failure.
+            SourceSignal::Disconnected => {
+                failure(last_loss.replace(now).is_none_or(|last_loss| began > last_loss))
+            }
+            SourceSignal::TimedOut => failure(took >= self.slow),
+            _ => HealthSignal::Unknown,
+        };
+        let changed = breaker.record(signal, began, now);
+        self.is_degraded.store(!breaker.is_healthy(), Ordering::Relaxed);
+        changed
     }
 }
 
@@ -309,13 +194,15 @@ mod tests {
         let start = Instant::now();
         let at = |millis: u64| start + Duration::from_millis(millis);
         for (name, events) in rows {
-            let mut state = BreakerPhase::NEW;
+            let breaker = Breaker::new(settings);
             for (index, event) in events.into_iter().enumerate() {
                 match event {
-                    Ends(from, to, health) => state.record(&settings, health, at(from), at(to)),
+                    Ends(from, to, signal) => {
+                        breaker.record(signal, Duration::from_millis(to - from), || at(to));
+                    }
                     Wants(when, expected) => {
                         let expected = expected.map_err(Duration::from_millis);
-                        assert_eq!(state.admit(&settings, at(when)), expected, "{name}: {index}");
+                        assert_eq!(breaker.admit(|| at(when)), expected, "{name}: {index}");
                     }
                 }
             }

@@ -19,13 +19,13 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 use toolpost::hub::RESERVED_NAMES;
 use toolpost::{
-    CallError, CallView, HookResult, Issue, Limits, OperationKind, Permit, SourceSignal,
+    BreakerState, CallError, CallView, HookResult, Issue, Limits, OperationKind, Permit,
+    SourceSignal,
 };
 
 use crate::config::Config;
 use crate::runtime::{ReloadReport, Reloadable};
 
-pub use circuit_breaker::BreakerState;
 pub use settings::{BreakerLimits, LimitsSettings, SourceLimits};
 
 pub(crate) use concurrent_map::ConcurrentMap;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
-use toolpost::{CallError, CallView, HookResult, Permit, SourceSignal};
+use toolpost::{BreakerState, CallError, CallView, HookResult, Permit, SourceSignal};
 
-use super::circuit_breaker::{Breaker, Transition};
+use super::circuit_breaker::Breaker;
 use super::resizable_semaphore::ResizableSemaphore;
 use super::settings::SourceLimits;
 use super::{DEFAULT_RETRY_AFTER, limit_error};
@@ -53,20 +53,17 @@ impl SourceLimiter {
     }
 
     /// Returns the state of the circuit breaker; closed if the source has none.
-    pub(crate) fn breaker_state(&self) -> super::BreakerState {
-        self.breaker.as_ref().map_or(super::BreakerState::Closed, |breaker| breaker.state())
+    pub(crate) fn breaker_state(&self) -> BreakerState {
+        self.breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.state())
     }
 
     pub(super) fn record(&self, signal: SourceSignal, took: Duration) {
         let Some(breaker) = &self.breaker else { return };
         match breaker.record(signal, took, Instant::now) {
-            Some(Transition::Opened) => {
-                let source = &*self.name;
-                tracing::warn!(source, "circuit breaker opened");
+            Some(BreakerState::Open) => {
+                tracing::warn!(source = &*self.name, "circuit breaker opened");
             }
-            Some(Transition::Closed) => {
-                tracing::info!(source = &*self.name, "circuit breaker closed");
-            }
+            Some(_) => tracing::info!(source = &*self.name, "circuit breaker closed"),
             None => {}
         }
     }

@@ -11,12 +11,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use toolpost::connection::ConnectionStatus;
 use toolpost::hub::SpokeStatus;
-use toolpost::{epoch_ms, mcp, openapi};
+use toolpost::{BreakerState, epoch_ms, mcp, openapi};
 
 use super::running::SourceConnection;
 use crate::app::GatewayState;
 use crate::config::SourceKind;
-use crate::limits::BreakerState;
 
 /// Status of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -150,13 +149,12 @@ impl SourceStatusTracker {
         source_status
     }
 
-    /// Returns the state of the source's circuit breaker, or `Open` if a host of the service has an
-    /// open breaker.
+    /// Returns the state of the source's circuit breaker, or of a host of the service if that is
+    /// worse.
     fn breaker_state(&self, gateway: &GatewayState, name: &str) -> BreakerState {
         let limiter = gateway.limiter.as_ref();
         let state = limiter.map_or(BreakerState::Closed, |limits| limits.breaker_state(name));
-        let has_open_host = self.hosts.as_ref().is_some_and(|hosts| hosts.has_open_breaker());
-        if has_open_host { BreakerState::Open } else { state }
+        self.hosts.as_ref().map_or(state, |hosts| state.max(hosts.breaker_state()))
     }
 
     fn set_starting(&self) {

@@ -24,6 +24,7 @@ use super::settings::OpenApiSettings;
 use super::source::{OperationTransform, SourceHooks};
 use crate::error::{CallError, HandlerError};
 use crate::handler::Handler;
+use crate::http::innermost_cause;
 use crate::operation::{Operation, ResultPolicy};
 use crate::schema::{Schema, SchemaPart, SharedDefs, SplitRoot, SplitSchema};
 use crate::spec::{OperationKind, OperationSpec};
@@ -354,12 +355,4 @@ fn token_urls<'p>(
         SecurityScheme::OAuth2 { token_url, .. } if needs_token_url => token_url.as_ref(),
         _ => None,
     })
-}
-
-/// Returns the message of the innermost cause. Outer messages may include the URL, which may
-/// contain a secret.
-fn innermost_cause(error: &reqwest::Error) -> String {
-    let error: &dyn std::error::Error = error;
-    let reasons = std::iter::successors(error.source(), |reason| reason.source());
-    reasons.last().map_or_else(|| error.to_string(), ToString::to_string)
 }

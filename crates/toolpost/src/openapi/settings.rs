@@ -6,9 +6,9 @@ use std::time::Duration;
 use url::Url;
 
 use super::credential::Credentials;
-use super::document::redact_url;
 use super::load::{DocumentLocation, LoadSettings};
 use super::request::ServerSettings;
+use crate::http::redact_url;
 
 /// Settings of an OpenAPI source.
 #[derive(Clone, PartialEq)]

@@ -20,6 +20,7 @@ use super::load::{DocumentLocation, LoadedDocument, load};
 use super::request::PreparedRequest;
 use super::schema::DocumentWarning;
 use super::settings::OpenApiSettings;
+use crate::circuit_breaker::BreakerState;
 use crate::error::CallError;
 use crate::operation::{Operation, OperationError, ResultPolicy};
 use crate::registry::{Change, Registry};
@@ -75,9 +76,9 @@ pub enum OpenApiStatus {
 pub struct ServiceHosts(Arc<ServiceContext>);
 
 impl ServiceHosts {
-    /// Whether the circuit breaker of a host is open or half-open.
-    pub fn has_open_breaker(&self) -> bool {
-        self.0.client.has_open_breaker()
+    /// Returns the state of the worst circuit breaker of a host.
+    pub fn breaker_state(&self) -> BreakerState {
+        self.0.client.breaker_state()
     }
 }
 

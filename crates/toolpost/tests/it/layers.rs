@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The layers, from lowest to highest. Modules of the same layer can import each other.
 const LAYERS: [&[&str]; 16] = [
     &["json"],
-    &["clock", "header_params", "loopback", "schema", "sse"],
+    &["circuit_breaker", "clock", "header_params", "http", "loopback", "schema", "sse"],
     &["access", "envelope", "error", "outcome", "payload", "query", "spec", "trace"],
     &["handler"],
     &["env", "operation"],
@@ -17,7 +17,7 @@ const LAYERS: [&[&str]; 16] = [
     &["transport"],
     &["connection"],
     &["hub"],
-    &["tool_envelope"],
+    &["token_endpoint", "tool_envelope"],
     &["mcp"],
     &["openapi"],
     &["view"],

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use reqwest::{Client, StatusCode, redirect};
+use reqwest::{Client, StatusCode};
 use serde::Deserialize;
+use toolpost::http::{FetchError, FetchLimits, fetch, is_secure_url, redact_url};
 use url::Url;
 
 use super::jwk::{VerificationKey, parse_jwk_set};
@@ -14,7 +15,7 @@ const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 
 /// Error from fetching the keys of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum FetchError {
+pub(super) enum KeyFetchError {
     #[error("{0} is not reachable")]
     Unreachable(String),
     #[error("{0} returned status {1}")]
@@ -37,19 +38,19 @@ struct Metadata {
 pub(super) async fn fetch_keys(
     client: &Client,
     settings: &JwtSettings,
-) -> Result<Vec<VerificationKey>, FetchError> {
+) -> Result<Vec<VerificationKey>, KeyFetchError> {
     let address = match &settings.jwks {
         Some(address) => address.clone(),
         None => discover_jwks_uri(client, settings).await?,
     };
     let text = get_bytes(client, &address, settings.fetch_timeout).await?;
-    parse_jwk_set(&text).ok_or_else(|| FetchError::InvalidResponse(redacted_url(&address)))
+    parse_jwk_set(&text).ok_or_else(|| KeyFetchError::InvalidResponse(redact_url(&address)))
 }
 
 /// Discovers the JWKS URL from the issuer's metadata. Metadata of another issuer and insecure URLs
 /// are ignored.
-async fn discover_jwks_uri(client: &Client, settings: &JwtSettings) -> Result<Url, FetchError> {
-    let mut last = FetchError::MetadataNotFound;
+async fn discover_jwks_uri(client: &Client, settings: &JwtSettings) -> Result<Url, KeyFetchError> {
+    let mut last = KeyFetchError::MetadataNotFound;
     for address in metadata_urls(&settings.issuer) {
         match get_bytes(client, &address, settings.fetch_timeout).await {
             Ok(text) => {
@@ -60,7 +61,7 @@ async fn discover_jwks_uri(client: &Client, settings: &JwtSettings) -> Result<Ur
                     return Ok(address);
                 }
             }
-            Err(FetchError::Status(..)) => {}
+            Err(KeyFetchError::Status(..)) => {}
             Err(error) => last = error,
         }
     }
@@ -88,55 +89,19 @@ fn metadata_urls(issuer: &str) -> Vec<Url> {
     addresses
 }
 
-/// Whether the URL cannot be intercepted: it uses HTTPS or a loopback host.
-pub(crate) fn is_secure_url(address: &Url) -> bool {
-    let is_loopback = match address.host() {
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        Some(url::Host::Domain(name)) => name == "localhost",
-        None => false,
-    };
-    address.scheme() == "https" || address.scheme() == "http" && is_loopback
-}
-
 async fn get_bytes(
     client: &Client,
     address: &Url,
-    request_timeout: Duration,
-) -> Result<Vec<u8>, FetchError> {
-    let reading = async {
-        let unreachable = |_| FetchError::Unreachable(redacted_url(address));
-        let request = client.get(address.clone()).header("accept", "application/json");
-        let mut response = request.send().await.map_err(unreachable)?;
-        if response.status() != StatusCode::OK {
-            return Err(FetchError::Status(redacted_url(address), response.status().as_u16()));
-        }
-        let mut text = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
-            if text.len() + chunk.len() > MAX_RESPONSE_BYTES {
-                return Err(FetchError::TooLarge(redacted_url(address)));
-            }
-            text.extend_from_slice(&chunk);
-        }
-        Ok(text)
-    };
-    let read = tokio::time::timeout(request_timeout, reading).await;
-    read.unwrap_or_else(|_| Err(FetchError::Unreachable(redacted_url(address))))
-}
-
-/// Formats a URL for messages, without the query and the password, which may be secret.
-fn redacted_url(address: &Url) -> String {
-    let mut redacted = address.clone();
-    redacted.set_query(None);
-    let _ = redacted.set_password(None);
-    redacted.into()
-}
-
-/// Builds the HTTP client. It does not follow redirects: keys are only read from the configured
-/// URL.
-pub(super) fn build_client() -> Option<Client> {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder().redirect(redirect::Policy::none()).build().ok()
+    timeout: Duration,
+) -> Result<Vec<u8>, KeyFetchError> {
+    let request = client.get(address.clone()).header("accept", "application/json");
+    let location = redact_url(address);
+    match fetch(request, FetchLimits { timeout, max_bytes: MAX_RESPONSE_BYTES }).await {
+        Ok(response) if response.status == StatusCode::OK => Ok(response.body),
+        Ok(response) => Err(KeyFetchError::Status(location, response.status.as_u16())),
+        Err(FetchError::TooLarge(_)) => Err(KeyFetchError::TooLarge(location)),
+        Err(_) => Err(KeyFetchError::Unreachable(location)),
+    }
 }
 
 #[cfg(test)]
@@ -163,21 +128,5 @@ mod tests {
                 "https://as.example/.well-known/openid-configuration/tenant",
             ]
         );
-    }
-
-    #[test]
-    fn key_url_requires_tls_or_loopback() {
-        for (address, expected) in [
-            ("https://as.example/keys", true),
-            ("http://as.example/keys", false),
-            ("http://127.0.0.1:80/keys", true),
-            ("http://[::1]/keys", true),
-            ("http://localhost/keys", true),
-            ("http://localhost.evil.example/keys", false),
-            ("ftp://as.example/keys", false),
-            ("file:///keys", false),
-        ] {
-            assert_eq!(is_secure_url(&Url::parse(address).unwrap()), expected, "{address}");
-        }
     }
 }

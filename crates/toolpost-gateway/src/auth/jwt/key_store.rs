@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::fetch::{self, FetchError};
+use super::fetch::{self, KeyFetchError};
 use super::jwk::VerificationKey;
 use super::settings::JwtSettings;
 use super::signed_token::{SignatureError, SignedToken};
@@ -16,7 +16,7 @@ use super::signed_token::{SignatureError, SignedToken};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum KeyStoreError {
     #[error(transparent)]
-    Fetch(#[from] FetchError),
+    Fetch(#[from] KeyFetchError),
     #[error("the last attempt failed a moment ago")]
     RecentlyFailed,
 }
@@ -114,13 +114,13 @@ impl KeyStore {
         fetching.last_attempt.is_none_or(|tried| tried.elapsed() >= self.settings.refresh.1)
     }
 
-    async fn fetch(&self, fetching: &mut FetchState) -> Result<Arc<KeySet>, FetchError> {
+    async fn fetch(&self, fetching: &mut FetchState) -> Result<Arc<KeySet>, KeyFetchError> {
         fetching.last_attempt = Some(Instant::now());
         if fetching.client.is_none() {
-            fetching.client = fetch::build_client();
+            fetching.client = toolpost::http::client_builder().build().ok();
         }
         let Some(client) = &fetching.client else {
-            return Err(FetchError::Unreachable("a client for HTTP".to_owned()));
+            return Err(KeyFetchError::Unreachable("a client for HTTP".to_owned()));
         };
         let keys = fetch::fetch_keys(client, &self.settings).await.inspect_err(|error| {
             tracing::warn!(%error, "the keys of the authorization server were not fetched");

@@ -29,7 +29,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use toolpost::Identity;
 
 pub use algorithm::Algorithm;
-pub(crate) use fetch::is_secure_url;
 pub use settings::{JwtSettings, ScopesClaim};
 
 use claims::Claims;

@@ -6,9 +6,10 @@ use futures::future::BoxFuture;
 use url::Url;
 
 use super::discovery::DiscoveryResult;
-use super::error::{OAuthError, excerpt, redact_url};
+use super::error::{OAuthError, redact_url};
 use super::pkce;
 use super::scope::OFFLINE_ACCESS;
+use crate::http::excerpt;
 use crate::protocol::Secret;
 
 /// Opens an authorization URL for the user and returns the redirect.

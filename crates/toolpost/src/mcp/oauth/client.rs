@@ -86,10 +86,8 @@ impl OAuth {
         authorizer: Option<Arc<dyn Authorizer>>,
     ) -> Self {
         // A resource that must not receive tokens is rejected when a token is required.
-        let http = FetchClient::new(
-            http,
-            UrlPolicy::for_resource(&resource).unwrap_or(UrlPolicy::HttpsOnly),
-        );
+        let url_policy = UrlPolicy::for_resource(&resource).unwrap_or(UrlPolicy::HttpsOnly);
+        let http = FetchClient { client: http, url_policy };
         let key = url_policy::canonical_resource(&resource);
         let (tasks, state) = (TaskTracker::new(), Mutex::default());
         let inner = OAuthInner {

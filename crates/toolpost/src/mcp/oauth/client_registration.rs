@@ -1,39 +1,22 @@
 //! The client's registration at an authorization server.
 
-use data_encoding::BASE64;
 use serde::Deserialize;
 use serde_json::json;
-use url::{Url, form_urlencoded};
+use url::Url;
 
 use super::error::{OAuthError, redact_url};
-use super::fetch::FetchClient;
-use super::grant;
+use super::fetch::{FetchClient, endpoint_error, invalid_response};
 use super::metadata::AuthorizationServer;
 use super::scope;
 use super::store::{ClientRegistration, Credentials};
 use crate::clock::epoch_ms;
 use crate::mcp::settings::OAuthSettings;
 use crate::protocol::Secret;
+use crate::token_endpoint::{AuthMethod, TokenError};
 
 const REGISTRATION: &str = "client registration";
 
-/// Client authentication method at the token endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AuthMethod {
-    Basic,
-    Post,
-    None,
-}
-
 impl AuthMethod {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Basic => "client_secret_basic",
-            Self::Post => "client_secret_post",
-            Self::None => "none",
-        }
-    }
-
     /// Selects the method for a client: the registered one, otherwise the most secure one that the
     /// server supports.
     pub(super) fn for_client(client: &ClientRegistration, server: &AuthorizationServer) -> Self {
@@ -61,14 +44,6 @@ impl AuthMethod {
         let all = [Self::None, Self::Basic, Self::Post];
         all.into_iter().find(|method| method.is_supported(server)).unwrap_or(Self::None)
     }
-}
-
-/// Builds the `Authorization` value for a client with a secret. The id and the secret are
-/// form-encoded first (RFC 6749, section 2.3.1).
-pub(super) fn basic_authorization(id: &str, secret: &Secret) -> Secret {
-    let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-    let pair = format!("{}:{}", encode(id), encode(secret.reveal()));
-    Secret::new(format!("Basic {}", BASE64.encode(pair.as_bytes())))
 }
 
 /// Returns the client for a new authorization: configured, identified by a metadata URL, registered
@@ -182,14 +157,15 @@ async fn register(
         registration["scope"] = scopes.join(" ").into();
     }
     let response = http.post_json(REGISTRATION, endpoint, &registration).await?;
-    if !matches!(response.status, 200 | 201) {
-        return Err(grant::error_from_response(&response));
+    let invalid = |reason: &str| invalid_response(REGISTRATION, endpoint, reason);
+    if let Some(error) = TokenError::from_response(response.status, &response.body) {
+        return Err(endpoint_error(REGISTRATION, endpoint, error));
     }
     // The parser error could quote the secret.
     let registered: RegistrationResponse = serde_json::from_slice(&response.body)
-        .map_err(|_| response.invalid_response("it is not the description of a client"))?;
+        .map_err(|_| invalid("it is not the description of a client"))?;
     if registered.client_id.is_empty() {
-        return Err(response.invalid_response("the client has no id"));
+        return Err(invalid("the client has no id"));
     }
     let mut client = ClientRegistration::new(registered.client_id);
     client.secret = registered.client_secret.map(Secret::new);
@@ -246,13 +222,6 @@ mod tests {
             );
             assert_eq!(AuthMethod::for_registration(&server), to_register, "{known:?}");
         }
-    }
-
-    #[test]
-    fn basic_authorization_form_encodes_id_and_secret() {
-        let header = basic_authorization("a:b c", &Secret::new("ü%"));
-        let pair = BASE64.decode(&header.reveal().as_bytes()["Basic ".len()..]).unwrap();
-        assert_eq!(String::from_utf8(pair).unwrap(), "a%3Ab+c:%C3%BC%25");
     }
 
     #[test]

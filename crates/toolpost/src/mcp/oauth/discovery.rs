@@ -3,13 +3,15 @@
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::error::{OAuthError, excerpt, redact_url};
-use super::fetch::{FetchClient, FetchResponse};
+use super::error::{OAuthError, redact_url};
+use super::fetch::{FetchClient, endpoint_error, invalid_response};
 use super::metadata::{
     AuthorizationServer, AuthorizationServerMetadata, PkceRequirement, ProtectedResourceMetadata,
 };
 use super::scope;
 use super::url_policy;
+use crate::http::excerpt;
+use crate::token_endpoint::TokenError;
 
 const RESOURCE_METADATA: &str = "metadata of the MCP server";
 const SERVER_METADATA: &str = "metadata of the authorization server";
@@ -148,27 +150,24 @@ async fn probe<T: DeserializeOwned>(
     let mut problem = None;
     for url in urls {
         let failed = match http.get(what, url).await {
-            Ok(response) if response.status == 200 => match parse_document(&response) {
-                Ok(document) => return Ok(ProbeResult::Found(document, url.clone())),
-                // A page is ignored; JSON of another shape is reported.
-                Err(error) if response.body.first() == Some(&b'{') => error,
-                Err(_) => continue,
-            },
-            Ok(response) if (400..500).contains(&response.status) && response.status != 429 => {
-                continue;
+            Ok(response) if response.status == 200 => {
+                match serde_json::from_slice(&response.body) {
+                    Ok(document) => return Ok(ProbeResult::Found(document, url.clone())),
+                    // A page is ignored; JSON of another shape is reported.
+                    Err(error) if response.body.first() == Some(&b'{') => {
+                        invalid_response(what, url, excerpt(&error.to_string()))
+                    }
+                    Err(_) => continue,
+                }
             }
-            Ok(response) => response.invalid_response(format!("it has status {}", response.status)),
+            Ok(response) if response.status.is_client_error() && response.status != 429 => continue,
+            Ok(response) => endpoint_error(what, url, TokenError::Status(response.status)),
             Err(error @ OAuthError::InvalidResponse { .. }) => error,
             Err(error) => return Err(error),
         };
         problem.get_or_insert(failed);
     }
     Ok(ProbeResult::Missing(problem))
-}
-
-fn parse_document<T: DeserializeOwned>(response: &FetchResponse) -> Result<T, OAuthError> {
-    serde_json::from_slice(&response.body)
-        .map_err(|error| response.invalid_response(excerpt(&error.to_string())))
 }
 
 fn format_urls(urls: &[Url]) -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use url::Url;
 
 use super::store::StoreError;
+use crate::http::{FetchError, excerpt};
 
 /// Error of token acquisition.
 ///
@@ -40,7 +41,7 @@ pub enum OAuthError {
         address: String,
         /// The network error.
         #[source]
-        source: Arc<reqwest::Error>,
+        source: Arc<FetchError>,
     },
     /// The response is invalid.
     #[error("the {what} at `{address}` sent an invalid response: {reason}")]
@@ -194,18 +195,6 @@ impl OAuthError {
     }
 }
 
-/// Maximum length of foreign text in an error, in characters.
-const MAX_EXCERPT_CHARS: usize = 200;
-
-/// Foreign text, truncated and made safe for terminals and logs.
-pub(super) fn excerpt(text: &str) -> String {
-    let mut short: String = text.chars().take(MAX_EXCERPT_CHARS).map(sanitize_char).collect();
-    if short.len() < text.len() && text.chars().nth(MAX_EXCERPT_CHARS).is_some() {
-        short.push('…');
-    }
-    short
-}
-
 /// Removes possible secrets from a URL: user info, the query, and path segments other than short
 /// lower-case names.
 pub(super) fn redact_url(address: &str) -> String {
@@ -216,12 +205,6 @@ pub(super) fn redact_url(address: &str) -> String {
     let parts = url.path().split('/').map(|part| if is_plain(part) { part } else { "…" });
     let path = parts.collect::<Vec<_>>().join("/");
     excerpt(&format!("{}{path}", url.origin().ascii_serialization()))
-}
-
-fn sanitize_char(character: char) -> char {
-    // Bidirectional controls change the display order of adjacent text.
-    let is_bidi_control = matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if character.is_control() || is_bidi_control { '\u{fffd}' } else { character }
 }
 
 fn described(description: Option<&str>) -> String {
@@ -241,22 +224,6 @@ mod tests {
             ("none", "none"),
         ] {
             assert_eq!(redact_url(address), expected);
-        }
-    }
-
-    #[test]
-    fn excerpt_is_truncated_and_sanitized() {
-        let long = "é".repeat(201);
-        let cut = format!("{}…", "é".repeat(200));
-        let rows = [
-            ("plain", "plain"),
-            ("a\u{1b}[31mb\nc", "a\u{fffd}[31mb\u{fffd}c"),
-            ("a\u{202e}b", "a\u{fffd}b"),
-            (&long[..400], &long[..400]),
-            (&long, &cut),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(excerpt(text), expected);
         }
     }
 }

@@ -9,12 +9,13 @@ use url::Url;
 use super::authorization::Authorizer;
 use super::challenge::Challenge;
 use super::discovery::{self, DiscoveryResult};
-use super::error::{OAuthError, excerpt, redact_url};
+use super::error::{OAuthError, redact_url};
 use super::fetch::FetchClient;
 use super::grant::{self, Grant};
 use super::store::{ClientRegistration, CredentialStore, Credentials, StoreError, Tokens};
 use super::token_state::TokenState;
 use super::url_policy::UrlPolicy;
+use crate::http::excerpt;
 use crate::mcp::settings::OAuthSettings;
 use crate::protocol::Secret;
 

@@ -1,8 +1,10 @@
 //! Allowed URLs, and the locations of metadata.
 
-use url::{Host, Url};
+use url::Url;
 
 use super::error::{OAuthError, redact_url};
+use crate::http::is_secure_url;
+use crate::loopback::is_loopback;
 
 /// Which URLs may be contacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +32,8 @@ impl UrlPolicy {
     }
 
     pub(super) fn check(self, what: &'static str, url: &Url) -> Result<(), OAuthError> {
-        let secure = url.scheme() == "https"
-            || (self == Self::AllowLoopbackHttp && url.scheme() == "http" && is_loopback(url));
+        let secure =
+            url.scheme() == "https" || self == Self::AllowLoopbackHttp && is_secure_url(url);
         let reason = if !secure {
             "it must use HTTPS"
         } else if url.fragment().is_some() {
@@ -41,26 +43,12 @@ impl UrlPolicy {
         } else {
             return Ok(());
         };
-        let mut redacted = url.clone();
-        // Removes user info from the error; a URL without a host has none, so a failure is
-        // harmless.
-        let _ = redacted.set_password(None);
-        let _ = redacted.set_username("");
-        Err(rejected_url(what, redacted.as_str(), reason))
+        Err(rejected_url(what, url.as_str(), reason))
     }
 }
 
 fn rejected_url(what: &'static str, address: &str, reason: &'static str) -> OAuthError {
     OAuthError::InvalidUrl { what, address: redact_url(address), reason }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 /// Returns the candidate URLs of the resource metadata, in order of preference (RFC 9728, section

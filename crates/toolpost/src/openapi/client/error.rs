@@ -1,6 +1,5 @@
 //! Errors of requests without a response.
 
-use std::error::Error;
 use std::time::Duration;
 
 use serde_json::json;
@@ -10,6 +9,7 @@ use super::allowed_hosts::{HostError, format_host_port};
 use super::redirect::RedirectError;
 use super::retry::AttemptOutcome;
 use crate::error::CallError;
+use crate::http::{FetchError, causes, innermost_cause};
 use crate::loopback::LoopbackError;
 
 /// Why a request has no response.
@@ -64,12 +64,14 @@ impl HttpError {
     }
 
     /// Converts an error that occurred while reading a body.
-    pub(super) fn from_body(error: &reqwest::Error, url: &Url) -> Self {
-        match error.is_decode() && !is_connection_error(error) {
-            true => Self::Decompression { reason: innermost_cause(error) },
-            false => {
-                Self::ConnectionLost { host: format_host_port(url), reason: innermost_cause(error) }
+    pub(super) fn from_body(error: &FetchError, url: &Url) -> Self {
+        let reason = error.to_string();
+        match error {
+            FetchError::TooLarge(limit) => Self::BodyTooLarge { limit: *limit },
+            FetchError::Http(error) if error.is_decode() && !is_connection_error(error) => {
+                Self::Decompression { reason }
             }
+            _ => Self::ConnectionLost { host: format_host_port(url), reason },
         }
     }
 
@@ -115,24 +117,13 @@ impl From<HttpError> for CallError {
 
 /// Returns the host rule that rejected an address during name resolution.
 fn rejected_host(error: &reqwest::Error) -> Option<&HostError> {
-    error_sources(error).find_map(|reason| reason.downcast_ref::<HostError>())
+    causes(error).find_map(|reason| reason.downcast_ref::<HostError>())
 }
 
 fn is_connection_error(error: &reqwest::Error) -> bool {
     // Decompression wraps the connection error, so the whole chain is searched.
-    error_sources(error).any(|reason| {
+    causes(error).any(|reason| {
         let text = reason.to_string();
         text.contains("connection") || text.contains("error reading a body")
     })
-}
-
-fn error_sources(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
-    std::iter::successors(error.source(), |reason: &&(dyn Error + 'static)| (*reason).source())
-}
-
-/// Returns the message of the innermost cause. Outer messages may include the URL, which may
-/// contain a secret.
-fn innermost_cause(error: &reqwest::Error) -> String {
-    let last = error_sources(error).last().map(ToString::to_string);
-    last.unwrap_or_else(|| "the connection broke".to_owned())
 }

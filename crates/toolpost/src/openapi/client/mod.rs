@@ -1,7 +1,6 @@
 //! HTTP client of a source: allowed hosts, timeouts, size limits, retries and redirects.
 
 mod allowed_hosts;
-mod body;
 mod circuit_breaker;
 mod error;
 mod loopback;
@@ -16,12 +15,11 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::redirect::Policy;
 use reqwest::{Certificate, Identity, Method, Response};
 use tokio::time::Instant;
 use url::Url;
 
-use self::circuit_breaker::{CircuitBreakers, HostOutcome};
+use self::circuit_breaker::CircuitBreakers;
 use self::loopback::LoopbackClients;
 use self::redirect::RedirectError;
 use self::retry::AttemptOutcome;
@@ -30,9 +28,12 @@ use super::plan::ServiceProtocol;
 use super::request::PreparedRequest;
 use super::response::MediaKind;
 use super::settings::ClientSettings;
+use crate::circuit_breaker::{BreakerState, HealthSignal};
+use crate::http;
 
 pub(crate) use allowed_hosts::AllowedHosts;
 pub(crate) use error::HttpError;
+pub(crate) use proxy::with_proxies;
 
 /// Maximum number of bytes that are read from the body of an error response.
 const MAX_ERROR_BODY: usize = 1024 * 1024;
@@ -91,21 +92,17 @@ impl HttpClient {
         settings: &ClientSettings,
         identity: Option<Identity>,
     ) -> reqwest::Result<Self> {
-        // Fails if the application has installed a provider already; that provider is used.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let hosts = Arc::<ArcSwap<AllowedHosts>>::default();
-        let builder = reqwest::Client::builder()
-            // Redirects are followed by `send_with_redirects`, which checks the target.
-            .redirect(Policy::none())
+        // Redirects are followed by `send_with_redirects`, which checks the target.
+        let builder = http::client_builder()
             .referer(false)
             .dns_resolver(resolver::FilteringResolver(Arc::clone(&hosts)))
             .connect_timeout(settings.connect_timeout)
             .tcp_nodelay(true)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .http2_max_header_list_size(u32::try_from(settings.header_bytes).unwrap_or(u32::MAX))
-            .http2_adaptive_window(true)
-            .user_agent(concat!("toolpost/", env!("CARGO_PKG_VERSION")));
-        let builder = proxy::with_proxies(builder, settings.proxy.as_ref())?;
+            .http2_adaptive_window(true);
+        let builder = with_proxies(builder, settings.proxy.as_ref())?;
         let builder = match &settings.ca_certificates {
             Some(pem) => builder.tls_certs_merge(Certificate::from_pem_bundle(pem.as_bytes())?),
             None => builder,
@@ -136,9 +133,9 @@ impl HttpClient {
         self.hosts.store(Arc::new(hosts));
     }
 
-    /// Whether the circuit breaker of a host is open or half-open.
-    pub(crate) fn has_open_breaker(&self) -> bool {
-        self.breakers.has_open()
+    /// Returns the state of the worst circuit breaker of a host.
+    pub(crate) fn breaker_state(&self) -> BreakerState {
+        self.breakers.state()
     }
 
     /// Returns the deadline of a request that starts now: the configured timeout, or the remaining
@@ -175,7 +172,7 @@ impl HttpClient {
         // A timeout shorter than the configured one is not a failure of the host.
         let is_of_host = limit >= self.settings.timeout;
         if let (true, Ok(Some(permit))) = (is_of_host, self.breakers.admit(url)) {
-            permit.record(HostOutcome::Failure);
+            permit.record(HealthSignal::Failure);
         }
         HttpError::Timeout { host: allowed_hosts::format_host_port(url), limit }
     }
@@ -262,9 +259,9 @@ impl HttpClient {
         };
         if let Some(permit) = permit {
             permit.record(match &sent {
-                Ok(response) => self.breakers.outcome_of_status(response.status().as_u16()),
-                Err(failure) if failure.is_host_failure() => HostOutcome::Failure,
-                Err(_) => HostOutcome::Canceled,
+                Ok(response) => self.breakers.signal_of_status(response.status().as_u16()),
+                Err(failure) if failure.is_host_failure() => HealthSignal::Failure,
+                Err(_) => HealthSignal::Unknown,
             });
         }
         sent
@@ -299,16 +296,30 @@ impl HttpClient {
             ResponseBody::Complete(Vec::new())
         } else if !is_success {
             let max = MAX_ERROR_BODY.min(self.settings.response_bytes);
-            ResponseBody::Complete(body::read_prefix(response, max).await)
+            ResponseBody::Complete(read_prefix(response, max).await)
         } else if options.is_stream && is_stream_response(&headers) {
             ResponseBody::Streaming(response)
         } else {
+            let body = http::read_body(response, self.settings.response_bytes).await;
             ResponseBody::Complete(
-                body::read_all(response, &request.url, self.settings.response_bytes).await?,
+                body.map_err(|error| HttpError::from_body(&error, &request.url))?,
             )
         };
         Ok(HttpResponse { status, headers, body })
     }
+}
+
+/// Reads up to `max` bytes of a body. Returns what was received if the connection is lost.
+async fn read_prefix(mut response: Response, max: usize) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        let room = max - body.len();
+        body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+        if body.len() >= max {
+            break;
+        }
+    }
+    body
 }
 
 fn is_stream_response(headers: &HeaderMap) -> bool {

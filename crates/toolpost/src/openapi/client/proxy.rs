@@ -7,7 +7,7 @@ use url::Url;
 const LOOPBACK_HOSTS: &str = "localhost,127.0.0.0/8,::1";
 
 /// Sets the configured proxy, or the proxies from the environment.
-pub(super) fn with_proxies(
+pub(crate) fn with_proxies(
     builder: ClientBuilder,
     configured: Option<&Url>,
 ) -> reqwest::Result<ClientBuilder> {

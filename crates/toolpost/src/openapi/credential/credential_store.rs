@@ -97,8 +97,7 @@ impl CredentialStore {
         let scope = scopes.join(" ");
         let mut all = self.token_caches.lock();
         let entry = all.entry((url.to_string(), scope.clone()));
-        let new =
-            || Arc::new(TokenCache::new(self.http.clone(), client.clone(), url.clone(), scope));
+        let new = || TokenCache::new(self.http.clone(), client.clone(), url.clone(), scope);
         Ok(Some(entry.or_insert_with(new).clone()))
     }
 }

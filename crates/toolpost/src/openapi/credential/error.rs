@@ -1,8 +1,7 @@
 //! Errors of credentials and token requests.
 
-use std::sync::Arc;
-
 use crate::error::CallError;
+use crate::token_endpoint::TokenError;
 
 /// Why credentials are not available. No message contains a secret.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -17,26 +16,14 @@ pub(crate) enum CredentialError {
     Certificate,
     #[error("the token endpoint `{address}` is not acceptable: {reason}")]
     InvalidTokenUrl { address: String, reason: &'static str },
-    #[error("the token endpoint `{address}` does not respond")]
-    Unreachable {
-        address: String,
-        #[source]
-        source: Arc<reqwest::Error>,
-    },
-    #[error("the token endpoint `{address}` returned an invalid response: {reason}")]
-    InvalidResponse { address: String, reason: String, is_transient: bool },
-    #[error("the token endpoint `{address}` rejected the request: {reason}")]
-    Rejected { address: String, reason: String, is_client_auth_error: bool },
+    #[error("the token endpoint `{address}` {error}")]
+    Token { address: String, error: TokenError },
 }
 
 impl CredentialError {
     /// Whether a later attempt can succeed without a configuration change.
     pub(super) fn is_transient(&self) -> bool {
-        match self {
-            Self::Unreachable { .. } => true,
-            Self::InvalidResponse { is_transient, .. } => *is_transient,
-            _ => false,
-        }
+        matches!(self, Self::Token { error, .. } if error.is_transient())
     }
 }
 

@@ -170,7 +170,7 @@ pub(super) fn sensitive_header(name: HeaderName, value: &str) -> Option<RequestC
 }
 
 /// Returns the `Authorization` value for Basic authentication.
-pub(super) fn basic_auth(user: &str, password: &str) -> String {
+fn basic_auth(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64.encode(format!("{user}:{password}").as_bytes()))
 }
 

@@ -1,38 +1,40 @@
 //! Cached access tokens of the OAuth 2.0 client credentials grant (RFC 6749, section 4.4).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared, WeakShared};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
-use url::{Host, Url};
+use url::Url;
 
 use super::error::CredentialError;
 use super::settings::OAuth2Client;
+use crate::http::{is_secure_url, redact_url};
 use crate::protocol::Secret;
-
-mod token_request;
-
-use token_request::{TokenGrant, TokenRequest};
+use crate::token_endpoint::{AuthMethod, IssuedTokens, TokenError, TokenRequest};
 
 /// Maximum time before expiry at which a token is refreshed. The margin is a tenth of the token
 /// lifetime, up to this limit.
 const MAX_REFRESH_MARGIN: Duration = Duration::from_secs(30);
 /// How long a permanent error is returned to later calls without a new token request.
 const ERROR_CACHE_TTL: Duration = Duration::from_secs(1);
+/// Errors that another authentication of the client does not change.
+const NON_AUTH_ERRORS: [&str; 3] = ["invalid_scope", "invalid_target", "unsupported_grant_type"];
 
 type TokenFetchFuture = BoxFuture<'static, Result<Secret, CredentialError>>;
-type SharedTokenFetch = Shared<TokenFetchFuture>;
 
 /// The token of one client for one scope. Concurrent calls share one token request.
-#[derive(Debug)]
 pub(super) struct TokenCache {
-    inner: std::sync::Arc<TokenCacheInner>,
-}
-
-struct TokenCacheInner {
-    request: TokenRequest,
+    http: reqwest::Client,
+    client: OAuth2Client,
+    url: Url,
+    scope: String,
+    /// Whether the server accepts the client secret only in the form, as found by an earlier
+    /// request.
+    uses_post_auth: AtomicBool,
     state: Mutex<TokenState>,
 }
 
@@ -58,21 +60,16 @@ impl TokenCache {
         client: OAuth2Client,
         url: Url,
         scope: String,
-    ) -> Self {
-        let exchange = TokenRequest::new(http, client, url, scope);
-        Self {
-            inner: std::sync::Arc::new(TokenCacheInner {
-                request: exchange,
-                state: Mutex::default(),
-            }),
-        }
+    ) -> Arc<Self> {
+        let (uses_post_auth, state) = Default::default();
+        Arc::new(Self { http, client, url, scope, uses_post_auth, state })
     }
 
     /// Returns a valid token. If the refresh of a token fails, it is used until it expires.
-    pub(super) async fn current(&self) -> Result<Secret, CredentialError> {
+    pub(super) async fn current(self: &Arc<Self>) -> Result<Secret, CredentialError> {
         let now = Instant::now();
         let (fetch, cached) = {
-            let mut state = self.inner.state();
+            let mut state = self.state.lock();
             let cached = state
                 .cached
                 .clone()
@@ -81,7 +78,7 @@ impl TokenCache {
                 Some(cached) if cached.refresh_at.is_none_or(|refresh_at| now < refresh_at) => {
                     return Ok(cached.token);
                 }
-                cached => (self.inner.fetch_shared(&mut state)?, cached),
+                cached => (self.fetch_shared(&mut state)?, cached),
             }
         };
         match (fetch.await, cached) {
@@ -95,12 +92,15 @@ impl TokenCache {
 
     /// Returns a token that replaces a rejected one. If the rejected token was replaced already,
     /// returns the current token.
-    pub(super) async fn replace(&self, used: &Secret) -> Result<Secret, CredentialError> {
+    pub(super) async fn replace(
+        self: &Arc<Self>,
+        used: &Secret,
+    ) -> Result<Secret, CredentialError> {
         let fetch = {
-            let mut state = self.inner.state();
+            let mut state = self.state.lock();
             match state.cached.take_if(|cached| cached.token == *used) {
                 None if state.cached.is_some() => None,
-                _ => Some(self.inner.fetch_shared(&mut state)?),
+                _ => Some(self.fetch_shared(&mut state)?),
             }
         };
         match fetch {
@@ -108,18 +108,12 @@ impl TokenCache {
             None => self.current().await,
         }
     }
-}
-
-impl TokenCacheInner {
-    fn state(&self) -> MutexGuard<'_, TokenState> {
-        self.state.lock()
-    }
 
     /// Returns the token request in flight, or starts a new one.
     fn fetch_shared(
-        self: &std::sync::Arc<Self>,
+        self: &Arc<Self>,
         state: &mut TokenState,
-    ) -> Result<SharedTokenFetch, CredentialError> {
+    ) -> Result<Shared<TokenFetchFuture>, CredentialError> {
         if let Some(fetch) = state.inflight.as_ref().and_then(WeakShared::upgrade) {
             return Ok(fetch);
         }
@@ -128,29 +122,61 @@ impl TokenCacheInner {
         {
             return Err(error.clone());
         }
-        let inner = self.clone();
+        let cache = Arc::clone(self);
         let fetch = async move {
-            let result = inner.request.fetch().await;
-            inner.store_result(result)
+            let result = cache.fetch().await;
+            cache.store_result(result)
         };
         let fetch = fetch.boxed().shared();
         state.inflight = fetch.downgrade();
         Ok(fetch)
     }
 
+    /// Fetches a token. The client secret is sent with Basic authentication, or in the form if the
+    /// server rejects that.
+    async fn fetch(&self) -> Result<IssuedTokens, TokenError> {
+        if self.uses_post_auth.load(Ordering::Relaxed) {
+            return self.request(AuthMethod::Post).await;
+        }
+        match self.request(AuthMethod::Basic).await {
+            Err(TokenError::Rejected { code, .. }) if !NON_AUTH_ERRORS.contains(&&*code) => {}
+            Err(TokenError::RejectedStatus(_)) => {}
+            result => return result,
+        }
+        let issued = self.request(AuthMethod::Post).await?;
+        self.uses_post_auth.store(true, Ordering::Relaxed);
+        Ok(issued)
+    }
+
+    async fn request(&self, auth_method: AuthMethod) -> Result<IssuedTokens, TokenError> {
+        let OAuth2Client { id: client_id, secret, parameters, .. } = &self.client;
+        let mut form = vec![("grant_type", "client_credentials")];
+        if !self.scope.is_empty() {
+            form.push(("scope", &self.scope));
+        }
+        form.extend(parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+        if auth_method == AuthMethod::Post {
+            form.push(("client_id", client_id));
+        }
+        let client_secret = Some(secret);
+        let request = TokenRequest { url: &self.url, client_id, client_secret, auth_method, form };
+        request.send(&self.http).await
+    }
+
     fn store_result(
         &self,
-        result: Result<TokenGrant, CredentialError>,
+        result: Result<IssuedTokens, TokenError>,
     ) -> Result<Secret, CredentialError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.inflight = None;
         match result {
-            Ok(grant) => {
-                let token = grant.token.clone();
-                (state.cached, state.last_error) = (Some(CachedToken::new(grant)), None);
+            Ok(issued) => {
+                let token = issued.access.clone();
+                (state.cached, state.last_error) = (Some(CachedToken::new(issued)), None);
                 Ok(token)
             }
             Err(error) => {
+                let error = CredentialError::Token { address: redact_url(&self.url), error };
                 let is_permanent = !error.is_transient();
                 state.last_error = is_permanent.then(|| (error.clone(), Instant::now()));
                 Err(error)
@@ -160,35 +186,31 @@ impl TokenCacheInner {
 }
 
 impl CachedToken {
-    fn new(grant: TokenGrant) -> Self {
+    fn new(issued: IssuedTokens) -> Self {
         let now = Instant::now();
-        let expires_at = grant.lifetime.and_then(|life| now.checked_add(life));
-        let refresh_at = grant.lifetime.and_then(|life| {
-            now.checked_add(life.saturating_sub(MAX_REFRESH_MARGIN.min(life / 10)))
-        });
-        Self { token: grant.token, refresh_at, expires_at }
+        let refresh_after = |life: Duration| life - MAX_REFRESH_MARGIN.min(life / 10);
+        Self {
+            token: issued.access,
+            refresh_at: issued.lifetime.map(|life| now + refresh_after(life)),
+            expires_at: issued.lifetime.map(|life| now + life),
+        }
     }
 }
 
-impl std::fmt::Debug for TokenCacheInner {
+impl std::fmt::Debug for TokenCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TokenCache").field("request", &self.request).finish_non_exhaustive()
+        f.debug_struct("TokenCache").field("url", &redact_url(&self.url)).finish_non_exhaustive()
     }
 }
 
 /// Checks that a secret may be sent to a URL: over HTTPS, or over HTTP to the loopback interface.
 pub(super) fn check_token_url(url: &Url) -> Result<(), CredentialError> {
-    let is_loopback_host = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
+    let reason = if !url.username().is_empty() || url.password().is_some() {
+        "it has a user in it"
+    } else if !is_secure_url(url) {
+        "it has to be HTTPS"
+    } else {
+        return Ok(());
     };
-    let reason = match url.scheme() {
-        _ if !url.username().is_empty() || url.password().is_some() => "it has a user in it",
-        "https" => return Ok(()),
-        "http" if is_loopback_host => return Ok(()),
-        _ => "it has to be HTTPS",
-    };
-    Err(CredentialError::InvalidTokenUrl { address: token_request::redacted_url(url), reason })
+    Err(CredentialError::InvalidTokenUrl { address: redact_url(url), reason })
 }

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
+use percent_encoding::percent_decode_str;
 use url::Url;
 
-use super::reference::{ReferenceError, percent_decode, redact_reference};
+use super::reference::{ReferenceError, redact_reference};
 use super::reference_index::ReferenceIndex;
 use super::tree::{CompactValue, Tree, TreeNode};
 
@@ -184,7 +185,7 @@ impl DocumentSet {
         fragment: &str,
         reference: &str,
     ) -> Result<NodeRef, ReferenceError> {
-        let fragment = percent_decode(fragment);
+        let fragment = percent_decode_str(fragment).decode_utf8_lossy();
         if fragment.is_empty() || fragment.starts_with('/') {
             let target_value = self.resolve_pointer(target, &fragment);
             let nothing =

@@ -14,6 +14,6 @@ mod yaml;
 
 pub(crate) use document_set::{DocumentFile, DocumentSet, NodeRef};
 pub(crate) use parse::{DocumentParseError, ParsedFile, parse};
-pub(crate) use reference::{redact_reference, redact_url};
+pub(crate) use reference::redact_reference;
 pub(crate) use tree::{CompactValue, Tree, TreeNode};
 pub(crate) use yaml::parse_with_both_readers;

@@ -3,16 +3,21 @@
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use reqwest::header::HeaderMap;
+use reqwest::header::{ACCEPT, HeaderMap};
 use tokio::io::AsyncReadExt;
 use url::Url;
 
+use super::super::client::with_proxies;
 use super::super::document::{self, DocumentParseError, ParsedFile};
-use super::http;
-use super::reference_policy::ReferenceRejection;
+use super::reference_policy::{ReferenceRejection, check_reference};
 use super::settings::LoadSettings;
+use crate::http::{self, FetchLimits};
+
+/// Maximum number of redirects.
+const MAX_REDIRECTS: usize = 5;
+const ACCEPTED_TYPES: &str =
+    "application/json, application/yaml, text/yaml, text/plain;q=0.9, */*;q=0.8";
 
 /// Why a file cannot be fetched.
 #[derive(Debug, thiserror::Error)]
@@ -29,18 +34,23 @@ pub(super) enum FetchError {
     TotalTooLarge { limit: usize },
     #[error("the server responded with status {status}{}", status_hint(*.status))]
     Status { status: u16 },
-    #[error("it did not arrive within {limit:?}")]
-    TimedOut { limit: Duration },
-    #[error("too many redirects")]
-    TooManyRedirects,
     #[error("it redirects to an address that {0}")]
     Redirect(#[source] ReferenceRejection),
     #[error("documents are files, or come by http or https, not by `{scheme}`")]
     Scheme { scheme: String },
-    #[error("{reason}")]
-    Http { reason: String },
+    #[error(transparent)]
+    Http(http::FetchError),
     #[error("{0}")]
     Parse(#[source] DocumentParseError),
+}
+
+impl From<http::FetchError> for FetchError {
+    fn from(error: http::FetchError) -> Self {
+        match error {
+            http::FetchError::TooLarge(limit) => Self::TooLarge { limit },
+            error => Self::Http(error),
+        }
+    }
 }
 
 /// A fetched and parsed file.
@@ -65,22 +75,16 @@ impl<'s> Fetcher<'s> {
         Self { settings, document_url, client, total_bytes: AtomicUsize::new(0) }
     }
 
-    /// Returns the headers for a URL. The configured headers are sent only to the origin of the
-    /// document.
-    pub(super) fn headers_for(&self, url: &Url) -> HeaderMap {
-        match url.origin() == self.document_url.origin() {
-            true => self.settings.headers.clone(),
-            false => HeaderMap::new(),
-        }
-    }
-
     /// Fetches and parses a file.
     pub(super) async fn fetch(&self, url: &Url) -> Result<FetchedFile, FetchError> {
-        let limit = self.settings.timeout;
-        let timed_out = |_| FetchError::TimedOut { limit };
-        let downloaded =
-            tokio::time::timeout(limit, self.download(url)).await.map_err(timed_out)?;
-        let (found, bytes) = downloaded?;
+        let (found, bytes) = match url.scheme() {
+            "file" => {
+                let reading = http::within(self.settings.timeout, self.read_file(url));
+                (url.clone(), reading.await?)
+            }
+            "http" | "https" => self.download(url).await?,
+            scheme => return Err(FetchError::Scheme { scheme: scheme.to_owned() }),
+        };
         self.parse(found, bytes).await
     }
 
@@ -97,11 +101,23 @@ impl<'s> Fetcher<'s> {
         Ok(FetchedFile { url, parsed: parsed.map_err(FetchError::Parse)? })
     }
 
+    /// Downloads a file. Every redirect is checked against the reference policy, and the configured
+    /// headers are sent only to the origin of the document.
     async fn download(&self, url: &Url) -> Result<(Url, Vec<u8>), FetchError> {
-        match url.scheme() {
-            "file" => Ok((url.clone(), self.read_file(url).await?)),
-            "http" | "https" => http::fetch(self.client(url)?, url, self).await,
-            scheme => Err(FetchError::Scheme { scheme: scheme.to_owned() }),
+        let LoadSettings { timeout, max_file_size: max_bytes, headers, hosts, .. } = self.settings;
+        let client = self.client()?;
+        let request = |url: &Url| {
+            let is_own = url.origin() == self.document_url.origin();
+            let headers = if is_own { headers.clone() } else { HeaderMap::new() };
+            client.get(url.clone()).header(ACCEPT, ACCEPTED_TYPES).headers(headers)
+        };
+        let check =
+            |from: &Url, to: &Url| check_reference(from, to, hosts).map_err(FetchError::Redirect);
+        let limits = FetchLimits { timeout: *timeout, max_bytes: *max_bytes };
+        let response = http::fetch_following(url, limits, MAX_REDIRECTS, request, check).await?;
+        match response.status.is_success() {
+            true => Ok((response.url, response.body)),
+            false => Err(FetchError::Status { status: response.status.as_u16() }),
         }
     }
 
@@ -120,15 +136,16 @@ impl<'s> Fetcher<'s> {
         Ok(bytes)
     }
 
-    pub(super) fn check_size(&self, size: usize) -> Result<(), FetchError> {
+    fn check_size(&self, size: usize) -> Result<(), FetchError> {
         let limit = self.settings.max_file_size;
         if size > limit { Err(FetchError::TooLarge { limit }) } else { Ok(()) }
     }
 
-    fn client(&self, url: &Url) -> Result<&reqwest::Client, FetchError> {
+    fn client(&self) -> Result<&reqwest::Client, http::FetchError> {
         if self.client.get().is_none() {
+            let builder = with_proxies(http::client_builder(), None)?;
             // If another client was set in the meantime, that one is used.
-            let _ = self.client.set(http::build_client(url)?);
+            let _ = self.client.set(builder.build()?);
         }
         Ok(self.client.get().expect("it was set just now"))
     }

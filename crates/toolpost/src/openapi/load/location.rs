@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use url::Url;
 
-use super::super::document::redact_url;
 use super::LoadError;
+use crate::http::redact_url;
 
 /// Location of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,6 @@
 
 mod external_refs;
 mod fetch;
-mod http;
 mod loader;
 mod location;
 mod reference_policy;

@@ -3,7 +3,7 @@
 
 use url::Url;
 
-use super::super::document::redact_url;
+use crate::http::redact_url;
 
 /// Why a reference is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,6 +9,7 @@ use reqwest::Response;
 
 use super::record_stream::{Record, RecordStream};
 use crate::envelope::SseMeta;
+use crate::http::innermost_cause;
 use crate::openapi::response::MediaKind;
 use crate::sse::{SseDecoder, SseStream, SseStreamError};
 
@@ -85,12 +86,4 @@ async fn next_event(events: &mut SseStream<ByteChunks, Bytes>) -> NextValue {
         }
         None => NextValue::End,
     }
-}
-
-/// Returns the message of the innermost cause. Outer messages may include the URL, which may
-/// contain a secret.
-fn innermost_cause(error: &reqwest::Error) -> String {
-    let error: &dyn std::error::Error = error;
-    let reasons = std::iter::successors(error.source(), |reason| reason.source());
-    reasons.last().map_or_else(|| "the connection broke".to_owned(), ToString::to_string)
 }

@@ -174,8 +174,8 @@ async fn hostile_token_endpoint_is_rejected_without_leaking_secrets() {
     let huge = json!({"access_token": "x".repeat(1 << 20)}).to_string();
     let echo = json!({"error": "invalid_client", "error_description": format!("no {SECRET}\n")});
     let rows = [
-        ("it is a redirect", 307, elsewhere.token_url().to_string(), 1),
-        ("it is a redirect", 302, elsewhere.token_url().to_string(), 1),
+        ("it redirects to another location", 307, elsewhere.token_url().to_string(), 1),
+        ("it redirects to another location", 302, elsewhere.token_url().to_string(), 1),
         ("larger than", 200, huge, 1),
         ("fit a header", 200, json!({"access_token": "token-\r\nx: y"}).to_string(), 1),
         ("fit a header", 200, json!({"access_token": ""}).to_string(), 1),

@@ -1,0 +1,249 @@
+//! Bounded HTTP requests for documents, keys and tokens: a deadline, a maximum size, and no
+//! redirect that the caller has not checked.
+
+use std::error::Error;
+use std::time::Duration;
+
+use reqwest::header::LOCATION;
+use reqwest::redirect::Policy;
+use reqwest::{ClientBuilder, RequestBuilder, Response, StatusCode};
+use url::Url;
+
+use crate::loopback::is_loopback;
+
+/// Maximum buffer size that is allocated before any of the body is received, because
+/// `Content-Length` is untrusted.
+const MAX_PREALLOCATION: usize = 1024 * 1024;
+/// Maximum length of foreign text in an error, in characters.
+const MAX_EXCERPT_CHARS: usize = 200;
+
+/// Limits of a request, including its response and all redirects.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchLimits {
+    /// Maximum duration.
+    pub timeout: Duration,
+    /// Maximum size of the decompressed body in bytes.
+    pub max_bytes: usize,
+}
+
+/// A complete response with any status.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct FetchedResponse {
+    /// URL of the response.
+    pub url: Url,
+    /// Its status.
+    pub status: StatusCode,
+    /// Target of a redirect. The body is not read then.
+    pub redirect: Option<Url>,
+    /// The decompressed body.
+    pub body: Vec<u8>,
+}
+
+/// Why there is no response.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// The server cannot be reached, or the connection was lost.
+    #[error("{}", innermost_cause(.0))]
+    Http(#[source] reqwest::Error),
+    /// The deadline has passed.
+    #[error("it did not arrive within {0:?}")]
+    TimedOut(Duration),
+    /// The body is larger than this number of bytes.
+    #[error("it is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The client has followed a redirect.
+    #[error("the client follows redirects by itself, unchecked")]
+    UncheckedRedirect,
+    /// The caller does not allow the redirect.
+    #[error("it redirects to another location")]
+    RejectedRedirect,
+    /// There are more redirects than allowed.
+    #[error("too many redirects")]
+    TooManyRedirects,
+}
+
+impl From<reqwest::Error> for FetchError {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Http(error.without_url())
+    }
+}
+
+/// Returns a builder of clients for [`fetch`]: they do not follow redirects.
+pub fn client_builder() -> ClientBuilder {
+    // Fails if the application has installed a provider already; that provider is used.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .redirect(Policy::none())
+        .connect_timeout(Duration::from_secs(10))
+        .user_agent(concat!("toolpost/", env!("CARGO_PKG_VERSION")))
+}
+
+/// Sends a request and reads the response.
+///
+/// # Errors
+///
+/// There is no response within the limits, or the client has followed a redirect.
+pub async fn fetch(
+    request: RequestBuilder,
+    limits: FetchLimits,
+) -> Result<FetchedResponse, FetchError> {
+    within(limits.timeout, send(request, limits.max_bytes)).await
+}
+
+/// Fetches a document, and follows the redirects that `check` allows.
+///
+/// # Errors
+///
+/// There is no response within the limits, or a redirect is rejected.
+pub async fn fetch_following<E: From<FetchError>>(
+    url: &Url,
+    limits: FetchLimits,
+    max_redirects: usize,
+    request: impl Fn(&Url) -> RequestBuilder,
+    check: impl Fn(&Url, &Url) -> Result<(), E>,
+) -> Result<FetchedResponse, E> {
+    within(limits.timeout, async {
+        let mut url = url.clone();
+        for _ in 0..=max_redirects {
+            let mut response = send(request(&url), limits.max_bytes).await?;
+            let Some(next) = response.redirect.take() else { return Ok(response) };
+            check(&url, &next)?;
+            url = next;
+        }
+        Err(FetchError::TooManyRedirects.into())
+    })
+    .await
+}
+
+/// Limits the duration of a fetch.
+pub(crate) async fn within<T, E: From<FetchError>>(
+    limit: Duration,
+    fetching: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let fetched = tokio::time::timeout(limit, fetching).await;
+    fetched.unwrap_or_else(|_| Err(FetchError::TimedOut(limit).into()))
+}
+
+async fn send(request: RequestBuilder, max_bytes: usize) -> Result<FetchedResponse, FetchError> {
+    let (client, request) = request.build_split();
+    let request = request?;
+    let url = request.url().clone();
+    let response = client.execute(request).await?;
+    if *response.url() != url {
+        return Err(FetchError::UncheckedRedirect);
+    }
+    let status = response.status();
+    let redirect = redirect_target(&response);
+    let body = match redirect {
+        Some(_) => Vec::new(),
+        None => read_body(response, max_bytes).await?,
+    };
+    Ok(FetchedResponse { url, status, redirect, body })
+}
+
+fn redirect_target(response: &Response) -> Option<Url> {
+    let location = response.headers().get(LOCATION).filter(|_| response.status().is_redirection());
+    let mut target = response.url().join(location?.to_str().ok()?).ok()?;
+    target.set_fragment(None);
+    Some(target)
+}
+
+/// Reads a decompressed body. A larger one is detected before more than `max` bytes are buffered.
+pub(crate) async fn read_body(mut response: Response, max: usize) -> Result<Vec<u8>, FetchError> {
+    let announced = usize::try_from(response.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
+    if announced > max {
+        return Err(FetchError::TooLarge(max));
+    }
+    let mut body = Vec::with_capacity(announced.min(MAX_PREALLOCATION));
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > max {
+            return Err(FetchError::TooLarge(max));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Whether requests to the URL cannot be intercepted: it uses HTTPS, or HTTP to a loopback host.
+pub fn is_secure_url(url: &Url) -> bool {
+    url.scheme() == "https" || url.scheme() == "http" && is_loopback(url)
+}
+
+/// Formats a URL without user, password and query, which may contain secrets.
+pub fn redact_url(url: &Url) -> String {
+    let mut url = url.clone();
+    // Fails for URLs without a host, which have no user or password.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.into()
+}
+
+/// Returns the causes of an error, outermost first.
+pub(crate) fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause: &&(dyn Error + 'static)| (*cause).source())
+}
+
+/// Returns the message of the innermost cause. Outer messages may include the URL, which may
+/// contain a secret.
+pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
+    match causes(error).last() {
+        Some(cause) => cause.to_string(),
+        None if error.url().is_some() => "the connection broke".to_owned(),
+        None => error.to_string(),
+    }
+}
+
+/// Foreign text, truncated and made safe for terminals and logs.
+pub(crate) fn excerpt(text: &str) -> String {
+    let mut short: String = text.chars().take(MAX_EXCERPT_CHARS).map(sanitize_char).collect();
+    if text.chars().nth(MAX_EXCERPT_CHARS).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+fn sanitize_char(character: char) -> char {
+    // Bidirectional controls change the display order of adjacent text.
+    let is_bidi_control = matches!(character, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if character.is_control() || is_bidi_control { '\u{fffd}' } else { character }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secure_url_requires_tls_or_loopback() {
+        for (address, expected) in [
+            ("https://as.example/keys", true),
+            ("http://as.example/keys", false),
+            ("http://127.0.0.1:80/keys", true),
+            ("http://[::1]/keys", true),
+            ("http://localhost/keys", true),
+            ("http://localhost.evil.example/keys", false),
+            ("ftp://as.example/keys", false),
+            ("file:///keys", false),
+        ] {
+            assert_eq!(is_secure_url(&Url::parse(address).unwrap()), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn excerpt_is_truncated_and_sanitized() {
+        let long = "é".repeat(201);
+        let cut = format!("{}…", "é".repeat(200));
+        let rows = [
+            ("plain", "plain"),
+            ("a\u{1b}[31mb\nc", "a\u{fffd}[31mb\u{fffd}c"),
+            ("a\u{202e}b", "a\u{fffd}b"),
+            (&long[..400], &long[..400]),
+            (&long, &cut),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(excerpt(text), expected);
+        }
+    }
+}
