@@ -183,7 +183,14 @@ impl Gateway {
     /// Creates a gateway for an existing pipeline. Without an authenticator, it serves only
     /// loopback.
     pub fn from_pipeline(pipeline: Pipeline, settings: GatewaySettings) -> Self {
-        let stopping = CancellationToken::new();
+        Self::new_stopped_by(CancellationToken::new(), pipeline, settings)
+    }
+
+    pub(crate) fn new_stopped_by(
+        stopping: CancellationToken,
+        pipeline: Pipeline,
+        settings: GatewaySettings,
+    ) -> Self {
         let rooms = Rooms::new(RoomsSettings::default(), None, None, stopping.clone());
         Self(Arc::new(GatewayState {
             hub: Hub::new(pipeline.clone(), settings.hub.clone()),

@@ -54,9 +54,7 @@ pub use app::{Gateway, GatewaySettings, ListenError, StartupGuard, check_address
 pub use data::{DataDir, DataError};
 pub use endpoint::{HttpEndpointSettings, McpEndpointSettings, McpView};
 pub use limits::{BreakerLimits, Limiter, LimitsSettings, SourceLimits};
-pub use runtime::{
-    ConfigSource, GatewayBuilder, GatewayHandle, ReloadError, ReloadReport, Reloadable,
-};
+pub use runtime::{ConfigSource, GatewayBuilder, GatewayHandle, ReloadError, ReloadReport};
 pub use server::DrainReport;
 pub use source::{
     LastError, McpEnv, SourceDiff, SourceError, SourceState, SourceStatus, Sources, start_service,

@@ -11,7 +11,7 @@ use toolpost::hub::RESERVED_NAMES;
 use toolpost::mcp::McpSource;
 use toolpost::openapi::OpenApiSource;
 use toolpost_gateway::approval::{ApprovalSettings, RejectingGate};
-use toolpost_gateway::builtin::DemoOperations;
+use toolpost_gateway::builtin;
 use toolpost_gateway::config::{ClientFile, Config, SourceConfig, SourceKind};
 use toolpost_gateway::start_service;
 
@@ -216,7 +216,7 @@ impl<'a> OperationSelection<'a> {
 /// Removes the demo operations if the configuration disables them.
 fn remove_demo(registry: &Registry, config: &Config) {
     if config.without_demo {
-        DemoOperations::new(registry.clone()).remove();
+        builtin::set_demo_operations(registry, false);
     }
 }
 

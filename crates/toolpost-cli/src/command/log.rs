@@ -14,7 +14,7 @@ use toolpost::hub::Hub;
 use toolpost::{Authority, CallError, CallRequest, Change, Pipeline};
 use toolpost_gateway::config::Config;
 use toolpost_gateway::journal::{self, JournalReader};
-use toolpost_gateway::{DataDir, admin, builtin};
+use toolpost_gateway::{DataDir, admin};
 
 use super::backend::Backend;
 use super::call::{call_with_progress, until_interrupted};
@@ -421,7 +421,7 @@ impl JournalBackend {
     fn open_files(data: &Path) -> Self {
         let config = local_config();
         let reader = JournalReader::new(data, &journal::JournalSettings::default());
-        let registry = builtin::registry_from_config(&config);
+        let registry = super::serve::demo_registry(&config);
         let all =
             journal::operations(&reader, &registry).into_iter().chain(Hub::builtin_operations());
         registry.apply(all.map(Change::Replace)).expect("replacing cannot clash");

@@ -11,11 +11,11 @@ use toolpost::{Identity, suggest_name};
 use toolpost_gateway::auth::LOCAL;
 use toolpost_gateway::config::Config;
 use toolpost_gateway::journal::JournalMode;
-use toolpost_gateway::{DataDir, DataError, GatewayBuilder, GatewaySettings, McpView, builtin};
+use toolpost_gateway::{DataDir, DataError, GatewayBuilder, GatewaySettings, McpView};
 
 use super::backend::TOKEN_VARIABLE;
 use super::mcp_connect::{AuthorizationMode, mcp_env};
-use super::serve::{lint_config, telemetry};
+use super::serve::{demo_registry, lint_config, telemetry};
 use super::signal::StopRequests;
 use crate::arguments::McpOptions;
 use crate::error::CommandError;
@@ -42,7 +42,7 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
     settings.mcp.startup_source_timeout = options.wait;
     let mcp_telemetry = telemetry(&config)?;
     let data = open_data_folder(options, &config)?;
-    let registry = builtin::registry_from_config(&config);
+    let registry = demo_registry(&config);
     let setup = GatewayBuilder::new(registry, config).settings(settings).telemetry(mcp_telemetry);
     // Only the client can reach this process, and callers cannot approve their own calls.
     let mut setup = setup.unattended();
@@ -104,7 +104,7 @@ fn check_depth() -> Result<(), CommandError> {
 
 /// Removes all sources except the named one.
 fn retain_source(config: &mut Config, name: &str) -> Result<(), CommandError> {
-    let built_in = builtin::registry_from_config(config).catalog();
+    let built_in = demo_registry(config).catalog();
     let is_built_in = built_in.list().iter().any(|operation| operation.id().namespace() == name);
     let names = config.sources.iter().map(|source| source.name.as_str());
     if !is_built_in && !names.clone().any(|known| known == name) {

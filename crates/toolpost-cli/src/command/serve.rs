@@ -3,11 +3,10 @@
 mod banner;
 mod descriptors;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use toolpost_gateway::builtin::DemoOperations;
+use toolpost::Registry;
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{
     ConfigSource, DataDir, DataError, GatewayBuilder, GatewayHandle, GatewaySettings, ListenError,
@@ -41,7 +40,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     let mut reloads = ReloadRequests::new()?;
     let data = DataDir::open(options.data.as_deref()).map_err(|error| data_failure(&error))?;
     let operator = data.operator_token().map_err(|error| data_failure(&error))?.hash();
-    let registry = builtin::registry_from_config(&config);
+    let registry = demo_registry(&config);
     let mut settings = GatewaySettings::default();
     settings.drain_timeout = options.drain;
     descriptors::raise_limit(config.limits.connections());
@@ -50,7 +49,6 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
         .settings(settings)
         .operator(operator)
         .telemetry(telemetry(&config)?)
-        .reloadable(Arc::new(DemoOperations::new(registry.clone())))
         .journal(data.path())
         .map_err(anyhow::Error::from)?
         .mcp_env(mcp_env(AuthorizationMode::NonInteractive).await);
@@ -93,9 +91,14 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
 
 enum NoReturn {}
 
+/// Returns a registry with the demo operations, if they are enabled.
+pub(super) fn demo_registry(config: &Config) -> Registry {
+    if config.without_demo { Registry::new() } else { builtin::registry() }
+}
+
 /// Returns the lint warnings of a configuration before any source is started.
 pub(super) fn lint_config(config: &Config) -> Vec<String> {
-    let catalog = builtin::registry_from_config(config).catalog();
+    let catalog = demo_registry(config).catalog();
     let ids: Vec<&str> = catalog.list().iter().map(|known| known.id().as_str()).collect();
     config.lint(&ids)
 }

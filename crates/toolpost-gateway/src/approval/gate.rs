@@ -11,7 +11,7 @@ use toolpost::{
     ProgressSender,
 };
 
-use super::pending_call::{ApprovalDecision, PendingCall};
+use super::pending_call::{ApprovalAction, ApprovalDecision, PendingCall};
 use super::queue::{Capacity, SubmitError};
 use super::{ApprovalSettings, Approvals};
 
@@ -105,7 +105,7 @@ impl ApprovalWait {
             progress: call.progress.clone(),
         };
         // The identity may have been revoked after the endpoint authenticated it.
-        if approvals.is_current_identity(call.identity) {
+        if approvals.is_valid_identity(call.identity) {
             Ok(wait)
         } else {
             Err(wait.revoked_error())
@@ -124,7 +124,7 @@ impl ApprovalWait {
             tokio::select! {
                 biased;
                 decided = &mut self.decision => return self.resolve(decided.ok()),
-                () = self.approvals.wait_for_shutdown() => {
+                () = self.approvals.0.stopping.cancelled() => {
                     if self.approvals.queue().cancel_for_shutdown(&self.id) {
                         return Err(CallError::unavailable("the gateway is stopping"));
                     }
@@ -163,10 +163,10 @@ impl ApprovalWait {
 
     fn resolve(&self, decision: Option<ApprovalDecision>) -> Result<Option<Approval>, CallError> {
         match decision {
-            Some(ApprovalDecision::Approved { by }) => {
+            Some(ApprovalDecision::Decided { by, decision: ApprovalAction::Approve }) => {
                 Ok(Some(Approval { id: self.id.clone(), approver: by }))
             }
-            Some(ApprovalDecision::Rejected { by, reason }) => {
+            Some(ApprovalDecision::Decided { by, decision: ApprovalAction::Reject { reason } }) => {
                 Err(self.rejected_error(&by, reason))
             }
             Some(ApprovalDecision::IdentityRevoked) => Err(self.revoked_error()),

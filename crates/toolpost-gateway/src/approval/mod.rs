@@ -10,7 +10,6 @@
 //! | `pending_call` | one pending call and what is shown of it |
 //! | `input_digest` | the digest that identifies an input |
 //! | `gate` | the pipeline stage that waits for the decision |
-//! | `room_proposals` | proposals of rooms, listed and decided with the pending calls |
 //! | `operation` | `gateway.approvals`, `gateway.approve`, `gateway.reject` |
 //!
 //! The reasons are in `docs/decisions/approval.md`.
@@ -20,10 +19,10 @@ mod input_digest;
 mod operation;
 mod pending_call;
 mod queue;
-mod room_proposals;
 mod settings;
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::fmt;
+use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::oneshot;
@@ -31,12 +30,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolpost::Identity;
 
-use crate::app::{Gateway, GatewayState};
-use crate::config::Config;
-use crate::runtime::{ReloadReport, Reloadable};
-
 pub use gate::{RejectingGate, is_list_operation};
-pub use operation::operations;
+pub(crate) use operation::{NOT_PENDING, ProposalQueue, operations};
+pub(crate) use pending_call::{ApprovalAction, ApprovalEntry};
 pub use settings::ApprovalSettings;
 
 use input_digest::InputDigester;
@@ -47,71 +43,57 @@ use queue::{ApprovalQueue, DecisionError};
 ///
 /// It is the [`ApprovalGate`](toolpost::ApprovalGate) of a pipeline. The [`operations`] list,
 /// approve and reject its calls.
-#[derive(Debug, Clone, Default)]
-pub struct Approvals(Arc<ApprovalsInner>);
+#[derive(Clone)]
+pub(crate) struct Approvals(Arc<ApprovalsInner>);
 
-#[derive(Debug, Default)]
+type IdentityCheck = Box<dyn Fn(&Identity) -> bool + Send + Sync>;
+
 struct ApprovalsInner {
     queue: Mutex<ApprovalQueue<oneshot::Sender<ApprovalDecision>>>,
     /// Settings for new calls. Pending calls keep the settings they started with.
     settings: RwLock<Arc<ApprovalSettings>>,
-    /// The current configuration, used to check that callers are still valid.
-    config: RwLock<Option<Arc<Config>>>,
+    /// Whether the identity of a caller is still valid.
+    identity_check: RwLock<IdentityCheck>,
     /// Canceled when the gateway stops, so that pending calls do not delay shutdown.
-    stopping: OnceLock<CancellationToken>,
+    stopping: CancellationToken,
     digester: InputDigester,
-    /// The gateway whose room proposals are listed with the pending calls.
-    gateway: OnceLock<Weak<GatewayState>>,
-}
-
-/// Pending calls keep the settings they started with. Calls of revoked identities are canceled.
-impl Reloadable for Approvals {
-    fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
-        // Stored first, so that a revoked identity cannot submit a call while the pending calls are
-        // scanned.
-        *self.0.config.write() = Some(Arc::new(now.clone()));
-        let over = before.revoked_identities(now);
-        let ended = self.cancel_for_identities(&|id| over.contains(id));
-        if ended > 0 {
-            report.notes.push(format!("calls pending approval that were canceled: {ended}"));
-        }
-        if before.approval != now.approval {
-            self.configure(now.approval.clone());
-            report.notes.push("[approval] applies to new calls".to_owned());
-        }
-    }
 }
 
 impl Approvals {
-    /// Creates an empty queue with the given settings.
-    pub fn new(settings: ApprovalSettings) -> Self {
-        let approvals = Self::default();
-        approvals.configure(settings);
-        approvals
+    /// Creates an empty queue. All pending calls end when `stopping` is canceled.
+    pub(crate) fn new(settings: ApprovalSettings, stopping: CancellationToken) -> Self {
+        Self(Arc::new(ApprovalsInner {
+            queue: Mutex::default(),
+            settings: RwLock::new(Arc::new(settings)),
+            identity_check: RwLock::new(Box::new(|_| true)),
+            stopping,
+            digester: InputDigester::default(),
+        }))
     }
 
-    /// Replaces the settings.
-    pub fn configure(&self, settings: ApprovalSettings) {
-        let mut current = self.0.settings.write();
-        *current = Arc::new(settings);
+    /// Replaces the settings for new calls.
+    pub(crate) fn configure(&self, settings: ApprovalSettings) {
+        *self.0.settings.write() = Arc::new(settings);
     }
 
-    /// Ends all pending calls when the token is canceled. Only the first token is used.
-    pub(crate) fn cancel_on_shutdown(&self, stopping: CancellationToken) {
-        let _ = self.0.stopping.set(stopping);
-    }
-
-    /// Includes the open proposals of the gateway's rooms in lists and decisions.
-    pub(crate) fn attach_rooms(&self, gateway: &Gateway) {
-        let _ = self.0.gateway.set(Arc::downgrade(&gateway.0));
-    }
-
-    /// Resolves when the gateway stops. Never resolves if no shutdown token is set.
-    async fn wait_for_shutdown(&self) {
-        match self.0.stopping.get() {
-            Some(stopping) => stopping.cancelled().await,
-            None => std::future::pending().await,
+    /// Cancels the pending calls of revoked identities and returns their number. New calls are
+    /// accepted only from identities that are valid by `identity_check`.
+    pub(crate) fn revoke_identities(
+        &self,
+        identity_check: impl Fn(&Identity) -> bool + Send + Sync + 'static,
+        is_revoked: &dyn Fn(&str) -> bool,
+    ) -> usize {
+        // Stored first, so that a revoked identity cannot submit a call while the pending calls are
+        // scanned.
+        *self.0.identity_check.write() = Box::new(identity_check);
+        let reason = ApprovalDecision::IdentityRevoked.closed_reason();
+        let canceled = self.queue().cancel_for_identities(is_revoked, &reason);
+        let count = canceled.len();
+        for waiter in canceled {
+            // The receiver is gone if the caller has disconnected.
+            let _ = waiter.send(ApprovalDecision::IdentityRevoked);
         }
+        count
     }
 
     fn settings(&self) -> Arc<ApprovalSettings> {
@@ -122,32 +104,8 @@ impl Approvals {
         self.0.queue.lock()
     }
 
-    /// Returns the number of pending calls.
-    pub fn pending_count(&self) -> usize {
-        self.queue().pending(Instant::now()).count()
-    }
-
-    /// Whether the caller's identity is still valid in the current configuration.
-    fn is_current_identity(&self, caller: Option<&Identity>) -> bool {
-        let config = self.0.config.read();
-        match (&*config, caller) {
-            (Some(config), Some(caller)) => config.has_identity(caller),
-            _ => true,
-        }
-    }
-
-    /// Cancels the pending calls of revoked identities and returns their number.
-    fn cancel_for_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
-        let over = self.queue().cancel_for_identities(
-            is_revoked,
-            &ApprovalDecision::IdentityRevoked.closed_reason(""),
-        );
-        let count = over.len();
-        for waiter in over {
-            // The receiver is gone if the caller has disconnected.
-            let _ = waiter.send(ApprovalDecision::IdentityRevoked);
-        }
-        count
+    fn is_valid_identity(&self, caller: Option<&Identity>) -> bool {
+        caller.is_none_or(|caller| (self.0.identity_check.read())(caller))
     }
 
     /// Resolves a pending call with a decision. Fails if the caller disconnects concurrently, which
@@ -157,14 +115,21 @@ impl Approvals {
         id: &str,
         approver: &str,
         input_digest: Option<&str>,
-        decision: ApprovalDecision,
+        decision: ApprovalAction,
     ) -> Result<PendingCall, DecisionError> {
-        let closed_reason = decision.closed_reason(approver);
+        let decision = ApprovalDecision::Decided { by: approver.to_owned(), decision };
+        let closed_reason = decision.closed_reason();
         let (pending_call, waiter) =
             self.queue().decide(Instant::now(), id, approver, input_digest, closed_reason)?;
         match waiter.send(decision) {
             Ok(()) => Ok(pending_call),
             Err(_) => Err(DecisionError::Closed("it was withdrawn by its caller".to_owned())),
         }
+    }
+}
+
+impl fmt::Debug for Approvals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Approvals").field("settings", &self.settings()).finish_non_exhaustive()
     }
 }

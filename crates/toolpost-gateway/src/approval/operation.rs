@@ -1,60 +1,96 @@
 //! The approver's operations: `gateway.approvals`, `gateway.approve` and `gateway.reject`.
 
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 use toolpost::{
-    AccessControl, CallContext, CallError, DomainError, ErrorDefinition, HandlerError, Operation,
+    AccessControl, CallContext, CallError, DomainError, ErrorDefinition, HandlerError, Identity,
+    Operation,
 };
 
 use super::Approvals;
-use super::pending_call::{ApprovalDecision, ApprovalEntry, PendingCall};
+use super::pending_call::{ApprovalAction, ApprovalEntry};
 use super::queue::DecisionError;
-use super::room_proposals::{self, RoomDecision};
 use crate::admin::scope;
 
-pub(super) const NOT_PENDING: &str = "NOT_PENDING";
-pub(super) const INPUT_MISMATCH: &str = "INPUT_MISMATCH";
+pub(crate) const NOT_PENDING: &str = "NOT_PENDING";
+const INPUT_MISMATCH: &str = "INPUT_MISMATCH";
 
-/// Returns the operations that list and decide pending calls. Deciding requires the scope
-/// `toolpost:approve`; listing requires that scope or `toolpost:read`.
-pub fn operations(approvals: &Approvals) -> Vec<Operation> {
+/// Proposals that are listed and decided with the pending calls. Their ids contain a slash.
+pub(crate) trait ProposalQueue: Send + Sync {
+    /// Returns the open proposals, without input digests.
+    fn list(&self) -> BoxFuture<'_, Vec<ApprovalEntry>>;
+
+    /// Decides on a proposal as an identity.
+    fn decide<'a>(
+        &'a self,
+        id: &'a str,
+        identity: Arc<Identity>,
+        action: ApprovalAction,
+    ) -> BoxFuture<'a, Result<(), HandlerError>>;
+}
+
+/// What the operations work on.
+#[derive(Clone)]
+struct Approver {
+    approvals: Approvals,
+    proposals: Option<Arc<dyn ProposalQueue>>,
+}
+
+/// Returns the operations that list and decide pending calls and proposals. Deciding requires the
+/// scope `toolpost:approve`; listing requires that scope or `toolpost:read`.
+pub(crate) fn operations(
+    approvals: &Approvals,
+    proposals: Option<Arc<dyn ProposalQueue>>,
+) -> Vec<Operation> {
     let (mut read_access, mut decide_access) = (AccessControl::default(), AccessControl::default());
     read_access.required_scopes_any = [scope::READ, scope::APPROVE].map(str::to_owned).into();
     decide_access.required_scopes.push(scope::APPROVE.to_owned());
-    let (listing, approving, rejecting) = (approvals.clone(), approvals.clone(), approvals.clone());
-    let builders = [
-        Operation::query("gateway.approvals", move |_: ListApprovalsInput| {
-            let listing = listing.clone();
-            async move { Ok::<_, HandlerError>(list_approvals(&listing).await) }
-        })
-        .title("Calls pending approval")
-        .description("Lists the calls pending approval, oldest first."),
-        Operation::mutation("gateway.approve", move |context: CallContext, input: ApproveInput| {
-            let approving = approving.clone();
-            async move { approve(&approving, &context, &input).await }
-        })
-        .title("Approve a call")
-        .description("Approves a pending call, which then runs once with the listed input."),
-        Operation::mutation("gateway.reject", move |context: CallContext, input: RejectInput| {
-            let rejecting = rejecting.clone();
-            async move { reject(&rejecting, &context, input).await }
-        })
-        .title("Reject a call")
-        .description("Rejects a pending call and returns the reason to its caller."),
-    ];
-    let [list, approve, reject] = builders;
+    let listing = Approver { approvals: approvals.clone(), proposals };
+    let (approving, rejecting) = (listing.clone(), listing.clone());
     let not_pending =
         ErrorDefinition::new(NOT_PENDING, "No call with this id is pending approval.")
             .with_http_status(404);
     let input_mismatch =
         ErrorDefinition::new(INPUT_MISMATCH, "The input digest does not match the pending call.")
             .with_http_status(409);
-    let approve = approve.raises(not_pending.clone()).raises(input_mismatch);
-    let reject = reject.raises(not_pending);
-    let built = [(list, read_access), (approve, decide_access.clone()), (reject, decide_access)]
-        .map(|(builder, access)| builder.access(access).build());
-    built.map(|operation| operation.expect("the operations are well formed")).into()
+    let builders = [
+        Operation::query("gateway.approvals", move |_: ListApprovalsInput| {
+            let listing = listing.clone();
+            async move { Ok::<_, HandlerError>(ApprovalList { approvals: listing.list().await }) }
+        })
+        .title("Calls pending approval")
+        .description("Lists the calls pending approval, oldest first.")
+        .access(read_access),
+        Operation::mutation("gateway.approve", move |context: CallContext, input: ApproveInput| {
+            let approver = approving.clone();
+            async move {
+                let digest = input.input_digest.as_deref();
+                approver.decide(&context, &input.id, digest, ApprovalAction::Approve).await
+            }
+        })
+        .title("Approve a call")
+        .description("Approves a pending call, which then runs once with the listed input.")
+        .access(decide_access.clone())
+        .raises(not_pending.clone())
+        .raises(input_mismatch),
+        Operation::mutation("gateway.reject", move |context: CallContext, input: RejectInput| {
+            let approver = rejecting.clone();
+            async move {
+                let reason = input.reason.filter(|reason| !reason.trim().is_empty());
+                let action = ApprovalAction::Reject { reason };
+                approver.decide(&context, &input.id, None, action).await
+            }
+        })
+        .title("Reject a call")
+        .description("Rejects a pending call and returns the reason to its caller.")
+        .access(decide_access)
+        .raises(not_pending),
+    ];
+    builders.map(|builder| builder.build().expect("the operations are well formed")).into()
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -89,74 +125,86 @@ struct RejectInput {
 /// The call or proposal that was decided.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct DecisionResult {
-    pub(super) id: String,
+struct DecisionResult {
+    id: String,
     /// `approved` or `rejected`.
-    pub(super) status: String,
+    status: String,
     /// `namespace.name`, or the method and name proposed in a room.
-    pub(super) operation: String,
+    operation: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) caller: Option<String>,
-    pub(super) input_digest: String,
+    caller: Option<String>,
+    input_digest: String,
     /// The id of the call, or of the proposal.
-    pub(super) request_id: String,
+    request_id: String,
 }
 
-async fn list_approvals(approvals: &Approvals) -> ApprovalList {
-    let room_entries = approvals.room_entries().await;
-    let now = Instant::now();
-    let queue = approvals.queue();
-    let entries =
-        queue.pending(now).map(|(id, pending_call)| ApprovalEntry::new(id, pending_call, now));
-    ApprovalList { approvals: entries.chain(room_entries).collect() }
-}
-
-async fn approve(
-    approvals: &Approvals,
-    context: &CallContext,
-    input: &ApproveInput,
-) -> Result<DecisionResult, HandlerError> {
-    let approver = approver(context)?;
-    let reviewed_digest = input.input_digest.as_deref();
-    if let Some(room_proposal) = room_proposals::split_room_proposal_id(&input.id) {
-        return approvals
-            .decide_in_room(context, room_proposal, reviewed_digest, RoomDecision::Approve)
-            .await;
+impl Approver {
+    async fn list(&self) -> Vec<ApprovalEntry> {
+        let proposals = self.proposals().await;
+        let now = Instant::now();
+        let queue = self.approvals.queue();
+        let calls = queue.pending(now).map(|(id, call)| ApprovalEntry::new(id, call, now));
+        calls.chain(proposals).collect()
     }
-    let approval_decision = ApprovalDecision::Approved { by: approver.clone() };
-    let decided = approvals.decide(&input.id, &approver, reviewed_digest, approval_decision);
-    let pending_call = decided.map_err(|error| decision_error(&error))?;
-    tracing::info!(id = input.id, approver, operation = pending_call.operation, "call approved");
-    Ok(DecisionResult::new(&input.id, "approved", pending_call))
-}
 
-async fn reject(
-    approvals: &Approvals,
-    context: &CallContext,
-    input: RejectInput,
-) -> Result<DecisionResult, HandlerError> {
-    let approver = approver(context)?;
-    let reason = input.reason.filter(|reason| !reason.trim().is_empty());
-    if let Some(room_proposal) = room_proposals::split_room_proposal_id(&input.id) {
-        let decision = RoomDecision::Reject { reason };
-        return approvals.decide_in_room(context, room_proposal, None, decision).await;
+    async fn proposals(&self) -> Vec<ApprovalEntry> {
+        let Some(proposals) = &self.proposals else { return Vec::new() };
+        let mut entries = proposals.list().await;
+        entries.retain_mut(|entry| {
+            let digest = self.approvals.0.digester.digest(&entry.input);
+            digest.map(|digest| entry.input_digest = digest).is_ok()
+        });
+        entries
     }
-    let approval_decision = ApprovalDecision::Rejected { by: approver.clone(), reason };
-    let decided = approvals.decide(&input.id, &approver, None, approval_decision);
-    let pending_call = decided.map_err(|error| decision_error(&error))?;
-    tracing::info!(id = input.id, approver, operation = pending_call.operation, "call rejected");
-    Ok(DecisionResult::new(&input.id, "rejected", pending_call))
+
+    async fn decide(
+        &self,
+        context: &CallContext,
+        id: &str,
+        reviewed_digest: Option<&str>,
+        action: ApprovalAction,
+    ) -> Result<DecisionResult, HandlerError> {
+        let approver = approver(context)?;
+        let (id, status) = (id.to_owned(), action.as_str().to_owned());
+        if id.contains('/') {
+            let proposal = self.decide_proposal(approver, &id, reviewed_digest, action).await?;
+            let ApprovalEntry { operation, caller, input_digest, request_id, .. } = proposal;
+            return Ok(DecisionResult { id, status, operation, caller, input_digest, request_id });
+        }
+        let decided = self.approvals.decide(&id, &approver.id, reviewed_digest, action);
+        let call = decided.map_err(|error| decision_error(&error))?;
+        let (approver, operation) = (&approver.id, call.operation);
+        tracing::info!(id, approver, operation, status, "approval decided");
+        let (caller, input_digest, request_id) = (call.caller, call.input_digest, call.request_id);
+        Ok(DecisionResult { id, status, operation, caller, input_digest, request_id })
+    }
+
+    async fn decide_proposal(
+        &self,
+        approver: &Identity,
+        id: &str,
+        reviewed_digest: Option<&str>,
+        action: ApprovalAction,
+    ) -> Result<ApprovalEntry, HandlerError> {
+        let not_pending = || DomainError::new(NOT_PENDING, "no open proposal has this id");
+        let queue = self.proposals.as_ref().ok_or_else(not_pending)?;
+        let open = self.proposals().await.into_iter().find(|proposal| proposal.id == id);
+        let open = open.ok_or_else(not_pending)?;
+        if reviewed_digest.is_some_and(|digest| digest != open.input_digest) {
+            let message = "the input digest does not match the proposal";
+            return Err(DomainError::new(INPUT_MISMATCH, message).into());
+        }
+        queue.decide(id, Arc::new(approver.clone()), action).await?;
+        Ok(open)
+    }
 }
 
-/// Returns the id of the approving identity. The scope is checked again, because calls made by a
-/// handler are otherwise trusted: no operation may lend its own rights to an approver.
-fn approver(context: &CallContext) -> Result<String, CallError> {
+/// Returns the approving identity. The scope is checked again, because calls made by a handler are
+/// otherwise trusted: no operation may lend its own rights to an approver.
+fn approver(context: &CallContext) -> Result<&Identity, CallError> {
+    let can_approve = |identity: &&Identity| identity.scopes.iter().any(|it| it == scope::APPROVE);
     let needs = "approving needs a token with the scope `toolpost:approve`";
-    let identity = context.identity().ok_or_else(|| CallError::access_denied(needs))?;
-    match identity.scopes.iter().any(|held| held == scope::APPROVE) {
-        true => Ok(identity.id.clone()),
-        false => Err(CallError::access_denied(needs)),
-    }
+    context.identity().filter(can_approve).ok_or_else(|| CallError::access_denied(needs))
 }
 
 fn decision_error(error: &DecisionError) -> HandlerError {
@@ -167,18 +215,5 @@ fn decision_error(error: &DecisionError) -> HandlerError {
             DomainError::new(NOT_PENDING, message).into()
         }
         DecisionError::InputMismatch => DomainError::new(INPUT_MISMATCH, message).into(),
-    }
-}
-
-impl DecisionResult {
-    fn new(id: &str, status: &str, pending_call: PendingCall) -> Self {
-        Self {
-            id: id.to_owned(),
-            status: status.to_owned(),
-            operation: pending_call.operation,
-            caller: pending_call.caller,
-            input_digest: pending_call.input_digest,
-            request_id: pending_call.request_id,
-        }
     }
 }

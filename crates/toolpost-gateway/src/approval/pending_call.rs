@@ -27,15 +27,28 @@ pub(super) struct PendingCall {
     pub(super) deadline: Instant,
 }
 
+/// The decision of an approver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ApprovalAction {
+    Approve,
+    Reject { reason: Option<String> },
+}
+
+impl ApprovalAction {
+    pub(super) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Approve => "approved",
+            Self::Reject { .. } => "rejected",
+        }
+    }
+}
+
 /// The outcome of a pending call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ApprovalDecision {
-    Approved {
+    Decided {
         by: String,
-    },
-    Rejected {
-        by: String,
-        reason: Option<String>,
+        decision: ApprovalAction,
     },
     /// The caller's token was revoked or reissued.
     IdentityRevoked,
@@ -43,10 +56,9 @@ pub(super) enum ApprovalDecision {
 
 impl ApprovalDecision {
     /// Returns the error text for later decisions on the same call.
-    pub(super) fn closed_reason(&self, approver: &str) -> String {
+    pub(super) fn closed_reason(&self) -> String {
         match self {
-            Self::Approved { .. } => format!("it was approved by `{approver}`"),
-            Self::Rejected { .. } => format!("it was rejected by `{approver}`"),
+            Self::Decided { by, decision } => format!("it was {} by `{by}`", decision.as_str()),
             Self::IdentityRevoked => "the caller's token was revoked or reissued".to_owned(),
         }
     }
@@ -55,33 +67,33 @@ impl ApprovalDecision {
 /// A call or room proposal that is pending approval.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ApprovalEntry {
+pub(crate) struct ApprovalEntry {
     /// The id that `gateway.approve` and `gateway.reject` take.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// `namespace.name`, or the method and name proposed in a room.
-    pub(super) operation: String,
+    pub(crate) operation: String,
     /// The calling identity; absent for calls of the gateway itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) caller: Option<String>,
+    pub(crate) caller: Option<String>,
     /// The room of the proposal; absent for calls.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) room: Option<String>,
+    pub(crate) room: Option<String>,
     /// The input as it will run, with `***` in place of what its schema marks as secret.
-    pub(super) input: Value,
+    pub(crate) input: Value,
     /// HMAC-SHA-256 of the full input, secrets included, with a key that is private to this
     /// process.
-    pub(super) input_digest: String,
+    pub(crate) input_digest: String,
     /// The endpoint that received the call.
-    pub(super) endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     /// The id of the call, or of the proposal.
-    pub(super) request_id: String,
+    pub(crate) request_id: String,
     /// The id of the parent call, if this is a nested call.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) parent_request_id: Option<String>,
+    pub(crate) parent_request_id: Option<String>,
     /// Time since submission, in milliseconds.
-    pub(super) waited_ms: u64,
+    pub(crate) waited_ms: u64,
     /// Time until expiry, in milliseconds.
-    pub(super) expires_in_ms: u64,
+    pub(crate) expires_in_ms: u64,
 }
 
 impl ApprovalEntry {

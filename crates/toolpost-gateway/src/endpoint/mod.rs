@@ -39,7 +39,6 @@ pub use mcp::{McpEndpointSettings, McpView};
 pub(crate) use openapi::OpenApiDocuments;
 use problem::ProblemDetails;
 pub(crate) use rejected_requests::AnonymousRejections;
-pub(crate) use rooms::room_capabilities;
 pub(crate) use sse::StreamRegistry;
 
 /// Path of the protected resource metadata (RFC 9728) for `/mcp`, which clients try first.

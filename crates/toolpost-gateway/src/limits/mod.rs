@@ -23,9 +23,6 @@ use toolpost::{
     SourceSignal,
 };
 
-use crate::config::Config;
-use crate::runtime::{ReloadReport, Reloadable};
-
 pub use settings::{BreakerLimits, LimitsSettings, SourceLimits};
 
 pub(crate) use concurrent_map::ConcurrentMap;
@@ -55,7 +52,7 @@ impl Limiter {
     }
 
     /// Replaces the limits. Sources and callers whose limits are the same keep their state.
-    pub fn replace(&self, settings: LimitsSettings) {
+    pub fn configure(&self, settings: LimitsSettings) {
         let settings = Arc::new(settings);
         // Swapped first, so that sources and callers added meanwhile get the new limits.
         let before = self.settings.swap(Arc::clone(&settings));
@@ -142,30 +139,6 @@ impl Limits for Limiter {
         if let Some(gate) = call.operation.and_then(|op| self.source_limiter(op.id().namespace())) {
             gate.record(signal, took);
         }
-    }
-}
-
-/// Applies changes of `[limits]` on reload.
-impl Reloadable for Limiter {
-    fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
-        if before.limits.calls != now.limits.calls {
-            self.replace(now.limits.calls.clone());
-        }
-        if !before.limits.calls.is_same_for_common_sources(&now.limits.calls) {
-            report.notes.push("limits updated".to_owned());
-        }
-    }
-
-    fn restart_needed(&self, initial: &Config, now: &Config) -> Vec<String> {
-        let mut needed: Vec<_> =
-            initial.limits.restart_only_changes(&now.limits).into_iter().collect();
-        if initial.telemetry != now.telemetry {
-            needed.push("telemetry".to_owned());
-        }
-        if initial.cors != now.cors {
-            needed.push("http.cors".to_owned());
-        }
-        needed
     }
 }
 

@@ -88,7 +88,7 @@ impl LimitsSettings {
 
     /// Whether the settings are equal, ignoring sources that only one of them has. Adding or
     /// removing a source does not change the limits of others.
-    pub(super) fn is_same_for_common_sources(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_for_common_sources(&self, other: &Self) -> bool {
         let known =
             self.sources.iter().filter_map(|(name, own)| Some((own, other.sources.get(name)?)));
         self.json_depth == other.json_depth

@@ -14,6 +14,7 @@
 mod actor;
 pub mod capability;
 pub mod message;
+mod proposal_queue;
 mod rooms;
 mod sender;
 mod settings;
@@ -24,7 +25,7 @@ pub(crate) use rooms::{JoinRequest, RoomConnection, RoomHandle, Rooms};
 pub(crate) use sender::{CloseReason, MessageReceiver, channel};
 pub use settings::{RoomSettings, RoomsSettings};
 pub(crate) use state::{
-    OpenProposal, ProposalAction, REGISTRY_PARTICIPANT, RoomError, RoomInput, StreamFrame,
+    REGISTRY_PARTICIPANT, RoomError, RoomInput, StreamFrame,
     check_participant_name as check_participant, format_for_mcpx,
 };
 pub(crate) use store::RoomStore;

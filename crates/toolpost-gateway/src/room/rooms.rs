@@ -18,9 +18,8 @@ use super::settings::{RoomSettings, RoomsSettings};
 use super::state::{ConnectionId, ParticipantJoin, ProposalDecision, Room, RoomError, RoomInput};
 use super::store::RoomStore;
 use crate::app::Gateway;
-use crate::config::Config;
+use crate::approval::ApprovalAction;
 use crate::journal::Journal;
-use crate::runtime::{ReloadReport, Reloadable};
 
 /// The name of a room.
 pub(crate) type RoomName = Arc<str>;
@@ -321,7 +320,7 @@ impl RoomHandle {
         identity: Arc<Identity>,
         capabilities: Option<super::capability::Capabilities>,
         proposal: &str,
-        proposal_action: super::state::ProposalAction,
+        action: ApprovalAction,
     ) -> Result<(), RoomError> {
         let (reply_sender, decided) = oneshot::channel();
         let by = Arc::from(identity.id.as_str());
@@ -331,7 +330,7 @@ impl RoomHandle {
             by,
             token_capabilities: capabilities,
             identity,
-            action: proposal_action,
+            action,
             reply: reply_sender,
         };
         self.send_command(RoomCommand::Apply(RoomInput::Decide(decision))).await;
@@ -443,15 +442,4 @@ fn check_room_name(name: &str) -> Result<(), RoomError> {
         "a room name has 1 to {MAX_ROOM_NAME_BYTES} bytes and no slashes or control characters"
     );
     Err(RoomError::new("invalid_message", detail))
-}
-
-/// Open rooms apply changed settings at once. Rooms that are removed from the configuration stay
-/// open with default settings.
-impl Reloadable for Rooms {
-    fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
-        if before.rooms != now.rooms {
-            self.configure(now.rooms.clone());
-            report.notes.push("[room] applies to new messages".to_owned());
-        }
-    }
 }

@@ -6,15 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::{Mutex, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use toolpost::{Change, Pipeline, PipelineBuilder, Registry};
 
-use super::reload::{ReloadReport, Reloadable, Reloader};
+use super::reload::{ActiveConfig, Reloader};
 use super::{ConfigSource, GatewayHandle, config_watch, operations};
 use crate::admin;
 use crate::app::{Gateway, GatewaySettings, ListenError, check_address};
-use crate::approval::{self, Approvals, RejectingGate};
-use crate::auth::TokenHash;
+use crate::approval::{self, Approvals, ProposalQueue, RejectingGate};
+use crate::auth::{Authenticator, TokenHash};
 use crate::config::Config;
 use crate::journal::{self, Journal, JournalError, JournalMode, JournalReader};
 use crate::limits::Limiter;
@@ -33,33 +35,20 @@ pub struct GatewayBuilder {
     mcp_env: McpEnv,
     operator: Option<TokenHash>,
     watch: Option<Duration>,
-    reloadables: Vec<Arc<dyn Reloadable>>,
+    authenticator: Option<Authenticator>,
     approvals: Approvals,
+    stopping: CancellationToken,
     telemetry: Telemetry,
     journal: Option<Journal>,
     rooms: Option<RoomStore>,
-}
-
-/// The journal is opened once. Changes to `[journal]` take effect after a restart.
-#[derive(Debug)]
-struct JournalReload;
-
-impl Reloadable for JournalReload {
-    fn apply_config(&self, _: &Config, _: &Config, _: &mut ReloadReport) {}
-
-    fn restart_needed(&self, initial: &Config, now: &Config) -> Vec<String> {
-        let is_other = initial.journal != now.journal;
-        is_other.then(|| "[journal]".to_owned()).into_iter().collect()
-    }
 }
 
 impl GatewayBuilder {
     /// Creates a builder from the operations of a registry and a configuration, with default
     /// settings.
     pub fn new(registry: Registry, config: Config) -> Self {
-        let approvals = Approvals::new(config.approval.clone());
-        let deciding = approval::operations(&approvals).into_iter().map(Change::Replace);
-        registry.apply(deciding).expect("replacing cannot clash");
+        let stopping = CancellationToken::new();
+        let approvals = Approvals::new(config.approval.clone(), stopping.clone());
         Self {
             pipeline: Pipeline::builder(registry.clone()).approval(approvals.clone()),
             registry,
@@ -69,8 +58,9 @@ impl GatewayBuilder {
             mcp_env: McpEnv::default(),
             operator: None,
             watch: None,
-            reloadables: vec![Arc::new(approvals.clone())],
+            authenticator: None,
             approvals,
+            stopping,
             telemetry: Telemetry::default(),
             journal: None,
             rooms: None,
@@ -107,9 +97,9 @@ impl GatewayBuilder {
         self.pipeline(|pipeline| pipeline.approval(gate))
     }
 
-    /// Adds a component that is notified of configuration changes.
-    pub fn reloadable(mut self, part: Arc<dyn Reloadable>) -> Self {
-        self.reloadables.push(part);
+    /// Sets the accepted callers, in place of the configured identities.
+    pub fn authenticator(mut self, authenticator: Authenticator) -> Self {
+        self.authenticator = Some(authenticator);
         self
     }
 
@@ -139,7 +129,7 @@ impl GatewayBuilder {
         }
         let own = journal::operations(&reader, &self.registry).into_iter().map(Change::Replace);
         self.registry.apply(own).expect("replacing cannot clash");
-        Ok(self.reloadable(Arc::new(JournalReload)))
+        Ok(self)
     }
 
     /// Sets what this process provides to MCP sources.
@@ -163,16 +153,22 @@ impl GatewayBuilder {
         self,
         address: SocketAddr,
     ) -> Result<(GatewayHandle, TcpListener), ListenError> {
-        check_address(address, &authenticator(&self.config, self.operator))?;
+        check_address(address, &self.effective_authenticator())?;
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ListenError::Bind { address, source })?;
         Ok((self.start(), listener))
     }
 
+    fn effective_authenticator(&self) -> Authenticator {
+        let configured = || authenticator(&self.config, self.operator);
+        self.authenticator.clone().unwrap_or_else(configured)
+    }
+
     /// Starts everything except the endpoints, without waiting for sources. Must be called within a
     /// Tokio runtime.
     pub fn start(self) -> GatewayHandle {
+        let authenticator = self.effective_authenticator();
         let mut settings = self.settings;
         let startup_timeout = settings.mcp.startup_source_timeout;
         settings.mcp = self.config.mcp.clone();
@@ -180,32 +176,33 @@ impl GatewayBuilder {
         settings.http.cors_origins.extend(self.config.cors.iter().cloned());
         self.config.limits.apply_to(&mut settings);
         let limiter = Arc::new(Limiter::new(self.config.limits.calls.clone()));
-        let mut reloadables = self.reloadables;
-        reloadables.push(Arc::clone(&limiter) as _);
-        let authenticator = authenticator(&self.config, self.operator);
         let pipeline = self
             .pipeline
             .settings(self.config.limits.pipeline.clone())
             .limits(Arc::clone(&limiter) as _)
             .observer(self.telemetry.observer())
             .build();
-        let gateway = Gateway::from_pipeline(pipeline, settings)
+        let gateway = Gateway::new_stopped_by(self.stopping, pipeline, settings)
             .with_authenticator(authenticator)
-            .with_telemetry(self.telemetry, limiter)
+            .with_telemetry(self.telemetry, Arc::clone(&limiter))
             .with_journal(self.journal)
             .with_rooms(self.config.rooms.clone(), self.rooms);
-        reloadables.push(Arc::new(gateway.0.rooms.clone()));
-        self.approvals.attach_rooms(&gateway);
-        self.approvals.cancel_on_shutdown(gateway.0.stopping.clone());
+        let rooms: Arc<dyn ProposalQueue> = Arc::new(gateway.0.rooms.clone());
+        let deciding = approval::operations(&self.approvals, Some(rooms)).into_iter();
+        self.registry.apply(deciding.map(Change::Replace)).expect("replacing cannot clash");
         let sources = Sources::start_with_env(&gateway, &self.config, &self.mcp_env);
-        let reloader = Arc::new(Reloader::new(
-            gateway.clone(),
-            self.config_source,
-            self.operator,
-            reloadables,
-            self.config,
-            sources,
-        ));
+        let file = self.config_source.file();
+        let reloader = Arc::new(Reloader {
+            gateway: gateway.clone(),
+            config_source: self.config_source,
+            operator: self.operator,
+            has_fixed_authenticator: self.authenticator.is_some(),
+            approvals: self.approvals,
+            limiter,
+            initial: self.config.clone(),
+            active: Mutex::new(ActiveConfig::new(self.config, file, sources)),
+            generation: watch::Sender::new(0),
+        });
         let own = operations::operations(&reloader).into_iter().map(Change::Replace);
         self.registry.apply(own).expect("replacing cannot clash");
         let watching = self.watch.map(|interval| {
@@ -227,10 +224,7 @@ impl std::fmt::Debug for GatewayBuilder {
 }
 
 /// Creates an authenticator with the configured identities and the operator.
-pub(super) fn authenticator(
-    config: &Config,
-    operator: Option<TokenHash>,
-) -> crate::auth::Authenticator {
+pub(super) fn authenticator(config: &Config, operator: Option<TokenHash>) -> Authenticator {
     let known = config.authenticator();
     match operator {
         Some(token) => known.with_token(token, admin::operator()),

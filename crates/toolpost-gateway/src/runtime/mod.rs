@@ -30,7 +30,7 @@ use reload::{ReloadTrigger, Reloader};
 
 pub use builder::GatewayBuilder;
 pub use config_source::ConfigSource;
-pub use reload::{ReloadError, ReloadReport, Reloadable};
+pub use reload::{ReloadError, ReloadReport};
 
 /// Maximum time to wait for sources at startup. The gateway is ready after that, even if a source
 /// is not.

@@ -7,30 +7,20 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{Mutex, watch};
+use toolpost::Identity;
 
 use super::ConfigSource;
 use super::builder::authenticator;
 use crate::app::Gateway;
+use crate::approval::Approvals;
 use crate::auth::TokenHash;
+use crate::builtin;
 use crate::config::{Config, ConfigError, IdentityConfig};
+use crate::limits::Limiter;
 use crate::source::{SourceDiff, SourceState, SourceStatus, Sources};
 
 /// How long calls in flight can continue at a source that was removed or reconnected.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// A component that applies configuration changes, in addition to sources and identities.
-pub trait Reloadable: Send + Sync + std::fmt::Debug + 'static {
-    /// Applies the changes and adds messages to `report`. It cannot fail: a configuration is
-    /// validated when it is read.
-    fn apply_config(&self, before: &Config, now: &Config, report: &mut ReloadReport);
-
-    /// Returns the keys that differ from the initial configuration and take effect only after a
-    /// restart.
-    fn restart_needed(&self, initial: &Config, now: &Config) -> Vec<String> {
-        let _ = (initial, now);
-        Vec::new()
-    }
-}
 
 /// Result of a reload: the names of sources, and messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -109,19 +99,22 @@ pub(super) enum ReloadTrigger {
 /// Applies configuration changes, one at a time.
 #[derive(Debug)]
 pub(super) struct Reloader {
-    gateway: Gateway,
-    config_source: ConfigSource,
-    operator: Option<TokenHash>,
-    reloadables: Vec<Arc<dyn Reloadable>>,
+    pub(super) gateway: Gateway,
+    pub(super) config_source: ConfigSource,
+    pub(super) operator: Option<TokenHash>,
+    /// Whether the authenticator does not come from the configuration.
+    pub(super) has_fixed_authenticator: bool,
+    pub(super) approvals: Approvals,
+    pub(super) limiter: Arc<Limiter>,
     /// Configuration at startup. Settings that need a restart still have these values.
-    initial: Config,
-    active: Mutex<ActiveConfig>,
+    pub(super) initial: Config,
+    pub(super) active: Mutex<ActiveConfig>,
     /// Number of configurations applied since startup.
-    generation: watch::Sender<u64>,
+    pub(super) generation: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
-struct ActiveConfig {
+pub(super) struct ActiveConfig {
     config: Config,
     /// The file it was read from, if any.
     file: Option<PathBuf>,
@@ -131,27 +124,13 @@ struct ActiveConfig {
     sources: Option<Sources>,
 }
 
-impl Reloader {
-    pub(super) fn new(
-        gateway: Gateway,
-        config_source: ConfigSource,
-        operator: Option<TokenHash>,
-        reloadables: Vec<Arc<dyn Reloadable>>,
-        config: Config,
-        sources: Sources,
-    ) -> Self {
-        let file = config_source.file();
-        let initial = config.clone();
-        let active = Mutex::new(ActiveConfig {
-            config,
-            file,
-            rejected_files: Vec::new(),
-            sources: Some(sources),
-        });
-        let (generation, _) = watch::channel(0);
-        Self { gateway, config_source, operator, reloadables, initial, active, generation }
+impl ActiveConfig {
+    pub(super) fn new(config: Config, file: Option<PathBuf>, sources: Sources) -> Self {
+        Self { config, file, rejected_files: Vec::new(), sources: Some(sources) }
     }
+}
 
+impl Reloader {
     pub(super) async fn config(&self) -> Config {
         self.active.lock().await.config.clone()
     }
@@ -245,15 +224,12 @@ impl Reloader {
             return Err(ReloadError::AuthRemoved);
         }
         let mut report = ReloadReport::default();
-        // Identities and reloadable parts are applied before sources, so that new operations are
-        // never called under the old rules.
+        // Identities and rules are applied before sources, so that new operations are never called
+        // under the old rules.
         self.apply_identities(before, &config, &mut report);
-        for reloadable in &self.reloadables {
-            reloadable.apply_config(before, &config, &mut report);
-            report.restart_needed.extend(reloadable.restart_needed(&self.initial, &config));
-        }
+        self.apply_rules(before, &config, &mut report);
+        report.restart_needed = restart_needed(&self.initial, &config);
         report.add_source_changes(sources.apply_config(&config, DRAIN_TIMEOUT).await);
-        self.apply_endpoints(before, &config, &mut report);
         // Disconnects callers that were authenticated under the old configuration during the
         // reload.
         let revoked = before.revoked_identities(&config);
@@ -269,7 +245,8 @@ impl Reloader {
     /// Replaces the accepted identities. The connections of changed and removed identities are
     /// closed.
     fn apply_identities(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
-        if before.identities == now.identities && before.auth == now.auth {
+        let is_unchanged = before.identities == now.identities && before.auth == now.auth;
+        if is_unchanged || self.has_fixed_authenticator {
             return;
         }
         self.gateway.authenticator().replace(&authenticator(now, self.operator));
@@ -294,12 +271,54 @@ impl Reloader {
         }
     }
 
-    fn apply_endpoints(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
+    /// Configures the components whose settings changed.
+    fn apply_rules(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
+        let (revoked, current) = (before.revoked_identities(now), now.clone());
+        let is_valid = move |identity: &Identity| current.has_identity(identity);
+        let canceled = self.approvals.revoke_identities(is_valid, &|id| revoked.contains(id));
+        if canceled > 0 {
+            report.notes.push(format!("calls pending approval that were canceled: {canceled}"));
+        }
+        if before.approval != now.approval {
+            self.approvals.configure(now.approval.clone());
+            report.notes.push("[approval] applies to new calls".to_owned());
+        }
+        if before.without_demo != now.without_demo {
+            let registry = self.gateway.pipeline().registry();
+            builtin::set_demo_operations(registry, !now.without_demo);
+            let state = if now.without_demo { "disabled" } else { "enabled" };
+            report.notes.push(format!("demo operations {state}"));
+        }
+        if before.limits.calls != now.limits.calls {
+            self.limiter.configure(now.limits.calls.clone());
+        }
+        if !before.limits.calls.is_same_for_common_sources(&now.limits.calls) {
+            report.notes.push("limits updated".to_owned());
+        }
+        if before.rooms != now.rooms {
+            self.gateway.0.rooms.configure(now.rooms.clone());
+            report.notes.push("[room] applies to new messages".to_owned());
+        }
         if before.mcp != now.mcp {
             self.gateway.0.mcp.update_settings(&now.mcp);
             report.notes.push("[mcp] applies to new requests".to_owned());
         }
     }
+}
+
+/// Returns the keys that differ from the initial configuration and take effect only after a
+/// restart.
+fn restart_needed(initial: &Config, now: &Config) -> Vec<String> {
+    let mut keys = initial.limits.restart_only_changes(&now.limits);
+    let differences = [
+        ("telemetry", initial.telemetry != now.telemetry),
+        ("http.cors", initial.cors != now.cors),
+        ("[journal]", initial.journal != now.journal),
+    ];
+    keys.extend(
+        differences.iter().filter(|(_, differs)| *differs).map(|(key, _)| (*key).to_owned()),
+    );
+    keys
 }
 
 impl ReloadReport {

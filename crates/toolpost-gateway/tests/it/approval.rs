@@ -7,13 +7,11 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use toolpost::{
-    CallContext, Change, HandlerError, Identity, Operation, Pipeline, Schema, build_env,
-};
-use toolpost_gateway::approval::{self, ApprovalSettings, Approvals};
-use toolpost_gateway::auth::{Authenticator, TokenHash};
+use toolpost::{CallContext, Change, HandlerError, Operation, Schema, build_env};
+use toolpost_gateway::approval::ApprovalSettings;
+use toolpost_gateway::auth::TokenHash;
 use toolpost_gateway::config::Config;
-use toolpost_gateway::{Gateway, GatewaySettings, ReloadReport, Reloadable, admin, builtin};
+use toolpost_gateway::{GatewayBuilder, GatewayHandle, builtin};
 
 use super::hub::{HubClient, request_event};
 use super::mcp::{McpEvents, message};
@@ -22,7 +20,7 @@ use super::{TestGateway, client};
 /// A gateway with a payment operation that needs approval.
 struct BankFixture {
     server: TestGateway,
-    approvals: Approvals,
+    handle: GatewayHandle,
     paid: Arc<AtomicU64>,
 }
 
@@ -30,28 +28,14 @@ impl BankFixture {
     async fn start(settings: ApprovalSettings) -> Self {
         let paid = Arc::new(AtomicU64::new(0));
         let registry = builtin::registry();
-        let approvals = Approvals::new(settings);
-        let operations = approval::operations(&approvals).into_iter();
-        let operations = operations.chain([
-            pay_operation(&paid),
-            nested_pay_operation(),
-            self_approve_operation(),
-        ]);
+        let operations = [pay_operation(&paid), nested_pay_operation(), self_approve_operation()];
         registry.apply(operations.map(Change::Register)).unwrap();
-        let pipeline = Pipeline::builder(registry).approval(approvals.clone()).build();
-        let gateway = Gateway::from_pipeline(pipeline, GatewaySettings::default());
-        let scopes = |name: &str| match name {
-            "operator" => admin::operator(),
-            "ada" => Identity::new("ada"),
-            name => Identity::new(name).with_scopes([admin::scope::APPROVE]),
-        };
-        let known = ["ada", "bob", "carl", "operator"];
-        let known = known.map(|name| (TokenHash::of(&format!("tpt_{name}")), scopes(name)));
-        let running = TestGateway::serve(
-            gateway.with_authenticator(Authenticator::with_tokens(known)),
-            "127.0.0.1:0",
-        );
-        Self { server: running.await, approvals, paid }
+        let mut config = identities(&["ada", "bob", "carl"]);
+        config.approval = settings;
+        let operator = TokenHash::of("tpt_operator");
+        let handle = GatewayBuilder::new(registry, config).operator(operator).start();
+        let server = TestGateway::serve(handle.gateway().clone(), "127.0.0.1:0").await;
+        Self { server, handle, paid }
     }
 
     fn paid(&self) -> u64 {
@@ -79,10 +63,24 @@ impl BankFixture {
     }
 
     async fn wait_until_none_pending(&self) {
-        while self.approvals.pending_count() > 0 {
-            tokio::task::yield_now().await;
-        }
+        while self.pending_count().await > 0 {}
     }
+
+    async fn pending_count(&self) -> usize {
+        let listed = self.call("carl", "gateway.approvals", &json!({})).await.1;
+        listed["approvals"].as_array().unwrap().len()
+    }
+}
+
+/// Returns a configuration with these identities, whose tokens are `tpt_NAME`. All except `ada` can
+/// approve.
+fn identities(names: &[&str]) -> Config {
+    let text = names.iter().map(|name| {
+        let scopes = if *name == "ada" { "[]" } else { "[\"toolpost:approve\"]" };
+        let hash = TokenHash::of(&format!("tpt_{name}"));
+        format!("[identity.{name}]\ntoken_hash = \"{hash}\"\nscopes = {scopes}\n")
+    });
+    Config::parse("toolpost.toml".as_ref(), &text.collect::<String>(), &|_| None).unwrap()
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -347,9 +345,7 @@ async fn approval_limits_return_429_and_spare_other_calls() {
         )
     };
     let waits: Vec<_> = ["ada", "bob"].map(begin).into();
-    while bank.approvals.pending_count() < 2 {
-        tokio::task::yield_now().await;
-    }
+    while bank.pending_count().await < 2 {}
     for (caller, message) in
         [("ada", "2 calls are pending approval"), ("carl", "2 calls are pending")]
     {
@@ -376,14 +372,11 @@ async fn pending_call_of_revoked_identity_is_rejected() {
     let bank = BankFixture::start(ApprovalSettings::default()).await;
     let call_task = start_call(&bank, "http");
     let waiting = bank.pending_approval().await;
-    let known = format!("[identity.ada]\ntoken_hash = \"{}\"\n", TokenHash::of("tpt_ada"));
-    let config = |text: &str| Config::parse("toolpost.toml".as_ref(), text, &|_| None).unwrap();
-    let (before, same) = (config(&known), config(&known));
-    bank.approvals.apply_config(&before, &same, &mut ReloadReport::default());
-    assert_eq!(bank.approvals.pending_count(), 1, "an unchanged identity stays pending");
-    let mut report = ReloadReport::default();
-    bank.approvals.apply_config(&before, &config(&known.replace("ada", "eve")), &mut report);
-    assert_eq!(report.notes, ["calls pending approval that were canceled: 1"]);
+    bank.handle.apply_config(identities(&["ada", "bob", "carl"])).await.unwrap();
+    assert_eq!(bank.pending_count().await, 1, "an unchanged identity stays pending");
+    let report = bank.handle.apply_config(identities(&["bob", "carl"])).await.unwrap();
+    let canceled = "calls pending approval that were canceled: 1";
+    assert!(report.notes.iter().any(|note| note == canceled), "{report:?}");
     let (message, is_error) = call_task.await.unwrap();
     assert!(is_error && message.contains("the caller's token was revoked"), "{message}");
     let (status, _) = bank.call("bob", "gateway.approve", &json!({"id": waiting["id"]})).await;

@@ -385,7 +385,7 @@ async fn limit_change_applies_and_keeps_held_permits() {
     let mut own = SourceLimits::default();
     own.concurrency = 2;
     more.sources.insert("box".to_owned(), own);
-    limiter.replace(more);
+    limiter.configure(more);
     let second = run();
     wait_until("two run", || gate.running.load(Ordering::SeqCst) == 2).await;
     gate.permits.add_permits(2);

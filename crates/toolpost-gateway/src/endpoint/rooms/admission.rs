@@ -7,12 +7,11 @@ use axum::http::{HeaderMap, StatusCode};
 use toolpost::Identity;
 
 use super::join_params::JoinParams;
-use crate::admin::{self, scope};
 use crate::app::Gateway;
 use crate::auth::{AuthError, JwtError, Token};
 use crate::endpoint::bearer;
 use crate::endpoint::problem::ProblemDetails;
-use crate::room::capability::{Capabilities, Capability};
+use crate::room::capability::Capabilities;
 use crate::room::{JoinRequest, RoomError, RoomHandle, check_participant};
 
 /// Capabilities of participants on a gateway without authentication: everything except changes of
@@ -105,7 +104,12 @@ impl RoomAdmission {
             Some(arrival) => arrival.map_err(AdmissionError::Forbidden)?,
             None => return Err(room_unavailable()),
         }
-        let capabilities = identity_capabilities(gateway, &identity, params.token.is_some());
+        let capabilities = match &params.token {
+            None if gateway.authenticator().allows_anonymous() => {
+                Some(Capabilities::parse_all(ANONYMOUS_CAPABILITIES))
+            }
+            _ => Capabilities::of_identity(&identity),
+        };
         let (protocol, history) = (params.protocol, params.history);
         let request = JoinRequest {
             id: id.into(),
@@ -189,25 +193,4 @@ fn anonymous_name() -> String {
         0 => crate::auth::LOCAL.to_owned(),
         number => format!("{}-{}", crate::auth::LOCAL, number + 1),
     }
-}
-
-/// Returns the room capabilities of an identity; `None` if it declares none.
-pub(crate) fn identity_capabilities(
-    gateway: &Gateway,
-    identity: &Identity,
-    has_token: bool,
-) -> Option<Capabilities> {
-    let parsed = |texts: &[&str]| {
-        Capabilities::new(texts.iter().filter_map(|text| Capability::parse(text).ok()))
-    };
-    if !has_token && gateway.authenticator().allows_anonymous() {
-        return Some(parsed(&ANONYMOUS_CAPABILITIES));
-    }
-    let is_operator =
-        identity.id == admin::OPERATOR && identity.scopes.iter().any(|held| held == scope::ADMIN);
-    if is_operator && identity.capabilities.is_empty() {
-        return Some(parsed(&["*"]));
-    }
-    let texts: Vec<&str> = identity.capabilities.iter().map(String::as_str).collect();
-    (!texts.is_empty()).then(|| parsed(&texts))
 }

@@ -23,7 +23,6 @@ use super::bearer;
 use super::problem::ProblemDetails;
 use super::websocket;
 use crate::app::Gateway;
-pub(crate) use admission::identity_capabilities as room_capabilities;
 use admission::{AdmissionError, RoomAdmission};
 use join_params::JoinParams;
 pub(super) use rest::{history, participants, topics};

@@ -1,10 +1,12 @@
 //! Sets of capabilities and the decision about a message.
 
 use serde_json::Value;
+use toolpost::Identity;
 
 use super::denial_reason::DenialReason;
 use super::prefilter::PrefilterInput;
 use super::{Capability, CapabilityRequest};
+use crate::admin;
 
 /// A list of capabilities in insertion order, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,22 @@ impl Decision<'_> {
 }
 
 impl Capabilities {
+    /// Returns the capabilities that the token of an identity grants; `None` if it declares none.
+    /// The operator has all.
+    pub(crate) fn of_identity(identity: &Identity) -> Option<Self> {
+        let is_operator = identity.id == admin::OPERATOR
+            && identity.scopes.iter().any(|held| held == admin::scope::ADMIN);
+        match identity.capabilities.as_slice() {
+            [] => is_operator.then(|| Self::parse_all(["*"])),
+            texts => Some(Self::parse_all(texts.iter().map(String::as_str))),
+        }
+    }
+
+    /// Parses capabilities and skips invalid ones.
+    pub(crate) fn parse_all<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::new(texts.into_iter().filter_map(|text| Capability::parse(text).ok()))
+    }
+
     /// Creates a set from capabilities and drops duplicates.
     pub fn new(capabilities: impl IntoIterator<Item = Capability>) -> Self {
         let mut new = Self::default();

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use toolpost::Identity;
 
 use super::{ConnectionId, StreamFrame};
+use crate::approval::ApprovalAction;
 use crate::room::RoomSettings;
 use crate::room::capability::Capabilities;
 use crate::room::message::{Draft, MessageParseError, Protocol};
@@ -56,13 +57,6 @@ pub(crate) struct ProposalDecision {
     pub(crate) token_capabilities: Option<Capabilities>,
     /// Identity for operation calls.
     pub(crate) identity: Arc<Identity>,
-    pub(crate) action: ProposalAction,
+    pub(crate) action: ApprovalAction,
     pub(crate) reply: tokio::sync::oneshot::Sender<Result<(), super::RoomError>>,
-}
-
-/// The decision.
-#[derive(Debug)]
-pub(crate) enum ProposalAction {
-    Approve,
-    Reject { reason: Option<String> },
 }

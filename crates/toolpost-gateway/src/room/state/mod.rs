@@ -58,7 +58,7 @@ pub(crate) use effect::{
     DisconnectCause, Effect, Recipient, Recipients, RegistryCall, StreamFrame,
 };
 pub(crate) use error::RoomError;
-pub(crate) use input::{ParticipantJoin, ProposalAction, ProposalDecision, RoomInput};
+pub(crate) use input::{ParticipantJoin, ProposalDecision, RoomInput};
 pub(crate) use membership::check_participant_name;
 pub(crate) use proposal::OpenProposal;
 

@@ -7,7 +7,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::error::truncate;
-use super::{GATEWAY_PARTICIPANT, ProposalAction, ProposalDecision, Room, RoomError};
+use super::{GATEWAY_PARTICIPANT, ProposalDecision, Room, RoomError};
+use crate::approval::ApprovalAction;
 use crate::room::capability::{Capabilities, CapabilityRequest, Decision};
 use crate::room::message::{Draft, McpTarget, MessageKind, Protocol, ResponseContext, RoomMessage};
 
@@ -375,7 +376,7 @@ impl Room {
         id: &str,
         by: &Arc<str>,
         own: Option<&Capabilities>,
-        action: ProposalAction,
+        action: ApprovalAction,
     ) -> Result<(), RoomError> {
         self.check_membership(by)?;
         let unknown = || RoomError::new("unknown_proposal", "unknown proposal");
@@ -391,11 +392,11 @@ impl Room {
         let usual = self.default_capabilities_for(by);
         let may = self.effective_capabilities(by, own.unwrap_or(&usual));
         let draft = match action {
-            ProposalAction::Approve => {
+            ApprovalAction::Approve => {
                 proposal.check_allowed(&may)?;
                 proposal.fulfillment_draft(id)
             }
-            ProposalAction::Reject { reason } => {
+            ApprovalAction::Reject { reason } => {
                 // A participant that may make the request may also reject the proposal.
                 proposal.check_allowed(&may).or_else(|_| check_reject_allowed(&may))?;
                 proposal.rejection_draft(id, reason.as_deref())

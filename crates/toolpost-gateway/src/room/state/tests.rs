@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::approval::ApprovalAction;
 use crate::room::message::Draft;
 
 /// The participants and their capabilities.
@@ -480,15 +481,15 @@ fn external_decision_requires_capability() {
         (error, summarize(&effects))
     };
     for (by, may, action, expected) in [
-        ("agent", "*", ProposalAction::Approve, (Some("own_proposal"), "")),
-        ("eve", "chat", ProposalAction::Approve, (Some("capability_violation"), "")),
+        ("agent", "*", ApprovalAction::Approve, (Some("own_proposal"), "")),
+        ("eve", "chat", ApprovalAction::Approve, (Some("capability_violation"), "")),
         (
             "eve",
             "mcp/request:tools/call:drop",
-            ProposalAction::Approve,
+            ApprovalAction::Approve,
             (None, "mcp/request:tools/call:drop"),
         ),
-        ("eve", "*", ProposalAction::Reject { reason: None }, (Some("proposal_closed"), "")),
+        ("eve", "*", ApprovalAction::Reject { reason: None }, (Some("proposal_closed"), "")),
     ] {
         let (error, effects_summary) = decide(&mut fixture, by, may, action);
         assert_eq!((error, effects_summary.as_str()), expected, "{by}");

@@ -1,10 +1,10 @@
 //! The rooms page in Chromium: `page.mjs` operates it like a user, alongside agents and tools.
 
 use serde_json::{Value, json};
-use toolpost::{Change, HandlerError, Identity, Operation, Pipeline};
-use toolpost_gateway::approval::{self, ApprovalSettings, Approvals};
+use toolpost::{HandlerError, Identity, Operation};
 use toolpost_gateway::auth::{Authenticator, TokenHash};
-use toolpost_gateway::{Gateway, GatewaySettings, admin, builtin};
+use toolpost_gateway::config::Config;
+use toolpost_gateway::{GatewayBuilder, admin, builtin};
 
 use crate::TestGateway;
 use crate::browser::run_page_script;
@@ -29,21 +29,16 @@ fn identities() -> impl Iterator<Item = (TokenHash, Identity)> {
 
 /// A gateway with identities and an operation that needs approval.
 async fn gateway_with_tokens() -> TestGateway {
-    let approvals = Approvals::new(ApprovalSettings::default());
     let pay = Operation::mutation("bank.pay", async |input: Value| {
         Ok::<_, HandlerError>(json!({"paid": input["amount"]}))
     });
     let pay = pay.needs_approval().build().unwrap();
     let registry = builtin::registry();
-    let operations = approval::operations(&approvals).into_iter().chain([pay]);
-    registry.apply(operations.map(Change::Register)).unwrap();
-    let pipeline = Pipeline::builder(registry).approval(approvals).build();
-    let gateway = Gateway::from_pipeline(pipeline, GatewaySettings::default());
-    TestGateway::serve(
-        gateway.with_authenticator(Authenticator::with_tokens(identities())),
-        "127.0.0.1:0",
-    )
-    .await
+    registry.register(pay).unwrap();
+    let handle = GatewayBuilder::new(registry, Config::default())
+        .authenticator(Authenticator::with_tokens(identities()))
+        .start();
+    TestGateway::serve(handle.gateway().clone(), "127.0.0.1:0").await
 }
 
 #[tokio::test(flavor = "multi_thread")]
