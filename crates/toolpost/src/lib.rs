@@ -53,6 +53,7 @@
 //! | `mcp` | the tools of MCP servers as operations |
 //! | `openapi` | HTTP services with an OpenAPI document as operations |
 //! | `sse` | server-sent events |
+//! | `typebox-cast` | repairs like TypeBox's `Value.Cast` |
 //! | `ws` | the WebSocket transport |
 //!
 //! Without features the crate has no network code.
@@ -121,10 +122,12 @@ pub use pipeline::{
 pub use query::{QueryEncoding, QueryParameter, QueryStyle};
 pub use registry::{Catalog, Change, Registry, ResolvedOperation, SearchHit, suggest_name};
 pub use schema::{
-    CastCode, CastError, Extras, Issue, MASKED, Normalized, Repair, RepairAction, Schema,
-    SchemaError, SchemaPart, Secrets,
+    Extras, Issue, MASKED, Normalized, Repair, RepairAction, Schema, SchemaError, SchemaPart,
+    Secrets,
 };
 pub use spec::{
     ErrorDefinition, IdError, MAX_NAME_LENGTH, OperationId, OperationKind, OperationSpec,
 };
 pub use trace::{CallSpan, TRACE_PARENT, TRACE_STATE, TraceContext, trace_metadata};
+#[cfg(feature = "typebox-cast")]
+pub use typebox_cast::{CastCode, CastError};

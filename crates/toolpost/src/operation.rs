@@ -64,6 +64,7 @@ pub enum OutputPolicy {
     #[default]
     Normalize,
     /// Repairs the output like TypeBox, which also invents values.
+    #[cfg(feature = "typebox-cast")]
     Cast,
     /// Like `Normalize`, but a remaining mismatch fails the call.
     Enforce,

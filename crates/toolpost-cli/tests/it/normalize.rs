@@ -83,7 +83,7 @@ fn invalid_arguments_are_reported() {
 /// Runs the project's copy of the test vectors through the command line.
 #[test]
 fn jsonl_processes_all_test_vectors() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../toolpost/tests/data/cast.jsonl");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../typebox-cast/tests/data/cast.jsonl");
     let file = file.to_str().unwrap();
     for command in ["normalize", "cast"] {
         let output = toolpost(&[command, "--jsonl", file]);

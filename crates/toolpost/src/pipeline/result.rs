@@ -11,7 +11,7 @@ use crate::handler::HandlerOutput;
 use crate::operation::{Operation, OutputPolicy, ResultPolicy};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::schema::{Issue, Normalized, RepairAction, Schema};
+use crate::schema::{Issue, Normalized, Schema};
 
 /// Detects, wraps, normalizes and validates, in this order, and logs repairs and warnings.
 pub(super) fn build_outcome(call: &CallState, output: HandlerOutput) -> Result<Outcome, CallError> {
@@ -108,33 +108,10 @@ fn apply_policy(schema: &Schema, policy: ResultPolicy, data: &mut Payload) -> No
         Err(error) => return warning_only(&error),
     };
     match policy.output {
-        OutputPolicy::Cast => cast(schema, value),
+        #[cfg(feature = "typebox-cast")]
+        OutputPolicy::Cast => schema.cast_with_warnings(value),
         _ => schema.normalize(value, policy.extras).unwrap_or_else(|error| warning_only(&error)),
     }
-}
-
-/// Casts the value like TypeBox. A value that cannot be cast adds a warning, and so does every
-/// invented or lost value.
-fn cast(schema: &Schema, value: &mut Value) -> Normalized {
-    let mut normalized = Normalized::default();
-    match schema.cast(value) {
-        Ok(repairs) => normalized.repairs = repairs,
-        Err(error) => normalized.issues.push(Issue::new(error.path.clone(), error.to_string())),
-    }
-    let warned_repairs = normalized.repairs.iter().filter(|repair| repair.action.is_warning());
-    let warnings = warned_repairs.map(|repair| {
-        let lost_or_invented = match repair.action {
-            RepairAction::Invented => "a missing value was made up",
-            _ => "a value was replaced and lost",
-        };
-        Issue::new(repair.path.clone(), lost_or_invented)
-    });
-    normalized.issues.extend(warnings);
-    match schema.validate(value) {
-        Ok(issues) => normalized.issues.extend(issues),
-        Err(error) => normalized.issues.push(Issue::new("", error.to_string())),
-    }
-    normalized
 }
 
 fn warning_only(error: &impl ToString) -> Normalized {

@@ -1,6 +1,7 @@
 //! JSON Schemas, compiled once on first use and shared.
 
 mod bundle;
+#[cfg(feature = "typebox-cast")]
 mod cast;
 mod compile;
 mod dialect;
@@ -23,7 +24,6 @@ use serde_json::Value;
 pub(crate) use bundle::{
     ComponentNames, collect_refs, is_relocatable, parse_definition_pointer, ref_round_trips,
 };
-pub use cast::{CastCode, CastError};
 pub use issue::Issue;
 use program::SchemaProgram;
 pub use repair::{Extras, Normalized, Repair, RepairAction};
@@ -46,11 +46,16 @@ pub struct Schema {
 
 struct SchemaInner {
     document: SchemaDocument,
-    /// Set on first use; most operations of a large catalog are never called.
+    lazy: LazyForms,
+}
+
+/// Forms of the document that are computed on first use; most operations of a large catalog are
+/// never called.
+#[derive(Default)]
+struct LazyForms {
     compiled: OnceLock<Result<CompiledSchema, SchemaError>>,
-    /// Set by the first cast, which most schemas never need.
-    cast_program: OnceLock<cast::CastProgram>,
-    /// Set when a call is first recorded.
+    #[cfg(feature = "typebox-cast")]
+    cast: OnceLock<typebox_cast::CastSchema>,
     secrets: OnceLock<Secrets>,
 }
 
@@ -277,16 +282,16 @@ impl Schema {
 
     /// Returns the secrets that the schema declares, which must not be written to records.
     pub fn secrets(&self) -> &Secrets {
-        self.inner.secrets.get_or_init(|| Secrets::of(&self.json()))
+        self.inner.lazy.secrets.get_or_init(|| Secrets::of(&self.json()))
     }
 
     fn from_document(document: SchemaDocument) -> Self {
-        let (compiled, kinds, secrets) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { inner: Arc::new(SchemaInner { document, compiled, cast_program: kinds, secrets }) }
+        Self { inner: Arc::new(SchemaInner { document, lazy: LazyForms::default() }) }
     }
 
     fn compiled(&self) -> Result<&CompiledSchema, SchemaError> {
         self.inner
+            .lazy
             .compiled
             .get_or_init(|| CompiledSchema::new(&self.json()))
             .as_ref()

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::cast::percent_decode;
+use percent_encoding::percent_decode_str;
 
 /// Replacement for a secret in a record.
 pub const MASKED: &str = "***";
@@ -272,7 +272,7 @@ impl<'a> RefIndex<'a> {
     /// URIs are matched by their last path segment, so there can be several targets.
     fn resolve(&self, schema: &Value, reference: &str) -> Vec<&'a Value> {
         let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let fragment = percent_decode(fragment).unwrap_or_else(|| fragment.to_owned());
+        let fragment = percent_decode_str(fragment).decode_utf8_lossy();
         if !fragment.is_empty() && !fragment.starts_with('/') {
             return self.by_anchor.get(&*fragment).cloned().unwrap_or_default();
         }

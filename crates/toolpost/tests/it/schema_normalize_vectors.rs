@@ -49,7 +49,8 @@ fn normalize_matches_recorded_vectors() {
 }
 
 fn vectors() -> Vec<Value> {
-    let text = std::fs::read_to_string(data("cast.jsonl")).unwrap();
+    let text =
+        std::fs::read_to_string(data("../../../typebox-cast/tests/data/cast.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use crate::json::{escape_token, unescape_token};
@@ -60,7 +61,7 @@ impl<'a> References<'a> {
         if !base.is_empty() && self.id != Some(base) {
             return None;
         }
-        let fragment = percent_decode(fragment)?;
+        let fragment = percent_decode_str(fragment).decode_utf8().ok()?.into_owned();
         if fragment.is_empty() || fragment.starts_with('/') {
             return self.resolve_pointer(fragment);
         }
@@ -146,21 +147,6 @@ fn anchor_names(members: &Map<String, Value>) -> impl Iterator<Item = &str> {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
     let old = text("$id").and_then(|id| id.strip_prefix('#'));
     [text("$anchor"), text("$dynamicAnchor"), old].into_iter().flatten()
-}
-
-fn percent_decode(text: &str) -> Option<String> {
-    if !text.contains('%') {
-        return Some(text.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut parts = text.split('%');
-    bytes.extend(parts.next().unwrap_or_default().bytes());
-    for part in parts {
-        let digits = part.get(..2)?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend(part[2..].bytes());
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::{RepairAction, Schema};
+use crate::{CastAction, CastSchema};
 
 /// Returns the value after the cast, or the error code.
 fn cast(schema: &Value, input: &Value) -> Result<Value, &'static str> {
     let mut value = input.clone();
-    let result = Schema::new(schema.clone()).unwrap().cast(&mut value);
+    let result = CastSchema::new(schema).cast(&mut value);
     match result {
         Ok(repairs) => {
             assert_eq!(repairs.is_empty(), value == *input, "{schema} {input}");
@@ -163,7 +163,7 @@ fn cast_unresolved_ref_fails_only_when_reached() {
 
 #[test]
 fn cast_repairs_report_path_and_action() {
-    use RepairAction::{Defaulted, Invented, Replaced, Stripped};
+    use CastAction::{Defaulted, Invented, Replaced, Stripped};
     let number = json!({"type": "number"});
     let object = json!({
         "type": "object",
@@ -195,7 +195,7 @@ fn cast_repairs_report_path_and_action() {
         (&both, json!({"x": "1"}), vec![("", Replaced)]),
     ];
     for (schema, mut value, expected) in cases {
-        let repairs = Schema::new(schema.clone()).unwrap().cast(&mut value).unwrap();
+        let repairs = CastSchema::new(schema).cast(&mut value).unwrap();
         let found: Vec<_> =
             repairs.iter().map(|repair| (repair.path.as_str(), repair.action)).collect();
         assert_eq!(found, expected, "{value}");
@@ -205,7 +205,7 @@ fn cast_repairs_report_path_and_action() {
 #[test]
 fn cast_error_reports_path_and_detail() {
     let item = json!({"type": "object", "properties": {"id": {"type": "string", "format": "uuid"}}, "required": ["id"]});
-    let schema = Schema::new(json!({"type": "array", "items": item})).unwrap();
+    let schema = CastSchema::new(&json!({"type": "array", "items": item}));
     let error = schema.cast(&mut json!([{"id": "x"}, {}])).unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -11,7 +11,7 @@ use super::pattern::JsRegex;
 
 /// A compiled schema. Nodes are stored in one list and refer to each other by index.
 #[derive(Debug)]
-pub(in crate::schema) struct CastProgram {
+pub struct CastSchema {
     pub(super) nodes: Vec<CastNode>,
     pub(super) root: CastNodeId,
 }
@@ -19,7 +19,7 @@ pub(in crate::schema) struct CastProgram {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct CastNodeId(pub(super) u32);
 
-impl Index<CastNodeId> for CastProgram {
+impl Index<CastNodeId> for CastSchema {
     type Output = CastNode;
 
     fn index(&self, id: CastNodeId) -> &CastNode {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::error::{CastCode, CastFault};
 use super::js::{self, MAX_DEPTH};
 use super::node::{
-    ArrayRules, CastKind, CastNodeId, CastProgram, CastReference, Contains, ObjectRules,
+    ArrayRules, CastKind, CastNodeId, CastReference, CastSchema, Contains, ObjectRules,
     RecordRules, UndeclaredRule,
 };
 use super::scalar::{
@@ -26,7 +26,7 @@ pub(super) type CastResult<'p, T> = Result<T, CastFault<'p>>;
 
 /// State of casting one value: the compiled schema, counters and memoized results.
 pub(super) struct CastRun<'p> {
-    pub(super) program: &'p CastProgram,
+    pub(super) program: &'p CastSchema,
     /// Current combined depth of checks, creations and casts.
     pub(super) depth: usize,
     /// Maximum depth since the last reset.
@@ -60,7 +60,7 @@ pub(super) fn address_or_zero(value: Option<&Value>) -> usize {
 }
 
 impl<'p> CastRun<'p> {
-    pub(super) fn new(program: &'p CastProgram) -> Self {
+    pub(super) fn new(program: &'p CastSchema) -> Self {
         Self { program, depth: 0, peak: 0, created: 0, checks: 0, memo: Box::default() }
     }
 

@@ -62,7 +62,7 @@ fn pointer_step<'s>(value: &'s Value, raw: &str) -> Option<&'s Value> {
 }
 
 /// Decodes percent-encoding in a URI fragment. Returns `None` if it is malformed.
-pub(in crate::schema) fn percent_decode(raw: &str) -> Option<String> {
+pub(super) fn percent_decode(raw: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut pieces = raw.split('%');
     bytes.extend_from_slice(pieces.next()?.as_bytes());

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::super::RepairAction;
 use super::check::CastRun;
 use super::error::{CastCode, CastFault, LocatedFault};
 use super::js::{self, MAX_DEPTH};
 use super::node::{ArrayRules, CastKind, CastNodeId, ObjectRules, RecordRules, UndeclaredRule};
 use super::plan::{ArrayPlan, CastPlan, ObjectPlan, apply_to_copy};
+use super::repair::CastAction;
 use super::unique::{self, UndefinedValues};
 
 pub(super) type PlanResult<'p> = Result<CastPlan, LocatedFault<'p>>;
@@ -52,10 +52,10 @@ impl<'p> CastRun<'p> {
 
     /// Returns the action for a created value: `Defaulted` if the schema has a default, otherwise
     /// `Invented`.
-    pub(super) fn created_action(&self, id: CastNodeId) -> RepairAction {
+    pub(super) fn created_action(&self, id: CastNodeId) -> CastAction {
         match self.program[id].default {
-            Some(_) => RepairAction::Defaulted,
-            None => RepairAction::Invented,
+            Some(_) => CastAction::Defaulted,
+            None => CastAction::Invented,
         }
     }
 
@@ -72,7 +72,7 @@ impl<'p> CastRun<'p> {
     ) -> PlanResult<'p> {
         if let Some(default) = &self.program[id].default {
             let created = self.copy_literal(default)?;
-            return Ok(set_if_changed(created, value, RepairAction::Defaulted));
+            return Ok(set_if_changed(created, value, CastAction::Defaulted));
         }
         let best = self.best_variant(variants, value)?;
         self.plan(best, value)
@@ -94,7 +94,7 @@ impl<'p> CastRun<'p> {
                     self.plan(node, Some(member)).map_err(|error| error.at_segment(key))?;
                 plan.change(key, change);
             } else {
-                plan.removals.push((key.clone(), RepairAction::Stripped));
+                plan.removals.push((key.clone(), CastAction::Stripped));
             }
         }
         Ok(plan.into_plan())
@@ -104,7 +104,7 @@ impl<'p> CastRun<'p> {
     /// declared members.
     fn plan_new_object(&mut self, rules: &ObjectRules) -> PlanResult<'p> {
         let plan = self.plan_object(rules, &Map::new())?;
-        Ok(CastPlan::SetAndPatch(Value::Object(Map::new()), Box::new(plan), RepairAction::Invented))
+        Ok(CastPlan::SetAndPatch(Value::Object(Map::new()), Box::new(plan), CastAction::Invented))
     }
 
     fn plan_record(&mut self, rules: &RecordRules, map: &Map<String, Value>) -> PlanResult<'p> {
@@ -159,7 +159,7 @@ impl<'p> CastRun<'p> {
                 (Some(_), CastPlan::Keep) => {}
                 (Some(_), change) => plan.changes.push((index, change)),
                 (None, CastPlan::Keep) => {
-                    plan.appended.push(CastPlan::Set(Value::Null, RepairAction::Invented));
+                    plan.appended.push(CastPlan::Set(Value::Null, CastAction::Invented));
                 }
                 (None, push) => plan.appended.push(push),
             }
@@ -186,7 +186,7 @@ impl<'p> CastRun<'p> {
             return Err(CastFault::new(CastCode::CastUniqueItems).into());
         }
         // Dropping items shifts the following ones, so the whole array is replaced.
-        Ok(if repeated { CastPlan::Set(array, RepairAction::Invented) } else { plan })
+        Ok(if repeated { CastPlan::Set(array, CastAction::Invented) } else { plan })
     }
 }
 
@@ -194,7 +194,7 @@ impl<'p> CastRun<'p> {
 pub(super) fn set_if_changed(
     created: Value,
     value: Option<&Value>,
-    action: RepairAction,
+    action: CastAction,
 ) -> CastPlan {
     match value {
         Some(value) if js::json_eq(&created, value) => CastPlan::Keep,

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::super::{Repair, RepairAction};
 use super::error::push_segment;
+use super::repair::{CastAction, CastRepair};
 use super::unique::UndefinedValues;
 
 /// The change to one value. Parts without an entry are kept.
@@ -14,9 +14,9 @@ pub(super) enum CastPlan {
     /// `undefined`.
     Undefined,
     /// A new value. The action is recorded if there was no value before.
-    Set(Value, RepairAction),
+    Set(Value, CastAction),
     /// A new value to which a further plan is applied first.
-    SetAndPatch(Value, Box<CastPlan>, RepairAction),
+    SetAndPatch(Value, Box<CastPlan>, CastAction),
     Object(ObjectPlan),
     Array(ArrayPlan),
 }
@@ -26,7 +26,7 @@ pub(super) struct ObjectPlan {
     /// Changed and new members.
     pub(super) changes: Vec<(String, CastPlan)>,
     /// Removed members and the action to record for each.
-    pub(super) removals: Vec<(String, RepairAction)>,
+    pub(super) removals: Vec<(String, CastAction)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -64,7 +64,7 @@ impl ArrayPlan {
 }
 
 /// Applies the plan to the value and returns the repairs.
-pub(super) fn apply_plan(plan: CastPlan, value: &mut Value) -> Vec<Repair> {
+pub(super) fn apply_plan(plan: CastPlan, value: &mut Value) -> Vec<CastRepair> {
     let mut repairs = Vec::new();
     PlanApplier { path: String::new(), repairs: Some(&mut repairs), keep_undefined: false }
         .apply(plan, value);
@@ -106,7 +106,7 @@ fn collect_undefined(plan: &CastPlan, value: &Value, undefined: &mut UndefinedVa
 struct PlanApplier<'r> {
     /// JSON Pointer to the current value.
     path: String,
-    repairs: Option<&'r mut Vec<Repair>>,
+    repairs: Option<&'r mut Vec<CastRepair>>,
     keep_undefined: bool,
 }
 
@@ -134,11 +134,11 @@ impl PlanApplier<'_> {
         };
         let old = std::mem::replace(value, new);
         let new = &*value;
-        self.record(RepairAction::Replaced, Some(old), Some(new));
+        self.record(CastAction::Replaced, Some(old), Some(new));
     }
 
     /// Returns the value that a plan creates where there was none, and its action.
-    fn created_value(&self, plan: CastPlan) -> Option<(Value, RepairAction)> {
+    fn created_value(&self, plan: CastPlan) -> Option<(Value, CastAction)> {
         match plan {
             CastPlan::Set(value, action) => Some((value, action)),
             CastPlan::SetAndPatch(mut value, plan, action) => {
@@ -148,9 +148,7 @@ impl PlanApplier<'_> {
                 silent.apply(*plan, &mut value);
                 Some((value, action))
             }
-            CastPlan::Undefined if self.keep_undefined => {
-                Some((Value::Null, RepairAction::Invented))
-            }
+            CastPlan::Undefined if self.keep_undefined => Some((Value::Null, CastAction::Invented)),
             _ => None,
         }
     }
@@ -172,7 +170,7 @@ impl PlanApplier<'_> {
 
     fn remove_members(
         &mut self,
-        removals: Vec<(String, RepairAction)>,
+        removals: Vec<(String, CastAction)>,
         map: &mut Map<String, Value>,
     ) {
         if removals.is_empty() {
@@ -201,13 +199,13 @@ impl PlanApplier<'_> {
         let cut = items.split_off(plan.retained.min(items.len()));
         for (index, item) in (plan.retained..).zip(cut) {
             self.with_segment(&index.to_string(), |applier| {
-                applier.record(RepairAction::Replaced, Some(item), None);
+                applier.record(CastAction::Replaced, Some(item), None);
             });
         }
         for plan in plan.appended {
             // JSON arrays cannot hold `undefined`, so it becomes null.
             let (created, action) =
-                self.created_value(plan).unwrap_or((Value::Null, RepairAction::Invented));
+                self.created_value(plan).unwrap_or((Value::Null, CastAction::Invented));
             let index = items.len().to_string();
             self.with_segment(&index, |applier| applier.record(action, None, Some(&created)));
             items.push(created);
@@ -221,10 +219,10 @@ impl PlanApplier<'_> {
         self.path.truncate(length);
     }
 
-    fn record(&mut self, action: RepairAction, from: Option<Value>, to: Option<&Value>) {
+    fn record(&mut self, action: CastAction, from: Option<Value>, to: Option<&Value>) {
         if let Some(repairs) = &mut self.repairs {
-            let path = self.path.as_str().into();
-            repairs.push(Repair { path, action, from, to: to.cloned() });
+            let path = self.path.clone();
+            repairs.push(CastRepair { path, action, from, to: to.cloned() });
         }
     }
 }

@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 use serde_json::Value;
 
-use super::super::RepairAction;
 use super::check::CastRun;
 use super::js;
 use super::node::{CastKind, CastNodeId};
 use super::plan::{CastPlan, ObjectPlan};
 use super::planner::{PlanResult, set_if_changed};
+use super::repair::CastAction;
 use super::unique::UndefinedValues;
 
 impl<'p> CastRun<'p> {
@@ -36,11 +36,11 @@ impl<'p> CastRun<'p> {
 
     /// Returns the plan that turns the old value into the merged one.
     ///
-    /// The nodes only determine the [`RepairAction`] of each change.
+    /// The nodes only determine the [`CastAction`] of each change.
     fn diff(
         &self,
         nodes: &[CastNodeId],
-        default_action: RepairAction,
+        default_action: CastAction,
         old: &Value,
         new: Value,
     ) -> CastPlan {
@@ -52,7 +52,7 @@ impl<'p> CastRun<'p> {
         let mut plan = ObjectPlan::default();
         for key in old.keys().filter(|key| !new.contains_key(*key)) {
             let undeclared = self.member_nodes(&objects, key).is_empty();
-            let action = if undeclared { RepairAction::Stripped } else { RepairAction::Replaced };
+            let action = if undeclared { CastAction::Stripped } else { CastAction::Replaced };
             plan.removals.push((key.clone(), action));
         }
         for (key, new) in new {
@@ -100,8 +100,8 @@ impl<'p> CastRun<'p> {
 }
 
 /// Returns the action for a nested value: everything inside a default is `Defaulted`.
-fn nested_action(above: RepairAction, own: RepairAction) -> RepairAction {
-    if above == RepairAction::Defaulted { above } else { own }
+fn nested_action(above: CastAction, own: CastAction) -> CastAction {
+    if above == CastAction::Defaulted { above } else { own }
 }
 
 /// Returns the created value with the original scalars wherever both values have the same path.

@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 
 use super::error::CastCode;
 use super::js::{self, MAX_DEPTH, MAX_LITERAL_DEPTH};
-use super::node::{CastKind, CastNode, CastNodeId, CastProgram, CastReference, UndeclaredRule};
+use super::node::{CastKind, CastNode, CastNodeId, CastReference, CastSchema, UndeclaredRule};
 use super::references::AnchorIndex;
 use super::unique;
 
 pub(super) type SchemaObject = Map<String, Value>;
 
-impl CastProgram {
+impl CastSchema {
     /// Compiles a document. Errors in it are reported only when a value is checked against the
     /// affected part.
-    pub(in crate::schema) fn compile(root: &Value) -> Self {
+    pub fn new(root: &Value) -> Self {
         let mut compiler = CastCompiler {
             nodes: Vec::new(),
             compiled: HashMap::default(),

@@ -57,42 +57,30 @@ pub enum CastCode {
 impl CastCode {
     /// Returns the name of the code, as used in logs and on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CreatePattern => "create/pattern",
-            Self::CreateFormat => "create/format",
-            Self::CreateUniqueItems => "create/uniqueItems",
-            Self::CreateContains => "create/contains",
-            Self::CastUniqueItems => "cast/uniqueItems",
-            Self::CreateIntersect => "create/intersect",
-            Self::CreateNot => "create/not",
-            Self::CreateNever => "create/never",
-            Self::CastNever => "cast/never",
-            Self::CreateRecursive => "create/recursive",
-            Self::Stack => "stack",
-            Self::Deref => "deref",
-            Self::UnknownType => "unknown-type",
-            Self::Regex => "regex",
-            Self::TypeError => "type-error",
-        }
+        self.name_and_description().0
     }
 
-    fn describe(self) -> &'static str {
+    fn name_and_description(self) -> (&'static str, &'static str) {
         match self {
-            Self::CreatePattern => "no string can be created for a pattern",
-            Self::CreateFormat => "no string can be created for a format",
-            Self::CreateUniqueItems => "no array of unique items can be created",
-            Self::CreateContains => "no array with `contains` can be created",
-            Self::CastUniqueItems => "the items cannot be made unique",
-            Self::CreateIntersect => "the parts of `allOf` cannot be reconciled",
-            Self::CreateNot => "no value can be created for a `not`",
-            Self::CreateNever => "no value can be created where none is allowed",
-            Self::CastNever => "no value is allowed here",
-            Self::CreateRecursive => "the recursive type never terminates",
-            Self::Stack => "too deep or too large to repair",
-            Self::Deref => "the reference cannot be resolved",
-            Self::UnknownType => "the schema has no known type",
-            Self::Regex => "the pattern cannot be evaluated",
-            Self::TypeError => "the default of an array is not an array",
+            Self::CreatePattern => ("create/pattern", "no string can be created for a pattern"),
+            Self::CreateFormat => ("create/format", "no string can be created for a format"),
+            Self::CreateUniqueItems => {
+                ("create/uniqueItems", "no array of unique items can be created")
+            }
+            Self::CreateContains => ("create/contains", "no array with `contains` can be created"),
+            Self::CastUniqueItems => ("cast/uniqueItems", "the items cannot be made unique"),
+            Self::CreateIntersect => {
+                ("create/intersect", "the parts of `allOf` cannot be reconciled")
+            }
+            Self::CreateNot => ("create/not", "no value can be created for a `not`"),
+            Self::CreateNever => ("create/never", "no value can be created where none is allowed"),
+            Self::CastNever => ("cast/never", "no value is allowed here"),
+            Self::CreateRecursive => ("create/recursive", "the recursive type never terminates"),
+            Self::Stack => ("stack", "too deep or too large to repair"),
+            Self::Deref => ("deref", "the reference cannot be resolved"),
+            Self::UnknownType => ("unknown-type", "the schema has no known type"),
+            Self::Regex => ("regex", "the pattern cannot be evaluated"),
+            Self::TypeError => ("type-error", "the default of an array is not an array"),
         }
     }
 }
@@ -150,9 +138,10 @@ impl LocatedFault<'_> {
             push_segment(&mut path, segment);
         }
         let code = self.fault.code;
+        let (_, description) = code.name_and_description();
         let message = match self.fault.detail {
-            Some(detail) => format!("{}: `{detail}`", code.describe()),
-            None => code.describe().to_owned(),
+            Some(detail) => format!("{description}: `{detail}`"),
+            None => description.to_owned(),
         };
         CastError { code, path, message }
     }
