@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use toolpost::json::RawObject;
 
+use crate::limits::text_exceeds_depth;
+
 /// Maximum nesting depth of a body that is returned as JSON. Parsers accept 127 levels, and the
 /// body is nested in an object in a list in a response in a message.
 const MAX_NESTING_DEPTH: usize = 100;
@@ -11,41 +13,28 @@ const MAX_NESTING_DEPTH: usize = 100;
 /// text.
 pub(super) fn merge_records(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>) -> Value {
     let mut call = Map::new();
-    add_members(&mut call, enter, enter_member);
+    add_members(&mut call, enter, |name| (name != "kind").then_some(name));
     call.insert("gatewayId".to_owned(), gateway_id.into());
-    if let Some(exit) = exit {
-        add_members(&mut call, exit, exit_member);
-    }
+    add_members(&mut call, exit.unwrap_or(b"{}"), |name| match name {
+        "kind" | "enter" | "id" | "operation" | "identity" => None,
+        "seq" => Some("endSeq"),
+        "time" => Some("endTime"),
+        other => Some(other),
+    });
     call.into()
 }
 
 /// Converts a record that is not part of a call, with its member names unchanged.
 pub(super) fn record_view(gateway_id: &str, record: &[u8]) -> Value {
     let mut members = Map::new();
-    add_members(&mut members, record, keep_member);
+    add_members(&mut members, record, Some);
     members.insert("gatewayId".to_owned(), gateway_id.into());
     members.into()
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "others leave some out")]
-fn keep_member(name: &str) -> Option<&str> {
-    Some(name)
-}
-
-fn enter_member(name: &str) -> Option<&str> {
-    (name != "kind").then_some(name)
-}
-
-fn exit_member(name: &str) -> Option<&str> {
-    match name {
-        "kind" | "enter" | "id" | "operation" | "identity" => None,
-        "seq" => Some("endSeq"),
-        "time" => Some("endTime"),
-        other => Some(other),
-    }
-}
-
-/// Adds the members of a record under their names in a call.
+/// Adds the members of a record under their names in a call. A body is added as text if it is nested
+/// too deeply or cannot be parsed; endpoints accept bodies that only a handler can read, such as
+/// numbers of any size.
 fn add_members(
     call: &mut Map<String, Value>,
     record: &[u8],
@@ -54,35 +43,12 @@ fn add_members(
     let text = String::from_utf8_lossy(record);
     for (name, raw) in RawObject::parse(&text).unwrap_or_default().0 {
         let Some(name) = renamed(&name) else { continue };
-        match parse_body(raw.get()) {
-            Some(value) => call.insert(name.to_owned(), value),
-            None => call.insert(format!("{name}Text"), raw.get().into()),
+        let is_shallow = !text_exceeds_depth(raw.get(), MAX_NESTING_DEPTH);
+        match is_shallow.then(|| serde_json::from_str(raw.get())) {
+            Some(Ok(value)) => call.insert(name.to_owned(), value),
+            _ => call.insert(format!("{name}Text"), raw.get().into()),
         };
     }
-}
-
-/// Parses a body. Returns `None` if it is nested too deeply or cannot be parsed; endpoints accept
-/// bodies that only a handler can read, such as numbers of any size.
-fn parse_body(text: &str) -> Option<Value> {
-    (nesting_depth(text.as_bytes()) <= MAX_NESTING_DEPTH)
-        .then(|| serde_json::from_str(text).ok())?
-}
-
-/// Returns the nesting depth of objects and arrays.
-fn nesting_depth(text: &[u8]) -> usize {
-    let (mut depth, mut limit, mut in_string, mut at) = (0_usize, 0, false, 0);
-    while let Some(&byte) = text.get(at) {
-        match byte {
-            b'\\' => at += 1,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => depth += 1,
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        limit = limit.max(depth);
-        at += 1;
-    }
-    limit
 }
 
 #[cfg(test)]

@@ -73,6 +73,11 @@ impl SignedPosition {
         )
     }
 
+    /// Whether this is such a position of the chain of this gateway, with a valid signature.
+    pub(super) fn is_signed_by(&self, gateway_id: &str, about: PositionKind) -> bool {
+        self.gateway_id == gateway_id && self.about == about && self.is_signature_valid()
+    }
+
     fn signed_message(&self) -> String {
         let Self { about, gateway_id, seq, hash, time, .. } = self;
         format!("toolpost journal {about:?}\n{gateway_id}\n{seq}\n{hash}\n{time}\n")

@@ -5,17 +5,16 @@
 //! |---|---|
 //! | `record`, `chain` | the text of a record and the hash chain |
 //! | `key`, `head` | the signing key and the signed positions: head and checkpoint |
-//! | `layout`, `records_path` | selection of the chain to continue; location of the records of each chain |
+//! | `layout` | location of the files of each chain; selection of the chain to continue |
 //! | `mask`, `sink` | masking of secrets; recording of calls by the pipeline |
 //! | `room_records` | room messages, recorded before delivery |
 //! | `queue`, `writer` | buffer of pending records; thread that writes them in groups |
 //! | `segment`, `index` | record files; database for finding calls in them |
 //! | `retention` | removal of old segments with a signed checkpoint |
-//! | `reader`, `block_reader`, `query`, `call_view`, `messages` | search for calls and messages |
+//! | `reader`, `search`, `call_view` | search for calls and messages |
 //! | `verify`, `index_check` | verification of the chain and the index |
 //! | `operations`, `tail`, `replay` | the operations in the namespace `gateway` |
 
-mod block_reader;
 mod call_view;
 mod chain;
 mod head;
@@ -24,23 +23,20 @@ mod index_check;
 mod key;
 mod layout;
 mod mask;
-mod messages;
 mod operations;
-mod query;
 mod queue;
 mod reader;
 mod record;
-mod records_path;
 mod replay;
 mod retention;
 mod room_records;
+mod search;
 mod segment;
 mod sink;
 mod tail;
 mod verify;
 mod writer;
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,19 +49,17 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolpost::epoch_ms;
 
-use layout::{JournalLayout, OwnChain};
+use layout::JournalLayout;
 use queue::Queue;
 use segment::ChainEnd;
+use writer::JournalWriter;
 
 pub(crate) use mask::{input as mask_input, output_value as mask_output};
 pub use operations::operations;
-pub use query::{CallFilter, QueryError};
+pub(crate) use queue::WriteReceipt;
 pub use reader::JournalReader;
-pub(crate) use room_records::{MessageReceipt, RoomMessageRecord, RoomRejectionRecord};
+pub(crate) use room_records::{RoomMessageRecord, RoomRejectionRecord};
 pub use verify::{Anchor, ChainReport};
-
-/// File name of the index database, which is stored next to the records.
-const INDEX_FILE: &str = "index.sqlite";
 
 /// Durability of the journal relative to the response of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -156,14 +150,13 @@ struct JournalInner {
     last_seq_at_open: u64,
     /// Number of chains in the folder that are damaged and cannot be continued.
     damaged_chains: usize,
-    /// Held to prevent other processes from writing the same chain.
-    _lock: File,
 }
 
 /// State shared between the writer thread and the journal handles.
 struct WriterShared {
     queue: Queue,
-    committed: watch::Sender<Committed>,
+    /// End of the committed records.
+    committed: watch::Sender<ChainEnd>,
     /// Number of records that were not queued or not written.
     lost_records: AtomicU64,
 }
@@ -172,7 +165,7 @@ impl WriterShared {
     fn new(end: ChainEnd) -> Self {
         Self {
             queue: Queue::new(end.seq + 1),
-            committed: watch::Sender::new(Committed { end }),
+            committed: watch::Sender::new(end),
             lost_records: AtomicU64::new(0),
         }
     }
@@ -186,12 +179,6 @@ impl WriterShared {
     }
 }
 
-/// End of the records that are committed.
-#[derive(Debug, Clone, Copy)]
-struct Committed {
-    end: ChainEnd,
-}
-
 impl Journal {
     /// Opens the journal: continues a chain that no other process writes, or creates one.
     ///
@@ -200,34 +187,37 @@ impl Journal {
     /// The folder cannot be written.
     pub fn open(data: &Path, settings: &JournalSettings) -> Result<Self, JournalError> {
         let layout = JournalLayout::new(data, settings);
-        let began = layout.open(settings).and_then(|own| Self::start(&layout, own, settings));
-        began.map_err(|source| JournalError { folder: layout.journal_dir, source })
+        let opened = layout.open(settings);
+        let started = opened.and_then(|(writer, damaged)| {
+            Self::start(layout.clone(), settings.clone(), writer, damaged)
+        });
+        started.map_err(|source| JournalError { folder: layout.journal_dir, source })
     }
 
     fn start(
-        layout: &JournalLayout,
-        mut own: OwnChain,
-        settings: &JournalSettings,
+        layout: JournalLayout,
+        settings: JournalSettings,
+        mut writer: JournalWriter,
+        damaged_chains: usize,
     ) -> io::Result<Self> {
-        let end = own.writer.end();
+        let (gateway_id, end) = (writer.gateway_id().to_owned(), writer.end());
         let shared = Arc::new(WriterShared::new(end));
         // Runs before the journal can be closed, so that retention applies even if it is open only
         // briefly.
-        own.writer.maintain(&shared);
-        let (writer, of_thread) = (own.writer, Arc::clone(&shared));
+        writer.maintain(&shared);
+        let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || writer.run(&of_thread))?;
         Ok(Self(Arc::new(JournalInner {
             shared,
-            gateway_id: own.gateway_id,
-            settings: settings.clone(),
-            layout: layout.clone(),
+            gateway_id,
+            settings,
+            layout,
             opened_at: epoch_ms(),
             writer_thread: Mutex::new(Some(thread)),
             last_seq_at_open: end.seq,
-            damaged_chains: own.damaged_chains,
-            _lock: own.lock,
+            damaged_chains,
         })))
     }
 
@@ -248,7 +238,7 @@ impl Journal {
         let mut health = json!({
             "status": if write_error.is_some() { "failing" } else { "ok" },
             "gatewayId": self.0.gateway_id,
-            "seq": shared.committed.borrow().end.seq,
+            "seq": shared.committed.borrow().seq,
             "lost": shared.lost_records.load(Ordering::Relaxed),
         });
         if let Some(write_error) = write_error {
@@ -258,15 +248,6 @@ impl Journal {
             health["damaged"] = self.0.damaged_chains.into();
         }
         health
-    }
-
-    fn committed(&self) -> watch::Receiver<Committed> {
-        self.0.shared.committed.subscribe()
-    }
-
-    /// Returns a reader for all journals in the data folder.
-    fn reader(&self) -> JournalReader {
-        JournalReader::with_layout(self.0.layout.clone())
     }
 }
 

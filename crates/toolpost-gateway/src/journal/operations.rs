@@ -8,11 +8,11 @@ use toolpost::{
     AccessControl, CallContext, CallError, HandlerError, Operation, Registry, epoch_ms,
 };
 
-use super::messages::MessageFilter;
-use super::query::{CallFilter, QueryError};
+use super::index::BlockMark;
 use super::reader::JournalReader;
 use super::replay::{self, ReplayReport};
-use super::tail::{Tail, TailFilter};
+use super::search::{NameFilter, QueryError, RecordFilter};
+use super::tail::Tail;
 use super::verify::{Anchor, ChainReport};
 use crate::admin::scope;
 use crate::glob::Glob;
@@ -21,6 +21,8 @@ use crate::units::parse_duration;
 /// Default number of results; [`MAX_LIMIT`] is the maximum.
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 1_000;
+/// Maximum size of the messages in one response, so that it fits into a protocol message.
+const MAX_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Creates the operations `gateway.journal`, `gateway.logs`, `gateway.verify` and `gateway.replay`.
 pub fn operations(reader: &JournalReader, registry: &Registry) -> Vec<Operation> {
@@ -35,7 +37,7 @@ pub fn operations(reader: &JournalReader, registry: &Registry) -> Vec<Operation>
         .description("Finds calls, or the messages of a room, in the journal, newest first.")
         .access(require_scope(scope::READ)),
         Operation::subscription("gateway.logs", move |context: CallContext, input: LogsInput| {
-            logs(&of_logs, context, &input)
+            logs(&of_logs, context, input)
         })
         .title("Tail the journal")
         .description("Streams calls as they finish.")
@@ -95,32 +97,14 @@ fn parse_time(text: &str) -> Result<i64, String> {
     Ok(epoch_ms().saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))
 }
 
-/// Parses a date with an optional time, in UTC.
+/// Parses a time with an offset, or a date with an optional time in UTC.
 fn parse_date(text: &str) -> Option<i64> {
-    let (day, time) = text.split_once(['T', ' ']).unwrap_or((text, ""));
-    let mut numbers = day.splitn(3, '-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (numbers.next()??, numbers.next()??, numbers.next()??);
-    let time = time.strip_suffix('Z').unwrap_or(time);
-    let mut seconds = 0.0;
-    for (part, unit) in
-        time.split(':').zip([3_600.0, 60.0, 1.0]).filter(|(part, _)| !part.is_empty())
-    {
-        let is_number = part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        seconds += part.parse::<f64>().ok().filter(|_| is_number)? * unit;
-    }
-    if seconds > 86_400.0 {
-        return None;
-    }
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-        return None;
-    }
-    // The computation uses years that start in March, so that a leap day is the last day of its
-    // year.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days =
-        year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 719_469;
-    #[expect(clippy::cast_possible_truncation, reason = "a day has few milliseconds")]
-    Some(days * 86_400_000 + (seconds * 1_000.0) as i64)
+    let in_utc = |text: &str| {
+        let date: jiff::civil::DateTime = text.parse().ok()?;
+        jiff::tz::TimeZone::UTC.to_timestamp(date).ok()
+    };
+    let time = text.parse().ok().or_else(|| in_utc(text.strip_suffix('Z').unwrap_or(text)))?;
+    Some(jiff::Timestamp::as_millisecond(time))
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -166,66 +150,48 @@ async fn journal(
     input: JournalInput,
 ) -> Result<JournalOutput, HandlerError> {
     let own = reader.live().map(|(journal, _)| journal.gateway_id().to_owned());
-    let gateway_ids = reader.gateway_ids().map_err(|error| read_error(error.into()))?;
-    if let Some(unknown) =
-        input.gateway_id.as_ref().filter(|requested| !gateway_ids.contains(requested))
-    {
+    let chains = reader.chains().map_err(|error| read_error(error.into()))?;
+    let gateway_ids: Vec<String> = chains.into_iter().map(|chain| chain.gateway_id).collect();
+    if let Some(unknown) = input.gateway_id.as_ref().filter(|id| !gateway_ids.contains(id)) {
         let message = format!("there is no journal `{unknown}` in the data folder");
         return Err(CallError::validation(message, &[]).into());
     }
-    let gateway_id = input.gateway_id.clone().or(own);
-    let mut output = JournalOutput { calls: Vec::new(), messages: None, gateway_id, gateway_ids };
-    let gateway = output.gateway_id.clone();
-    if input.room.is_some() {
-        let filter = message_filter(input, gateway)?;
-        let found = run_blocking(move || reader.messages(&filter)).await?;
-        output.messages = Some(found.map_err(read_error)?);
-    } else {
-        let filter = call_filter(input, gateway)?;
-        output.calls = run_blocking(move || reader.calls(&filter)).await?.map_err(read_error)?;
-    }
-    Ok(output)
-}
-
-fn call_filter(input: JournalInput, gateway: Option<String>) -> Result<CallFilter, CallError> {
-    Ok(CallFilter {
-        gateway,
-        since: input.since()?,
-        before: input.before.unwrap_or(u64::MAX),
-        errors: input.errors,
-        limit: input.limit(),
-        operation: input.op.map(Glob::new),
-        identity: input.identity,
-    })
-}
-
-fn message_filter(
-    input: JournalInput,
-    gateway: Option<String>,
-) -> Result<MessageFilter, CallError> {
-    if input.op.is_some() {
-        let message = "`op` and `room` do not go together: messages are of no operation";
-        return Err(CallError::validation(message, &[]));
-    }
-    Ok(MessageFilter {
-        gateway,
-        since: input.since()?,
-        before: input.before.unwrap_or(u64::MAX),
-        errors: input.errors,
-        limit: input.limit(),
-        room: Glob::new(input.room.unwrap_or_default()),
-        identity: input.identity,
-    })
+    let is_room = input.room.is_some();
+    let filter = input.into_filter(own)?;
+    let gateway_id = filter.gateway.clone();
+    let found = run_blocking(move || reader.records(&filter)).await?.map_err(read_error)?;
+    let (calls, messages) = if is_room { (Vec::new(), Some(found)) } else { (found, None) };
+    Ok(JournalOutput { calls, messages, gateway_id, gateway_ids })
 }
 
 impl JournalInput {
-    fn since(&self) -> Result<i64, CallError> {
-        Ok(self.since.as_ref().map(TimeInput::to_millis).transpose()?.unwrap_or(i64::MIN))
+    fn into_filter(self, own: Option<String>) -> Result<RecordFilter, CallError> {
+        let (marks, name): (&[BlockMark], _) = match (self.op, self.room) {
+            (Some(_), Some(_)) => {
+                let message = "`op` and `room` do not go together: messages are of no operation";
+                return Err(CallError::validation(message, &[]));
+            }
+            (None, Some(room)) if self.errors => (&[BlockMark::Rejection], Some(room)),
+            (None, Some(room)) => (&[BlockMark::Message, BlockMark::Rejection], Some(room)),
+            (op, None) => (call_marks(self.errors), op),
+        };
+        let since = self.since.as_ref().map(TimeInput::to_millis).transpose()?;
+        Ok(RecordFilter {
+            gateway: self.gateway_id.or(own),
+            marks,
+            name: name.map(|name| NameFilter::Matching(Glob::new(name))),
+            identity: self.identity,
+            since: since.unwrap_or(i64::MIN),
+            before: self.before.unwrap_or(u64::MAX),
+            limit: self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT),
+            max_bytes: MAX_MESSAGE_BYTES,
+            ..RecordFilter::default()
+        })
     }
+}
 
-    fn limit(&self) -> usize {
-        self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT)
-    }
+fn call_marks(only_failed: bool) -> &'static [BlockMark] {
+    if only_failed { &[BlockMark::Failed] } else { &[BlockMark::Call] }
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -293,14 +259,15 @@ struct LogsInput {
 fn logs(
     reader: &JournalReader,
     context: CallContext,
-    input: &LogsInput,
+    input: LogsInput,
 ) -> impl Stream<Item = Result<Value, HandlerError>> + use<> {
-    let filter = || TailFilter {
-        operation: input.op.clone().map(Glob::new),
-        identity: input.identity.clone(),
-        errors: input.errors,
+    let filter = RecordFilter {
+        marks: call_marks(input.errors),
+        name: input.op.map(|op| NameFilter::Matching(Glob::new(op))),
+        identity: input.identity,
+        ..RecordFilter::default()
     };
-    let tail = reader.live().map(|(journal, chain)| Tail::new(journal, chain, filter()));
+    let tail = reader.live().map(|(journal, chain)| Tail::new(journal, chain, filter));
     let Some(tail) = tail else {
         let error = CallError::unavailable("the journal is off; set mode = \"batch\" in [journal]");
         return futures::stream::once(std::future::ready(Err(error.into()))).left_stream();

@@ -1,7 +1,9 @@
 //! Queue of records not written yet: callers append to a buffer, and the writer takes it as a
 //! whole.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -15,17 +17,34 @@ const BACKPRESSURE_BYTES: usize = 4 * 1024 * 1024;
 const MAX_QUEUED_BYTES: usize = 32 * 1024 * 1024;
 /// Group size at which the writer stops waiting for more records.
 const GROUP_BYTES: usize = 512 * 1024;
-/// Size of the header of each record.
-const HEADER_BYTES: usize = 29;
 
-/// Resolves when a record has the requested durability, or to the reason why it has not.
-pub(super) type WriteReceipt = oneshot::Receiver<Result<(), Arc<str>>>;
+/// Whether a record was written, or why not.
+type WriteResult = Result<(), Arc<str>>;
+
+/// Resolves when a record has the requested durability, or to the reason why it has not. A record
+/// that could not be written may still be written later.
+///
+/// # Cancellation
+///
+/// Dropping the receipt does not affect what is written.
+#[derive(Debug)]
+pub(crate) struct WriteReceipt(oneshot::Receiver<WriteResult>);
+
+impl Future for WriteReceipt {
+    type Output = WriteResult;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WriteResult> {
+        let result = Pin::new(&mut self.0).poll(context);
+        result.map(|result| result.unwrap_or_else(|_| Err("the journal was closed".into())))
+    }
+}
 
 pub(super) struct Queue {
     state: Mutex<QueueState>,
     wake: Condvar,
 }
 
+#[derive(Default)]
 struct QueueState {
     group: Group,
     next_seq: u64,
@@ -41,11 +60,24 @@ struct QueueState {
 /// Records that are written together.
 #[derive(Default)]
 pub(super) struct Group {
-    bytes: Vec<u8>,
+    headers: Vec<RecordHeader>,
+    /// The names and identities of the records.
+    names: String,
+    /// The contents of the records.
+    contents: Vec<u8>,
     /// Waiters for the fsync of the group.
-    sync_waiters: Vec<oneshot::Sender<Result<(), Arc<str>>>>,
+    sync_waiters: Vec<oneshot::Sender<WriteResult>>,
     /// Waiters for the write of the group to the file.
-    write_waiters: Vec<oneshot::Sender<Result<(), Arc<str>>>>,
+    write_waiters: Vec<oneshot::Sender<WriteResult>>,
+}
+
+/// The fixed-size part of a queued record.
+struct RecordHeader {
+    time: i64,
+    kind: RecordKind,
+    name_len: usize,
+    identity_len: usize,
+    content_len: usize,
 }
 
 /// What the producer of a record waits for.
@@ -69,15 +101,8 @@ pub(super) struct QueuedRecord {
 
 impl Queue {
     pub(super) fn new(next_seq: u64) -> Self {
-        let pending = QueueState {
-            group: Group::default(),
-            next_seq,
-            is_idle: false,
-            is_collecting: false,
-            is_closed: false,
-            write_error: None,
-        };
-        Self { state: Mutex::new(pending), wake: Condvar::new() }
+        let state = QueueState { next_seq, ..QueueState::default() };
+        Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
     /// Adds a record and assigns its number. Returns a receipt if `durability` requires one or if
@@ -88,16 +113,16 @@ impl Queue {
         content: &[u8],
         durability: Durability,
     ) -> Option<QueuedRecord> {
-        let mut pending = self.lock();
-        if pending.is_closed || pending.group.bytes.len() > MAX_QUEUED_BYTES {
+        let mut pending = self.state.lock();
+        if pending.is_closed || pending.group.size() > MAX_QUEUED_BYTES {
             return None;
         }
-        let before = pending.group.bytes.len();
+        let before = pending.group.size();
         pending.group.push(summary, content);
         let seq = pending.next_seq;
         pending.next_seq += 1;
         let write_receipt = pending.register_waiter(durability, before > BACKPRESSURE_BYTES);
-        let is_enough = before < GROUP_BYTES && pending.group.bytes.len() >= GROUP_BYTES;
+        let is_enough = before < GROUP_BYTES && pending.group.size() >= GROUP_BYTES;
         let is_awaited = pending.is_collecting && durability == Durability::Written;
         let wakes = pending.is_idle || is_enough || is_awaited;
         pending.is_idle = false;
@@ -111,12 +136,12 @@ impl Queue {
 
     /// Returns why writes currently fail, if they do.
     pub(super) fn write_error(&self) -> Option<Arc<str>> {
-        self.lock().write_error.clone()
+        self.state.lock().write_error.clone()
     }
 
     /// Sets or clears the write error. Current waiters fail with it, and later ones fail at once.
     pub(super) fn set_write_error(&self, error: Option<Arc<str>>) {
-        let mut pending = self.lock();
+        let mut pending = self.state.lock();
         if let Some(error) = &error {
             pending.group.notify_waiters(&Err(Arc::clone(error)));
         }
@@ -131,17 +156,17 @@ impl Queue {
         timeout: Duration,
         spare: &mut Group,
     ) -> Option<()> {
-        let mut pending = self.lock();
-        if pending.group.bytes.is_empty() && !pending.is_closed {
+        let mut pending = self.state.lock();
+        if pending.group.is_empty() && !pending.is_closed {
             pending.is_idle = true;
             let is_empty = |pending: &mut QueueState| pending.is_idle && !pending.is_closed;
             self.wake.wait_while_for(&mut pending, is_empty, timeout);
             pending.is_idle = false;
         }
-        if !gather.is_zero() && !pending.group.bytes.is_empty() {
+        if !gather.is_zero() && !pending.group.is_empty() {
             pending = self.wait_for_more(pending, gather);
         }
-        let is_over = pending.is_closed && pending.group.bytes.is_empty();
+        let is_over = pending.is_closed && pending.group.is_empty();
         std::mem::swap(&mut pending.group, spare);
         (!is_over).then_some(())
     }
@@ -150,10 +175,10 @@ impl Queue {
     /// has a waiter. Returns whether any were added. A group that is already large is not extended.
     pub(super) fn extend_group(&self, until: Instant, group: &mut Group) -> bool {
         let remaining = until.saturating_duration_since(Instant::now());
-        if remaining.is_zero() || group.bytes.len() >= GROUP_BYTES {
+        if remaining.is_zero() || group.size() >= GROUP_BYTES {
             return false;
         }
-        let mut pending = self.wait_for_more(self.lock(), remaining);
+        let mut pending = self.wait_for_more(self.state.lock(), remaining);
         group.append(&mut pending.group)
     }
 
@@ -164,9 +189,7 @@ impl Queue {
         time: Duration,
     ) -> MutexGuard<'a, QueueState> {
         let may_grow = |pending: &mut QueueState| {
-            !pending.is_closed
-                && pending.group.bytes.len() < GROUP_BYTES
-                && !pending.group.has_waiters()
+            !pending.is_closed && pending.group.size() < GROUP_BYTES && !pending.group.has_waiters()
         };
         pending.is_collecting = true;
         self.wake.wait_while_for(&mut pending, may_grow, time);
@@ -176,7 +199,7 @@ impl Queue {
 
     /// Sleeps until the time has elapsed or the queue is closed. Returns whether it is still open.
     pub(super) fn sleep(&self, time: Duration) -> bool {
-        let mut pending = self.lock();
+        let mut pending = self.state.lock();
         let is_open = |pending: &mut QueueState| !pending.is_closed;
         self.wake.wait_while_for(&mut pending, is_open, time);
         !pending.is_closed
@@ -184,12 +207,8 @@ impl Queue {
 
     /// Closes the queue. Queued records are still written.
     pub(super) fn close(&self) {
-        self.lock().is_closed = true;
+        self.state.lock().is_closed = true;
         self.wake.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock()
     }
 }
 
@@ -208,31 +227,18 @@ impl QueueState {
 
 impl Group {
     fn push(&mut self, summary: &RecordSummary<'_>, content: &[u8]) {
-        let (kind, enter) = match summary.kind {
-            RecordKind::Enter => (0, 0),
-            RecordKind::Exit { enter, failed: false } => (1, enter),
-            RecordKind::Exit { enter, failed: true } => (2, enter),
-            RecordKind::Checkpoint => (3, 0),
-            RecordKind::Message => (4, 0),
-            RecordKind::Rejection => (5, 0),
-        };
         // The record omits names that are too long, so the header does too.
-        let [operation, identity_text] =
-            [summary.operation, summary.identity].map(|text| match text.len() {
-                ..=MAX_MEMBER_BYTES => text.as_bytes(),
-                _ => b"",
-            });
-        let length = |text: &[u8]| u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes();
-        let out = &mut self.bytes;
-        out.push(kind);
-        out.extend_from_slice(&summary.time.to_le_bytes());
-        out.extend_from_slice(&enter.to_le_bytes());
-        for text in [operation, identity_text, content] {
-            out.extend_from_slice(&length(text));
-        }
-        for text in [operation, identity_text, content] {
-            out.extend_from_slice(text);
-        }
+        let [name, identity] = [summary.name, summary.identity]
+            .map(|text| if text.len() <= MAX_MEMBER_BYTES { text } else { "" });
+        self.names.extend([name, identity]);
+        self.contents.extend_from_slice(content);
+        self.headers.push(RecordHeader {
+            time: summary.time,
+            kind: summary.kind,
+            name_len: name.len(),
+            identity_len: identity.len(),
+            content_len: content.len(),
+        });
     }
 
     fn add_waiter(&mut self, durability: Durability) -> WriteReceipt {
@@ -241,7 +247,7 @@ impl Group {
             Durability::Written => self.write_waiters.push(written),
             _ => self.sync_waiters.push(written),
         }
-        waits
+        WriteReceipt(waits)
     }
 
     fn has_waiters(&self) -> bool {
@@ -249,63 +255,49 @@ impl Group {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.headers.is_empty()
     }
 
-    /// Returns the size of the group in bytes.
-    pub(super) fn length(&self) -> usize {
-        self.bytes.len()
+    /// Returns the number of records.
+    pub(super) fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    fn size(&self) -> usize {
+        self.names.len() + self.contents.len()
     }
 
     /// Appends another group. Returns whether it had any records.
     fn append(&mut self, more: &mut Self) -> bool {
         let is_more = !more.is_empty();
-        self.bytes.append(&mut more.bytes);
+        self.headers.append(&mut more.headers);
+        self.names.push_str(&std::mem::take(&mut more.names));
+        self.contents.append(&mut more.contents);
         self.sync_waiters.append(&mut more.sync_waiters);
         self.write_waiters.append(&mut more.write_waiters);
         is_more
     }
 
     pub(super) fn records(&self) -> impl Iterator<Item = (RecordSummary<'_>, &[u8])> {
-        self.records_after(0)
-    }
-
-    /// Returns the records after the first `length` bytes. `length` must be an earlier length of
-    /// the group.
-    pub(super) fn records_after(
-        &self,
-        length: usize,
-    ) -> impl Iterator<Item = (RecordSummary<'_>, &[u8])> {
-        let mut rest = self.bytes.get(length..).unwrap_or_default();
-        std::iter::from_fn(move || {
-            let (header, after) = rest.split_at_checked(HEADER_BYTES)?;
-            let number = |at: usize| u64::from_le_bytes(first_8(&header[at..]));
-            let length = |at: usize| u32::from_le_bytes(first_4(&header[at..])) as usize;
-            let (operation, after) = after.split_at(length(17));
-            let (identity_text, after) = after.split_at(length(21));
-            let (content, after) = after.split_at(length(25));
-            rest = after;
-            let what = match header[0] {
-                0 => RecordKind::Enter,
-                kind @ (1 | 2) => RecordKind::Exit { enter: number(9), failed: kind == 2 },
-                4 => RecordKind::Message,
-                5 => RecordKind::Rejection,
-                _ => RecordKind::Checkpoint,
-            };
-            let time = number(1).cast_signed();
-            let [operation, identity_text] =
-                [operation, identity_text].map(|text| std::str::from_utf8(text).unwrap_or(""));
-            Some((RecordSummary { time, kind: what, operation, identity: identity_text }, content))
+        let (mut names, mut contents) = (&*self.names, &*self.contents);
+        self.headers.iter().map(move |header| {
+            let (name, identity, content);
+            (name, names) = names.split_at(header.name_len);
+            (identity, names) = names.split_at(header.identity_len);
+            (content, contents) = contents.split_at(header.content_len);
+            (RecordSummary { time: header.time, kind: header.kind, name, identity }, content)
         })
     }
 
     /// Notifies the waiters and clears the group for reuse.
-    pub(super) fn complete(&mut self, result: &Result<(), Arc<str>>) {
-        self.bytes.clear();
+    pub(super) fn complete(&mut self, result: &WriteResult) {
+        self.headers.clear();
+        self.names.clear();
+        self.contents.clear();
         self.notify_waiters(result);
     }
 
-    pub(super) fn notify_waiters(&mut self, result: &Result<(), Arc<str>>) {
+    pub(super) fn notify_waiters(&mut self, result: &WriteResult) {
         for waiting in self.sync_waiters.drain(..).chain(self.write_waiters.drain(..)) {
             // Fails only if the waiter was dropped.
             let _ = waiting.send(result.clone());
@@ -326,15 +318,7 @@ fn failed_receipt(error: Arc<str>) -> WriteReceipt {
     let (written, waits) = oneshot::channel();
     // The receiver still exists, so sending cannot fail.
     let _ = written.send(Err(error));
-    waits
-}
-
-fn first_8(bytes: &[u8]) -> [u8; 8] {
-    bytes[..8].try_into().expect("a header is long enough")
-}
-
-fn first_4(bytes: &[u8]) -> [u8; 4] {
-    bytes[..4].try_into().expect("a header is long enough")
+    WriteReceipt(waits)
 }
 
 #[cfg(test)]
@@ -345,15 +329,12 @@ mod tests {
     fn queue_returns_records_in_order_with_seq() {
         let queue = Queue::new(7);
         let rows = [
-            (
-                RecordSummary { time: 1, kind: RecordKind::Enter, operation: "a.b", identity: "" },
-                "x",
-            ),
+            (RecordSummary { time: 1, kind: RecordKind::Enter, name: "a.b", identity: "" }, "x"),
             (
                 RecordSummary {
                     time: -2,
                     kind: RecordKind::Exit { enter: 7, failed: true },
-                    operation: "a.b",
+                    name: "a.b",
                     identity: "ö",
                 },
                 "",
@@ -362,34 +343,21 @@ mod tests {
                 RecordSummary {
                     time: 3,
                     kind: RecordKind::Exit { enter: 8, failed: false },
-                    operation: "",
+                    name: "",
                     identity: "w",
                 },
                 "yy",
             ),
+            (RecordSummary { time: 4, kind: RecordKind::Checkpoint, name: "", identity: "" }, "z"),
             (
-                RecordSummary {
-                    time: 4,
-                    kind: RecordKind::Checkpoint,
-                    operation: "",
-                    identity: "",
-                },
-                "z",
-            ),
-            (
-                RecordSummary {
-                    time: 5,
-                    kind: RecordKind::Message,
-                    operation: "lobby",
-                    identity: "w",
-                },
+                RecordSummary { time: 5, kind: RecordKind::Message, name: "lobby", identity: "w" },
                 "m",
             ),
             (
                 RecordSummary {
                     time: 6,
                     kind: RecordKind::Rejection,
-                    operation: "lobby",
+                    name: "lobby",
                     identity: "w",
                 },
                 "r",
@@ -412,7 +380,7 @@ mod tests {
     fn queue_flushes_at_once_for_write_waiters() {
         const HOUR: Duration = Duration::from_secs(3_600);
         let summary =
-            RecordSummary { time: 1, kind: RecordKind::Message, operation: "lobby", identity: "" };
+            RecordSummary { time: 1, kind: RecordKind::Message, name: "lobby", identity: "" };
         for first in [Durability::Written, Durability::Async] {
             let queue = Queue::new(1);
             std::thread::scope(|scope| {
@@ -432,7 +400,7 @@ mod tests {
     fn group_extends_until_deadline_or_size_limit() {
         const HOUR: Duration = Duration::from_secs(3_600);
         let summary =
-            RecordSummary { time: 1, kind: RecordKind::Message, operation: "lobby", identity: "" };
+            RecordSummary { time: 1, kind: RecordKind::Message, name: "lobby", identity: "" };
         for (bytes, durability, time, is_taken) in [
             (1, Durability::Written, HOUR, true),
             (1, Durability::Async, Duration::from_millis(1), true),
@@ -443,10 +411,9 @@ mod tests {
             queue.push(&summary, &vec![b'x'; bytes], Durability::Async).unwrap();
             let mut group = Group::default();
             queue.take_group(Duration::ZERO, Duration::ZERO, &mut group).unwrap();
-            let before = group.length();
             queue.push(&summary, b"more", durability).unwrap();
             assert_eq!(queue.extend_group(Instant::now() + time, &mut group), is_taken, "{bytes}");
-            let more: Vec<_> = group.records_after(before).map(|(_, content)| content).collect();
+            let more: Vec<_> = group.records().skip(1).map(|(_, content)| content).collect();
             assert_eq!(more, if is_taken { vec![&b"more"[..]] } else { Vec::new() });
             assert_eq!(group.records().count(), 1 + more.len());
         }
@@ -459,24 +426,23 @@ mod tests {
     fn group_notifies_waiters_at_requested_durability() {
         let queue = Queue::new(1);
         let summary =
-            RecordSummary { time: 1, kind: RecordKind::Message, operation: "lobby", identity: "" };
+            RecordSummary { time: 1, kind: RecordKind::Message, name: "lobby", identity: "" };
         let waits = [Durability::Written, Durability::Synced];
         let [mut file, mut disk] =
             waits.map(|durability| queue.push(&summary, b"", durability).unwrap().receipt.unwrap());
         let mut group = Group::default();
         queue.take_group(Duration::ZERO, Duration::ZERO, &mut group).unwrap();
         group.notify_written();
-        assert_eq!(file.try_recv().unwrap(), Ok(()));
-        assert!(disk.try_recv().is_err());
+        assert_eq!(file.0.try_recv().unwrap(), Ok(()));
+        assert!(disk.0.try_recv().is_err());
         group.complete(&Ok(()));
-        assert_eq!(disk.try_recv().unwrap(), Ok(()));
+        assert_eq!(disk.0.try_recv().unwrap(), Ok(()));
     }
 
     #[test]
     fn queue_applies_backpressure_then_rejects_records() {
         let queue = Queue::new(1);
-        let summary =
-            RecordSummary { time: 1, kind: RecordKind::Enter, operation: "a.b", identity: "" };
+        let summary = RecordSummary { time: 1, kind: RecordKind::Enter, name: "a.b", identity: "" };
         let large = vec![b' '; BACKPRESSURE_BYTES];
         let waits: Vec<Option<bool>> = (0..12)
             .map(|_| {
@@ -492,12 +458,12 @@ mod tests {
         assert!(taken.receipt.is_none(), "nobody waits for a writer in trouble unless he must");
         let mut synced_receipt =
             queue.push(&summary, b"", Durability::Synced).unwrap().receipt.unwrap();
-        assert_eq!(synced_receipt.try_recv().unwrap().unwrap_err().as_ref(), "no room");
+        assert_eq!(synced_receipt.0.try_recv().unwrap().unwrap_err().as_ref(), "no room");
         queue.set_write_error(None);
         let mut waits = queue.push(&summary, b"", Durability::Synced).unwrap().receipt.unwrap();
-        assert!(waits.try_recv().is_err(), "nothing is written yet");
+        assert!(waits.0.try_recv().is_err(), "nothing is written yet");
         queue.set_write_error(Some("no room".into()));
-        assert!(waits.try_recv().unwrap().is_err());
+        assert!(waits.0.try_recv().unwrap().is_err());
         queue.close();
         assert!(queue.push(&summary, b"", Durability::Async).is_none());
     }

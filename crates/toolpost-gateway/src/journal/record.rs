@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use sha2::Digest as _;
 
 /// Maximum size of a member other than a body, such as a message or the name of an unknown
 /// operation.
@@ -15,7 +16,7 @@ pub(super) struct RecordSummary<'a> {
     pub(super) time: i64,
     pub(super) kind: RecordKind,
     /// Operation of a call, or room of a message.
-    pub(super) operation: &'a str,
+    pub(super) name: &'a str,
     /// Empty for an anonymous caller.
     pub(super) identity: &'a str,
 }
@@ -35,152 +36,151 @@ pub(super) enum RecordKind {
     Checkpoint,
 }
 
+impl RecordKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Enter => "enter",
+            Self::Exit { .. } => "exit",
+            Self::Message => "message",
+            Self::Rejection => "rejection",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallOutcome {
+    Ok,
+    Error,
+    /// A subscription that ended by itself.
+    Completed,
+    /// A subscription that its caller ended.
+    Canceled,
+    /// The process ended before the call. Never recorded; derived from the missing exit record.
+    Interrupted,
+}
+
+impl CallOutcome {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Completed => "completed",
+            Self::Canceled => "canceled",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// A parsed record with the members used for search.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct StoredRecord<'a> {
     pub(super) seq: u64,
-    kind: StoredKind,
     pub(super) time: i64,
-    #[serde(default)]
-    enter: u64,
-    #[serde(default)]
-    outcome: StoredOutcome,
-    #[serde(default, borrow)]
+    pub(super) kind: RecordKind,
     pub(super) id: Cow<'a, str>,
-    #[serde(default, borrow)]
-    pub(super) operation: Cow<'a, str>,
-    #[serde(default, borrow)]
-    pub(super) room: Cow<'a, str>,
-    #[serde(default, borrow)]
+    /// Operation of a call, or room of a message.
+    pub(super) name: Cow<'a, str>,
     pub(super) identity: Cow<'a, str>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StoredKind {
-    Enter,
-    Exit,
-    Message,
-    Rejection,
-    Checkpoint,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StoredOutcome {
-    #[default]
-    Ok,
-    Error,
-    Completed,
-    Canceled,
-}
-
 impl<'a> StoredRecord<'a> {
+    /// Parses a record. Most records need no JSON parser.
     pub(super) fn parse(content: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(content).ok()
+        HeaderMembers::scan(content)
+            .or_else(|| serde_json::from_slice(content).ok())
+            .and_then(HeaderMembers::into_record)
     }
 
     pub(super) fn summary(&self) -> RecordSummary<'_> {
-        let what = match self.kind {
-            StoredKind::Enter => RecordKind::Enter,
-            StoredKind::Exit => {
-                RecordKind::Exit { enter: self.enter, failed: self.outcome == StoredOutcome::Error }
+        let Self { time, kind, name, identity, .. } = self;
+        RecordSummary { time: *time, kind: *kind, name, identity }
+    }
+}
+
+/// The members that are written before the bodies.
+#[derive(Default, Deserialize)]
+struct HeaderMembers<'a> {
+    seq: u64,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    time: i64,
+    #[serde(default)]
+    enter: u64,
+    #[serde(default, borrow)]
+    outcome: Cow<'a, str>,
+    #[serde(default, borrow)]
+    id: Cow<'a, str>,
+    #[serde(default, borrow, rename = "operation", alias = "room")]
+    name: Cow<'a, str>,
+    #[serde(default, borrow)]
+    identity: Cow<'a, str>,
+}
+
+impl<'a> HeaderMembers<'a> {
+    /// Reads the members up to the first body, because verification reads every record. Returns
+    /// `None` if one of them needs a JSON parser.
+    fn scan(content: &'a [u8]) -> Option<Self> {
+        let mut members = Self::default();
+        let mut rest = content.strip_prefix(b"{")?;
+        loop {
+            let (name, after) = plain_value(rest)?;
+            rest = after.strip_prefix(b":")?;
+            let mut value = || {
+                let (value, after) = plain_value(rest)?;
+                rest = if after == b"}" { b"" } else { after.strip_prefix(b",")? };
+                Some(value)
+            };
+            match name {
+                "seq" => members.seq = value()?.parse().ok()?,
+                "kind" => members.kind = value()?.into(),
+                "time" => members.time = value()?.parse().ok()?,
+                "enter" => members.enter = value()?.parse().ok()?,
+                "id" => members.id = value()?.into(),
+                "operation" | "room" => members.name = value()?.into(),
+                "identity" => members.identity = value()?.into(),
+                "outcome" => members.outcome = value()?.into(),
+                "parent" | "endpoint" | "tookUs" => drop(value()?),
+                "approval" => return None,
+                // Digests of long members are followed by other members.
+                body => return (!body.ends_with("Cut")).then_some(members),
             }
-            StoredKind::Message => RecordKind::Message,
-            StoredKind::Rejection => RecordKind::Rejection,
-            StoredKind::Checkpoint => RecordKind::Checkpoint,
-        };
-        let operation = match self.kind {
-            StoredKind::Message | StoredKind::Rejection => &self.room,
-            _ => &self.operation,
-        };
-        RecordSummary { time: self.time, kind: what, operation, identity: &self.identity }
-    }
-}
-
-/// Reads the summary of a record in the usual layout. Returns `None` for any other layout, which
-/// [`StoredRecord::parse`] can read. Reads no further than necessary, because verification reads
-/// every record.
-pub(super) fn fast_summary(content: &[u8]) -> Option<RecordSummary<'_>> {
-    let mut parser = FastParser(content);
-    parser.skip(b"{\"seq\":")?;
-    parser.number()?;
-    match parser.string_member(b",\"kind\":\"")? {
-        "enter" => parser.enter(),
-        "exit" => parser.exit(),
-        "message" => parser.room_record(RecordKind::Message),
-        "rejection" => parser.room_record(RecordKind::Rejection),
-        _ => None,
-    }
-}
-
-/// The unread rest of a record.
-struct FastParser<'a>(&'a [u8]);
-
-impl<'a> FastParser<'a> {
-    fn enter(&mut self) -> Option<RecordSummary<'a>> {
-        let time = self.time()?;
-        self.string_member(b",\"id\":\"")?;
-        let _ = self.string_member(b",\"parent\":\"");
-        self.string_member(b",\"endpoint\":\"")?;
-        let operation = self.string_member(b",\"operation\":\"")?;
-        let identity = self.identity()?;
-        Some(RecordSummary { time, kind: RecordKind::Enter, operation, identity })
-    }
-
-    fn exit(&mut self) -> Option<RecordSummary<'a>> {
-        let time = self.time()?;
-        self.skip(b",\"enter\":")?;
-        let enter = self.number()?;
-        self.string_member(b",\"id\":\"")?;
-        let operation = self.string_member(b",\"operation\":\"")?;
-        let identity = self.identity()?;
-        self.skip(b",\"tookUs\":")?;
-        self.number()?;
-        let failed = self.string_member(b",\"outcome\":\"")? == "error";
-        Some(RecordSummary { time, kind: RecordKind::Exit { enter, failed }, operation, identity })
-    }
-
-    fn room_record(&mut self, record_kind: RecordKind) -> Option<RecordSummary<'a>> {
-        let time = self.time()?;
-        let _ = self.string_member(b",\"id\":\"");
-        let operation = self.string_member(b",\"room\":\"")?;
-        let identity = self.string_member(b",\"identity\":\"")?;
-        Some(RecordSummary { time, kind: record_kind, operation, identity })
-    }
-
-    /// Returns the identity, empty if absent. `None` if it needs the full parser.
-    fn identity(&mut self) -> Option<&'a str> {
-        match self.0.starts_with(b",\"identity") {
-            true => self.string_member(b",\"identity\":\""),
-            false => Some(""),
+            if rest.is_empty() {
+                return Some(members);
+            }
         }
     }
 
-    fn time(&mut self) -> Option<i64> {
-        self.skip(b",\"time\":")?;
-        self.number().and_then(|time| i64::try_from(time).ok())
+    fn into_record(self) -> Option<StoredRecord<'a>> {
+        let failed = self.outcome == CallOutcome::Error.as_str();
+        let exit = RecordKind::Exit { enter: self.enter, failed };
+        let kinds = [
+            RecordKind::Enter,
+            exit,
+            RecordKind::Message,
+            RecordKind::Rejection,
+            RecordKind::Checkpoint,
+        ];
+        let kind = kinds.into_iter().find(|kind| kind.as_str() == self.kind)?;
+        let Self { seq, time, id, name, identity, .. } = self;
+        Some(StoredRecord { seq, time, kind, id, name, identity })
     }
+}
 
-    fn skip(&mut self, text: &[u8]) -> Option<()> {
-        self.0 = self.0.strip_prefix(text)?;
-        Some(())
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let digits = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (number, rest) = self.0.split_at(digits);
-        self.0 = rest;
-        std::str::from_utf8(number).ok()?.parse().ok()
-    }
-
-    /// Reads a string without escape sequences.
-    fn string_member(&mut self, name: &[u8]) -> Option<&'a str> {
-        let rest = self.0.strip_prefix(name)?;
-        let end = memchr::memchr2(b'"', b'\\', rest).filter(|&end| rest[end] == b'"')?;
-        self.0 = &rest[end + 1..];
-        std::str::from_utf8(&rest[..end]).ok()
-    }
+/// Splits off a number, or a string without escape sequences.
+fn plain_value(text: &[u8]) -> Option<(&str, &[u8])> {
+    let (value, rest) = match text.strip_prefix(b"\"") {
+        Some(text) => {
+            let end = memchr::memchr2(b'"', b'\\', text).filter(|&end| text[end] == b'"')?;
+            (&text[..end], &text[end + 1..])
+        }
+        None => {
+            let is_digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
+            text.split_at(text.iter().position(|byte| !is_digit(byte))?)
+        }
+    };
+    Some((std::str::from_utf8(value).ok()?, rest))
 }
 
 /// Writes the members of a record, except its number, which the writer thread adds in front.
@@ -189,50 +189,52 @@ pub(super) struct RecordWriter<'a> {
 }
 
 impl<'a> RecordWriter<'a> {
-    pub(super) fn start(out: &'a mut Vec<u8>, kind: &str, time: i64) -> Self {
+    pub(super) fn start(out: &'a mut Vec<u8>, summary: &RecordSummary<'_>) -> Self {
         out.clear();
-        out.extend_from_slice(b"\"kind\":\"");
-        out.extend_from_slice(kind.as_bytes());
-        out.extend_from_slice(b"\",\"time\":");
+        out.extend_from_slice(b"\"kind\":");
         let mut members = Self { out };
-        members.write_value(&time);
+        members.write_value(summary.kind.as_str());
+        members.add("time", &summary.time);
         members
     }
 
     /// Adds a member. A value above the size limit is replaced by its digest, under the name with
     /// the suffix `Cut`.
     pub(super) fn add(&mut self, name: &str, value: &(impl serde::Serialize + ?Sized)) {
+        self.add_body(name, MAX_MEMBER_BYTES, value);
+    }
+
+    /// Adds a member unless it is absent.
+    pub(super) fn add_some(
+        &mut self,
+        name: &str,
+        value: Option<&(impl serde::Serialize + ?Sized)>,
+    ) {
+        if let Some(value) = value {
+            self.add(name, value);
+        }
+    }
+
+    /// Adds a member with its own size limit.
+    pub(super) fn add_body(
+        &mut self,
+        name: &str,
+        limit: usize,
+        value: &(impl serde::Serialize + ?Sized),
+    ) {
         let before = self.out.len();
         self.write_name(name);
         let start = self.out.len();
         self.write_value(value);
-        if self.out.len() - start > MAX_MEMBER_BYTES {
-            let cut = BodyDigest::of(&self.out[start..]);
-            self.out.truncate(before);
-            self.write_name(&format!("{name}Cut"));
-            self.write_value(&cut);
-        }
-    }
-
-    /// Adds a body. A body larger than `limit` is replaced by its digest, under the other name.
-    pub(super) fn add_body(
-        &mut self,
-        names: BodyMember,
-        limit: usize,
-        value: &impl serde::Serialize,
-    ) {
-        let before = self.out.len();
-        self.write_name(names.full);
-        let start = self.out.len();
-        self.write_value(value);
         let body = &mut self.out[start..];
-        if body.len() > limit {
-            let cut = BodyDigest::of(body);
-            self.out.truncate(before);
-            self.add(names.truncated, &cut);
-            return;
+        if body.len() <= limit {
+            return replace_line_breaks(body);
         }
-        replace_line_breaks(body);
+        let sha256 = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(&*body));
+        let digest = serde_json::json!({"sha256": sha256, "bytes": body.len()});
+        self.out.truncate(before);
+        self.write_name(&format!("{name}Cut"));
+        self.write_value(&digest);
     }
 
     /// Adds a member that is already JSON, of any length. Invalid JSON is added as a string, so
@@ -274,32 +276,6 @@ fn replace_line_breaks(body: &mut [u8]) {
     }
 }
 
-/// Member names of a body: in full, and replaced by its digest.
-#[derive(Clone, Copy)]
-pub(super) struct BodyMember {
-    full: &'static str,
-    truncated: &'static str,
-}
-
-pub(super) const INPUT: BodyMember = BodyMember { full: "input", truncated: "inputCut" };
-pub(super) const OUTPUT: BodyMember = BodyMember { full: "output", truncated: "outputCut" };
-pub(super) const DETAILS: BodyMember = BodyMember { full: "details", truncated: "detailsCut" };
-
-/// Digest that replaces a body that is too large.
-#[derive(serde::Serialize)]
-struct BodyDigest {
-    sha256: String,
-    bytes: usize,
-}
-
-impl BodyDigest {
-    fn of(body: &[u8]) -> Self {
-        use sha2::Digest as _;
-        let sha256 = data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(body));
-        Self { sha256, bytes: body.len() }
-    }
-}
-
 /// Prefix of the gateway's tokens.
 pub(super) const TOKEN_PREFIX: &[u8] = b"tpt_";
 const TOKEN_SECRET_CHARS: usize = 43;
@@ -329,7 +305,8 @@ mod tests {
 
     fn write_record(write: impl FnOnce(&mut RecordWriter<'_>)) -> String {
         let mut out = Vec::new();
-        let mut members = RecordWriter::start(&mut out, "enter", 5);
+        let summary = RecordSummary { time: 5, kind: RecordKind::Enter, name: "", identity: "" };
+        let mut members = RecordWriter::start(&mut out, &summary);
         write(&mut members);
         members.finish();
         format!("{{\"seq\":1,{}", String::from_utf8(out).unwrap())
@@ -341,22 +318,18 @@ mod tests {
             members.add("operation", "demo.\"add");
             members.add("identity", "ada");
             let pretty = Payload::from_json("{\n \"a\":\r\n1}".to_owned()).unwrap();
-            members.add_body(INPUT, 100, &pretty);
+            members.add_body("input", 100, &pretty);
         });
         let stored = StoredRecord::parse(text.as_bytes()).unwrap();
-        let summary = RecordSummary {
-            time: 5,
-            kind: RecordKind::Enter,
-            operation: "demo.\"add",
-            identity: "ada",
-        };
+        let summary =
+            RecordSummary { time: 5, kind: RecordKind::Enter, name: "demo.\"add", identity: "ada" };
         assert_eq!((stored.seq, stored.summary()), (1, summary));
-        assert_eq!(fast_summary(text.as_bytes()), None, "it is written otherwise");
+        assert!(HeaderMembers::scan(text.as_bytes()).is_none(), "it is written otherwise");
         assert!(text.ends_with("\"input\":{  \"a\":  1}}"), "{text}");
     }
 
     #[test]
-    fn fast_summary_matches_json_parser() {
+    fn header_scan_matches_json_parser() {
         let enter = r#"{"seq":1,"kind":"enter","time":5,"id":"x","#;
         let exit = r#"{"seq":2,"kind":"exit","time":6,"enter":1,"id":"x","operation":"a.b","#;
         let message = r#"{"seq":3,"kind":"message","time":7,"#;
@@ -389,20 +362,25 @@ mod tests {
                 true,
             ),
             (rejection, r#""room":"lobby","identity":"ada","error":"x","reason":"y"}"#, true),
-            (r#"{"seq":3,"kind":"checkpoint","time":7"#, "}", false),
+            (r#"{"seq":3,"kind":"checkpoint","time":7"#, "}", true),
+            (r#"{"seq":3,"kind":"checkpoint","time":7,"#, r#""removedThrough":2}"#, true),
         ] {
             let text = format!("{begin}{rest}");
-            let quick = fast_summary(text.as_bytes());
-            assert_eq!(quick.is_some(), is_quick, "{text}");
-            let stored = StoredRecord::parse(text.as_bytes()).unwrap();
-            assert!(quick.is_none_or(|quick| quick == stored.summary()), "{text}");
+            let scanned = HeaderMembers::scan(text.as_bytes());
+            assert_eq!(scanned.is_some(), is_quick, "{text}");
+            let parsed: HeaderMembers<'_> = serde_json::from_str(&text).unwrap();
+            let parsed = parsed.into_record().unwrap();
+            assert!(
+                scanned.is_none_or(|scanned| scanned.into_record().unwrap() == parsed),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn record_body_over_limit_becomes_digest() {
         for (length, is_stored) in [(8, true), (9, false)] {
-            let text = write_record(|members| members.add_body(INPUT, 10, &"x".repeat(length)));
+            let text = write_record(|members| members.add_body("input", 10, &"x".repeat(length)));
             let value: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(value.get("input").is_some(), is_stored);
             let cut = value.get("inputCut").map(|cut| cut["bytes"].clone());

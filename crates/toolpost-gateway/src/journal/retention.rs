@@ -11,16 +11,16 @@ use super::JournalSettings;
 use super::chain::Hash;
 use super::head::{PositionKind, SignedPosition};
 use super::key::SigningKey;
+use super::layout::Chain;
 use super::record::{RecordKind, RecordSummary, RecordWriter};
 use super::segment::Segments;
-use super::writer::SignedFiles;
 
 /// A planned removal of segments.
 pub(super) struct SegmentRemoval {
     /// The segments to remove, by the sequence number of their first record.
     files: Vec<u64>,
     /// Number of the last removed record.
-    through: u64,
+    pub(super) through: u64,
     hash: Hash,
 }
 
@@ -31,20 +31,16 @@ pub(super) fn plan_removal(
     settings: &JournalSettings,
 ) -> io::Result<Option<SegmentRemoval>> {
     let list = segments.list()?;
-    let mut total = 0;
-    let mut sizes = Vec::with_capacity(list.len());
-    for &first in &list {
-        let length = segments.size(first)?;
-        total += length;
-        sizes.push(length);
-    }
+    let sizes: Vec<u64> =
+        list.iter().map(|&first| segments.size(first)).collect::<io::Result<_>>()?;
+    let mut total: u64 = sizes.iter().sum();
     let mut count = 0_usize;
-    for (&first, length) in list.iter().zip(sizes).take(list.len().saturating_sub(1)) {
+    for (&first, size) in list.iter().zip(sizes).take(list.len().saturating_sub(1)) {
         let is_too_much = settings.retain_size.is_some_and(|max| total > max);
         if !is_too_much && !is_expired(segments, settings, first)? {
             break;
         }
-        total -= length;
+        total -= size;
         count += 1;
     }
     let Some(last) = count.checked_sub(1) else { return Ok(None) };
@@ -67,43 +63,27 @@ fn is_expired(segments: &Segments, settings: &JournalSettings, first: u64) -> io
 }
 
 impl SegmentRemoval {
-    pub(super) fn through(&self) -> u64 {
-        self.through
-    }
-
     /// Writes the checkpoint record that documents the removal in the chain.
-    pub(super) fn write_checkpoint(
-        &self,
-        time: i64,
-        content: &mut Vec<u8>,
-    ) -> RecordSummary<'static> {
-        let mut members = RecordWriter::start(content, "checkpoint", time);
+    pub(super) fn write_checkpoint(&self, content: &mut Vec<u8>) -> RecordSummary<'static> {
+        let (time, kind) = (epoch_ms(), RecordKind::Checkpoint);
+        let summary = RecordSummary { time, kind, name: "", identity: "" };
+        let mut members = RecordWriter::start(content, &summary);
         members.add("removedThrough", &self.through);
         members.add("hash", &self.hash.to_string());
         members.finish();
-        RecordSummary { time, kind: RecordKind::Checkpoint, operation: "", identity: "" }
+        summary
     }
 
     /// Removes the segments. The head is synced first, because it must not be older than the
     /// checkpoint. The checkpoint is written next, because the remaining records start from it.
     /// Files that remain after a failure are removed later.
-    pub(super) fn apply(
-        &self,
-        key: &SigningKey,
-        signed_files: &SignedFiles,
-        segments: &Segments,
-    ) -> io::Result<()> {
-        File::options().write(true).open(&signed_files.head)?.sync_data()?;
-        let seal = SignedPosition::sign(
-            key,
-            PositionKind::Checkpoint,
-            self.through,
-            self.hash,
-            epoch_ms(),
-        );
-        seal.write_durably(&signed_files.checkpoint)?;
+    pub(super) fn apply(&self, key: &SigningKey, chain: &Chain) -> io::Result<()> {
+        File::options().write(true).open(&chain.head)?.sync_data()?;
+        let kind = PositionKind::Checkpoint;
+        SignedPosition::sign(key, kind, self.through, self.hash, epoch_ms())
+            .write_durably(&chain.checkpoint)?;
         for &first in &self.files {
-            std::fs::remove_file(segments.path(first))?;
+            std::fs::remove_file(chain.segments.path(first))?;
         }
         Ok(())
     }

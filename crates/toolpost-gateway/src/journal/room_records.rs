@@ -1,16 +1,13 @@
 //! Room messages: recorded before delivery, and read back by the room.
 
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use toolpost::epoch_ms;
 
 use super::index::BlockMark;
-use super::messages::{self, MessageQuery, MessageRecord};
-use super::queue::{self, Durability};
+use super::queue::{Durability, WriteReceipt};
 use super::record::{RecordKind, RecordSummary, RecordWriter};
+use super::search::{FoundRecord, NameFilter, RecordFilter, message_json, search};
 use super::{Journal, JournalMode};
 
 /// A message that a room is about to deliver.
@@ -40,28 +37,6 @@ pub(crate) struct RoomRejectionRecord<'a> {
     pub(crate) id: Option<&'a str>,
 }
 
-/// Receipt of a recorded message, to be awaited before the message is delivered. Resolves when the
-/// message survives a process crash and, in `sync` mode, a machine crash; or to the reason why it
-/// does not. A message that could not be written may still be written later, so a rejected message
-/// can appear in the journal.
-///
-/// # Cancellation
-///
-/// Dropping the receipt does not affect what is written.
-#[derive(Debug)]
-pub(crate) struct MessageReceipt(queue::WriteReceipt);
-
-impl Future for MessageReceipt {
-    type Output = Result<(), Arc<str>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let write_result = Pin::new(&mut self.0).poll(context);
-        write_result.map(|write_result| {
-            write_result.unwrap_or_else(|_| Err("the journal was closed".into()))
-        })
-    }
-}
-
 /// A message read back from the journal by a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredMessage {
@@ -74,23 +49,31 @@ pub(crate) struct StoredMessage {
 }
 
 impl Journal {
-    /// Records a room message. Returns `None` if the queue is full or writes are failing; the
-    /// message must then not be delivered.
-    pub(crate) fn record_message(&self, entry: &RoomMessageRecord<'_>) -> Option<MessageReceipt> {
-        let shared = &self.0.shared;
+    /// Records a room message. Returns a receipt to be awaited before the message is delivered: the
+    /// message then survives a process crash and, in `sync` mode, a machine crash. Returns `None` if
+    /// the queue is full or writes are failing; the message must then not be delivered.
+    pub(crate) fn record_message(&self, entry: &RoomMessageRecord<'_>) -> Option<WriteReceipt> {
         // Not queued while writes fail, so that a rejected message is not written later.
-        if shared.queue.write_error().is_some() {
+        if self.is_failing() {
             return None;
         }
-        let time = epoch_ms();
-        let summary = RecordSummary {
-            time,
-            kind: RecordKind::Message,
-            operation: entry.room,
-            identity: entry.identity,
+        let (time, kind) = (epoch_ms(), RecordKind::Message);
+        let summary = RecordSummary { time, kind, name: entry.room, identity: entry.identity };
+        let mut out = Vec::with_capacity(entry.message.len() + 512);
+        let mut members = RecordWriter::start(&mut out, &summary);
+        members.add("id", entry.id);
+        members.add("room", entry.room);
+        members.add("identity", entry.identity);
+        if let Some(allowed_by) = entry.allowed_by {
+            members.add_json("allowedBy", allowed_by);
+        }
+        members.add_json("message", entry.message);
+        members.finish();
+        let durability = match self.0.settings.mode {
+            JournalMode::Sync => Durability::Synced,
+            _ => Durability::Written,
         };
-        let taken = shared.queue.push(&summary, &entry.encode(time), self.message_durability())?;
-        taken.receipt.map(MessageReceipt)
+        self.0.shared.queue.push(&summary, &out, durability)?.receipt
     }
 
     /// Whether writes to the journal currently fail.
@@ -100,17 +83,20 @@ impl Journal {
 
     /// Records the rejection of a message without waiting for the write. A record that cannot be
     /// queued is lost and counted.
-    pub(crate) fn record_rejection(&self, rejection: &RoomRejectionRecord<'_>) {
-        let shared = &self.0.shared;
-        let time = epoch_ms();
-        let summary = RecordSummary {
-            time,
-            kind: RecordKind::Rejection,
-            operation: rejection.room,
-            identity: rejection.identity,
-        };
-        if shared.queue.push(&summary, &rejection.encode(time), Durability::Async).is_none() {
-            shared.count_lost_record();
+    pub(crate) fn record_rejection(&self, entry: &RoomRejectionRecord<'_>) {
+        let (time, kind) = (epoch_ms(), RecordKind::Rejection);
+        let summary = RecordSummary { time, kind, name: entry.room, identity: entry.identity };
+        let mut out = Vec::new();
+        let mut members = RecordWriter::start(&mut out, &summary);
+        members.add_some("id", entry.id);
+        members.add("room", entry.room);
+        members.add("identity", entry.identity);
+        members.add("attemptedKind", entry.attempted_kind);
+        members.add("error", entry.error);
+        members.add("reason", entry.reason);
+        members.finish();
+        if self.0.shared.queue.push(&summary, &out, Durability::Async).is_none() {
+            self.0.shared.count_lost_record();
         }
     }
 
@@ -131,19 +117,19 @@ impl Journal {
         max: usize,
         max_bytes: usize,
     ) -> io::Result<Vec<StoredMessage>> {
-        let mut chains = Vec::new();
-        let is_room = |name: &str| name == room;
-        for chain in self.reader().chains()? {
+        let mut all = Vec::new();
+        for chain in self.0.layout.chains()? {
             let is_own = chain.gateway_id == self.gateway_id();
-            let query = MessageQuery {
-                until: if is_own { i64::MAX } else { self.0.opened_at },
+            let filter = RecordFilter {
                 marks: &[BlockMark::Message],
-                max_count: max,
+                name: Some(NameFilter::Exact(room.to_owned())),
+                until: if is_own { i64::MAX } else { self.0.opened_at },
+                limit: max,
                 max_bytes,
-                ..MessageQuery::all_in(&is_room)
+                ..RecordFilter::default()
             };
-            match messages::search(&chain, &query) {
-                Ok(records) => chains.push((is_own, records)),
+            match search(&chain, &filter) {
+                Ok(records) => all.extend(in_order(is_own, records)),
                 Err(error) if is_own => return Err(io::Error::other(error)),
                 Err(error) => {
                     let gateway_id = chain.gateway_id;
@@ -151,68 +137,23 @@ impl Journal {
                 }
             }
         }
-        Ok(take_newest(merge_chains(chains), max, max_bytes))
-    }
-
-    fn message_durability(&self) -> Durability {
-        match self.0.settings.mode {
-            JournalMode::Sync => Durability::Synced,
-            _ => Durability::Written,
-        }
+        all.sort_by_key(|(key, _)| *key);
+        Ok(take_newest(all.into_iter().map(|(_, message)| message).collect(), max, max_bytes))
     }
 }
 
-impl RoomMessageRecord<'_> {
-    fn encode(&self, time: i64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.message.len() + 512);
-        let mut members = RecordWriter::start(&mut out, "message", time);
-        members.add("id", self.id);
-        members.add("room", self.room);
-        members.add("identity", self.identity);
-        if let Some(allowed_by) = self.allowed_by {
-            members.add_json("allowedBy", allowed_by);
-        }
-        members.add_json("message", self.message);
-        members.finish();
-        out
-    }
-}
-
-impl RoomRejectionRecord<'_> {
-    fn encode(&self, time: i64) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut members = RecordWriter::start(&mut out, "rejection", time);
-        if let Some(id) = self.id {
-            members.add("id", id);
-        }
-        members.add("room", self.room);
-        members.add("identity", self.identity);
-        members.add("attemptedKind", self.attempted_kind);
-        members.add("error", self.error);
-        members.add("reason", self.reason);
-        members.finish();
-        out
-    }
-}
-
-/// Merges the messages of several chains, oldest first. The order within a chain is kept, even if
-/// the clock was set back.
-fn merge_chains(chains: Vec<(bool, Vec<MessageRecord>)>) -> Vec<StoredMessage> {
-    let mut all = Vec::new();
-    for (is_own, records) in chains {
-        let mut latest = i64::MIN;
-        for records in records.into_iter().rev() {
-            latest = latest.max(records.time);
-            all.extend(to_stored_message(&records).map(|entry| ((latest, is_own), entry)));
-        }
-    }
-    all.sort_by_key(|(key, _)| *key);
-    all.into_iter().map(|(_, entry)| entry).collect()
-}
-
-fn to_stored_message(record: &MessageRecord) -> Option<StoredMessage> {
-    let message = messages::message_json(&record.content)?.to_owned();
-    Some(StoredMessage { seq: record.seq, time: record.time, message })
+/// Returns the messages of a chain, oldest first, with keys to merge them with those of other
+/// chains. The order within a chain is kept, even if the clock was set back.
+fn in_order(
+    is_own: bool,
+    records: Vec<FoundRecord>,
+) -> impl Iterator<Item = ((i64, bool), StoredMessage)> {
+    let mut latest = i64::MIN;
+    records.into_iter().rev().filter_map(move |FoundRecord { seq, time, content, .. }| {
+        latest = latest.max(time);
+        let message = message_json(&content)?.to_owned();
+        Some(((latest, is_own), StoredMessage { seq, time, message }))
+    })
 }
 
 fn take_newest(

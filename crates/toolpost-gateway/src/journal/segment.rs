@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::chain::{Hash, LINE_PREFIX_LEN, RecordLine};
 use super::head::SignedPosition;
+use super::layout::list_names;
 use super::record::StoredRecord;
+
+/// Number of bytes of a segment that are buffered, unless a record is longer.
+const READ_BUFFER_BYTES: usize = 256 * 1024;
 
 /// The segments of one chain.
 #[derive(Debug, Clone)]
@@ -56,17 +60,9 @@ impl Segments {
     /// Returns the number of the first record of each segment, in order; none if the folder does
     /// not exist.
     pub(super) fn list(&self) -> io::Result<Vec<u64>> {
-        let mut found = Vec::new();
-        let entries = match std::fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
-            let name = entry?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_suffix(".log"));
-            found.extend(number.and_then(|number| number.parse::<u64>().ok()));
-        }
+        let names = list_names(&self.folder)?;
+        let number = |name: &String| name.strip_suffix(".log")?.parse().ok();
+        let mut found: Vec<u64> = names.iter().filter_map(number).collect();
         found.sort_unstable();
         Ok(found)
     }
@@ -85,16 +81,22 @@ impl Segments {
         Ok(part)
     }
 
+    /// Reads the lines of a segment from an offset, in pieces.
+    pub(super) fn lines(&self, first: u64, offset: u64) -> io::Result<LineReader> {
+        let mut file = File::open(self.path(first))?;
+        file.seek(SeekFrom::Start(offset))?;
+        let reader = BufReader::with_capacity(READ_BUFFER_BYTES, file);
+        Ok(LineReader { reader, in_buffer: 0, long_line: Vec::new() })
+    }
+
     /// Returns the time of the first record of a segment; `None` if there is none yet.
     pub(super) fn first_record_time(&self, first: u64) -> io::Result<Option<i64>> {
-        let mut line = Vec::new();
-        match File::open(self.path(first)) {
-            Ok(file) => BufReader::new(file).read_until(b'\n', &mut line)?,
+        let mut lines = match self.lines(first, 0) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+            lines => lines?,
         };
-        let stored = line.get(LINE_PREFIX_LEN..).and_then(StoredRecord::parse);
-        Ok(stored.map(|stored| stored.time))
+        let content = lines.next()?.and_then(|line| line.get(LINE_PREFIX_LEN..));
+        Ok(content.and_then(StoredRecord::parse).map(|stored| stored.time))
     }
 
     /// Finds the end of the chain and the number of bytes of a partial write after it.
@@ -147,16 +149,16 @@ impl Segments {
         end: ChainEnd,
         head: &SignedPosition,
     ) -> Result<(ChainEnd, u64), ChainError> {
-        let text = self.read(segment, 0, u64::MAX)?;
+        let mut lines = self.lines(segment, 0)?;
         let mut end = ChainEnd { segment, bytes: 0, ..end };
-        for line in text.split_inclusive(|&byte| byte == b'\n') {
+        while let Some(line) = lines.next()? {
             match end.extend(line) {
                 Some(next) if next.matches_head(head) => end = next,
                 None if end.seq >= head.seq => break,
                 _ => return Err(self.damaged_error(end.seq + 1, segment)),
             }
         }
-        let unfinished = text.len() as u64 - end.bytes;
+        let unfinished = self.size(segment)?.saturating_sub(end.bytes);
         Ok((end, unfinished))
     }
 
@@ -182,19 +184,43 @@ impl Segments {
 
     /// Returns the sequence number and hash of the last record in a finished segment.
     pub(super) fn last_record(&self, segment: u64) -> Result<(u64, Hash), ChainError> {
-        let text = self.read(segment, 0, u64::MAX)?;
-        let trimmed = text.strip_suffix(b"\n").unwrap_or(&text);
-        let last = memchr::memrchr(b'\n', trimmed).map_or(trimmed, |at| &trimmed[at + 1..]);
-        let line = RecordLine::parse(last).ok_or_else(|| self.damaged_error(segment, segment))?;
-        Ok((line.seq, line.hash))
+        let mut lines = self.lines(segment, 0)?;
+        let mut last = None;
+        while let Some(line) = lines.next()? {
+            last = RecordLine::parse(line).map(|line| (line.seq, line.hash));
+        }
+        last.ok_or_else(|| self.damaged_error(segment, segment))
+    }
+}
+
+/// Reads the lines of a segment.
+pub(super) struct LineReader {
+    reader: BufReader<File>,
+    /// Length of the last line, if it is still in the buffer.
+    in_buffer: usize,
+    long_line: Vec<u8>,
+}
+
+impl LineReader {
+    /// Returns the next line without its line feed; `None` after the last complete line. Most lines
+    /// are returned from the buffer without a copy.
+    pub(super) fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.reader.consume(std::mem::take(&mut self.in_buffer));
+        if let Some(end) = memchr::memchr(b'\n', self.reader.fill_buf()?) {
+            self.in_buffer = end + 1;
+            return Ok(Some(&self.reader.buffer()[..end]));
+        }
+        self.long_line.clear();
+        self.reader.read_until(b'\n', &mut self.long_line)?;
+        Ok(self.long_line.strip_suffix(b"\n"))
     }
 }
 
 impl ChainEnd {
     fn extend(&self, line: &[u8]) -> Option<Self> {
-        let parsed = RecordLine::parse(line.strip_suffix(b"\n")?)?;
+        let parsed = RecordLine::parse(line)?;
         let is_next = parsed.seq == self.seq + 1 && self.hash.next(parsed.content) == parsed.hash;
-        let bytes = self.bytes + line.len() as u64;
+        let bytes = self.bytes + line.len() as u64 + 1;
         is_next.then_some(Self { bytes, seq: parsed.seq, hash: parsed.hash, ..*self })
     }
 

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolpost::{
     Approval, AuditEntry, AuditOutcome, AuditSink, CallError, CallView, ErrorCode, HookResult,
-    OperationKind, Outcome, Payload, Registry, epoch_ms,
+    OperationKind, Outcome, Registry, epoch_ms,
 };
 
 use super::queue::{Durability, QueuedRecord, WriteReceipt};
-use super::record::{DETAILS, INPUT, OUTPUT, RecordKind, RecordSummary, RecordWriter};
+use super::record::{CallOutcome, RecordKind, RecordSummary, RecordWriter};
 use super::{Journal, JournalInner, JournalMode, mask};
 
 thread_local! {
@@ -39,28 +39,17 @@ impl Journal {
 
 impl AuditSink for JournalSink {
     fn enter(&self, call: &CallView<'_>) -> AuditEntry {
-        let time = epoch_ms();
-        let summary = self.summary(call, time, RecordKind::Enter);
-        let is_sync = self.journal.settings.mode == JournalMode::Sync;
+        let is_sync = self.is_sync();
         if is_sync && let Some(reason) = self.journal.shared.queue.write_error() {
             return HookResult::Ready(Err(write_failed(&reason))).into();
         }
-        let taken = SCRATCH.with_borrow_mut(|out| {
-            self.write_enter(call, time, out);
-            self.journal.shared.queue.push(&summary, out, self.durability())
+        let (id, result) = self.record(call, RecordKind::Enter, |members| {
+            self.write_enter(call, members);
         });
-        match taken {
-            Some(QueuedRecord { seq, receipt: written }) => {
-                AuditEntry { id: Some(seq), result: hook_result(written, is_sync) }
-            }
-            None if is_sync => {
-                HookResult::Ready(Err(write_failed("the journal queue is full"))).into()
-            }
-            None => {
-                self.journal.shared.count_lost_record();
-                HookResult::Ready(Ok(())).into()
-            }
+        if id.is_none() && !is_sync {
+            self.journal.shared.count_lost_record();
         }
+        AuditEntry { id, result }
     }
 
     fn exit(
@@ -71,176 +60,134 @@ impl AuditSink for JournalSink {
     ) -> HookResult<()> {
         // A call without an enter record gets no exit record.
         let Some(enter) = call.audit_id else { return HookResult::Ready(Ok(())) };
-        let time = epoch_ms();
-        let what = RecordKind::Exit { enter, failed: has_failed(call, audit_outcome) };
-        let summary = self.summary(call, time, what);
-        let is_sync = self.journal.settings.mode == JournalMode::Sync;
-        let taken = SCRATCH.with_borrow_mut(|out| {
-            self.write_exit(call, (enter, time, took), audit_outcome, out);
-            self.journal.shared.queue.push(&summary, out, self.durability())
+        let outcome = call_outcome(call, audit_outcome);
+        let kind = RecordKind::Exit { enter, failed: outcome == CallOutcome::Error };
+        let (id, result) = self.record(call, kind, |members| {
+            members.add("enter", &enter);
+            self.write_exit(call, took, outcome, audit_outcome, members);
         });
-        match taken {
-            Some(QueuedRecord { receipt: written, .. }) => hook_result(written, is_sync),
-            None => {
-                self.journal.shared.count_lost_record();
-                match is_sync {
-                    true => HookResult::Ready(Err(write_failed("the journal queue is full"))),
-                    false => HookResult::Ready(Ok(())),
-                }
-            }
+        if id.is_none() {
+            self.journal.shared.count_lost_record();
         }
+        result
     }
 }
 
 impl JournalSink {
-    fn durability(&self) -> Durability {
-        match self.journal.settings.mode {
-            JournalMode::Sync => Durability::Synced,
-            _ => Durability::Async,
-        }
+    fn is_sync(&self) -> bool {
+        self.journal.settings.mode == JournalMode::Sync
     }
 
-    fn summary<'a>(
+    /// Queues a record. Returns its number, unless the queue is full, and what the call waits for.
+    fn record(
         &self,
-        call: &CallView<'a>,
-        time: i64,
-        record_kind: RecordKind,
-    ) -> RecordSummary<'a> {
-        let caller = call.identity.map_or("", |identity| identity.id.as_str());
-        RecordSummary { time, kind: record_kind, operation: call.operation_id, identity: caller }
+        call: &CallView<'_>,
+        kind: RecordKind,
+        write: impl FnOnce(&mut RecordWriter<'_>),
+    ) -> (Option<u64>, HookResult<()>) {
+        let identity = call.identity.map_or("", |identity| identity.id.as_str());
+        let summary = RecordSummary { time: epoch_ms(), kind, name: call.operation_id, identity };
+        let is_sync = self.is_sync();
+        let durability = if is_sync { Durability::Synced } else { Durability::Async };
+        let queued = SCRATCH.with_borrow_mut(|out| {
+            let mut members = RecordWriter::start(out, &summary);
+            write(&mut members);
+            members.finish();
+            self.journal.shared.queue.push(&summary, out, durability)
+        });
+        match queued {
+            Some(QueuedRecord { seq, receipt }) => (Some(seq), hook_result(receipt, is_sync)),
+            None if is_sync => {
+                (None, HookResult::Ready(Err(write_failed("the journal queue is full"))))
+            }
+            None => (None, HookResult::Ready(Ok(()))),
+        }
     }
 
-    fn write_enter(&self, call: &CallView<'_>, time: i64, out: &mut Vec<u8>) {
-        let mut members = RecordWriter::start(out, "enter", time);
+    fn write_enter(&self, call: &CallView<'_>, members: &mut RecordWriter<'_>) {
         members.add("id", call.request_id);
-        if let Some(parent) = call.parent_request_id {
-            members.add("parent", parent);
-        }
+        members.add_some("parent", call.parent_request_id);
         members.add("endpoint", call.endpoint.as_str());
         members.add("operation", call.operation_id);
-        if let Some(identity) = call.identity {
-            members.add("identity", &identity.id);
-        }
-        if let Some(via) = call.operation.and_then(|operation| operation.via()) {
-            members.add("via", via);
-        }
+        members.add_some("identity", call.identity.map(|identity| &identity.id));
+        members.add_some("via", call.operation.and_then(|operation| operation.via()));
+        let Some(input) = call.input else { return };
         let limit = self.journal.settings.body_limit;
-        match call.input.map(|input| (input, self.masked_input(call, input))) {
-            Some((_, Some(masked))) => {
+        match mask::input(|| self.registry.catalog(), call.operation, input) {
+            Some(masked) => {
                 members.add("masked", &true);
-                members.add_body(INPUT, limit, &masked);
+                members.add_body("input", limit, &masked);
             }
-            Some((input, None)) => members.add_body(INPUT, limit, input),
-            None => {}
+            None => members.add_body("input", limit, input),
         }
-        members.finish();
-    }
-
-    fn masked_input(&self, call: &CallView<'_>, input: &Payload) -> Option<Value> {
-        mask::input(|| self.registry.catalog(), call.operation, input)
     }
 
     fn write_exit(
         &self,
         call: &CallView<'_>,
-        (enter, time, took): (u64, i64, Duration),
+        took: Duration,
+        outcome: CallOutcome,
         audit_outcome: &AuditOutcome<'_>,
-        out: &mut Vec<u8>,
+        members: &mut RecordWriter<'_>,
     ) {
-        let mut members = RecordWriter::start(out, "exit", time);
-        members.add("enter", &enter);
         members.add("id", call.request_id);
         members.add("operation", call.operation_id);
-        if let Some(identity) = call.identity {
-            members.add("identity", &identity.id);
-        }
+        members.add_some("identity", call.identity.map(|identity| &identity.id));
         members.add("tookUs", &u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         if let Some(Approval { id, approver: by }) = call.approval {
             members.add("approval", &json!({"id": id, "by": by}));
         }
+        members.add("outcome", outcome.as_str());
         let is_relay = RELAY_OPERATIONS.contains(&call.operation_id);
+        let limit = self.journal.settings.body_limit;
         match audit_outcome {
             AuditOutcome::Succeeded(outcome) => {
-                self.write_result(call, outcome, is_relay, &mut members);
+                write_changes(outcome, members);
+                if is_relay {
+                    return;
+                }
+                match mask::output(call.operation, &outcome.envelope) {
+                    Some(masked) => members.add_body("output", limit, &masked),
+                    None => members.add_body("output", limit, &outcome.envelope),
+                }
             }
-            AuditOutcome::Failed(error) => self.write_error(call, error, is_relay, &mut members),
-            AuditOutcome::Completed { values } => {
-                members.add("outcome", "completed");
-                members.add("values", values);
+            AuditOutcome::Failed(error) => {
+                members.add("code", error.code().as_str());
+                members.add("message", mask::error_message(call.operation, error));
+                if !is_relay && let Some(details) = mask::error_details(call.operation, error) {
+                    members.add_body("details", limit, &details);
+                }
             }
-            _ => members.add("outcome", "ok"),
-        }
-        members.finish();
-    }
-
-    fn write_result(
-        &self,
-        call: &CallView<'_>,
-        outcome: &Outcome,
-        is_relay: bool,
-        members: &mut RecordWriter<'_>,
-    ) {
-        // A tool result with `isError` counts as a failed call.
-        members.add("outcome", if is_tool_error(outcome) { "error" } else { "ok" });
-        if !outcome.repairs().is_empty() {
-            members.add("repairs", &repair_list(outcome));
-        }
-        if !outcome.warnings().is_empty() {
-            let paths: Vec<&str> = outcome.warnings().iter().map(|issue| &*issue.path).collect();
-            members.add("warnings", &paths);
-        }
-        if is_relay {
-            return;
-        }
-        let limit = self.journal.settings.body_limit;
-        match mask::output(call.operation, &outcome.envelope) {
-            Some(masked) => members.add_body(OUTPUT, limit, &masked),
-            None => members.add_body(OUTPUT, limit, &outcome.envelope),
-        }
-    }
-
-    fn write_error(
-        &self,
-        call: &CallView<'_>,
-        error: &CallError,
-        is_relay: bool,
-        members: &mut RecordWriter<'_>,
-    ) {
-        members.add("outcome", if was_canceled(call, error) { "canceled" } else { "error" });
-        members.add("code", error.code().as_str());
-        members.add("message", mask::error_message(call.operation, error));
-        if !is_relay && let Some(details) = mask::error_details(call.operation, error) {
-            members.add_body(DETAILS, self.journal.settings.body_limit, &details);
+            AuditOutcome::Completed { values } => members.add("values", values),
+            _ => {}
         }
     }
 }
 
-/// Returns the actions and paths of the repairs. The values are in the output, subject to masking.
-fn repair_list(outcome: &Outcome) -> Vec<Map<String, Value>> {
-    let repair_entry = |repair: &toolpost::Repair| {
-        let action = serde_json::to_value(repair.action).unwrap_or_default();
-        let path = Value::from(repair.path.as_str());
-        Map::from_iter([("path".to_owned(), path), ("action".to_owned(), action)])
-    };
-    outcome.repairs().iter().map(repair_entry).collect()
+/// Writes the actions and paths of the repairs, and the paths of the warnings. The values are in
+/// the output, subject to masking.
+fn write_changes(outcome: &Outcome, members: &mut RecordWriter<'_>) {
+    let repair = |repair: &toolpost::Repair| json!({"path": repair.path, "action": repair.action});
+    let repairs: Vec<Value> = outcome.repairs().iter().map(repair).collect();
+    let warnings: Vec<&str> = outcome.warnings().iter().map(|issue| &*issue.path).collect();
+    members.add_some("repairs", Some(&repairs).filter(|repairs| !repairs.is_empty()));
+    members.add_some("warnings", Some(&warnings).filter(|warnings| !warnings.is_empty()));
 }
 
-fn has_failed(call: &CallView<'_>, audit_outcome: &AuditOutcome<'_>) -> bool {
-    match audit_outcome {
-        AuditOutcome::Succeeded(outcome) => is_tool_error(outcome),
-        AuditOutcome::Failed(error) => !was_canceled(call, error),
-        _ => false,
-    }
-}
-
-/// Whether the caller ended a subscription, which is the normal way for most of them to end.
-fn was_canceled(call: &CallView<'_>, error: &CallError) -> bool {
+/// Returns how a call ended. A tool result with `isError` is an error, and ending a subscription is
+/// the normal way for its caller to leave it.
+fn call_outcome(call: &CallView<'_>, audit_outcome: &AuditOutcome<'_>) -> CallOutcome {
     let kind = call.operation.map(|operation| operation.spec().kind);
-    kind == Some(OperationKind::Subscription) && *error.code() == ErrorCode::Aborted
-}
-
-fn is_tool_error(outcome: &Outcome) -> bool {
-    matches!(&outcome.envelope.meta, toolpost::Meta::Mcp(meta) if meta.is_error)
+    let is_subscription = kind == Some(OperationKind::Subscription);
+    match audit_outcome {
+        AuditOutcome::Succeeded(outcome) if outcome.envelope.is_error() => CallOutcome::Error,
+        AuditOutcome::Failed(error) if is_subscription && *error.code() == ErrorCode::Aborted => {
+            CallOutcome::Canceled
+        }
+        AuditOutcome::Failed(_) => CallOutcome::Error,
+        AuditOutcome::Completed { .. } => CallOutcome::Completed,
+        _ => CallOutcome::Ok,
+    }
 }
 
 /// Converts a receipt into a hook result. Outside of `sync` mode a caller waits only because of
@@ -249,8 +196,7 @@ fn hook_result(receipt: Option<WriteReceipt>, is_sync: bool) -> HookResult<()> {
     let Some(receipt) = receipt else { return HookResult::Ready(Ok(())) };
     HookResult::Pending(Box::pin(async move {
         match receipt.await {
-            Ok(Err(reason)) if is_sync => Err(write_failed(&reason)),
-            Err(_) if is_sync => Err(write_failed("the journal was closed")),
+            Err(reason) if is_sync => Err(write_failed(&reason)),
             _ => Ok(()),
         }
     }))

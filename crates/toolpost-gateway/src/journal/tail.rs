@@ -7,15 +7,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 use toolpost::HandlerError;
 
-use super::block_reader::record_contents;
+use super::Journal;
 use super::call_view::merge_records;
+use super::chain::LINE_PREFIX_LEN;
+use super::layout::Chain;
 use super::operations::{read_error, run_blocking};
-use super::query;
-use super::reader::Chain;
 use super::record::{RecordKind, StoredRecord};
+use super::search::{RecordFilter, find_call};
 use super::segment::ChainEnd;
-use super::{Committed, Journal};
-use crate::glob::Glob;
 
 /// Maximum number of bytes read at once, unless a record is longer. A slow follower lags behind in
 /// the files and buffers no more than this.
@@ -24,21 +23,14 @@ const READ_CHUNK_BYTES: u64 = 1024 * 1024;
 const MAX_OPEN_CALLS: usize = 10_000;
 const MAX_OPEN_BYTES: usize = 16 * 1024 * 1024;
 
-/// Filter for ended calls.
-pub(super) struct TailFilter {
-    pub(super) operation: Option<Glob>,
-    pub(super) identity: Option<String>,
-    pub(super) errors: bool,
-}
-
 /// A follower of a chain, which reads records after they are committed.
 pub(super) struct Tail {
     chain: Chain,
-    committed: watch::Receiver<Committed>,
+    committed: watch::Receiver<ChainEnd>,
     /// Segment being read, by its first record, and the read position in it.
     segment: u64,
     bytes: u64,
-    filter: TailFilter,
+    filter: RecordFilter,
     /// Enter records of running calls. Evicted ones are looked up when the call ends.
     open_calls: HashMap<u64, Vec<u8>>,
     open_bytes: usize,
@@ -47,9 +39,9 @@ pub(super) struct Tail {
 pub(super) type EndedCalls = Vec<Result<Value, HandlerError>>;
 
 impl Tail {
-    pub(super) fn new(journal: &Journal, chain: Chain, filter: TailFilter) -> Self {
-        let committed = journal.committed();
-        let ChainEnd { segment, bytes, .. } = committed.borrow().end;
+    pub(super) fn new(journal: &Journal, chain: Chain, filter: RecordFilter) -> Self {
+        let committed = journal.0.shared.committed.subscribe();
+        let ChainEnd { segment, bytes, .. } = *committed.borrow();
         let open_calls = HashMap::new();
         Self { chain, committed, segment, bytes, filter, open_calls, open_bytes: 0 }
     }
@@ -57,7 +49,7 @@ impl Tail {
     /// Returns the next ended calls, or `None` when the journal is closed.
     pub(super) async fn next(mut self) -> Option<(EndedCalls, Self)> {
         loop {
-            let end = self.committed.borrow_and_update().end;
+            let end = *self.committed.borrow_and_update();
             if (self.segment, self.bytes) == (end.segment, end.bytes) {
                 self.committed.changed().await.ok()?;
                 continue;
@@ -81,35 +73,27 @@ impl Tail {
 
     fn read_chunk(&mut self, end: ChainEnd) -> io::Result<EndedCalls> {
         let mut found = Vec::new();
-        let text = self.read_complete_records(end)?;
-        if text.is_empty() {
+        let is_last = self.segment == end.segment;
+        let limit = if is_last { end.bytes } else { u64::MAX };
+        let until = limit.min(self.bytes + READ_CHUNK_BYTES);
+        let start = self.bytes;
+        let mut lines = match self.chain.segments.lines(self.segment, start) {
+            // The segment was removed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return self.advance_segment(end).map(|()| found);
+            }
+            lines => lines?,
+        };
+        while self.bytes < until
+            && let Some(line) = lines.next()?
+        {
+            self.bytes += line.len() as u64 + 1;
+            self.handle_record(line.get(LINE_PREFIX_LEN..).unwrap_or_default(), &mut found);
+        }
+        if self.bytes == start {
             self.advance_segment(end)?;
         }
-        for content in record_contents(&text) {
-            self.handle_record(content, &mut found);
-        }
-        self.bytes += text.len() as u64;
         Ok(found)
-    }
-
-    /// Reads the next complete records of the segment. Empty at its end or if it was removed.
-    fn read_complete_records(&self, end: ChainEnd) -> io::Result<Vec<u8>> {
-        let is_last = self.segment == end.segment;
-        let remaining = if is_last { end.bytes.saturating_sub(self.bytes) } else { u64::MAX };
-        let mut max = READ_CHUNK_BYTES;
-        loop {
-            let read = self.chain.segments.read(self.segment, self.bytes, max.min(remaining));
-            let mut text = match read {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-                read => read?,
-            };
-            let complete_len = memchr::memrchr(b'\n', &text).map_or(0, |at| at + 1);
-            if complete_len > 0 || (text.len() as u64) < max {
-                text.truncate(complete_len);
-                return Ok(text);
-            }
-            max *= 2;
-        }
     }
 
     fn advance_segment(&mut self, end: ChainEnd) -> io::Result<()> {
@@ -124,19 +108,19 @@ impl Tail {
 
     fn handle_record(&mut self, content: &[u8], found: &mut EndedCalls) {
         let Some(stored) = StoredRecord::parse(content) else { return };
-        match stored.summary().kind {
+        match stored.kind {
             RecordKind::Enter => self.track_open_call(stored.seq, content),
             RecordKind::Exit { enter, failed } => {
                 let begun = self.open_calls.remove(&enter);
                 self.open_bytes -= begun.as_ref().map_or(0, Vec::len);
-                if !self.filter.matches(&stored, failed) {
+                if !failed && self.filter.only_failed() || !self.filter.matches_names(&stored) {
                     return;
                 }
                 let call = match begun {
                     Some(begun) => {
                         Some(merge_records(&self.chain.gateway_id, &begun, Some(content)))
                     }
-                    None => query::call(&self.chain, &enter.to_string()).ok().flatten(),
+                    None => find_call(&self.chain, &enter.to_string()).ok().flatten(),
                 };
                 found.extend(call.map(Ok));
             }
@@ -152,16 +136,5 @@ impl Tail {
         }
         self.open_bytes += content.len();
         self.open_calls.insert(seq, content.to_vec());
-    }
-}
-
-impl TailFilter {
-    fn matches(&self, stored: &StoredRecord<'_>, failed: bool) -> bool {
-        (failed || !self.errors)
-            && self
-                .identity
-                .as_ref()
-                .is_none_or(|requested_identity| *requested_identity == stored.identity)
-            && self.operation.as_ref().is_none_or(|glob| glob.matches(&stored.operation))
     }
 }

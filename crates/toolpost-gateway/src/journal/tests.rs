@@ -14,9 +14,12 @@ use toolpost::{
 
 use super::chain::Hash;
 use super::head::{PositionKind, SignedPosition};
+use super::index::BlockMark;
 use super::key::SigningKey;
+use super::layout::Chain;
+use super::search::{NameFilter, RecordFilter, Search};
 use super::segment::Segments;
-use super::writer::SignedFiles;
+use super::verify::ProblemKind;
 use super::*;
 use crate::builtin;
 
@@ -65,7 +68,11 @@ fn journal_reader(scratch: &TempDir) -> JournalReader {
 
 fn only_segment(scratch: &TempDir, gateway_id: &str) -> PathBuf {
     let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
-    layout.segments(gateway_id).path(1)
+    layout.chain(gateway_id).segments.path(1)
+}
+
+fn matching(pattern: &str) -> Option<NameFilter> {
+    Some(NameFilter::Matching(crate::glob::Glob::new(pattern)))
 }
 
 #[tokio::test]
@@ -74,12 +81,12 @@ async fn calls_filter_works_with_and_without_index() {
     let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     write_sample_calls(&journal).await;
     journal.close();
-    let filter = |change: fn(&mut CallFilter)| {
-        let mut filter = CallFilter::default();
+    let filter = |change: fn(&mut RecordFilter)| {
+        let mut filter = RecordFilter::default();
         change(&mut filter);
         filter
     };
-    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX_FILE);
+    let index = scratch.0.join("journal").join(journal.gateway_id()).join("index.sqlite");
     drop(journal);
     let restart = || drop(Journal::open(&scratch.0, &JournalSettings::default()).unwrap());
     // Without a valid index, searches read every record; opening the journal rebuilds the index.
@@ -101,16 +108,16 @@ async fn calls_filter_works_with_and_without_index() {
             (filter(|f| f.limit = 3), 3),
             (filter(|f| f.identity = Some("ada".to_owned())), 4),
             (filter(|f| f.identity = Some("eve".to_owned())), 0),
-            (filter(|f| f.operation = Some(crate::glob::Glob::new("demo.add"))), 8),
-            (filter(|f| f.operation = Some(crate::glob::Glob::new("demo.*"))), 10),
-            (filter(|f| f.operation = Some(crate::glob::Glob::new("*.fail"))), 1),
-            (filter(|f| f.errors = true), 2),
-            (filter(|f| (f.errors, f.identity) = (true, Some("ada".to_owned()))), 0),
+            (filter(|f| f.name = matching("demo.add")), 8),
+            (filter(|f| f.name = matching("demo.*")), 10),
+            (filter(|f| f.name = matching("*.fail")), 1),
+            (filter(|f| f.marks = &[BlockMark::Failed]), 2),
+            (filter(|f| (f.marks, f.identity) = (&[BlockMark::Failed], Some("ada".to_owned()))), 0),
             (filter(|f| f.before = 5), 2),
             (filter(|f| f.since = i64::MAX), 0),
             (filter(|f| f.gateway = Some("other".to_owned())), 0),
         ] {
-            let found = journal_reader(&scratch).calls(&filter).unwrap();
+            let found = journal_reader(&scratch).records(&filter).unwrap();
             assert_eq!(found.len(), expected, "{state} {filter:?}");
             assert!(found.iter().all(|call| call.get("outcome").is_some()), "{found:?}");
         }
@@ -123,7 +130,8 @@ async fn call_spanning_segments_is_found_complete() {
     let scratch = TempDir::new("journal-far");
     let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
     let folder = JournalLayout::new(&scratch.0, &small_segments())
-        .segments(journal.gateway_id())
+        .chain(journal.gateway_id())
+        .segments
         .folder()
         .to_owned();
     let (release, held) = tokio::sync::oneshot::channel::<()>();
@@ -143,11 +151,11 @@ async fn call_spanning_segments_is_found_complete() {
         release.send(()).unwrap();
     };
     tokio::join!(call(&pipeline, "bob", "test.wait", json!({})), files);
-    let mut filter = CallFilter { errors: true, ..CallFilter::default() };
+    let mut filter = RecordFilter { marks: &[BlockMark::Failed], ..RecordFilter::default() };
     for state in ["open", "closed", "without an index"] {
         for operation in [None, Some("test.wait"), Some("*")] {
-            filter.operation = operation.map(crate::glob::Glob::new);
-            let found = journal_reader(&scratch).calls(&filter).unwrap();
+            filter.name = operation.and_then(matching);
+            let found = journal_reader(&scratch).records(&filter).unwrap();
             assert_eq!(found.len(), 1, "{state} {filter:?}");
             assert_eq!((&found[0]["seq"], &found[0]["message"]), (&json!(1), &json!("at last")));
         }
@@ -158,7 +166,7 @@ async fn call_spanning_segments_is_found_complete() {
         );
         match state {
             "open" => journal.close(),
-            _ => std::fs::remove_file(folder.join(INDEX_FILE)).unwrap_or_default(),
+            _ => std::fs::remove_file(folder.join("index.sqlite")).unwrap_or_default(),
         }
     }
 }
@@ -171,11 +179,13 @@ async fn block_closed_during_search_yields_no_duplicates() {
     let journal = Journal::open(&scratch.0, &settings).unwrap();
     write_sample_calls(&journal).await;
     let reader = journal_reader(&scratch);
-    let found =
-        query::calls_with_hook(&reader.chains().unwrap()[0], &CallFilter::default(), || {
-            journal.close();
-        });
-    let numbers: Vec<u64> = found.unwrap().iter().map(|call| call.seq).collect();
+    let (chain, filter) = (&reader.chains().unwrap()[0], RecordFilter::default());
+    let index = index::Index::open_read_only(&chain.index_file()).unwrap();
+    let mut search = Search::new(chain, &filter, index).unwrap();
+    search.scan_unindexed().unwrap();
+    journal.close();
+    search.scan_indexed().unwrap();
+    let numbers: Vec<u64> = search.found.iter().map(|call| call.seq).collect();
     assert_eq!(numbers.len(), 10, "{numbers:?}");
 }
 
@@ -189,8 +199,7 @@ async fn slow_tail_receives_every_call_in_chunks() {
     let journal = Journal::open(&scratch.0, &settings).unwrap();
     let reader = JournalReader::new(&scratch.0, &settings).with_live(&journal);
     let (_, chain) = reader.live().unwrap();
-    let expected = tail::TailFilter { operation: None, identity: None, errors: false };
-    let mut tail = tail::Tail::new(&journal, chain.clone(), expected);
+    let mut tail = tail::Tail::new(&journal, chain.clone(), RecordFilter::default());
     let (pipeline, text) = (pipeline(&journal), "x".repeat(4_000));
     for _ in 0..CALLS {
         call(&pipeline, "ada", "demo.note", json!({"text": text})).await;
@@ -222,7 +231,7 @@ async fn calls_with_unparseable_input_are_listed_as_text() {
         pipeline.call(request, caller).await.unwrap_err();
     }
     journal.close();
-    let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
+    let calls = journal_reader(&scratch).records(&RecordFilter::default()).unwrap();
     let input_texts: Vec<&Value> = calls.iter().rev().map(|call| &call["inputText"]).collect();
     assert_eq!(input_texts, inputs.iter().collect::<Vec<_>>());
     assert!(calls.iter().all(|call| call["outcome"] == "error"), "{calls:?}");
@@ -234,7 +243,7 @@ async fn call_is_recorded_as_enter_and_exit() {
     let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     write_sample_calls(&journal).await;
     journal.close();
-    let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
+    let calls = journal_reader(&scratch).records(&RecordFilter::default()).unwrap();
     let (newest, oldest) = (&calls[0], &calls[9]);
     assert_eq!(oldest["input"], json!({"a": 0, "b": 1}));
     assert_eq!(oldest["output"]["data"], json!({"sum": 1}));
@@ -278,7 +287,7 @@ async fn aborted_and_panicked_calls_have_exit_records() {
     drop(subscription);
     assert!(pipeline.drain(Duration::from_secs(30)).await);
     journal.close();
-    let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
+    let calls = journal_reader(&scratch).records(&RecordFilter::default()).unwrap();
     let found: Vec<_> = calls.iter().map(|call| (&call["operation"], &call["code"])).collect();
     let (slow, aborted) = (&json!("demo.slow"), &json!("ABORTED"));
     let panicked = (&json!("t.panics"), &json!("EXECUTION_ERROR"));
@@ -287,24 +296,32 @@ async fn aborted_and_panicked_calls_have_exit_records() {
         (&calls[0]["operation"], &calls[0]["outcome"]),
         (&json!("demo.clock"), &json!("canceled"))
     );
-    let failed = CallFilter { errors: true, ..CallFilter::default() };
-    assert_eq!(journal_reader(&scratch).calls(&failed).unwrap().len(), 3, "to leave is no failure");
+    let failed = RecordFilter { marks: &[BlockMark::Failed], ..RecordFilter::default() };
+    assert_eq!(
+        journal_reader(&scratch).records(&failed).unwrap().len(),
+        3,
+        "to leave is no failure"
+    );
 }
 
 #[tokio::test]
 async fn verify_locates_tampered_records() {
     type Tamper = fn(&mut Vec<String>);
-    type Expected = Option<(&'static str, u64)>;
+    type Expected = Option<(ProblemKind, u64)>;
     let rows: [(&str, Tamper, Expected); 9] = [
         ("nothing", |_| (), None),
-        ("edit", |lines| lines[4] = lines[4].replace("\"a\":1", "\"a\":3"), Some(("edited", 5))),
-        ("delete", |lines| drop(lines.remove(4)), Some(("missing", 5))),
-        ("delete two", |lines| drop(lines.drain(4..6)), Some(("missing", 5))),
-        ("reorder", |lines| lines.swap(4, 5), Some(("order", 5))),
-        ("repeat", |lines| lines.insert(5, lines[4].clone()), Some(("order", 5))),
-        ("truncate", |lines| lines.truncate(10), Some(("cut", 11))),
-        ("garbage", |lines| lines[4] = "nothing".to_owned(), Some(("damaged", 5))),
-        ("the first", |lines| drop(lines.remove(0)), Some(("missing", 1))),
+        (
+            "edit",
+            |lines| lines[4] = lines[4].replace("\"a\":1", "\"a\":3"),
+            Some((ProblemKind::Edited, 5)),
+        ),
+        ("delete", |lines| drop(lines.remove(4)), Some((ProblemKind::Missing, 5))),
+        ("delete two", |lines| drop(lines.drain(4..6)), Some((ProblemKind::Missing, 5))),
+        ("reorder", |lines| lines.swap(4, 5), Some((ProblemKind::Order, 5))),
+        ("repeat", |lines| lines.insert(5, lines[4].clone()), Some((ProblemKind::Order, 5))),
+        ("truncate", |lines| lines.truncate(10), Some((ProblemKind::Cut, 11))),
+        ("garbage", |lines| lines[4] = "nothing".to_owned(), Some((ProblemKind::Damaged, 5))),
+        ("the first", |lines| drop(lines.remove(0)), Some((ProblemKind::Missing, 1))),
     ];
     let scratch = TempDir::new("journal-tampered");
     let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
@@ -317,7 +334,7 @@ async fn verify_locates_tampered_records() {
         tamper(&mut lines);
         std::fs::write(&file, lines.join("\n") + "\n").unwrap();
         let report = &journal_reader(&scratch).verify(None).unwrap()[0];
-        let found = report.problem.as_ref().map(|problem| (problem.kind.as_str(), problem.seq));
+        let found = report.problem.as_ref().map(|problem| (problem.kind, problem.seq));
         assert_eq!(found, expected, "{name}: {report:?}");
         assert_eq!(report.ok, expected.is_none(), "{name}");
     }
@@ -332,10 +349,9 @@ async fn verify_detects_rewrite_and_rollback_by_head() {
     write_sample_calls(&journal).await;
     journal.close();
     let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
-    let signed_files = layout.signed_files(journal.gateway_id());
+    let chain = layout.chain(journal.gateway_id());
     let file = only_segment(&scratch, journal.gateway_id());
-    let (records, head) =
-        (std::fs::read(&file).unwrap(), std::fs::read(&signed_files.head).unwrap());
+    let (records, head) = (std::fs::read(&file).unwrap(), std::fs::read(&chain.head).unwrap());
     let gateway_id = journal.gateway_id().to_owned();
     drop(journal);
 
@@ -344,8 +360,8 @@ async fn verify_detects_rewrite_and_rollback_by_head() {
         report.problem.map(|problem| problem.kind)
     };
     let edit = |content: &str| content.replace("\"a\":2", "\"a\":3");
-    tampering::rewrite_records(&layout.segments(&gateway_id), &gateway_id, edit);
-    assert_eq!(kind(None).as_deref(), Some("rewritten"));
+    tampering::rewrite_records(&layout.chain(&gateway_id).segments, &gateway_id, edit);
+    assert_eq!(kind(None), Some(ProblemKind::Rewritten));
     std::fs::write(&file, &records).unwrap();
 
     // The journal continues, then an older copy is restored, including its head.
@@ -354,18 +370,17 @@ async fn verify_detects_rewrite_and_rollback_by_head() {
     journal.close();
     drop(journal);
     let anchor =
-        Anchor::parse(serde_json::from_slice(&std::fs::read(&signed_files.head).unwrap()).unwrap());
+        Anchor::parse(serde_json::from_slice(&std::fs::read(&chain.head).unwrap()).unwrap());
     let anchor = anchor.unwrap();
     assert_eq!(kind(Some(&anchor)), None);
-    let (newer, newer_head) =
-        (std::fs::read(&file).unwrap(), std::fs::read(&signed_files.head).unwrap());
+    let (newer, newer_head) = (std::fs::read(&file).unwrap(), std::fs::read(&chain.head).unwrap());
     std::fs::write(&file, &records).unwrap();
-    assert_eq!(kind(None).as_deref(), Some("cut"));
-    std::fs::write(&signed_files.head, &head).unwrap();
-    assert_eq!(kind(None).as_deref(), Some("index"), "the index knows of later records");
-    std::fs::remove_file(file.parent().unwrap().join(INDEX_FILE)).unwrap();
+    assert_eq!(kind(None), Some(ProblemKind::Cut));
+    std::fs::write(&chain.head, &head).unwrap();
+    assert_eq!(kind(None), Some(ProblemKind::Index), "the index knows of later records");
+    std::fs::remove_file(file.parent().unwrap().join("index.sqlite")).unwrap();
     assert_eq!(kind(None), None, "without an anchor an older state cannot be told from a true one");
-    assert_eq!(kind(Some(&anchor)).as_deref(), Some("anchor"));
+    assert_eq!(kind(Some(&anchor)), Some(ProblemKind::Anchor));
 
     // An older head with newer records is the state after a crash, and is valid.
     std::fs::write(&file, &newer).unwrap();
@@ -374,22 +389,22 @@ async fn verify_detects_rewrite_and_rollback_by_head() {
     // A modified head, a head of another gateway, and a missing head.
     let mut touched: Value = serde_json::from_slice(&newer_head).unwrap();
     touched["seq"] = json!(1);
-    std::fs::write(&signed_files.head, touched.to_string()).unwrap();
-    assert_eq!(kind(None).as_deref(), Some("head"));
+    std::fs::write(&chain.head, touched.to_string()).unwrap();
+    assert_eq!(kind(None), Some(ProblemKind::Head));
     assert!(Anchor::parse(touched).unwrap_err().contains("signature"));
     let (other, _) = SigningKey::generate().unwrap();
     let other = SignedPosition::sign(&other, PositionKind::Head, 1, Hash::genesis("x"), 0);
-    std::fs::write(&signed_files.head, serde_json::to_vec(&other).unwrap()).unwrap();
-    assert_eq!(kind(None).as_deref(), Some("head"));
+    std::fs::write(&chain.head, serde_json::to_vec(&other).unwrap()).unwrap();
+    assert_eq!(kind(None), Some(ProblemKind::Head));
     let elsewhere = Anchor::parse(serde_json::to_value(&other).unwrap()).unwrap();
     assert_eq!(journal_reader(&scratch).verify(Some(&elsewhere)).unwrap().len(), 2);
-    std::fs::remove_file(&signed_files.head).unwrap();
-    assert_eq!(kind(None).as_deref(), Some("head"));
+    std::fs::remove_file(&chain.head).unwrap();
+    assert_eq!(kind(None), Some(ProblemKind::Head));
 }
 
 #[tokio::test]
 async fn open_repairs_crash_but_not_tampering() {
-    type Corruption = fn(&Path, &SignedFiles, &[u8]);
+    type Corruption = fn(&Path, &Chain, &[u8]);
     let rows: [(&str, Corruption, bool); 6] = [
         ("nothing", |_, _, _| (), true),
         (
@@ -407,7 +422,7 @@ async fn open_repairs_crash_but_not_tampering() {
             |file, _, original| std::fs::write(file, &original[..original.len() - 9]).unwrap(),
             false,
         ),
-        ("no head", |_, signed_files, _| std::fs::remove_file(&signed_files.head).unwrap(), false),
+        ("no head", |_, chain, _| std::fs::remove_file(&chain.head).unwrap(), false),
         ("no file", |file, _, _| std::fs::remove_file(file).unwrap(), false),
     ];
     for (name, damage, is_continued) in rows {
@@ -419,7 +434,7 @@ async fn open_repairs_crash_but_not_tampering() {
         let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
         let file = only_segment(&scratch, &gateway_id);
         let original = std::fs::read(&file).unwrap();
-        damage(&file, &layout.signed_files(&gateway_id), &original);
+        damage(&file, &layout.chain(&gateway_id), &original);
 
         let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
         assert_eq!(journal.gateway_id() == gateway_id, is_continued, "{name}");
@@ -462,15 +477,16 @@ async fn concurrent_writers_use_separate_chains() {
     write_sample_calls(&two).await;
     one.close();
     two.close();
-    assert_eq!(journal_reader(&scratch).calls(&CallFilter::default()).unwrap().len(), 20);
+    assert_eq!(journal_reader(&scratch).records(&RecordFilter::default()).unwrap().len(), 20);
     assert!(journal_reader(&scratch).verify(None).unwrap().iter().all(|report| report.ok));
 }
 
 /// Backdates everything in a chain.
 fn backdate(layout: &JournalLayout, gateway_id: &str, by: Duration) {
-    let (segments, signed_files) = (layout.segments(gateway_id), layout.signed_files(gateway_id));
+    let chain = layout.chain(gateway_id);
+    let segments = &chain.segments;
     let then = i128::from(epoch_ms()) - by.as_millis().cast_signed();
-    tampering::rewrite_records(&segments, gateway_id, |content| {
+    tampering::rewrite_records(segments, gateway_id, |content| {
         let (before, rest) = content.split_once("\"time\":").unwrap();
         let (_, after) = rest.split_once(',').unwrap();
         format!("{before}\"time\":{then},{after}")
@@ -483,7 +499,7 @@ fn backdate(layout: &JournalLayout, gateway_id: &str, by: Duration) {
     let (seq, hash) = segments.last_record(*list.last().unwrap()).unwrap();
     let key = SigningKey::read(&layout.key_file(gateway_id)).unwrap();
     SignedPosition::sign(&key, PositionKind::Head, seq, hash, epoch_ms())
-        .write_durably(&signed_files.head)
+        .write_durably(&chain.head)
         .unwrap();
 }
 
@@ -504,9 +520,9 @@ async fn retention_by_age_removes_idle_chain_segments() {
         ids.iter().for_each(|id| backdate(&layout, id, old));
         drop(Journal::open(&scratch.0, &settings).unwrap());
         for id in &ids {
-            let filter = CallFilter { gateway: Some(id.clone()), ..CallFilter::default() };
+            let filter = RecordFilter { gateway: Some(id.clone()), ..RecordFilter::default() };
             assert_eq!(
-                journal_reader(&scratch).calls(&filter).unwrap().len(),
+                journal_reader(&scratch).records(&filter).unwrap().len(),
                 remaining,
                 "{old:?}"
             );
@@ -536,32 +552,30 @@ async fn retention_by_size_keeps_chain_verifiable() {
         let logs = files.filter(|entry| entry.path().extension().is_some_and(|e| e == "log"));
         let size: u64 = logs.map(|entry| entry.metadata().unwrap().len()).sum();
         assert!(size < 450 * 1024, "{size}");
-        let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
+        let calls = journal_reader(&scratch).records(&RecordFilter::default()).unwrap();
         assert!((20..50).contains(&calls.len()), "{}", calls.len());
     }
     // An anchor older than the checkpoint cannot be compared with the remaining records.
     let layout = JournalLayout::new(&scratch.0, &JournalSettings::default());
     let gateway_id = journal_reader(&scratch).verify(None).unwrap().swap_remove(0).gateway_id;
-    let (key, signed_files) = (
-        SigningKey::read(&layout.key_file(&gateway_id)).unwrap(),
-        layout.signed_files(&gateway_id),
-    );
+    let (key, chain) =
+        (SigningKey::read(&layout.key_file(&gateway_id)).unwrap(), layout.chain(&gateway_id));
     let old = SignedPosition::sign(&key, PositionKind::Head, 1, Hash::genesis("x"), 0);
     let anchor = Anchor::parse(serde_json::to_value(&old).unwrap()).unwrap();
     let report = journal_reader(&scratch).verify(Some(&anchor)).unwrap().swap_remove(0);
     let problem = report.problem.unwrap();
-    assert_eq!((&*problem.kind, problem.seq), ("anchor", 1));
+    assert_eq!((problem.kind, problem.seq), (ProblemKind::Anchor, 1));
     assert!(problem.message.contains("cannot be compared"), "{}", problem.message);
-    let head = std::fs::read(&signed_files.head).unwrap();
-    old.write_durably(&signed_files.head).unwrap();
+    let head = std::fs::read(&chain.head).unwrap();
+    old.write_durably(&chain.head).unwrap();
     let report = journal_reader(&scratch).verify(None).unwrap().swap_remove(0);
-    assert_eq!(report.problem.unwrap().kind, "head");
+    assert_eq!(report.problem.unwrap().kind, ProblemKind::Head);
     assert_ne!(Journal::open(&scratch.0, &settings).unwrap().gateway_id(), gateway_id);
-    std::fs::write(&signed_files.head, head).unwrap();
+    std::fs::write(&chain.head, head).unwrap();
     // A modified checkpoint is invalid.
-    let text = std::fs::read_to_string(&signed_files.checkpoint).unwrap();
-    std::fs::write(&signed_files.checkpoint, text.replace("\"seq\":", "\"seq\":1")).unwrap();
+    let text = std::fs::read_to_string(&chain.checkpoint).unwrap();
+    std::fs::write(&chain.checkpoint, text.replace("\"seq\":", "\"seq\":1")).unwrap();
     let reports = journal_reader(&scratch).verify(None).unwrap();
     let report = reports.into_iter().find(|report| report.gateway_id == gateway_id).unwrap();
-    assert_eq!(report.problem.unwrap().kind, "head");
+    assert_eq!(report.problem.unwrap().kind, ProblemKind::Head);
 }

@@ -2,22 +2,22 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use toolpost::epoch_ms;
 
-use super::chain::Hash;
+use super::chain::LINE_PREFIX_LEN;
 use super::head::{PositionKind, SignedPosition};
 use super::index::{Index, OpenBlock};
 use super::key::SigningKey;
+use super::layout::Chain;
 use super::queue::{Durability, Group, Queue};
 use super::record::StoredRecord;
 use super::retention;
 use super::segment::{ChainEnd, ChainError, Segments};
-use super::{Committed, JournalMode, JournalSettings, WriterShared};
+use super::{JournalMode, JournalSettings, WriterShared};
 use crate::data::{atomic_file, create_private_dir};
 
 /// How long records without waiters are collected before they are written.
@@ -27,17 +27,11 @@ const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(30);
 /// Delay before a failed write is retried.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// Paths of the signed positions of a chain.
-#[derive(Debug, Clone)]
-pub(super) struct SignedFiles {
-    pub(super) head: PathBuf,
-    pub(super) checkpoint: PathBuf,
-}
-
 pub(super) struct JournalWriter {
     key: SigningKey,
-    signed_files: SignedFiles,
-    segments: Segments,
+    /// Held to prevent other processes from writing the same chain.
+    _lock: File,
+    chain: Chain,
     settings: JournalSettings,
     file: File,
     end: ChainEnd,
@@ -60,31 +54,32 @@ impl JournalWriter {
     /// Opens a chain and continues it at its end.
     pub(super) fn open(
         key: SigningKey,
-        signed_files: SignedFiles,
-        segments: Segments,
-        settings: JournalSettings,
+        lock: File,
+        chain: Chain,
+        settings: &JournalSettings,
     ) -> Result<Self, ChainError> {
-        let (end, unfinished) = Self::find_end(&key, &signed_files, &segments)?;
-        segments.truncate_after(&end, unfinished)?;
-        create_private_dir(segments.folder())?;
-        let file = open_segment(&segments, &end)?;
-        let (index, block) = match open_index(&segments, &end).or_else(|error| {
+        let (end, unfinished) = Self::find_end(&key, &chain)?;
+        chain.segments.truncate_after(&end, unfinished)?;
+        create_private_dir(chain.segments.folder())?;
+        let file = open_segment(&chain.segments, &end)?;
+        let index = open_index(&chain, &end).or_else(|error| {
             tracing::warn!(%error, "journal index is damaged; rebuilding it");
-            remove_index(&segments);
-            open_index(&segments, &end)
-        }) {
+            remove_index(&chain);
+            open_index(&chain, &end)
+        });
+        let (index, block) = match index {
             Ok((index, block)) => (Some(index), block),
             Err(error) => {
                 tracing::error!(%error, "journal index is not available; searches read every record");
                 (None, OpenBlock::at(end.segment, end.bytes, end.seq + 1))
             }
         };
-        let segment_started = segments.first_record_time(end.segment)?;
+        let segment_started = chain.segments.first_record_time(end.segment)?;
         let writer = Self {
             key,
-            signed_files,
-            segments,
-            settings,
+            _lock: lock,
+            chain,
+            settings: settings.clone(),
             file,
             end,
             has_partial_write: false,
@@ -103,17 +98,17 @@ impl JournalWriter {
 
     /// Returns the end of a chain and the number of bytes after it that are not a complete record.
     /// Does not modify any file.
-    pub(super) fn find_end(
-        key: &SigningKey,
-        signed_files: &SignedFiles,
-        segments: &Segments,
-    ) -> Result<(ChainEnd, u64), ChainError> {
-        let head = SignedPosition::read_concurrently_written(&signed_files.head)?;
-        let start = chain_start(signed_files, key.gateway_id())?;
-        if !head.is_signature_valid() || head.gateway_id != key.gateway_id() {
+    pub(super) fn find_end(key: &SigningKey, chain: &Chain) -> Result<(ChainEnd, u64), ChainError> {
+        let head = SignedPosition::read_concurrently_written(&chain.head)?;
+        let start = chain.start()?;
+        if !head.is_signed_by(key.gateway_id(), PositionKind::Head) {
             return Err(io::Error::other("the head was not signed by this gateway").into());
         }
-        segments.recover(&head, start)
+        chain.segments.recover(&head, start)
+    }
+
+    pub(super) fn gateway_id(&self) -> &str {
+        &self.chain.gateway_id
     }
 
     pub(super) fn end(&self) -> ChainEnd {
@@ -183,7 +178,7 @@ impl JournalWriter {
             shared.queue.set_write_error(None);
         }
         self.index_group(group);
-        shared.committed.send_replace(Committed { end: self.end });
+        shared.committed.send_replace(self.end);
         group.complete(&Ok(()));
         self.finish_removal();
         true
@@ -222,7 +217,7 @@ impl JournalWriter {
         loop {
             let written = self.out.len();
             self.encode_lines(group, taken, &mut end)?;
-            taken = group.length();
+            taken = group.len();
             self.file.write_all(&self.out[written..])?;
             // A full segment is completed first, because retention removes whole segments.
             let bytes = end.bytes + self.out.len() as u64;
@@ -233,9 +228,9 @@ impl JournalWriter {
         }
     }
 
-    /// Encodes the records of a group after the first `taken` bytes as lines.
+    /// Encodes the records of a group after the first `taken` ones as lines.
     fn encode_lines(&mut self, group: &Group, taken: usize, end: &mut ChainEnd) -> io::Result<()> {
-        for (_, rest) in group.records_after(taken) {
+        for (_, rest) in group.records().skip(taken) {
             end.seq += 1;
             self.content.clear();
             write!(self.content, "{{\"seq\":{},", end.seq)?;
@@ -251,7 +246,7 @@ impl JournalWriter {
     fn write_head(&self) -> io::Result<()> {
         let ChainEnd { seq, hash, .. } = self.end;
         SignedPosition::sign(&self.key, PositionKind::Head, seq, hash, epoch_ms())
-            .overwrite(&self.signed_files.head)
+            .overwrite(&self.chain.head)
     }
 
     /// Adds the written records to the index.
@@ -290,7 +285,7 @@ impl JournalWriter {
     /// Starts a new segment. On failure, writing continues in the current one.
     fn rotate_segment(&mut self) {
         let end = ChainEnd { segment: self.end.seq + 1, bytes: 0, ..self.end };
-        match open_segment(&self.segments, &end) {
+        match open_segment(&self.chain.segments, &end) {
             Ok(file) => {
                 self.file = file;
                 self.end = end;
@@ -313,10 +308,10 @@ impl JournalWriter {
         if self.removal.is_some() {
             return;
         }
-        match retention::plan_removal(&self.segments, &self.settings) {
+        match retention::plan_removal(&self.chain.segments, &self.settings) {
             Ok(Some(removal)) => {
                 let mut content = Vec::new();
-                let summary = removal.write_checkpoint(epoch_ms(), &mut content);
+                let summary = removal.write_checkpoint(&mut content);
                 if shared.queue.push(&summary, &content, Durability::Async).is_some() {
                     self.removal = Some(removal);
                 }
@@ -328,14 +323,13 @@ impl JournalWriter {
 
     fn finish_removal(&mut self) {
         let Some(removal) = self.removal.take() else { return };
-        let done = removal.apply(&self.key, &self.signed_files, &self.segments);
-        if let Err(error) = done {
+        if let Err(error) = removal.apply(&self.key, &self.chain) {
             tracing::warn!(%error, "cannot remove old journal segments");
             return;
         }
-        tracing::info!(through = removal.through(), "removed old journal segments");
+        tracing::info!(through = removal.through, "removed old journal segments");
         if let Some(index) = &mut self.index
-            && let Err(error) = index.remove_before(removal.through() + 1)
+            && let Err(error) = index.remove_before(removal.through + 1)
         {
             tracing::warn!(%error, "cannot remove old entries from the journal index");
         }
@@ -355,23 +349,6 @@ impl Drop for PanicGuard<'_> {
     }
 }
 
-/// Returns the start of the retained chain: its checkpoint, or else its genesis.
-pub(super) fn chain_start(signed_files: &SignedFiles, gateway_id: &str) -> io::Result<(u64, Hash)> {
-    let checkpoint = match SignedPosition::read(&signed_files.checkpoint) {
-        Ok(checkpoint) => checkpoint,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Ok((0, Hash::genesis(gateway_id)));
-        }
-        Err(error) => return Err(error),
-    };
-    let is_own =
-        checkpoint.about == PositionKind::Checkpoint && checkpoint.gateway_id == gateway_id;
-    match checkpoint.hash() {
-        Some(hash) if is_own && checkpoint.is_signature_valid() => Ok((checkpoint.seq, hash)),
-        _ => Err(io::Error::other("the checkpoint was not signed by this gateway")),
-    }
-}
-
 fn open_segment(segments: &Segments, end: &ChainEnd) -> io::Result<File> {
     let path = segments.path(end.segment);
     let is_new = !path.exists();
@@ -388,60 +365,55 @@ fn open_segment(segments: &Segments, end: &ChainEnd) -> io::Result<File> {
 }
 
 /// Removes the index, including the WAL files of the database.
-fn remove_index(segments: &Segments) {
-    for ending in ["", "-wal", "-shm"] {
+fn remove_index(chain: &Chain) {
+    let file = chain.index_file();
+    for suffix in ["", "-wal", "-shm"] {
         // A file that cannot be removed is reported when it is opened.
-        let _ =
-            std::fs::remove_file(segments.folder().join(format!("{}{ending}", super::INDEX_FILE)));
+        let _ = std::fs::remove_file(format!("{}{suffix}", file.display()));
     }
 }
 
 /// Opens the index and adds the records it lacks. Returns the index and the open block.
-fn open_index(segments: &Segments, end: &ChainEnd) -> rusqlite::Result<(Index, OpenBlock)> {
-    let file = segments.folder().join(super::INDEX_FILE);
-    let mut index = Index::open(&file)?;
+fn open_index(chain: &Chain, end: &ChainEnd) -> rusqlite::Result<(Index, OpenBlock)> {
+    let mut index = Index::open(&chain.index_file())?;
     let mut last = index.last()?;
     if last.is_some_and(|last| last.last_seq > end.seq) {
         // The index covers records that do not exist, so it belongs to another chain.
         drop(index);
-        remove_index(segments);
-        index = Index::open(&file)?;
+        remove_index(chain);
+        index = Index::open(&chain.index_file())?;
         last = None;
     }
-    let known = last.map(|last| (last.segment, last.offset + last.bytes));
-    let mut block = None;
-    for first in segments.list().unwrap_or_default() {
-        let from = match known {
-            Some((segment, _)) if first < segment => continue,
-            Some((segment, offset)) if first == segment => offset,
-            _ => 0,
+    let last = last.unwrap_or_default();
+    let mut block = OpenBlock::at(end.segment, end.bytes, end.seq + 1);
+    let segments = chain.segments.list().unwrap_or_default();
+    for segment in segments.into_iter().filter(|&segment| segment >= last.segment) {
+        block = match segment == last.segment {
+            true => OpenBlock::at(segment, last.end(), last.last_seq + 1),
+            false => OpenBlock::at(segment, 0, segment),
         };
-        let text = segments.read(first, from, u64::MAX).unwrap_or_default();
-        let mut open = OpenBlock::at(first, from, 0);
-        for line in text.split_inclusive(|&byte| byte == b'\n') {
-            let content =
-                line.strip_suffix(b"\n").and_then(|line| line.get(super::chain::LINE_PREFIX_LEN..));
+        let Ok(mut lines) = chain.segments.lines(segment, block.range.offset) else { continue };
+        while let Ok(Some(line)) = lines.next() {
+            let content = line.get(LINE_PREFIX_LEN..);
             let Some(stored) = content.and_then(StoredRecord::parse) else { break };
-            if open.is_empty() {
-                open = OpenBlock::at(first, open.end(), stored.seq);
-            }
-            open.add(&stored.summary(), line.len() as u64);
-            if open.is_full() {
-                index.write(&open)?;
-                open = open.next(first);
+            block.add(&stored.summary(), line.len() as u64 + 1);
+            if block.is_full() {
+                index.write(&block)?;
+                block = block.next(segment);
             }
         }
-        if first != end.segment && !open.is_empty() {
-            index.write(&open)?;
+        if segment != end.segment && !block.is_empty() {
+            index.write(&block)?;
         }
-        block = Some(open);
     }
-    let block = block.filter(|block| !block.is_empty());
-    Ok((index, block.unwrap_or_else(|| OpenBlock::at(end.segment, end.bytes, end.seq + 1))))
+    Ok((index, block))
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
+    use super::super::chain::Hash;
     use super::super::record::{RecordKind, RecordSummary};
     use super::*;
 
@@ -449,9 +421,8 @@ mod tests {
     fn panicked_writer_thread_fails_waiters() {
         let end = ChainEnd { segment: 1, bytes: 0, seq: 0, hash: Hash::genesis("x") };
         let shared = WriterShared::new(end);
-        let summary =
-            RecordSummary { time: 1, kind: RecordKind::Enter, operation: "a.b", identity: "" };
-        let mut waits =
+        let summary = RecordSummary { time: 1, kind: RecordKind::Enter, name: "a.b", identity: "" };
+        let receipt =
             shared.queue.push(&summary, b"", Durability::Synced).unwrap().receipt.unwrap();
         let ended = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
@@ -461,7 +432,7 @@ mod tests {
             thread.join()
         });
         assert!(ended.is_err());
-        assert!(waits.try_recv().unwrap().unwrap_err().contains("has ended"));
+        assert!(receipt.now_or_never().unwrap().unwrap_err().contains("has ended"));
         assert!(shared.queue.write_error().is_some());
         assert!(shared.queue.push(&summary, b"", Durability::Synced).is_none());
     }

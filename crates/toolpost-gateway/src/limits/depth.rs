@@ -25,7 +25,7 @@ fn value_exceeds_depth(value: &Value, max_depth: usize) -> bool {
 }
 
 /// Whether a JSON text is nested deeper than `max_depth`. Brackets outside of strings are levels.
-fn text_exceeds_depth(text: &str, max_depth: usize) -> bool {
+pub(crate) fn text_exceeds_depth(text: &str, max_depth: usize) -> bool {
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
     for byte in text.bytes() {
         match byte {

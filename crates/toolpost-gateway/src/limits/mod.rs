@@ -26,6 +26,7 @@ use toolpost::{
 pub use settings::{BreakerLimits, LimitsSettings, SourceLimits};
 
 pub(crate) use concurrent_map::ConcurrentMap;
+pub(crate) use depth::text_exceeds_depth;
 pub(crate) use source::SourceLimiter;
 
 use caller::{CallerLimits, CallerTable};

@@ -23,7 +23,7 @@ use super::state::{
 };
 use crate::app::{Gateway, GatewayState};
 use crate::endpoint::{self, RoomRequest};
-use crate::journal::{MessageReceipt, RoomMessageRecord, RoomRejectionRecord};
+use crate::journal::{RoomMessageRecord, RoomRejectionRecord, WriteReceipt};
 
 /// Maximum number of queued commands of a room.
 pub(super) const COMMAND_QUEUE_CAPACITY: usize = 1_024;
@@ -85,7 +85,7 @@ enum ActorWork {
 /// The write that must complete before the work is performed.
 enum PendingWrite {
     None,
-    Journal(MessageReceipt),
+    Journal(WriteReceipt),
     Store(JoinHandle<std::io::Result<()>>),
 }
 

@@ -1,10 +1,8 @@
 //! Room messages: recorded next to calls and read again, including after a crash.
 
-use super::super::messages::MessageFilter;
 use super::super::room_records::StoredMessage;
 use super::super::*;
 use super::*;
-use crate::glob::Glob;
 
 /// Records a message with this number, and waits until it is written to the file.
 async fn record_numbered(journal: &Journal, room: &str, identity: &str, number: usize) {
@@ -46,16 +44,9 @@ fn all_numbers(journal: &Journal, room: &str) -> Vec<u64> {
     numbers(&journal.recent_messages(room, usize::MAX, usize::MAX).unwrap())
 }
 
-fn message_filter(room: &str) -> MessageFilter {
-    MessageFilter {
-        gateway: None,
-        room: Glob::new(room),
-        identity: None,
-        since: i64::MIN,
-        before: u64::MAX,
-        errors: false,
-        limit: 1_000,
-    }
+fn message_filter(room: &str) -> RecordFilter {
+    let marks = &[BlockMark::Message, BlockMark::Rejection];
+    RecordFilter { marks, name: matching(room), limit: 1_000, ..RecordFilter::default() }
 }
 
 /// Copies the files in their current state, as left by a killed process.
@@ -97,7 +88,7 @@ async fn messages_filter_works_and_excludes_calls() {
     let scratch = TempDir::new("journal-talk");
     let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     write_sample_messages(&journal).await;
-    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX_FILE);
+    let index = scratch.0.join("journal").join(journal.gateway_id()).join("index.sqlite");
     drop(journal);
     let restart = || drop(Journal::open(&scratch.0, &JournalSettings::default()).unwrap());
     let states: [(&str, &dyn Fn()); 4] = [
@@ -106,7 +97,7 @@ async fn messages_filter_works_and_excludes_calls() {
         ("made again", &restart),
         ("broken", &|| std::fs::write(&index, "this is no database").unwrap()),
     ];
-    let filter = |room: &str, change: fn(&mut MessageFilter)| {
+    let filter = |room: &str, change: fn(&mut RecordFilter)| {
         let mut filter = message_filter(room);
         change(&mut filter);
         filter
@@ -118,7 +109,7 @@ async fn messages_filter_works_and_excludes_calls() {
             (filter("cellar", |_| ()), 6),
             (filter("attic", |_| ()), 0),
             (filter("*", |_| ()), 13),
-            (filter("*", |f| f.errors = true), 3),
+            (filter("*", |f| f.marks = &[BlockMark::Rejection]), 3),
             (filter("lobby", |f| f.limit = 3), 3),
             (filter("lobby", |f| f.limit = 0), 0),
             (filter("lobby", |f| f.identity = Some("ada".to_owned())), 5),
@@ -127,19 +118,19 @@ async fn messages_filter_works_and_excludes_calls() {
             (filter("lobby", |f| f.since = i64::MAX), 0),
             (filter("lobby", |f| f.gateway = Some("other".to_owned())), 0),
         ] {
-            let found = journal_reader(&scratch).messages(&filter).unwrap();
+            let found = journal_reader(&scratch).records(&filter).unwrap();
             assert_eq!(found.len(), expected, "{state} {filter:?}");
             assert!(found.iter().all(|one| one["room"].is_string()), "{found:?}");
             assert!(found.iter().map(|one| one["seq"].as_u64()).rev().is_sorted());
         }
-        let calls = journal_reader(&scratch).calls(&CallFilter::default()).unwrap();
+        let calls = journal_reader(&scratch).records(&RecordFilter::default()).unwrap();
         assert_eq!(calls.len(), 6, "{state}");
         assert_eq!(calls[0]["code"], "OPERATION_NOT_FOUND", "{state}");
         for operation in ["lobby", "lob*"] {
-            let operation = Some(Glob::new(operation));
-            let operation_filter = CallFilter { operation, ..CallFilter::default() };
+            let operation_filter =
+                RecordFilter { name: matching(operation), ..RecordFilter::default() };
             assert_eq!(
-                journal_reader(&scratch).calls(&operation_filter).unwrap().len(),
+                journal_reader(&scratch).records(&operation_filter).unwrap().len(),
                 1,
                 "{state}"
             );
@@ -163,7 +154,7 @@ async fn message_record_has_identity_room_and_capability() {
     let hidden = format!("{{ \"id\":\"m\", \"text\":\"tpt_{}\"}}", "*".repeat(43));
     assert_eq!((own.len(), own[0].seq, &own[0].message), (1, 1, &hidden));
     journal.close();
-    let found = journal_reader(&scratch).messages(&message_filter("lobby")).unwrap();
+    let found = journal_reader(&scratch).records(&message_filter("lobby")).unwrap();
     let mut expected = [
         json!({"seq": 2, "kind": "rejection", "id": "r", "room": "lobby", "identity": "bob",
             "attemptedKind": "mcp/request:tools/call:x", "error": "capability_violation",
@@ -229,7 +220,7 @@ async fn verify_detects_edited_message_and_hidden_index_mark() {
     journal.close();
     let problem = || journal_reader(&scratch).verify(None).unwrap().swap_remove(0).problem;
     assert_eq!(problem(), None);
-    let index = scratch.0.join("journal").join(journal.gateway_id()).join(INDEX_FILE);
+    let index = scratch.0.join("journal").join(journal.gateway_id()).join("index.sqlite");
     let index_backup = std::fs::read(&index).unwrap();
     for change in [
         "DELETE FROM mark WHERE failed = 2",
@@ -241,14 +232,14 @@ async fn verify_detects_edited_message_and_hidden_index_mark() {
         let database = rusqlite::Connection::open(&index).unwrap();
         database.execute_batch(change).unwrap();
         drop(database);
-        assert_eq!(problem().map(|problem| problem.kind).as_deref(), Some("index"), "{change}");
+        assert_eq!(problem().map(|problem| problem.kind), Some(ProblemKind::Index), "{change}");
         std::fs::write(&index, &index_backup).unwrap();
     }
     let file = only_segment(&scratch, journal.gateway_id());
     let original = std::fs::read_to_string(&file).unwrap();
     for (old, new) in [(r#""n":3}"#, r#""n":7}"#), ("no capability covers it", "a mistake")] {
         std::fs::write(&file, original.replacen(old, new, 1)).unwrap();
-        assert_eq!(problem().map(|problem| problem.kind).as_deref(), Some("edited"), "{old}");
+        assert_eq!(problem().map(|problem| problem.kind), Some(ProblemKind::Edited), "{old}");
     }
 }
 
@@ -258,8 +249,7 @@ async fn tail_excludes_room_messages() {
     let scratch = TempDir::new("journal-follow-talk");
     let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     let reader = journal_reader(&scratch).with_live(&journal);
-    let expected = tail::TailFilter { operation: None, identity: None, errors: false };
-    let mut tail = tail::Tail::new(&journal, reader.live().unwrap().1, expected);
+    let mut tail = tail::Tail::new(&journal, reader.live().unwrap().1, RecordFilter::default());
     write_sample_messages(&journal).await;
     journal.close();
     let mut found = Vec::new();
@@ -300,8 +290,7 @@ async fn recent_messages_include_other_chains() {
     record_numbered(&first, "lobby", "ada", 0).await;
     let gateway_id = first.gateway_id().to_owned();
     drop(first);
-    let head =
-        JournalLayout::new(&scratch.0, &JournalSettings::default()).signed_files(&gateway_id).head;
+    let head = JournalLayout::new(&scratch.0, &JournalSettings::default()).chain(&gateway_id).head;
     std::fs::remove_file(head).unwrap();
     let second = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
     assert_ne!(second.gateway_id(), gateway_id);

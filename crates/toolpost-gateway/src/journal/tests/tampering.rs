@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::*;
 use super::{
-    Hash, Segments, SignedPosition, SigningKey, TempDir, journal_reader, small_segments,
-    write_sample_calls, write_until_segments,
+    Hash, ProblemKind, RecordFilter, Segments, SignedPosition, SigningKey, TempDir, journal_reader,
+    small_segments, write_sample_calls, write_until_segments,
 };
 
 /// Changes the text of every record and recomputes the hashes.
@@ -32,60 +32,64 @@ pub(super) fn rewrite_records(
 #[tokio::test]
 async fn open_does_not_sign_tampered_segments() {
     type Corruption = fn(&JournalLayout, &str);
-    let rows: [(&str, Corruption, Option<&str>); 10] = [
+    let rows: [(&str, Corruption, Option<ProblemKind>); 10] = [
         ("nothing", |_, _| (), None),
-        ("forged", |layout, id| rewrite_sample(&layout.segments(id), id), Some("rewritten")),
+        (
+            "forged",
+            |layout, id| rewrite_sample(&layout.chain(id).segments, id),
+            Some(ProblemKind::Rewritten),
+        ),
         (
             "forged, and another file that is empty",
             |layout, id| {
-                let (segments, signed_files) = (layout.segments(id), layout.signed_files(id));
+                let (segments, chain) = (layout.chain(id).segments, layout.chain(id));
                 rewrite_sample(&segments, id);
-                let next = SignedPosition::read(&signed_files.head).unwrap().seq + 1;
+                let next = SignedPosition::read(&chain.head).unwrap().seq + 1;
                 std::fs::write(segments.path(next), "").unwrap();
             },
-            Some("rewritten"),
+            Some(ProblemKind::Rewritten),
         ),
         (
             "an empty file far behind",
-            |layout, id| std::fs::write(layout.segments(id).path(1_000_000), "").unwrap(),
-            Some("missing"),
+            |layout, id| std::fs::write(layout.chain(id).segments.path(1_000_000), "").unwrap(),
+            Some(ProblemKind::Missing),
         ),
         (
             "the first file is gone",
-            |layout, id| remove_segment(&layout.segments(id), 0),
-            Some("missing"),
+            |layout, id| remove_segment(&layout.chain(id).segments, 0),
+            Some(ProblemKind::Missing),
         ),
         (
             "one between is gone",
-            |layout, id| remove_segment(&layout.segments(id), 1),
-            Some("missing"),
+            |layout, id| remove_segment(&layout.chain(id).segments, 1),
+            Some(ProblemKind::Missing),
         ),
         (
             "the last file is gone",
-            |layout, id| remove_segment(&layout.segments(id), 2),
-            Some("cut"),
+            |layout, id| remove_segment(&layout.chain(id).segments, 2),
+            Some(ProblemKind::Cut),
         ),
         (
             "all files are gone",
-            |layout, id| std::fs::remove_dir_all(layout.segments(id).folder()).unwrap(),
-            Some("cut"),
+            |layout, id| std::fs::remove_dir_all(layout.chain(id).segments.folder()).unwrap(),
+            Some(ProblemKind::Cut),
         ),
         (
             "two files have each other's names",
             |layout, id| {
-                let segments = layout.segments(id);
+                let segments = layout.chain(id).segments;
                 let list = segments.list().unwrap();
                 let (one, two) = (segments.path(list[0]), segments.path(list[1]));
                 let text = std::fs::read(&one).unwrap();
                 std::fs::rename(&two, &one).unwrap();
                 std::fs::write(two, text).unwrap();
             },
-            Some("missing"),
+            Some(ProblemKind::Missing),
         ),
         (
             "the head is empty",
-            |layout, id| std::fs::write(layout.signed_files(id).head, "").unwrap(),
-            Some("head"),
+            |layout, id| std::fs::write(layout.chain(id).head, "").unwrap(),
+            Some(ProblemKind::Head),
         ),
     ];
     for (name, tamper, expected) in rows {
@@ -93,7 +97,7 @@ async fn open_does_not_sign_tampered_segments() {
         let layout = JournalLayout::new(&scratch.0, &small_segments());
         let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
         let gateway_id = journal.gateway_id().to_owned();
-        write_until_segments(&journal, layout.segments(&gateway_id).folder(), 3).await;
+        write_until_segments(&journal, layout.chain(&gateway_id).segments.folder(), 3).await;
         drop(journal);
         tamper(&layout, &gateway_id);
         // Segments before that of the head are only checked by `verify`.
@@ -104,7 +108,7 @@ async fn open_does_not_sign_tampered_segments() {
             let reports = journal_reader(&scratch).verify(None).unwrap();
             assert_eq!(reports.len(), 1 + usize::from(is_restarted && !is_continued), "{name}");
             let report = reports.iter().find(|one| one.gateway_id == gateway_id).unwrap();
-            let kind = report.problem.as_ref().map(|problem| problem.kind.as_str());
+            let kind = report.problem.as_ref().map(|problem| problem.kind);
             assert_eq!(kind, expected, "{name}, {is_restarted}: {report:?}");
             let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
             assert_eq!(journal.gateway_id() == gateway_id, is_continued, "{name}, {is_restarted}");
@@ -150,7 +154,7 @@ async fn records_in_other_folders_are_found() {
             assert_eq!(reports.len(), count, "{reader:?}");
         }
     }
-    assert_eq!(journal_reader(&scratch).calls(&CallFilter::default()).unwrap().len(), 40);
+    assert_eq!(journal_reader(&scratch).records(&RecordFilter::default()).unwrap().len(), 40);
 }
 
 /// Verification detects changes of the index that hide calls from searches.
@@ -159,14 +163,14 @@ async fn verify_detects_index_that_hides_calls() {
     let scratch = TempDir::new("journal-index");
     let layout = JournalLayout::new(&scratch.0, &small_segments());
     let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
-    let segments = layout.segments(journal.gateway_id());
+    let segments = layout.chain(journal.gateway_id()).segments;
     write_sample_calls(&journal).await;
     write_until_segments(&journal, segments.folder(), 3).await;
     write_sample_calls(&journal).await;
     let problem = || journal_reader(&scratch).verify(None).unwrap().swap_remove(0).problem;
     assert_eq!(problem(), None, "while it is written");
     drop(journal);
-    let (file, backup) = (segments.folder().join(INDEX_FILE), scratch.0.join("kept"));
+    let (file, backup) = (segments.folder().join("index.sqlite"), scratch.0.join("kept"));
     std::fs::copy(&file, &backup).unwrap();
     for (change, is_detected) in [
         ("UPDATE name SET text = text", false),
@@ -188,7 +192,7 @@ async fn verify_detects_index_that_hides_calls() {
         drop(index);
         let found = problem();
         assert_eq!(found.is_some(), is_detected, "{change}: {found:?}");
-        assert!(found.is_none_or(|problem| problem.kind == "index"), "{change}");
+        assert!(found.is_none_or(|problem| problem.kind == ProblemKind::Index), "{change}");
     }
     // The suggested fix works: deleting the index rebuilds it.
     std::fs::remove_file(&file).unwrap();
@@ -201,12 +205,12 @@ async fn verify_detects_index_that_hides_calls() {
 /// Any remaining file of a chain is enough to detect the missing ones.
 #[tokio::test]
 async fn verify_reports_chain_with_missing_files() {
-    let rows: [(&[&str], Option<&str>); 5] = [
+    let rows: [(&[&str], Option<ProblemKind>); 5] = [
         (&["key"], None),
-        (&["head"], Some("head")),
-        (&["key", "head"], Some("head")),
-        (&["key", "records"], Some("cut")),
-        (&["head", "records"], Some("head")),
+        (&["head"], Some(ProblemKind::Head)),
+        (&["key", "head"], Some(ProblemKind::Head)),
+        (&["key", "records"], Some(ProblemKind::Cut)),
+        (&["head", "records"], Some(ProblemKind::Head)),
     ];
     for (parts, expected) in rows {
         let scratch = TempDir::new("journal-parts");
@@ -218,8 +222,8 @@ async fn verify_reports_chain_with_missing_files() {
         for part in parts {
             match *part {
                 "key" => std::fs::remove_file(layout.key_file(&gateway_id)).unwrap(),
-                "head" => std::fs::remove_file(layout.signed_files(&gateway_id).head).unwrap(),
-                _ => std::fs::remove_dir_all(layout.segments(&gateway_id).folder()).unwrap(),
+                "head" => std::fs::remove_file(layout.chain(&gateway_id).head).unwrap(),
+                _ => std::fs::remove_dir_all(layout.chain(&gateway_id).segments.folder()).unwrap(),
             }
         }
         // A new chain is started, and is verified too.
@@ -227,7 +231,7 @@ async fn verify_reports_chain_with_missing_files() {
         assert_ne!(journal.gateway_id(), gateway_id, "{parts:?}");
         let reports = journal_reader(&scratch).verify(None).unwrap();
         let find = |id: &str| reports.iter().find(|one| one.gateway_id == id).unwrap();
-        let kind = find(&gateway_id).problem.as_ref().map(|problem| problem.kind.as_str());
+        let kind = find(&gateway_id).problem.as_ref().map(|problem| problem.kind);
         assert_eq!(kind, expected, "{parts:?}");
         assert!(find(journal.gateway_id()).ok, "{parts:?}: {reports:?}");
     }

@@ -1,0 +1,334 @@
+//! Search for calls and room messages: the index selects the blocks, and the records are matched
+//! against the filter.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::io;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::call_view::{merge_records, record_view};
+use super::chain::LINE_PREFIX_LEN;
+use super::index::{Block, BlockMark, Index};
+use super::layout::Chain;
+use super::record::{RecordKind, StoredRecord};
+use crate::glob::Glob;
+
+/// Filter for calls or room messages.
+#[derive(Debug, Clone)]
+pub(super) struct RecordFilter {
+    /// Gateway whose journal is searched; `None` searches every journal in the folder.
+    pub(super) gateway: Option<String>,
+    /// Calls or failed calls; or messages, rejections or both.
+    pub(super) marks: &'static [BlockMark],
+    /// Only these operations or rooms.
+    pub(super) name: Option<NameFilter>,
+    pub(super) identity: Option<String>,
+    /// Only records written at or after this time, in milliseconds since the Unix epoch.
+    pub(super) since: i64,
+    /// Only records written before this time.
+    pub(super) until: i64,
+    /// Only records before this sequence number.
+    pub(super) before: u64,
+    /// Maximum number of results.
+    pub(super) limit: usize,
+    /// Maximum total size of the messages after the first one.
+    pub(super) max_bytes: usize,
+}
+
+/// Selects operations or rooms.
+#[derive(Debug, Clone)]
+pub(super) enum NameFilter {
+    Exact(String),
+    Matching(Glob),
+}
+
+impl NameFilter {
+    pub(super) fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Exact(expected) => expected == name,
+            Self::Matching(glob) => glob.matches(name),
+        }
+    }
+}
+
+impl Default for RecordFilter {
+    fn default() -> Self {
+        Self {
+            gateway: None,
+            marks: &[BlockMark::Call],
+            name: None,
+            identity: None,
+            since: i64::MIN,
+            until: i64::MAX,
+            before: u64::MAX,
+            limit: 50,
+            max_bytes: usize::MAX,
+        }
+    }
+}
+
+impl RecordFilter {
+    /// Whether a record has the requested operation or room, and identity.
+    pub(super) fn matches_names(&self, stored: &StoredRecord<'_>) -> bool {
+        self.identity.as_ref().is_none_or(|identity| *identity == stored.identity)
+            && self.name.as_ref().is_none_or(|name| name.matches(&stored.name))
+    }
+
+    /// Whether only failed calls are requested.
+    pub(super) fn only_failed(&self) -> bool {
+        self.marks == [BlockMark::Failed]
+    }
+
+    fn matches(&self, stored: &StoredRecord<'_>) -> bool {
+        let mark = match stored.kind {
+            RecordKind::Enter if self.only_failed() => BlockMark::Failed,
+            RecordKind::Enter => BlockMark::Call,
+            RecordKind::Message => BlockMark::Message,
+            RecordKind::Rejection => BlockMark::Rejection,
+            _ => return false,
+        };
+        self.marks.contains(&mark)
+            && stored.seq < self.before
+            && (self.since..self.until).contains(&stored.time)
+            && self.matches_names(stored)
+    }
+}
+
+/// Why a search of the journal failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum QueryError {
+    #[error("the journal cannot be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("the index of the journal cannot be read: {0}")]
+    Index(#[from] rusqlite::Error),
+}
+
+/// A call or message found by a search.
+#[derive(Debug)]
+pub(super) struct FoundRecord {
+    pub(super) time: i64,
+    pub(super) seq: u64,
+    pub(super) content: Vec<u8>,
+    is_call: bool,
+    /// The exit record of a call that has ended.
+    exit: Option<Vec<u8>>,
+}
+
+impl FoundRecord {
+    /// Returns the call or message as one object.
+    pub(super) fn view(&self, gateway_id: &str) -> Value {
+        match self.is_call {
+            true => merge_records(gateway_id, &self.content, self.exit.as_deref()),
+            false => record_view(gateway_id, &self.content),
+        }
+    }
+}
+
+/// Returns the matching records of a chain, newest first.
+pub(super) fn search(chain: &Chain, filter: &RecordFilter) -> Result<Vec<FoundRecord>, QueryError> {
+    with_index_fallback(chain, |index| {
+        let mut search = Search::new(chain, filter, index)?;
+        search.scan_unindexed()?;
+        search.scan_indexed()?;
+        Ok(search.found)
+    })
+}
+
+/// Returns one call: by the sequence number of its first record, or the newest with this request
+/// id.
+pub(super) fn find_call(chain: &Chain, id: &str) -> Result<Option<Value>, QueryError> {
+    let is_number = id.len() < 16 && id.bytes().all(|byte| byte.is_ascii_digit());
+    let seq = match id.parse() {
+        Ok(number) if is_number => Some(number),
+        _ => seq_of_request(chain, id)?,
+    };
+    let Some(seq) = seq else { return Ok(None) };
+    // The newest call up to this record.
+    let filter =
+        RecordFilter { before: seq.saturating_add(1), limit: 1, ..RecordFilter::default() };
+    let found = search(chain, &filter)?.pop().filter(|found| found.seq == seq);
+    Ok(found.map(|found| found.view(&chain.gateway_id)))
+}
+
+/// Runs a search with the index. If the index is damaged, the search is repeated without it and
+/// reads every record.
+fn with_index_fallback<T>(
+    chain: &Chain,
+    search: impl Fn(Index) -> Result<T, QueryError>,
+) -> Result<T, QueryError> {
+    let index = Index::open_read_only(&chain.index_file());
+    match index.map_err(QueryError::from).and_then(&search) {
+        Err(QueryError::Index(error)) => {
+            let message = "the index of the journal cannot be used; the next start makes it again";
+            tracing::warn!(%error, "{message}");
+            search(Index::empty()?)
+        }
+        result => result,
+    }
+}
+
+/// A search in one chain.
+pub(super) struct Search<'a> {
+    chain: &'a Chain,
+    filter: &'a RecordFilter,
+    index: Index,
+    /// Last block of the index when the search started. Records after it are read without the
+    /// index; a block closed during the search would yield them twice.
+    last: Option<Block>,
+    pub(super) found: Vec<FoundRecord>,
+    /// Total size of the messages found.
+    bytes: usize,
+    is_done: bool,
+    /// Exit records of calls that started before the blocks read so far, by the sequence number of
+    /// the enter record, and whether the calls failed.
+    exits: HashMap<u64, (Vec<u8>, bool)>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(
+        chain: &'a Chain,
+        filter: &'a RecordFilter,
+        index: Index,
+    ) -> Result<Self, QueryError> {
+        let (last, is_done) = (index.last()?, filter.limit == 0);
+        let (found, exits) = (Vec::new(), HashMap::new());
+        Ok(Self { chain, filter, index, last, found, bytes: 0, is_done, exits })
+    }
+
+    /// Scans the records after the last indexed block.
+    pub(super) fn scan_unindexed(&mut self) -> Result<(), QueryError> {
+        let (segment, end) = self.last.map_or((0, 0), |last| (last.segment, last.end()));
+        for first in self.chain.segments.list()?.into_iter().rev().take_while(|&at| at >= segment) {
+            self.scan(first, if first == segment { end } else { 0 }, u64::MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Scans the indexed blocks that may contain matches, newest first.
+    pub(super) fn scan_indexed(&mut self) -> Result<(), QueryError> {
+        let mut blocks = self.index.blocks(self.filter)?;
+        // The index marks a failed call when the block with its exit record is closed.
+        let failed = self.exits.iter().filter(|(_, (_, failed))| *failed);
+        for (&enter, _) in failed.filter(|_| self.filter.only_failed()) {
+            blocks.extend(self.index.block_containing(enter)?);
+        }
+        let last = self.last.map_or(i64::MIN, |last| last.id);
+        blocks.retain(|block| block.id <= last);
+        blocks.sort_by_key(|block| Reverse(block.id));
+        blocks.dedup_by_key(|block| block.id);
+        blocks.iter().try_for_each(|block| self.scan(block.segment, block.offset, block.bytes))
+    }
+
+    /// Scans a range of a segment, newest record first.
+    fn scan(&mut self, segment: u64, offset: u64, bytes: u64) -> Result<(), QueryError> {
+        if self.is_done {
+            return Ok(());
+        }
+        let text = read_range(self.chain, segment, offset, bytes)?;
+        let mut exits = HashMap::new();
+        for content in record_contents(&text).rev() {
+            let Some(stored) = StoredRecord::parse(content) else { continue };
+            if let RecordKind::Exit { enter, failed } = stored.kind {
+                exits.insert(enter, (content, failed));
+                continue;
+            }
+            let exit = exits.remove(&stored.seq);
+            if self.filter.matches(&stored) {
+                let exit = match (stored.kind, exit) {
+                    (RecordKind::Enter, None) => self.exit_in_other_block(stored.seq)?,
+                    (_, exit) => exit.map(|(exit, failed)| (exit.to_vec(), failed)),
+                };
+                self.push(&stored, content, exit);
+            }
+            if self.is_done {
+                return Ok(());
+            }
+        }
+        let exits = exits.into_iter();
+        self.exits.extend(exits.map(|(enter, (exit, failed))| (enter, (exit.to_vec(), failed))));
+        Ok(())
+    }
+
+    fn push(&mut self, stored: &StoredRecord<'_>, content: &[u8], exit: Option<(Vec<u8>, bool)>) {
+        let is_call = stored.kind == RecordKind::Enter;
+        if is_call && self.filter.only_failed() && !exit.as_ref().is_some_and(|exit| exit.1) {
+            return;
+        }
+        if !is_call {
+            let length = message_json(content).map_or(content.len(), str::len);
+            self.bytes = self.bytes.saturating_add(length);
+            if self.bytes > self.filter.max_bytes && !self.found.is_empty() {
+                self.is_done = true;
+                return;
+            }
+        }
+        let (time, seq, exit) = (stored.time, stored.seq, exit.map(|exit| exit.0));
+        self.found.push(FoundRecord { time, seq, content: content.to_vec(), is_call, exit });
+        self.is_done = self.found.len() >= self.filter.limit;
+    }
+
+    /// Returns the exit record of a call that ended in another block, and whether the call failed.
+    fn exit_in_other_block(&mut self, enter: u64) -> Result<Option<(Vec<u8>, bool)>, QueryError> {
+        if let Some(exit) = self.exits.remove(&enter) {
+            return Ok(Some(exit));
+        }
+        let Some(block) = self.index.exit_block(enter)? else { return Ok(None) };
+        let text = read_range(self.chain, block.segment, block.offset, block.bytes)?;
+        for content in record_contents(&text) {
+            let kind = StoredRecord::parse(content).map(|stored| stored.kind);
+            if let Some(RecordKind::Exit { enter, failed }) = kind {
+                self.exits.insert(enter, (content.to_vec(), failed));
+            }
+        }
+        Ok(self.exits.remove(&enter))
+    }
+}
+
+/// Returns the sequence number of the first record of the newest call with this request id.
+fn seq_of_request(chain: &Chain, id: &str) -> Result<Option<u64>, QueryError> {
+    let needle = format!("\"id\":{}", Value::from(id));
+    let finder = memchr::memmem::FinderRev::new(needle.as_bytes());
+    for segment in chain.segments.list()?.into_iter().rev() {
+        let text = read_range(chain, segment, 0, u64::MAX)?;
+        let mut end = text.len();
+        while let Some(at) = finder.rfind(&text[..end]) {
+            // The id may also occur in a message, or several times in the body of another record.
+            end = memchr::memrchr(b'\n', &text[..at]).map_or(0, |at| at + 1);
+            let stored = record_contents(&text[end..]).next().and_then(StoredRecord::parse);
+            match stored.filter(|stored| stored.id == id).map(|stored| (stored.kind, stored.seq)) {
+                Some((RecordKind::Exit { enter, .. }, _)) => return Ok(Some(enter)),
+                Some((RecordKind::Enter, seq)) => return Ok(Some(seq)),
+                _ => {}
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a range of a segment. Returns no data if the segment was removed in the meantime.
+fn read_range(chain: &Chain, segment: u64, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
+    match chain.segments.read(segment, offset, bytes) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => read,
+    }
+}
+
+/// Returns the contents of the records in a file range. Incomplete lines are skipped.
+fn record_contents(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    text.split_inclusive(|&byte| byte == b'\n')
+        .filter_map(|line| line.strip_suffix(b"\n")?.get(LINE_PREFIX_LEN..))
+}
+
+/// Returns the message in a record as raw JSON.
+pub(super) fn message_json(content: &[u8]) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct MessageField<'a> {
+        #[serde(borrow)]
+        message: &'a RawValue,
+    }
+    let record: MessageField<'_> = serde_json::from_slice(content).ok()?;
+    Some(record.message.get())
+}
