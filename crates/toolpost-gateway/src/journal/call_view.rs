@@ -27,7 +27,7 @@ pub(super) fn merge_records(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>)
 /// Converts a record that is not part of a call, with its member names unchanged.
 pub(super) fn record_view(gateway_id: &str, record: &[u8]) -> Value {
     let mut members = Map::new();
-    add_members(&mut members, record, Some);
+    add_members(&mut members, record, |name| Some(name));
     members.insert("gatewayId".to_owned(), gateway_id.into());
     members.into()
 }

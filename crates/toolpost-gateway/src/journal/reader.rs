@@ -57,9 +57,8 @@ impl JournalReader {
         }
         found.sort_by_key(|(_, record)| Reverse((record.time, record.seq)));
         found.truncate(filter.limit);
-        let view =
-            |(chain, record): (&Chain, _)| self.mark_interrupted(record.view(&chain.gateway_id));
-        Ok(found.into_iter().map(view).collect())
+        let views = found.iter().map(|(chain, record)| record.view(&chain.gateway_id));
+        Ok(views.map(|call| self.mark_interrupted(call)).collect())
     }
 
     /// Marks a call without an exit record as interrupted if it started before this process opened

@@ -3,6 +3,7 @@
 mod rooms;
 mod tampering;
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 

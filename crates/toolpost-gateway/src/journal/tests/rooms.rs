@@ -58,7 +58,7 @@ fn copy_as_crashed(scratch: &TempDir, name: &str) -> TempDir {
             match from.is_dir() {
                 true => copy(&from, &to),
                 // The index may be incomplete, and is rebuilt.
-                false if entry.file_name().to_string_lossy().starts_with(INDEX_FILE) => {}
+                false if entry.file_name().to_string_lossy().starts_with("index.sqlite") => {}
                 false => drop(std::fs::copy(from, to).unwrap()),
             }
         }
