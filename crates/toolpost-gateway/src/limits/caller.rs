@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::resizable_semaphore::ResizableSemaphore;
@@ -22,16 +24,19 @@ const EVICTION_THRESHOLD: usize = 256;
 pub(super) struct CallerLimits {
     pub(super) calls: Arc<ResizableSemaphore>,
     pub(super) subscriptions: Arc<ResizableSemaphore>,
-    pub(super) bucket: Option<Arc<TokenBucket>>,
-    per_minute: Option<u32>,
+    bucket: Option<TokenBucket>,
+    /// State of the bucket.
+    full_at: Arc<AtomicU64>,
 }
 
 impl CallerLimits {
     fn new(settings: &LimitsSettings) -> Self {
-        let calls = ResizableSemaphore::new(settings.caller_calls);
-        let subscriptions = ResizableSemaphore::new(settings.caller_subscriptions);
-        let per_minute = settings.calls_per_minute;
-        Self { calls, subscriptions, bucket: bucket(per_minute), per_minute }
+        Self {
+            calls: ResizableSemaphore::new(settings.caller_calls),
+            subscriptions: ResizableSemaphore::new(settings.caller_subscriptions),
+            bucket: settings.calls_per_minute.map(|limit| TokenBucket::per_minute(limit, limit)),
+            full_at: Arc::default(),
+        }
     }
 
     /// Returns the same caller with new limits. Calls in flight stay counted.
@@ -39,12 +44,19 @@ impl CallerLimits {
         let (calls, subscriptions) = (Arc::clone(&self.calls), Arc::clone(&self.subscriptions));
         calls.resize(settings.caller_calls);
         subscriptions.resize(settings.caller_subscriptions);
-        let per_minute = settings.calls_per_minute;
-        let bucket = match self.per_minute == per_minute {
-            true => self.bucket.clone(),
-            false => bucket(per_minute),
-        };
-        Self { calls, subscriptions, bucket, per_minute }
+        let new = Self::new(settings);
+        let is_same_rate = self.bucket == new.bucket;
+        let full_at = if is_same_rate { Arc::clone(&self.full_at) } else { new.full_at };
+        Self { calls, subscriptions, bucket: new.bucket, full_at }
+    }
+
+    /// Takes a token of the rate limit, or returns the time until the next one.
+    pub(super) fn take_token(&self, now: u64) -> Result<(), Duration> {
+        let Some(bucket) = self.bucket else { return Ok(()) };
+        let mut wait = Duration::ZERO;
+        let take = |full_at| bucket.take(full_at, now).map_err(|missing| wait = missing).ok();
+        let taken = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.map(drop).map_err(|_| wait)
     }
 
     /// Whether the caller has nothing in flight and its bucket is full, so that the entry can be
@@ -52,12 +64,8 @@ impl CallerLimits {
     fn is_idle(&self, now: u64) -> bool {
         self.calls.is_idle()
             && self.subscriptions.is_idle()
-            && self.bucket.as_ref().is_none_or(|bucket| bucket.is_full(now))
+            && self.full_at.load(Ordering::Relaxed) <= now
     }
-}
-
-fn bucket(per_minute: Option<u32>) -> Option<Arc<TokenBucket>> {
-    per_minute.map(TokenBucket::per_minute).map(Arc::new)
 }
 
 type CallerShard = HashMap<Box<str>, Arc<CallerLimits>>;
@@ -87,7 +95,7 @@ impl CallerTable {
     /// [`Self::apply_settings`] does not miss it.
     pub(super) fn get(&self, id: &str, settings: &ArcSwap<LimitsSettings>) -> Arc<CallerLimits> {
         let hash = usize::try_from(self.hasher.hash_one(id) % SHARDS as u64).unwrap_or_default();
-        let mut shard = lock(&self.shards[hash]);
+        let mut shard = self.shards[hash].lock();
         if let Some(known) = shard.get(id) {
             return Arc::clone(known);
         }
@@ -103,16 +111,11 @@ impl CallerTable {
     /// Applies new limits to all callers.
     pub(super) fn apply_settings(&self, settings: &LimitsSettings) {
         for shard in &self.shards {
-            let mut shard = lock(shard);
-            shard
-                .values_mut()
-                .for_each(|caller| *caller = Arc::new(caller.with_settings(settings)));
+            for caller in shard.lock().values_mut() {
+                *caller = Arc::new(caller.with_settings(settings));
+            }
         }
     }
-}
-
-fn lock(shard: &Mutex<CallerShard>) -> MutexGuard<'_, CallerShard> {
-    shard.lock()
 }
 
 #[cfg(test)]
@@ -130,7 +133,7 @@ mod tests {
         for number in 0..20_000 {
             callers.get(&format!("caller {number}"), &settings);
         }
-        let known: usize = callers.shards.iter().map(|shard| lock(shard).len()).sum();
+        let known: usize = callers.shards.iter().map(|shard| shard.lock().len()).sum();
         assert!(known <= SHARDS * EVICTION_THRESHOLD, "{known}");
         assert!(callers.get("busy", &settings).calls.try_acquire().is_none());
         drop(held);

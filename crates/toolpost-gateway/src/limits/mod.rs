@@ -101,13 +101,11 @@ impl Limiter {
         let Some(caller) = self.caller_limits(call, &settings) else {
             return Ok(Permit::default());
         };
-        if let Some(bucket) = &caller.bucket {
-            bucket.take(self.callers.since_start(Instant::now())).map_err(|wait| {
-                let max = settings.calls_per_minute.unwrap_or_default();
-                let message = format!("{max} calls a minute is the limit of one caller");
-                limit_error("calls_per_minute", message, wait)
-            })?;
-        }
+        caller.take_token(self.callers.since_start(Instant::now())).map_err(|wait| {
+            let max = settings.calls_per_minute.unwrap_or_default();
+            let message = format!("{max} calls a minute is the limit of one caller");
+            limit_error("calls_per_minute", message, wait)
+        })?;
         let is_stream =
             call.operation.is_some_and(|op| op.spec().kind == OperationKind::Subscription);
         let (semaphore, limit, max, what) = match is_stream {

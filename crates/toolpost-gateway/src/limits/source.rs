@@ -41,10 +41,13 @@ impl SourceLimiter {
             true => self.breaker.clone(),
             false => settings.breaker.map(|limits| Arc::new(Breaker::new(limits))),
         };
-        let (name, settings) = (self.name.clone(), settings.clone());
-        let (source_semaphore, waiting) =
-            (Arc::clone(&self.semaphore), Arc::clone(&self.queue_len));
-        Some(Self { name, settings, semaphore: source_semaphore, queue_len: waiting, breaker })
+        Some(Self {
+            name: self.name.clone(),
+            settings: settings.clone(),
+            semaphore: Arc::clone(&self.semaphore),
+            queue_len: Arc::clone(&self.queue_len),
+            breaker,
+        })
     }
 
     /// Returns the number of queued calls.
@@ -71,89 +74,63 @@ impl SourceLimiter {
     /// Returns a permit immediately or after a bounded wait. A nested call shares the permit that
     /// an ancestor holds for this source. A nested call whose ancestor holds a permit of another
     /// source does not wait, since the two could deadlock.
-    pub(super) fn acquire(&self, call: &CallView<'_>) -> HookResult<Permit> {
+    pub(super) fn acquire(self: &Arc<Self>, call: &CallView<'_>) -> HookResult<Permit> {
         // Checked first, so that no call queues for a source whose circuit breaker is open.
         if let Some(retry_after) =
             self.breaker.as_ref().and_then(|breaker| breaker.retry_after(Instant::now))
         {
-            return HookResult::Ready(Err(breaker_open_error(&self.name, retry_after)));
+            return HookResult::Ready(Err(self.breaker_open_error(retry_after)));
         }
         if call.depth() > 0 && call.ancestor_holds_permit_of(&self.name) {
             return HookResult::Ready(Ok(Permit::default()));
         }
         if let Some(permit) = self.semaphore.try_acquire() {
-            return HookResult::Ready(admit_through_breaker(
-                &self.name,
-                self.breaker.as_deref(),
-                permit,
-            ));
+            return HookResult::Ready(self.admit(permit));
         }
         let SourceLimits { concurrency, queue, .. } = self.settings;
-        if call.depth() > 0 && call.ancestor_holds_source_permit() {
+        let name = &self.name;
+        let rejection = if call.depth() > 0 && call.ancestor_holds_source_permit() {
             let message = format!(
-                "{concurrency} calls of `{}` are running, which is the limit, and a call inside \
-                 another one does not wait",
-                self.name
+                "{concurrency} calls of `{name}` are running, which is the limit, and a call inside \
+                 another one does not wait"
             );
-            return HookResult::Ready(Err(limit_error(
-                "source_calls",
-                message,
-                DEFAULT_RETRY_AFTER,
-            )));
-        }
-        match QueueSlot::enter(&self.queue_len, queue) {
-            Some(waiting) => HookResult::Pending(Box::pin(self.wait_for_permit(waiting))),
-            None => HookResult::Ready(Err(self.queue_full_error())),
-        }
+            limit_error("source_calls", message, DEFAULT_RETRY_AFTER)
+        } else if let Some(slot) = QueueSlot::enter(&self.queue_len, queue) {
+            return HookResult::Pending(Box::pin(Arc::clone(self).wait_for_permit(slot)));
+        } else {
+            let message = format!(
+                "{concurrency} calls of `{name}` are running and {queue} are waiting, which is the limit"
+            );
+            limit_error("source_queue", message, DEFAULT_RETRY_AFTER)
+        };
+        HookResult::Ready(Err(rejection))
     }
 
-    fn queue_full_error(&self) -> CallError {
-        let SourceLimits { concurrency, queue, .. } = self.settings;
-        let message = format!(
-            "{concurrency} calls of `{}` are running and {queue} are waiting, which is the limit",
-            self.name
-        );
-        limit_error("source_queue", message, DEFAULT_RETRY_AFTER)
+    async fn wait_for_permit(self: Arc<Self>, slot: QueueSlot) -> Result<Permit, CallError> {
+        let queue_wait = self.settings.queue_wait;
+        let permit = tokio::time::timeout(queue_wait, self.semaphore.acquire()).await;
+        drop(slot);
+        if let Ok(Some(permit)) = permit {
+            return self.admit(permit);
+        }
+        let seconds = queue_wait.as_secs_f64();
+        let message = format!("no permit for `{}` was free within {seconds} s", self.name);
+        Err(limit_error("queue_wait", message, DEFAULT_RETRY_AFTER))
     }
 
-    fn wait_for_permit(
-        &self,
-        waiting: QueueSlot,
-    ) -> impl Future<Output = Result<Permit, CallError>> + Send + 'static {
-        let (name, queue_wait) = (self.name.clone(), self.settings.queue_wait);
-        let (source_semaphore, breaker) = (Arc::clone(&self.semaphore), self.breaker.clone());
-        async move {
-            let permit = tokio::time::timeout(queue_wait, source_semaphore.acquire()).await;
-            drop(waiting);
-            match permit {
-                Ok(Some(permit)) => admit_through_breaker(&name, breaker.as_deref(), permit),
-                _ => {
-                    let message = format!(
-                        "no permit for `{name}` was free within {} s",
-                        queue_wait.as_secs_f64()
-                    );
-                    Err(limit_error("queue_wait", message, DEFAULT_RETRY_AFTER))
-                }
-            }
+    /// Checks the circuit breaker after a permit is acquired.
+    fn admit(&self, permit: OwnedSemaphorePermit) -> Result<Permit, CallError> {
+        match self.breaker.as_ref().map_or(Ok(()), |breaker| breaker.admit(Instant::now)) {
+            Ok(()) => Ok(permit.into()),
+            Err(retry_after) => Err(self.breaker_open_error(retry_after)),
         }
     }
-}
 
-/// Checks the circuit breaker after a permit is acquired.
-fn admit_through_breaker(
-    name: &str,
-    breaker: Option<&Breaker>,
-    permit: OwnedSemaphorePermit,
-) -> Result<Permit, CallError> {
-    match breaker.map_or(Ok(()), |breaker| breaker.admit(Instant::now)) {
-        Ok(()) => Ok(permit.into()),
-        Err(retry_after) => Err(breaker_open_error(name, retry_after)),
+    fn breaker_open_error(&self, retry_after: Duration) -> CallError {
+        let message = format!("the circuit breaker of `{}` is open", self.name);
+        let error = CallError::unavailable(message).not_sent().with_limit("breaker");
+        error.with_retry_after(retry_after)
     }
-}
-
-fn breaker_open_error(name: &str, retry_after: Duration) -> CallError {
-    let message = format!("the circuit breaker of `{name}` is open");
-    CallError::unavailable(message).not_sent().with_limit("breaker").with_retry_after(retry_after)
 }
 
 /// A queued call.

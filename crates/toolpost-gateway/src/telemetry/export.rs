@@ -87,12 +87,10 @@ impl Exporter {
     }
 
     pub(super) fn write(&self, exposition: &mut Exposition) {
-        exposition
-            .counter("toolpost_spans_total", "Spans that were sent, and spans that were dropped.");
-        for (what, number) in [("sent", &self.counts.sent), ("dropped", &self.counts.dropped)] {
-            let number = number.load(Ordering::Relaxed);
-            exposition.sample("toolpost_spans_total", &[("outcome", what)], number);
-        }
+        let counts = [("sent", &self.counts.sent), ("dropped", &self.counts.dropped)];
+        let counts = counts.map(|(what, n)| ([("outcome", what)], n.load(Ordering::Relaxed)));
+        let help = "Spans that were sent, and spans that were dropped.";
+        exposition.counter("toolpost_spans_total", help, counts);
     }
 
     pub(super) async fn close(&self, timeout: Duration) {
@@ -117,22 +115,17 @@ async fn send_all(
             () = stopping.cancelled() => true,
             got = queue.recv_many(&mut batch, BATCH_SIZE) => got == 0,
         };
+        let max = if is_last { QUEUE_CAPACITY } else { BATCH_SIZE };
         if is_last {
             queue.close();
-            while batch.len() < QUEUE_CAPACITY && queue.recv_many(&mut batch, BATCH_SIZE).await > 0
-            {
-            }
-        } else if batch.len() < BATCH_SIZE {
-            let more = async {
-                while batch.len() < BATCH_SIZE && queue.recv_many(&mut batch, BATCH_SIZE).await > 0
-                {
-                }
-            };
-            tokio::select! {
-                () = more => {}
-                () = tokio::time::sleep(BATCH_DELAY) => {}
-                () = stopping.cancelled() => {}
-            }
+        }
+        let more = async {
+            while batch.len() < max && queue.recv_many(&mut batch, BATCH_SIZE).await > 0 {}
+        };
+        tokio::select! {
+            () = more => {}
+            () = tokio::time::sleep(BATCH_DELAY), if !is_last => {}
+            () = stopping.cancelled(), if !is_last => {}
         }
         if !batch.is_empty() {
             let number = batch.len() as u64;

@@ -1,7 +1,14 @@
 //! The Prometheus text format.
 
 use std::fmt::{Display, Write};
+
 use toolpost::Endpoint;
+
+/// The name and the value of a label.
+pub(super) type Label<'a> = (&'a str, &'a str);
+
+/// The labels of a metric with one sample.
+pub(super) const NO_LABELS: [Label<'static>; 0] = [];
 
 /// Metrics in the Prometheus text format, each preceded by its description.
 #[derive(Debug, Default)]
@@ -30,24 +37,39 @@ impl Exposition {
     /// Content type of the Prometheus text format.
     pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-    pub(crate) fn counter(&mut self, name: &str, help: &str) {
+    /// Writes a counter with its samples.
+    pub(crate) fn counter<'a, L: AsRef<[Label<'a>]>>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, impl Display)>,
+    ) {
         self.describe(name, "counter", help);
+        samples.into_iter().for_each(|(labels, number)| self.sample(name, labels.as_ref(), number));
     }
 
-    pub(crate) fn gauge(&mut self, name: &str, help: &str) {
+    /// Writes a gauge with its samples.
+    pub(crate) fn gauge<'a, L: AsRef<[Label<'a>]>>(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, impl Display)>,
+    ) {
         self.describe(name, "gauge", help);
+        samples.into_iter().for_each(|(labels, number)| self.sample(name, labels.as_ref(), number));
     }
 
-    pub(crate) fn histogram(&mut self, name: &str, help: &str) {
-        self.describe(name, "histogram", help);
+    /// Writes a gauge without labels.
+    pub(crate) fn value(&mut self, name: &str, help: &str, number: impl Display) {
+        self.gauge(name, help, [(NO_LABELS, number)]);
     }
 
-    fn describe(&mut self, name: &str, kind: &str, help: &str) {
+    pub(crate) fn describe(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
     /// Writes one sample with its labels.
-    pub(crate) fn sample(&mut self, name: &str, labels: &[(&str, &str)], number: impl Display) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &[Label<'_>], number: impl Display) {
         self.0.push_str(name);
         for (index, (label, text)) in labels.iter().enumerate() {
             self.0.push(if index == 0 { '{' } else { ',' });
@@ -63,30 +85,24 @@ impl Exposition {
 
     /// Writes the current state of the gateway and the process metrics.
     pub(crate) fn write_gauges(&mut self, state: &GatewayGauges) {
-        self.gauge("toolpost_build_info", "Build information.");
-        self.sample("toolpost_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-        self.gauge("toolpost_ready", "Whether the gateway accepts new calls.");
-        self.sample("toolpost_ready", &[], u8::from(state.is_ready));
-        self.gauge("toolpost_connections", "Open connections and sessions by endpoint.");
-        for (endpoint, number) in &state.connections {
-            self.sample("toolpost_connections", &[("endpoint", endpoint.as_str())], number);
-        }
-        self.gauge("toolpost_source_up", "Whether a source is ready.");
-        for (source, source_state) in &state.sources {
-            self.sample("toolpost_source_up", &[("source", source)], u8::from(source_state.is_up));
-        }
-        self.gauge("toolpost_queue_depth", "Calls queued for a permit of their source.");
-        for (source, waiting) in &state.queues {
-            self.sample("toolpost_queue_depth", &[("source", source)], waiting);
-        }
-        self.gauge(
-            "toolpost_source_breaker_open",
-            "Whether the circuit breaker of a source is open or half-open.",
-        );
-        for (source, source_state) in &state.sources {
-            let is_open = u8::from(source_state.is_breaker_tripped);
-            self.sample("toolpost_source_breaker_open", &[("source", source)], is_open);
-        }
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        self.gauge("toolpost_build_info", "Build information.", [(version, 1)]);
+        let help = "Whether the gateway accepts new calls.";
+        self.value("toolpost_ready", help, u8::from(state.is_ready));
+        let connections = state.connections.iter();
+        let connections = connections.map(|(endpoint, n)| ([("endpoint", endpoint.as_str())], n));
+        let help = "Open connections and sessions by endpoint.";
+        self.gauge("toolpost_connections", help, connections);
+        let by_source = |is_set: fn(&SourceHealth) -> bool| {
+            let sources = state.sources.iter();
+            sources.map(move |(source, health)| ([("source", &**source)], u8::from(is_set(health))))
+        };
+        self.gauge("toolpost_source_up", "Whether a source is ready.", by_source(|one| one.is_up));
+        let queues = state.queues.iter().map(|(source, queued)| ([("source", &**source)], queued));
+        self.gauge("toolpost_queue_depth", "Calls queued for a permit of their source.", queues);
+        let help = "Whether the circuit breaker of a source is open or half-open.";
+        let breakers = by_source(|one| one.is_breaker_tripped);
+        self.gauge("toolpost_source_breaker_open", help, breakers);
         super::process::write(self);
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toolpost::{AuditOutcome, CallTimes, CallView, ErrorCode, OperationKind};
 
-use super::exposition::Exposition;
+use super::exposition::{Exposition, Label};
 use crate::limits::ConcurrentMap;
 
 /// Upper bounds of the histogram buckets, in microseconds. The last bucket is unbounded.
@@ -14,23 +14,9 @@ const BUCKETS: [u64; 16] = [
     2_500_000, 5_000_000, 10_000_000, 60_000_000,
 ];
 
-/// Values of the `outcome` label. Declared error codes share one value, since operations can
-/// declare any number of them.
-const OUTCOMES: [&str; 13] = [
-    "ok",
-    "isError",
-    "OPERATION_NOT_FOUND",
-    "ACCESS_DENIED",
-    "VALIDATION_ERROR",
-    "TIMEOUT",
-    "ABORTED",
-    "EXECUTION_ERROR",
-    "UNKNOWN_ERROR",
-    "OUTPUT_VALIDATION_FAILED",
-    "UNAVAILABLE",
-    "OVERLOADED",
-    "DECLARED",
-];
+/// Number of values of the `outcome` label: success, a tool that reports a failure, each error code,
+/// and one for all declared codes, since operations can declare any number of them.
+const OUTCOMES: usize = ErrorCode::INFRASTRUCTURE.len() + 3;
 
 /// The limits that reject calls, by the names of their settings.
 const LIMITS: [&str; 10] = [
@@ -66,7 +52,7 @@ struct SourceMetrics {
 
 #[derive(Default)]
 struct CallMetrics {
-    outcomes: [AtomicU64; OUTCOMES.len()],
+    outcomes: [AtomicU64; OUTCOMES],
     buckets: [AtomicU64; BUCKETS.len() + 1],
     microseconds: AtomicU64,
 }
@@ -116,77 +102,62 @@ impl Metrics {
 
     pub(super) fn write(&self, exposition: &mut Exposition) {
         let sources = self.sources.all();
-        let counted = || {
-            let sources = sources.iter();
-            sources.flat_map(|(name, source)| {
-                let kinds = KINDS.iter().zip(&source.kinds);
-                kinds.map(move |(kind, counted)| {
-                    ([("source", &**name), ("kind", kind.as_str())], counted)
-                })
-            })
-        };
-        exposition.counter("toolpost_calls_total", "Calls that have ended, by outcome.");
-        for (labels, counted) in counted() {
-            write_outcomes(exposition, "toolpost_calls_total", labels, counted);
-        }
-        let name = "toolpost_call_duration_seconds";
-        exposition.histogram(name, "How long calls took, from request to response.");
-        for (labels, counted) in counted() {
-            write_histogram(exposition, name, &labels, counted);
-        }
-        exposition
-            .gauge("toolpost_calls_in_flight", "Calls and subscriptions that have not ended.");
-        for (name, source) in &*sources {
-            let number = source.in_flight.load(Ordering::Relaxed).max(0);
-            exposition.sample("toolpost_calls_in_flight", &[("source", name)], number);
-        }
-        exposition
-            .counter("toolpost_rejections_total", "Calls rejected by a limit, by its setting.");
-        for (limit, rejection) in LIMITS.iter().zip(&self.rejections) {
-            let number = rejection.load(Ordering::Relaxed);
-            exposition.sample("toolpost_rejections_total", &[("limit", limit)], number);
-        }
+        let by_kind = sources.iter().flat_map(|(name, source)| {
+            let kinds = KINDS.iter().zip(&source.kinds);
+            kinds.map(|(kind, calls)| (vec![("source", &**name), ("kind", kind.as_str())], calls))
+        });
+        let totals = ("toolpost_calls_total", "Calls that have ended, by outcome.");
+        let help = "How long calls took, from request to response.";
+        let durations = ("toolpost_call_duration_seconds", help);
+        write_calls(exposition, totals, durations, &by_kind.collect::<Vec<_>>());
+        let in_flight = sources.iter().map(|(name, source)| {
+            ([("source", &**name)], source.in_flight.load(Ordering::Relaxed).max(0))
+        });
+        let help = "Calls and subscriptions that have not ended.";
+        exposition.gauge("toolpost_calls_in_flight", help, in_flight);
+        let rejections = LIMITS
+            .iter()
+            .zip(&self.rejections)
+            .map(|(limit, rejections)| ([("limit", *limit)], rejections.load(Ordering::Relaxed)));
+        let help = "Calls rejected by a limit, by its setting.";
+        exposition.counter("toolpost_rejections_total", help, rejections);
         if let Some(operations) = &self.operations {
-            write_operations(exposition, operations);
+            let operations = operations.all();
+            let each = operations.iter().map(|(id, calls)| (vec![("operation", &**id)], &**calls));
+            let help = "Calls of each operation that have ended, by outcome.";
+            let totals = ("toolpost_operation_calls_total", help);
+            let help = "How long calls of each operation took.";
+            let durations = ("toolpost_operation_duration_seconds", help);
+            write_calls(exposition, totals, durations, &each.collect::<Vec<_>>());
         }
     }
 }
 
-fn write_operations(exposition: &mut Exposition, operations: &ConcurrentMap<CallMetrics>) {
-    let operations = operations.all();
-    let name = "toolpost_operation_calls_total";
-    exposition.counter(name, "Calls of each operation that have ended, by outcome.");
-    for (id, metrics) in &*operations {
-        write_outcomes(exposition, name, [("operation", id)], metrics);
-    }
-    let name = "toolpost_operation_duration_seconds";
-    exposition.histogram(name, "How long calls of each operation took.");
-    for (id, metrics) in &*operations {
-        write_histogram(exposition, name, &[("operation", id)], metrics);
-    }
-}
-
-fn write_outcomes<const N: usize>(
+/// Writes a counter by outcome and a histogram of durations, with the labels of each part.
+fn write_calls(
     exposition: &mut Exposition,
-    name: &str,
-    labels: [(&str, &str); N],
-    metrics: &CallMetrics,
+    totals: (&str, &str),
+    durations: (&str, &str),
+    parts: &[(Vec<Label<'_>>, &CallMetrics)],
 ) {
-    for (outcome, number) in OUTCOMES.iter().zip(&metrics.outcomes) {
-        let number = number.load(Ordering::Relaxed);
-        // Omit outcomes that never occurred.
-        if number > 0 {
-            let mut all = labels.to_vec();
-            all.push(("outcome", outcome));
-            exposition.sample(name, &all, number);
-        }
+    let outcomes = parts.iter().flat_map(|(labels, calls)| {
+        let counts = calls.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).enumerate();
+        // Omits outcomes that never occurred.
+        counts.filter(|(_, count)| *count > 0).map(|(index, count)| {
+            ([labels, &[("outcome", outcome_label(index))][..]].concat(), count)
+        })
+    });
+    exposition.counter(totals.0, totals.1, outcomes);
+    exposition.describe(durations.0, "histogram", durations.1);
+    for (labels, calls) in parts {
+        write_histogram(exposition, durations.0, labels, calls);
     }
 }
 
 fn write_histogram(
     exposition: &mut Exposition,
     name: &str,
-    labels: &[(&str, &str)],
+    labels: &[Label<'_>],
     metrics: &CallMetrics,
 ) {
     let buckets = metrics.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
@@ -197,9 +168,8 @@ fn write_histogram(
     let mut below = 0;
     for (end, number) in ends.zip(buckets) {
         below += number;
-        let mut all = labels.to_vec();
-        all.push(("le", &end));
-        exposition.sample(&format!("{name}_bucket"), &all, below);
+        let labels = [labels, &[("le", &*end)]].concat();
+        exposition.sample(&format!("{name}_bucket"), &labels, below);
     }
     let sum = seconds(metrics.microseconds.load(Ordering::Relaxed));
     exposition.sample(&format!("{name}_sum"), labels, sum);
@@ -226,13 +196,20 @@ fn kind_index(call: &CallView<'_>) -> usize {
 
 fn outcome_index(audit_outcome: &AuditOutcome<'_>) -> usize {
     match audit_outcome {
-        AuditOutcome::Failed(error) if matches!(error.code(), ErrorCode::Domain(_)) => {
-            OUTCOMES.len() - 1
+        AuditOutcome::Succeeded(outcome) if outcome.envelope.is_error() => 1,
+        AuditOutcome::Failed(error) => {
+            let code = ErrorCode::INFRASTRUCTURE.iter().position(|code| code == error.code());
+            code.map_or(OUTCOMES - 1, |index| index + 2)
         }
-        _ => {
-            let outcome = super::outcome(audit_outcome);
-            OUTCOMES.iter().position(|known| *known == outcome).unwrap_or_default()
-        }
+        _ => 0,
+    }
+}
+
+fn outcome_label(index: usize) -> &'static str {
+    match index {
+        0 => "ok",
+        1 => "isError",
+        _ => ErrorCode::INFRASTRUCTURE.get(index - 2).map_or("DECLARED", ErrorCode::as_str),
     }
 }
 
@@ -243,8 +220,11 @@ mod tests {
     #[test]
     fn every_error_code_has_an_outcome_label() {
         for code in ErrorCode::INFRASTRUCTURE {
-            assert!(OUTCOMES.contains(&code.as_str()), "{code}");
+            let error = toolpost::CallError::new(code.clone(), "");
+            let index = outcome_index(&AuditOutcome::Failed(&error));
+            assert_eq!(outcome_label(index), code.as_str());
         }
+        assert_eq!((outcome_label(0), outcome_label(OUTCOMES - 1)), ("ok", "DECLARED"));
         assert!(LIMITS.is_sorted() && BUCKETS.is_sorted());
     }
 

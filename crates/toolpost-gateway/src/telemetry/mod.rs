@@ -3,7 +3,6 @@
 //! Each call is observed at its start and its end. Metrics are atomic counters, and spans are
 //! created only if an exporter is configured. Neither contains the input or output of a call.
 
-mod config_metrics;
 mod export;
 mod exposition;
 mod metrics;
@@ -12,15 +11,15 @@ mod settings;
 mod tracer;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use toolpost::{AuditOutcome, CallSpan, CallTimes, CallView, Observer, Operation};
+use toolpost::{AuditOutcome, CallSpan, CallTimes, CallView, Observer, Operation, epoch_ms};
 
 pub use settings::TelemetrySettings;
 pub(crate) use settings::otlp_address;
 
-use config_metrics::ConfigMetrics;
 use metrics::Metrics;
 use tracer::Tracer;
 
@@ -33,7 +32,10 @@ pub struct Telemetry(Arc<TelemetryInner>);
 struct TelemetryInner {
     metrics: Metrics,
     tracer: Option<Tracer>,
-    config: ConfigMetrics,
+    /// Whether the last reload of the configuration was rejected.
+    was_reload_rejected: AtomicBool,
+    /// Time of the last reload, or of the start.
+    reloaded_at_ms: AtomicI64,
 }
 
 impl Telemetry {
@@ -45,8 +47,16 @@ impl Telemetry {
     /// The OTLP settings are invalid; the message describes the problem.
     pub fn new(settings: &TelemetrySettings) -> Result<Self, String> {
         let tracer = settings.otlp.as_ref().map(|_| Tracer::start(settings)).transpose()?;
-        let (metrics, reloads) = (Metrics::new(settings.per_operation), ConfigMetrics::default());
-        Ok(Self(Arc::new(TelemetryInner { metrics, tracer, config: reloads })))
+        Ok(Self::with_tracer(settings.per_operation, tracer))
+    }
+
+    fn with_tracer(per_operation: bool, tracer: Option<Tracer>) -> Self {
+        Self(Arc::new(TelemetryInner {
+            metrics: Metrics::new(per_operation),
+            tracer,
+            was_reload_rejected: AtomicBool::new(false),
+            reloaded_at_ms: AtomicI64::new(epoch_ms()),
+        }))
     }
 
     /// Returns the observer of all calls.
@@ -63,12 +73,22 @@ impl Telemetry {
 
     /// Records a successful or rejected reload.
     pub(crate) fn record_reload(&self, is_successful: bool) {
-        self.0.config.record(is_successful);
+        self.0.was_reload_rejected.store(!is_successful, Ordering::Relaxed);
+        self.0.reloaded_at_ms.store(epoch_ms(), Ordering::Relaxed);
     }
 
     pub(crate) fn write(&self, exposition: &mut Exposition) {
         self.0.metrics.write(exposition);
-        self.0.config.write(exposition);
+        exposition.value(
+            "toolpost_config_last_reload_successful",
+            "Whether the last reload of the configuration succeeded.",
+            u8::from(!self.0.was_reload_rejected.load(Ordering::Relaxed)),
+        );
+        exposition.value(
+            "toolpost_config_last_reload_timestamp_seconds",
+            "When the configuration was last reloaded.",
+            self.0.reloaded_at_ms.load(Ordering::Relaxed) / 1_000,
+        );
         if let Some(tracer) = &self.0.tracer {
             tracer.write(exposition);
         }
@@ -77,8 +97,7 @@ impl Telemetry {
 
 impl Default for Telemetry {
     fn default() -> Self {
-        let (metrics, reloads) = (Metrics::new(false), ConfigMetrics::default());
-        Self(Arc::new(TelemetryInner { metrics, tracer: None, config: reloads }))
+        Self::with_tracer(false, None)
     }
 }
 

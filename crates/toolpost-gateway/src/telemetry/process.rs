@@ -6,8 +6,7 @@ use super::exposition::Exposition;
 pub(super) fn write(exposition: &mut Exposition) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let tasks = runtime.metrics().num_alive_tasks();
-        exposition.gauge("toolpost_tasks", "Tasks of the runtime.");
-        exposition.sample("toolpost_tasks", &[], tasks);
+        exposition.value("toolpost_tasks", "Tasks of the runtime.", tasks);
     }
     #[cfg(target_os = "linux")]
     linux::write(exposition);
@@ -17,6 +16,7 @@ pub(super) fn write(exposition: &mut Exposition) {
 mod linux {
     use std::fs;
 
+    use super::super::exposition::NO_LABELS;
     use super::Exposition;
 
     /// Clock ticks per second in `/proc` (`USER_HZ`), which is 100 on Linux.
@@ -29,23 +29,21 @@ mod linux {
             ("VmSize:", "process_virtual_memory_bytes", "Memory that was asked for."),
         ] {
             if let Some(kibibytes) = parse_field(&status, key) {
-                exposition.gauge(name, help);
-                exposition.sample(name, &[], kibibytes * 1_024);
+                exposition.value(name, help, kibibytes * 1_024);
             }
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            exposition.gauge("process_open_fds", "Descriptors that are open.");
-            // Exclude the descriptor of the open directory.
-            exposition.sample("process_open_fds", &[], open.count().saturating_sub(1));
+            // Excludes the descriptor of the open directory.
+            let count = open.count().saturating_sub(1);
+            exposition.value("process_open_fds", "Descriptors that are open.", count);
         }
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         if let Some(max) = parse_field(&limits, "Max open files") {
-            exposition.gauge("process_max_fds", "Descriptors that may be open.");
-            exposition.sample("process_max_fds", &[], max);
+            exposition.value("process_max_fds", "Descriptors that may be open.", max);
         }
         if let Some(seconds) = cpu_seconds() {
-            exposition.counter("process_cpu_seconds_total", "Processor time in use.");
-            exposition.sample("process_cpu_seconds_total", &[], seconds);
+            let help = "Processor time in use.";
+            exposition.counter("process_cpu_seconds_total", help, [(NO_LABELS, seconds)]);
         }
     }
 
