@@ -146,8 +146,8 @@ impl JournalLayout {
         for chain in self.chains()? {
             let is_here = chain.segments.folder() == self.records_dir.join(&chain.gateway_id);
             let found = match own.is_none() && is_here {
-                true => self.claim(chain, settings)?,
-                false => self.maintain_unclaimed(chain, settings),
+                true => self.claim(&chain, settings)?,
+                false => self.maintain_unclaimed(&chain, settings),
             };
             match found {
                 ChainClaim::Acquired(writer) => own = Some(*writer),
@@ -163,9 +163,9 @@ impl JournalLayout {
     /// Applies retention to a chain that this process does not write, and reports a damaged chain
     /// at every start. The check takes no lock, so that another process starting at the same time
     /// can claim the chain.
-    fn maintain_unclaimed(&self, chain: Chain, settings: &JournalSettings) -> ChainClaim {
+    fn maintain_unclaimed(&self, chain: &Chain, settings: &JournalSettings) -> ChainClaim {
         if retention::has_expired_segment(&chain.segments, settings) {
-            match self.claim(chain.clone(), settings) {
+            match self.claim(chain, settings) {
                 Ok(ChainClaim::Acquired(writer)) => writer.apply_retention(),
                 Ok(found) => return found,
                 Err(error) => {
@@ -176,23 +176,23 @@ impl JournalLayout {
         }
         // Segments before the one with the head are not verified. Checked twice, because another
         // process may remove old segments during the first check.
-        let check = || JournalWriter::find_end(&self.read_key(&chain.gateway_id)?, &chain);
+        let check = || JournalWriter::find_end(&self.read_key(&chain.gateway_id)?, chain);
         match check().or_else(|_| check()) {
             Ok(_) => ChainClaim::Unavailable,
-            Err(error) => report_damaged(&chain, &error),
+            Err(error) => report_damaged(chain, &error),
         }
     }
 
     /// Tries to claim a chain. A chain locked by another process is skipped. A damaged chain is
     /// kept for inspection and reported at every start.
-    fn claim(&self, chain: Chain, settings: &JournalSettings) -> io::Result<ChainClaim> {
+    fn claim(&self, chain: &Chain, settings: &JournalSettings) -> io::Result<ChainClaim> {
         let Some(lock) = self.try_lock(&chain.gateway_id)? else {
             return Ok(ChainClaim::Unavailable);
         };
         let key = self.read_key(&chain.gateway_id);
         match key.and_then(|key| JournalWriter::open(key, lock, chain.clone(), settings)) {
             Ok(writer) => Ok(ChainClaim::Acquired(Box::new(writer))),
-            Err(error) => Ok(report_damaged(&chain, &error)),
+            Err(error) => Ok(report_damaged(chain, &error)),
         }
     }
 
