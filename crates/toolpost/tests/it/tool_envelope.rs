@@ -4,7 +4,6 @@
 mod checks;
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use data_encoding::BASE64;
@@ -20,25 +19,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Reads a test vector from the shared folder next to the workspace, if it exists.
-fn shared(name: &str) -> Option<String> {
-    let path = root().join("../shared/vectors").join(name);
-    let text = fs::read_to_string(&path).ok();
-    if text.is_none() {
-        // Written directly to stderr: the test harness would capture `eprintln!` output of passing
-        // tests.
-        let warning = format!("NOT CHECKED: {} is not there\n", path.display());
-        std::io::stderr().write_all(warning.as_bytes()).expect("stderr is open");
-    }
-    text
-}
+const REAL_RESULTS: &str = include_str!("../data/tool-envelope-real.jsonl");
+const SPECIFICATION_EXAMPLES: &str = include_str!("../data/tool-envelope-examples.json");
 
 #[test]
 fn real_results_round_trip_byte_for_byte() {
-    let Some(lines) = shared("tool-envelope-real.jsonl") else {
-        return;
-    };
-    let lines: Vec<_> = lines.lines().collect();
+    let lines: Vec<_> = REAL_RESULTS.lines().collect();
     let (envelopes, plain) = lines.split_at(7);
     for line in envelopes {
         let decoded = decode(&EnvelopeReader::default(), line).unwrap();
@@ -55,11 +41,8 @@ fn real_results_round_trip_byte_for_byte() {
 
 #[test]
 fn real_payloads_parse_as_typed_payloads() {
-    let Some(lines) = shared("tool-envelope-real.jsonl") else {
-        return;
-    };
     let kinds = ["plain", "plain", "workflow", "workflow", "workflow", "error", "error"];
-    for (line, kind) in lines.lines().zip(kinds) {
+    for (line, kind) in REAL_RESULTS.lines().zip(kinds) {
         let result: Value = serde_json::from_str(line).unwrap();
         let read = EnvelopeReader::default().read_result(&result).unwrap();
         let json = &read.envelope.payload;
@@ -80,10 +63,7 @@ fn real_payloads_parse_as_typed_payloads() {
 
 #[test]
 fn specification_examples_decode() {
-    let Some(examples) = shared("tool-envelope-examples.json") else {
-        return;
-    };
-    let examples: Vec<Value> = serde_json::from_str(&examples).unwrap();
+    let examples: Vec<Value> = serde_json::from_str(SPECIFICATION_EXAMPLES).unwrap();
     assert_eq!(examples.len(), 2);
     for example in examples {
         let block = format!("{PREFIX}{}", example["base64"].as_str().unwrap());

@@ -38,9 +38,9 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// Starts both gateways. `None` if the MCP server is not installed; the skip is printed.
-    pub(super) async fn start() -> Option<Self> {
-        let [node, everything] = everything_server()?;
+    /// Starts both gateways.
+    pub(super) async fn start() -> Self {
+        let [node, everything] = everything_server();
         let (feed_sender, _) = broadcast::channel(1_000);
         let first = TestGateway::start_with(local(&feed_sender), GatewaySettings::default()).await;
         let (origin, pets) = pets().await;
@@ -57,7 +57,7 @@ impl Fixture {
         let own = Sources::start(&second.gateway, &config(&text));
         wait_until_ready(&own).await;
         let sources = [sources, own];
-        Some(Self { first, second, relay: line, feed: feed_sender, sources, _spoke: spoke, pets })
+        Self { first, second, relay: line, feed: feed_sender, sources, _spoke: spoke, pets }
     }
 
     /// Publishes values to the feed once it has a subscriber.
@@ -132,16 +132,12 @@ async fn wait_until_ready(sources: &Sources) {
 }
 
 /// Returns the program and the script of a real MCP server.
-fn everything_server() -> Option<[String; 2]> {
+fn everything_server() -> [String; 2] {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/npm");
-    if !cache.join(".packages").exists() {
-        assert!(std::env::var_os("CI").is_none(), ".cache/npm is missing");
-        eprintln!("SKIPPED: a real MCP server; scripts/fetch-test-data brings .cache/npm");
-        return None;
-    }
+    assert!(cache.join(".packages").exists(), "no .cache/npm: run scripts/fetch-test-data");
     let modules = cache.canonicalize().unwrap().join("node_modules");
     let script = "@modelcontextprotocol/server-everything/dist/index.js";
-    Some([".bin/node", script].map(|path| modules.join(path).to_string_lossy().into_owned()))
+    [".bin/node", script].map(|path| modules.join(path).to_string_lossy().into_owned())
 }
 
 /// Local operations that use every feature of the OpenAPI document.

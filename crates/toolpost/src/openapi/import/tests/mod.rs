@@ -1,12 +1,12 @@
 //! Tests of the import.
 
 mod bodies;
+mod documents;
 mod golden;
 mod hostile;
 mod names;
 mod parameters;
 mod peer_gateways;
-mod real_documents;
 mod reports;
 mod responses;
 mod schemas;

@@ -59,34 +59,25 @@ pub(super) fn parse_with_python(bodies: &[(String, Vec<u8>)]) -> Vec<Value> {
     run_parser(Command::new("python3").args(["-c", PYTHON_SCRIPT]), bodies)
 }
 
-/// Returns `None`, with a message on stderr, if Node.js is missing. Panics in CI.
-pub(super) fn parse_with_node(bodies: &[(String, Vec<u8>)]) -> Option<Vec<Value>> {
-    Some(run_parser(Command::new(node_path()?).args(["-e", NODE_SCRIPT]), bodies))
+pub(super) fn parse_with_node(bodies: &[(String, Vec<u8>)]) -> Vec<Value> {
+    run_parser(Command::new(node_path()).args(["-e", NODE_SCRIPT]), bodies)
 }
 
-pub(super) fn parse_with_qs(queries: &[String]) -> Option<Vec<Value>> {
-    let documents = test_data_folder().join("clients/node_modules/qs");
-    if !documents.is_dir() {
-        return skip_missing("qs");
-    }
+pub(super) fn parse_with_qs(queries: &[String]) -> Vec<Value> {
+    let documents = test_data("clients/node_modules/qs");
     let queries: Vec<(String, Vec<u8>)> =
         queries.iter().map(|query| (String::new(), query.clone().into_bytes())).collect();
-    Some(run_parser(Command::new(node_path()?).args(["-e", QS_SCRIPT]).arg(documents), &queries))
+    run_parser(Command::new(node_path()).args(["-e", QS_SCRIPT]).arg(documents), &queries)
 }
 
-fn test_data_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache")
+fn test_data(path: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache").join(path);
+    assert!(path.exists(), "no {}: run scripts/fetch-test-data", path.display());
+    path
 }
 
-fn node_path() -> Option<PathBuf> {
-    let node = test_data_folder().join("npm/node_modules/.bin/node");
-    if node.exists() { Some(node) } else { skip_missing("node") }
-}
-
-fn skip_missing<T>(what: &str) -> Option<T> {
-    eprintln!("SKIPPED: there is no {what} in .cache: run scripts/fetch-test-data");
-    assert!(std::env::var_os("CI").is_none(), "{what} is missing");
-    None
+fn node_path() -> PathBuf {
+    test_data("npm/node_modules/.bin/node")
 }
 
 /// Runs a parser, which prints one line of JSON per body.
