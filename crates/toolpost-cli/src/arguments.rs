@@ -10,20 +10,19 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use toolpost::protocol::Secret;
 use toolpost::view::{Dialect, ListMode};
 use toolpost_gateway::config::{Config, parse_duration};
 
-use crate::output::wants_json;
+use crate::output;
 
 pub(crate) use add::{
-    AddCommand, AddMcpOptions, AddOpenApiOptions, DocumentOptions, ImportOptions, RemoveOptions,
+    AddCommand, AddMcpOptions, AddOpenApiOptions, DocumentOptions, ImportOptions, WriteOptions,
     missing_separator_hint, separator_hint,
 };
-
 pub(crate) use log::{
     ExportOptions, LogCommand, LogFilter, LogOptions, ReplayOptions, VerifyOptions,
 };
-
 pub(crate) use room::{AllowsOptions, JoinOptions, RoomCommand};
 
 /// MCP servers, OpenAPI services and remote processes as typed operations with one response envelope.
@@ -32,6 +31,9 @@ pub(crate) use room::{AllowsOptions, JoinOptions, RoomCommand};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Plain JSON, also on a terminal
+    #[arg(long, global = true)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -43,18 +45,16 @@ pub(crate) enum Command {
     /// Write a starter configuration
     Init(InitOptions),
     /// Add a source to the configuration
-    Add {
-        #[command(subcommand)]
-        command: AddCommand,
-    },
+    #[command(subcommand)]
+    Add(AddCommand),
     /// Show what an OpenAPI document would become
     Import(ImportOptions),
     /// Remove a source from the configuration
-    Remove(RemoveOptions),
+    Remove(NamedEntry),
     /// Reload the configuration of a running gateway
-    Reload(ReloadOptions),
+    Reload(GatewayTarget),
     /// Show the status of the sources of a running gateway
-    Sources(SourcesOptions),
+    Sources(GatewayTarget),
     /// List the operations
     List(ListOptions),
     /// Search operations by keywords
@@ -66,9 +66,7 @@ pub(crate) enum Command {
         #[arg(value_name = "OP|envelope|events|config")]
         what: String,
         #[command(flatten)]
-        remote: BackendOptions,
-        #[command(flatten)]
-        format: FormatOptions,
+        backend: BackendOptions,
     },
     /// Call an operation and print its envelope
     Call(Invocation),
@@ -82,43 +80,63 @@ The input is given as for `toolpost call`. A line with an envelope is printed fo
     /// List the calls pending approval
     #[command(after_help = "\
 Decide with `toolpost approve ID` or `toolpost reject ID`. No identity can approve its own calls. The operator's token is read from the data folder of the gateway on this machine.")]
-    Approvals {
-        #[command(flatten)]
-        running: GatewayTarget,
-        #[command(flatten)]
-        format: FormatOptions,
-    },
+    Approvals(GatewayTarget),
     /// Approve a pending call
-    Approve(ApproveOptions),
+    Approve {
+        #[command(flatten)]
+        call: PendingCall,
+        /// Approve only if the input has this digest (see `approvals --json`)
+        #[arg(long, value_name = "DIGEST")]
+        input: Option<String>,
+    },
     /// Reject a pending call
-    Reject(RejectOptions),
+    Reject {
+        #[command(flatten)]
+        call: PendingCall,
+        /// Reason sent to the caller
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
     /// Normalize JSON to fit a schema, and report every repair
     ///
     /// Converts types, fills in defaults and strips properties that the schema does not name. Never
     /// invents a value.
-    Normalize(NormalizeOptions),
+    #[command(after_help = "\
+Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if the result
+still does not fit the schema.
+  toolpost normalize --schema user.schema.json user.json
+  echo '{\"n\": \"42\"}' | toolpost normalize --schema '{\"properties\": {\"n\": {\"type\": \"integer\"}}}'
+  toolpost normalize --jsonl pairs.jsonl          reads lines {schema, input}, prints a line for each")]
+    Normalize {
+        #[command(flatten)]
+        input: FitInput,
+        /// Keep properties that the schema does not name
+        #[arg(long)]
+        keep_extras: bool,
+    },
     /// Cast JSON to a schema as TypeBox's Value.Cast does, which also invents missing values
-    Cast(CastOptions),
+    #[command(after_help = "\
+Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if the result
+still does not fit the schema, or no value can be created for it.
+  toolpost cast --schema user.schema.json user.json
+  toolpost cast --jsonl pairs.jsonl               reads lines {schema, input}, prints a line for each")]
+    Cast(FitInput),
     /// Read ToolEnvelope V1 results into {payload, meta, summary}
     ///
     /// Takes a tool result, one of its blocks, or a file with a JSON document on each line.
-    Decode(EnvelopeInput),
+    Decode(InputFile),
     /// Write {payload, meta, summary} as ToolEnvelope V1 results
-    Encode(EnvelopeInput),
+    Encode(InputFile),
     /// Show calls from the journal
     Log(Box<LogOptions>),
     /// Replay a call from the journal
     Replay(ReplayOptions),
     /// Manage access tokens
-    Token {
-        #[command(subcommand)]
-        command: TokenCommand,
-    },
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Join a room, or check what a capability allows
-    Room {
-        #[command(subcommand)]
-        command: RoomCommand,
-    },
+    #[command(subcommand)]
+    Room(RoomCommand),
     /// Print a completion script for a shell
     Completions {
         /// Which shell
@@ -126,64 +144,70 @@ Decide with `toolpost approve ID` or `toolpost reject ID`. No identity can appro
     },
 }
 
+impl Arguments {
+    /// Whether JSON was requested with `--json`.
+    pub(crate) fn requests_json(&self) -> bool {
+        self.json || self.command.invocation().is_some_and(|call| call.has_option("--json"))
+    }
+}
+
 impl Command {
-    /// Whether a program reads standard output: it was asked for, or there is no terminal. Where only a
-    /// token, data or a script is printed, nobody looks for an error there.
-    pub(crate) fn prints_json(&self) -> bool {
+    /// Whether errors are also printed as JSON to standard output. Not where standard output is
+    /// only a token, data, a script or a protocol.
+    pub(crate) fn prints_json_errors(&self) -> bool {
         match self {
             Self::Mcp(_) | Self::Completions { .. } => false,
-            Self::Serve(options) => options.json,
-            Self::Token { command } => command.prints_json(),
-            Self::Room { command } => command.prints_json(),
-            Self::Call(invocation) | Self::Subscribe(invocation) => invocation.prints_json(),
-            Self::Add { command: AddCommand::Mcp(options) } => wants_json(options.json),
-            Self::Add { command: AddCommand::Openapi(options) } => wants_json(options.json),
-            Self::Import(options) => wants_json(options.json),
-            Self::Init(options) => wants_json(options.format.json),
-            Self::Remove(options) => wants_json(options.format.json),
-            Self::Reload(options) => wants_json(options.format.json),
-            Self::Sources(options) => wants_json(options.format.json),
-            Self::List(options) => wants_json(options.format.json),
-            Self::Search(options) => wants_json(options.format.json),
-            Self::Schema { format, .. } | Self::Approvals { format, .. } => wants_json(format.json),
-            Self::Approve(options) => wants_json(options.format.json),
-            Self::Reject(options) => wants_json(options.format.json),
-            Self::Normalize(options) => wants_json(options.input.format.json),
-            Self::Cast(options) => wants_json(options.input.format.json),
-            Self::Decode(input) | Self::Encode(input) => wants_json(input.format.json),
-            Self::Log(options) => wants_json(options.format.json),
-            Self::Replay(options) => wants_json(options.format.json),
+            Self::Serve(_) | Self::Token(TokenCommand::New(_)) => output::json_requested(),
+            Self::Call(call) | Self::Subscribe(call) if call.wants_data() => false,
+            _ => output::is_json(),
+        }
+    }
+
+    fn invocation(&self) -> Option<&Invocation> {
+        match self {
+            Self::Call(invocation) | Self::Subscribe(invocation) => Some(invocation),
+            _ => None,
         }
     }
 }
 
-/// The subcommand that nobody types: the gateway starts its MCP servers with it.
+/// The hidden subcommand with which the gateway starts its MCP servers.
 pub(crate) const WATCH_CHILD: &str = "watch-child";
 
-/// What follows [`WATCH_CHILD`], if that is what this process is.
+/// Returns the arguments after [`WATCH_CHILD`], if that is the subcommand.
 ///
-/// Not clap's, because the definition of all the commands would stay in the memory of a process that
-/// is there once for every server.
+/// Not parsed by clap: the definition of all commands would stay in the memory of a process that
+/// exists once per server.
 #[cfg(unix)]
 pub(crate) fn watch_child_args() -> Option<impl Iterator<Item = std::ffi::OsString>> {
     let mut args = std::env::args_os().skip(1);
     args.next().filter(|arg| arg == WATCH_CHILD).map(|_| args)
 }
 
+/// Options of a gateway process.
 #[derive(Debug, Args)]
-pub(crate) struct ServeOptions {
+pub(crate) struct RunOptions {
     /// The configuration; toolpost.toml or .mcp.json if it is here, else nothing is configured
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Data folder [default: the user's data folder]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+    /// How log lines are written, on standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
+    /// How long in-flight calls may continue after a stop signal or the end of the client
+    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
+    pub(crate) drain: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeOptions {
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
     /// Validate the configuration, print a summary and exit
     #[arg(long)]
     pub(crate) check: bool,
-    /// Print the result of --check as JSON
-    #[arg(long, requires = "check")]
-    pub(crate) json: bool,
-    /// Data folder of the gateway [default: the user's data folder]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) data: Option<PathBuf>,
     /// Do not watch the configuration for changes; SIGHUP and gateway.reload still reload it
     #[arg(long)]
     pub(crate) no_watch: bool,
@@ -193,15 +217,9 @@ pub(crate) struct ServeOptions {
     /// Delay between reporting not-ready and closing connections, so load balancers can drain traffic
     #[arg(long, default_value = "0s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) shutdown_delay: Duration,
-    /// How log lines are written
-    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
-    pub(crate) log_format: LogFormat,
-    /// How long in-flight calls may continue after a stop signal
-    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
-    pub(crate) drain: Duration,
 }
 
-/// The one name that is the same everywhere is taken, too; others may lead anywhere.
+/// Parses an address and a port. `localhost` is the only host name: others may resolve to anything.
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
     if let Some(port) = local {
@@ -211,12 +229,6 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
         "write an address and a port, such as 127.0.0.1:7411, [::1]:7411 or localhost:7411"
             .to_owned()
     })
-}
-
-/// How many of something to show.
-fn parse_limit<const MAX: u16>(text: &str) -> Result<u16, String> {
-    let number = text.parse().ok().filter(|number| (1..=MAX).contains(number));
-    number.ok_or_else(|| format!("write a whole number from 1 to {MAX}"))
 }
 
 /// How log lines are written.
@@ -235,12 +247,8 @@ An MCP client starts it, for example:
   {\"mcpServers\": {\"toolpost\": {\"command\": \"toolpost\", \"args\": [\"mcp\", \"--config\", \"/path/to/toolpost.toml\"]}}}
 A running gateway serves the same at http://127.0.0.1:7411/mcp.")]
 pub(crate) struct McpOptions {
-    /// The configuration; toolpost.toml or .mcp.json if it is here, else nothing is configured
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Data folder for the journal [default: the user's data folder]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunOptions,
     /// Which operations are tools: all, compact, or auto
     #[arg(long, value_name = "WHICH")]
     pub(crate) tools: Option<ListMode>,
@@ -250,43 +258,18 @@ pub(crate) struct McpOptions {
     /// Only the operations of this source, under their own names
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// How log lines are written, on standard error
-    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
-    pub(crate) log_format: LogFormat,
     /// How long the first request waits for slow sources to start
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) wait: Duration,
-    /// How long in-flight calls may continue after the client disconnects
-    #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
-    pub(crate) drain: Duration,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ApproveOptions {
+pub(crate) struct PendingCall {
     /// Id of the call, as listed by `toolpost approvals`
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// Approve only if the input has this digest (see `approvals --json`)
-    #[arg(long, value_name = "DIGEST")]
-    pub(crate) input: Option<String>,
     #[command(flatten)]
     pub(crate) target: GatewayTarget,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RejectOptions {
-    /// Id of the call, as listed by `toolpost approvals`
-    #[arg(value_name = "ID")]
-    pub(crate) id: String,
-    /// Reason sent to the caller
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
-    #[command(flatten)]
-    pub(crate) target: GatewayTarget,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Subcommand)]
@@ -294,52 +277,37 @@ pub(crate) enum TokenCommand {
     /// Create a token, print it once and store its SHA-256 in the configuration
     New(TokenNewOptions),
     /// List identities and their permissions
-    List(TokenListOptions),
+    List(ConfigFile),
     /// Revoke a token
-    Revoke(TokenRevokeOptions),
-}
-
-impl TokenCommand {
-    /// The token is printed alone, unless JSON is asked for.
-    fn prints_json(&self) -> bool {
-        match self {
-            Self::New(options) => options.json,
-            Self::List(options) => wants_json(options.format.json),
-            Self::Revoke(options) => wants_json(options.format.json),
-        }
-    }
+    Revoke(NamedEntry),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct TokenListOptions {
-    /// The configuration to read
+pub(crate) struct ConfigFile {
+    /// The configuration file
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }
 
+/// A source or an identity of a configuration file.
 #[derive(Debug, Args)]
-pub(crate) struct TokenRevokeOptions {
-    /// Name of the identity
+pub(crate) struct NamedEntry {
+    /// Its name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// The configuration to write to
-    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
-    pub(crate) config: PathBuf,
     #[command(flatten)]
-    pub(crate) format: FormatOptions,
+    pub(crate) file: ConfigFile,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Standard output is only the token. A running gateway reloads the configuration automatically.
+Standard output is only the token, or with --json the token and its identity. A running gateway reloads
+the configuration automatically.
   toolpost token new ci --scope github:read --resource repo:toolpost=read,write
   TOKEN=$(toolpost token new ci --replace)        a new token in place of the old one")]
 pub(crate) struct TokenNewOptions {
-    /// Name of the identity
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) identity: NamedEntry,
     /// Scope of the identity; repeatable
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
@@ -350,18 +318,12 @@ pub(crate) struct TokenNewOptions {
     /// pattern; can be given several times
     #[arg(long = "capability", value_name = "CAPABILITY")]
     pub(crate) capabilities: Vec<String>,
-    /// The configuration to write to
-    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
-    pub(crate) config: PathBuf,
     /// Issue a new token for an existing identity; other settings are kept unless given
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Print the token and its identity as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
-/// An id may hold an `=`, an action does not.
+/// An id may contain `=`, an action does not.
 fn parse_resource(text: &str) -> Result<(String, Vec<String>), String> {
     let (resource, actions) = text.rsplit_once('=').unwrap_or((text, ""));
     let actions: Vec<String> = actions.split(',').map(|action| action.trim().to_owned()).collect();
@@ -373,30 +335,11 @@ fn parse_resource(text: &str) -> Result<(String, Vec<String>), String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct InitOptions {
-    /// The configuration to write
-    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
-    pub(crate) config: PathBuf,
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
     /// A file with the MCP servers of another client, which become sources; .mcp.json if it is here
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ReloadOptions {
-    #[command(flatten)]
-    pub(crate) target: GatewayTarget,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SourcesOptions {
-    #[command(flatten)]
-    pub(crate) target: GatewayTarget,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
@@ -406,8 +349,6 @@ pub(crate) struct ListOptions {
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
     pub(crate) backend: BackendOptions,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
@@ -416,38 +357,10 @@ pub(crate) struct SearchOptions {
     #[arg(required = true, value_name = "WORDS")]
     pub(crate) words: Vec<String>,
     /// How many operations to show
-    #[arg(long, default_value_t = 20, value_name = "N", value_parser = parse_limit::<100>)]
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) limit: u16,
     #[command(flatten)]
     pub(crate) backend: BackendOptions,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if the result
-still does not fit the schema.
-  toolpost normalize --schema user.schema.json user.json
-  echo '{\"n\": \"42\"}' | toolpost normalize --schema '{\"properties\": {\"n\": {\"type\": \"integer\"}}}'
-  toolpost normalize --jsonl pairs.jsonl          reads lines {schema, input}, prints a line for each")]
-pub(crate) struct NormalizeOptions {
-    #[command(flatten)]
-    pub(crate) input: FitInput,
-    /// Keep properties that the schema does not name
-    #[arg(long)]
-    pub(crate) keep_extras: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if the result
-still does not fit the schema, or no value can be created for it.
-  toolpost cast --schema user.schema.json user.json
-  toolpost cast --jsonl pairs.jsonl               reads lines {schema, input}, prints a line for each")]
-pub(crate) struct CastOptions {
-    #[command(flatten)]
-    pub(crate) input: FitInput,
 }
 
 /// What `normalize` and `cast` read.
@@ -456,30 +369,18 @@ pub(crate) struct FitInput {
     /// The schema: a file, or JSON
     #[arg(long, value_name = "SCHEMA", conflicts_with = "jsonl")]
     pub(crate) schema: Option<String>,
-    /// The file to read; standard input if it is absent or -
-    #[arg(value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: InputFile,
     /// Read lines {schema, input} and print a line for each
     #[arg(long)]
     pub(crate) jsonl: bool,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct EnvelopeInput {
+pub(crate) struct InputFile {
     /// The file to read; standard input if it is absent or -
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
-}
-
-#[derive(Debug, Clone, Copy, Default, Args)]
-pub(crate) struct FormatOptions {
-    /// Plain JSON, also on a terminal
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Where the operations are: in this process, or in a gateway.
@@ -494,25 +395,26 @@ pub(crate) struct BackendOptions {
     pub(crate) config: Option<PathBuf>,
     /// Access token [default: TOOLPOST_TOKEN]
     #[arg(long, value_name = "TOKEN")]
-    pub(crate) token: Option<SecretArg>,
+    pub(crate) token: Option<Secret>,
 }
 
-/// Where the gateway is that is meant where none is named.
+/// Environment variable with the address of the gateway.
 const URL_VARIABLE: &str = "TOOLPOST_URL";
 
-/// The gateway of those who always mean the same.
-fn url_from_env() -> Option<String> {
-    std::env::var(URL_VARIABLE).ok().filter(|url| !url.trim().is_empty())
+/// Returns the value of an environment variable, unless it is blank.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
 impl BackendOptions {
-    /// The gateway that is meant, if it is one: whoever names a configuration means that.
+    /// Returns the gateway to call, if any. `--config` overrides the environment variable.
     ///
     /// # Errors
     ///
-    /// A token is for a gateway, and none is meant.
+    /// A token is given without a gateway.
     pub(crate) fn gateway_url(&self) -> Result<Option<String>, String> {
-        let url = self.url.clone().or_else(|| url_from_env().filter(|_| self.config.is_none()));
+        let url =
+            self.url.clone().or_else(|| variable(URL_VARIABLE).filter(|_| self.config.is_none()));
         if url.is_none() && self.token.is_some() {
             return Err(format!("a token is for a gateway; name it with --url or {URL_VARIABLE}"));
         }
@@ -528,46 +430,26 @@ pub(crate) struct GatewayTarget {
     url: Option<String>,
     /// Access token [default: TOOLPOST_TOKEN, else the operator's token in the data folder]
     #[arg(long, value_name = "TOKEN")]
-    pub(crate) token: Option<SecretArg>,
+    pub(crate) token: Option<Secret>,
     /// The gateway's data folder; the user's if it is absent
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
 }
 
 impl GatewayTarget {
-    const DEFAULT_URL: &str = "ws://127.0.0.1:7411";
-
-    /// Where it runs.
     pub(crate) fn url(&self) -> String {
-        self.url.clone().or_else(url_from_env).unwrap_or_else(|| Self::DEFAULT_URL.to_owned())
+        let url = self.url.clone().or_else(|| variable(URL_VARIABLE));
+        url.unwrap_or_else(|| "ws://127.0.0.1:7411".to_owned())
     }
 
-    /// Whether what it left behind will do as well: an address that was typed is meant, and one that
-    /// is set is, unless a folder was typed.
+    /// Whether files in the data folder can replace an unreachable gateway: no address was given,
+    /// or only by the environment and `--data` overrides it.
     pub(crate) fn allows_offline(&self) -> bool {
-        self.url.is_none() && (self.data.is_some() || url_from_env().is_none())
+        self.url.is_none() && (self.data.is_some() || variable(URL_VARIABLE).is_none())
     }
 }
 
-/// A text that is typed and never shown again.
-#[derive(Clone)]
-pub(crate) struct SecretArg(pub(crate) String);
-
-impl std::str::FromStr for SecretArg {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl std::fmt::Debug for SecretArg {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SecretArg(…)")
-    }
-}
-
-/// The options before the operation are clap's; what follows it is read by `Invocation::resolve`,
+/// clap parses the options before the operation. `Invocation::resolve` parses what follows it,
 /// because every other `--key` there belongs to the operation's input.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -590,9 +472,6 @@ pub(crate) struct Invocation {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct CallOptions {
-    /// Plain JSON, also on a terminal
-    #[arg(long)]
-    pub(crate) json: bool,
     /// Only the data, without the envelope
     #[arg(long)]
     pub(crate) data: bool,
@@ -604,16 +483,17 @@ pub(crate) struct CallOptions {
 }
 
 impl Invocation {
-    /// Whether a program reads errors from standard output; where only data is wanted, none does.
-    fn prints_json(&self) -> bool {
-        let arguments = self.words.iter().skip(1).take_while(|argument| *argument != "--");
-        let is_typed = |option: &str| arguments.clone().any(|argument| argument == option);
-        !self.options.data
-            && !is_typed("--data")
-            && wants_json(self.options.json || is_typed("--json"))
+    /// Whether an option follows the operation.
+    fn has_option(&self, option: &str) -> bool {
+        let mut arguments = self.words.iter().skip(1).take_while(|argument| *argument != "--");
+        arguments.any(|argument| argument == option)
     }
 
-    /// Takes our own options out of what follows the operation; the rest is input.
+    fn wants_data(&self) -> bool {
+        self.options.data || self.has_option("--data")
+    }
+
+    /// Takes the options of the command out of what follows the operation; the rest is input.
     pub(crate) fn resolve(self) -> Result<(CallOptions, String, Vec<String>), String> {
         let mut options = self.options;
         let mut input = Vec::new();
@@ -625,23 +505,23 @@ impl Invocation {
             ));
         }
         while let Some(argument) = rest.next() {
-            match argument.as_str() {
-                "--" => {
+            let (name, value) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (argument.as_str(), None),
+            };
+            match (name, value) {
+                ("--", None) => {
                     input.extend(rest);
                     break;
                 }
-                "--json" => options.json = true,
-                "--data" => options.data = true,
-                "--timeout" | "--url" | "--token" | "--config" => {
-                    let value = rest.next().ok_or_else(|| format!("{argument} needs a value"))?;
-                    options.set_option(&argument, value)?;
+                ("--json", None) => {}
+                ("--data", None) => options.data = true,
+                ("--timeout" | "--url" | "--token" | "--config", value) => {
+                    let value = value.or_else(|| rest.next());
+                    let value = value.ok_or_else(|| format!("{name} needs a value"))?;
+                    options.set(name, value)?;
                 }
-                other => match other.split_once('=') {
-                    Some((name @ ("--timeout" | "--url" | "--token" | "--config"), value)) => {
-                        options.set_option(name, value.to_owned())?;
-                    }
-                    _ => input.push(argument),
-                },
+                _ => input.push(argument),
             }
         }
         if options.backend.url.is_some() && options.backend.config.is_some() {
@@ -652,12 +532,12 @@ impl Invocation {
 }
 
 impl CallOptions {
-    fn set_option(&mut self, name: &str, value: String) -> Result<(), String> {
+    fn set(&mut self, name: &str, value: String) -> Result<(), String> {
         match name {
             "--timeout" => self.timeout = Some(parse_duration(&value)?),
             "--url" => self.backend.url = Some(value),
             "--config" => self.backend.config = Some(value.into()),
-            _ => self.backend.token = Some(SecretArg(value)),
+            _ => self.backend.token = Some(value.into()),
         }
         Ok(())
     }
@@ -704,7 +584,9 @@ mod tests {
         ];
         for (typed, (json, data, timeout), input) in rows {
             let line = ["toolpost", "call"].iter().chain(typed);
-            let Command::Call(call) = Arguments::parse_from(line).command else { panic!() };
+            let arguments = Arguments::parse_from(line);
+            let requests_json = arguments.requests_json();
+            let Command::Call(call) = arguments.command else { panic!() };
             let (options, operation, rest) = call.resolve().unwrap();
             assert_eq!(
                 (operation.as_str(), &rest[..]),
@@ -712,7 +594,7 @@ mod tests {
             );
             let millis = options.timeout.map(|timeout| timeout.as_millis());
             assert_eq!(
-                (options.json, options.data, millis),
+                (requests_json, options.data, millis),
                 (json, data, timeout.map(u128::from)),
                 "{typed:?}"
             );

@@ -17,12 +17,7 @@ pub(crate) enum CommandError {
     /// The configuration is invalid.
     Config(ConfigError),
     /// The call failed. `hint` suggests what to do.
-    Call {
-        error: CallError,
-        hint: Option<String>,
-        /// Whether the error is also printed as JSON to standard output.
-        json: bool,
-    },
+    Call { error: CallError, hint: Option<String> },
     /// The gateway or the source is unreachable, or the connection was lost.
     Unreachable(String),
     /// The JSON output already contains the error; it is only printed as text.
@@ -36,84 +31,57 @@ pub(crate) enum CommandError {
 }
 
 impl CommandError {
-    /// Prints the error to standard error and, as JSON, to standard output if requested. Returns
-    /// the exit code.
-    pub(crate) fn report(self, error_format: ErrorFormat) -> ExitCode {
-        match self {
-            Self::Usage(message) => {
-                report_message(&message, error_format);
-                ExitCode::from(2)
+    pub(crate) fn usage(message: impl std::fmt::Display) -> Self {
+        Self::Usage(message.to_string())
+    }
+
+    /// Prints the error to standard error and, if `json` is set, as JSON to standard output.
+    /// Returns the exit code.
+    pub(crate) fn report(self, json: bool) -> ExitCode {
+        let (wire, exit_code) = match self {
+            Self::Usage(message) => (report_message(&message), 2),
+            Self::Config(error) => (report_problems(&error), 2),
+            Self::JsonAlreadyPrinted(failure) => return failure.report(false),
+            Self::Call { error, hint } => {
+                (report_call(&error, hint), error.code().info().exit_code)
             }
-            Self::Config(error) => {
-                report_problems(&error, error_format);
-                ExitCode::from(2)
-            }
-            Self::JsonAlreadyPrinted(failure) => failure.report(ErrorFormat::Text),
-            Self::Call { error, hint, json } => {
-                report_call(&error, hint.as_deref(), json);
-                ExitCode::from(error.code().info().exit_code)
-            }
-            Self::Unreachable(message) => {
-                report_message(&message, error_format);
-                ExitCode::from(3)
-            }
-            Self::Reported => ExitCode::from(1),
-            Self::Other(error) => {
-                report_message(&format!("{error:#}"), error_format);
-                ExitCode::from(1)
-            }
-            Self::BrokenPipe => ExitCode::SUCCESS,
+            Self::Unreachable(message) => (report_message(&message), 3),
+            Self::Reported => return ExitCode::from(1),
+            Self::Other(error) => (report_message(&format!("{error:#}")), 1),
+            Self::BrokenPipe => return ExitCode::SUCCESS,
+        };
+        if json {
+            // A closed standard output does not change the result.
+            let _ = output::print_json_line(&json!({"error": wire}));
         }
+        ExitCode::from(exit_code)
     }
 }
 
-/// Whether errors are also printed as JSON to standard output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ErrorFormat {
-    Text,
-    Json,
-}
-
-fn report_message(message: &str, error_format: ErrorFormat) {
+fn report_message(message: &str) -> Value {
     output::error(message);
-    print_error(&json!({"message": message}), error_format);
+    json!({"message": message})
 }
 
 /// Prints every problem of a configuration with its position.
-fn report_problems(error: &ConfigError, error_format: ErrorFormat) {
-    for problem in error.problems() {
-        output::error(&problem.to_string());
-    }
+fn report_problems(error: &ConfigError) -> Value {
     let problems = error.problems().iter().map(|problem| {
+        output::error(&problem.to_string());
         let (line, column) = problem.position.unzip();
         let file = problem.file.display().to_string();
         let (key, message) = (&problem.key, &problem.message);
         json!({"file": file, "line": line, "column": column, "key": key, "message": message})
     });
     let problems: Vec<Value> = problems.collect();
-    print_error(&json!({"message": error.to_string(), "problems": problems}), error_format);
+    json!({"message": error.to_string(), "problems": problems})
 }
 
-fn print_error(error: &Value, error_format: ErrorFormat) {
-    if error_format == ErrorFormat::Json {
-        // A closed standard output does not change the result.
-        let _ = output::print_json_line(&json!({"error": error}));
-    }
-}
-
-fn report_call(error: &CallError, hint: Option<&str>, json: bool) {
+fn report_call(error: &CallError, hint: Option<String>) -> Value {
     output::error(&error.to_string());
-    for line in detail_lines(error) {
+    for line in detail_lines(error).into_iter().chain(hint) {
         output::detail(&line);
     }
-    if let Some(hint) = hint {
-        output::detail(hint);
-    }
-    if json {
-        let wire = json!({"error": error});
-        // A closed standard output does not change the result.
-        let _ = output::print_json_line(&wire);
-    }
+    json!(error)
 }
 
 /// Formats the issues of a validation error one per line, and any other details as JSON.

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::{AddCommand, Arguments, Command, LogFormat, RoomCommand};
-use error::{CommandError, ErrorFormat};
+use error::CommandError;
 
 /// JSON needs many small allocations, which mimalloc makes about twice as fast as the system
 /// allocator.
@@ -28,95 +28,67 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => match arguments::missing_separator_hint(std::env::args()) {
             Some(message) if error.kind() == clap::error::ErrorKind::UnknownArgument => {
-                return CommandError::Usage(message).report(ErrorFormat::Text);
+                return CommandError::Usage(message).report(false);
             }
             _ => error.exit(),
         },
     };
     start_logging(&arguments.command);
-    let reader = match arguments.command.prints_json() {
-        true => ErrorFormat::Json,
-        false => ErrorFormat::Text,
-    };
+    output::set_json_requested(arguments.requests_json());
+    let prints_json_errors = arguments.command.prints_json_errors();
     match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(reader),
+        Err(failure) => failure.report(prints_json_errors),
     }
 }
 
 fn run(command: Command) -> Result<(), CommandError> {
-    match command {
-        Command::Add { command: AddCommand::Openapi(options) } => {
-            runtime()?.block_on(command::add_openapi(&options))
-        }
-        Command::Init(options) => command::init(&options),
-        Command::Import(options) => runtime()?.block_on(command::import(&options)),
-        Command::Add { command: AddCommand::Mcp(options) } => {
-            runtime()?.block_on(command::add_mcp(&options))
-        }
-        Command::Remove(options) => command::remove(&options),
-        Command::Reload(options) => runtime()?.block_on(command::reload(&options)),
-        Command::Sources(options) => runtime()?.block_on(command::sources(&options)),
-        Command::List(options) => runtime()?.block_on(command::list(&options)),
-        Command::Search(options) => runtime()?.block_on(command::search(&options)),
-        Command::Schema { what, format, .. } if what == "envelope" => {
-            command::envelope_schema(format)
-        }
-        Command::Schema { what, format, .. } if what == "events" => command::event_schema(format),
-        Command::Schema { what, format, .. } if what == "config" => command::config_schema(format),
-        Command::Schema { what, remote, format } => {
-            runtime()?.block_on(command::schema(&what, &remote, format))
-        }
-        Command::Approvals { running, format } => {
-            runtime()?.block_on(command::approvals(&running, format))
-        }
-        Command::Approve(options) => runtime()?.block_on(command::approve(&options)),
-        Command::Reject(options) => runtime()?.block_on(command::reject(&options)),
-        Command::Normalize(options) => command::normalize(&options),
-        Command::Cast(options) => command::cast(&options),
-        Command::Decode(input) => command::decode(&input),
-        Command::Encode(input) => command::encode(&input),
-        Command::Log(options) => runtime()?.block_on(command::log(&options)),
-        Command::Replay(options) => runtime()?.block_on(command::replay(&options)),
-        Command::Token { command } => command::token(command),
-        Command::Room { command: RoomCommand::Allows(options) } => command::allows(&options),
-        Command::Room { command: RoomCommand::Join(options) } => {
-            let runtime = runtime()?;
-            let joined = runtime.block_on(command::join(&options));
-            // A pending read of standard input must not keep the process running.
-            runtime.shutdown_background();
-            joined
-        }
-        Command::Completions { shell } => command::completions(shell),
-        Command::Call(invocation) => runtime()?.block_on(command::call(invocation)),
-        Command::Subscribe(invocation) => runtime()?.block_on(command::subscribe(invocation)),
-        Command::Serve(options) => {
-            let runtime = runtime()?;
-            let served = runtime.block_on(command::serve(&options));
-            // The gateway has drained. Work left in background threads is discarded.
-            runtime.shutdown_background();
-            served
-        }
-        Command::Mcp(options) => {
-            let runtime = runtime()?;
-            let served = runtime.block_on(command::mcp(&options));
-            // A pending read of standard input must not keep the process running.
-            runtime.shutdown_background();
-            served
-        }
-    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(dispatch(command));
+    // A pending read of standard input, or other work in a background thread, must not keep the
+    // process running.
+    runtime.shutdown_background();
+    result
 }
 
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+async fn dispatch(command: Command) -> Result<(), CommandError> {
+    match command {
+        Command::Serve(options) => command::serve(&options).await,
+        Command::Mcp(options) => command::mcp(&options).await,
+        Command::Init(options) => command::init(&options),
+        Command::Add(AddCommand::Mcp(options)) => command::add_mcp(&options).await,
+        Command::Add(AddCommand::Openapi(options)) => command::add_openapi(&options).await,
+        Command::Import(options) => command::import(&options).await,
+        Command::Remove(source) => command::remove(&source),
+        Command::Reload(target) => command::reload(&target).await,
+        Command::Sources(target) => command::sources(&target).await,
+        Command::List(options) => command::list(&options).await,
+        Command::Search(options) => command::search(&options).await,
+        Command::Schema { what, backend } => command::schema(&what, &backend).await,
+        Command::Call(invocation) => command::call(invocation).await,
+        Command::Subscribe(invocation) => command::subscribe(invocation).await,
+        Command::Approvals(target) => command::approvals(&target).await,
+        Command::Approve { call, input } => command::approve(&call, input).await,
+        Command::Reject { call, reason } => command::reject(&call, reason).await,
+        Command::Normalize { input, keep_extras } => command::normalize(&input, keep_extras),
+        Command::Cast(input) => command::cast(&input),
+        Command::Decode(input) => command::decode(&input),
+        Command::Encode(input) => command::encode(&input),
+        Command::Log(options) => command::log(&options).await,
+        Command::Replay(options) => command::replay(&options).await,
+        Command::Token(command) => command::token(command),
+        Command::Room(RoomCommand::Join(options)) => command::join(&options).await,
+        Command::Room(RoomCommand::Allows(options)) => command::allows(&options),
+        Command::Completions { shell } => command::completions(shell),
+    }
 }
 
 /// Starts logging to standard error. Commands other than `serve` and `mcp` report their own result
 /// and log only errors and gateway warnings. `TOOLPOST_LOG` overrides the filter.
 fn start_logging(command: &Command) {
     let format = match command {
-        Command::Serve(options) => Some(options.log_format),
-        Command::Mcp(options) => Some(options.log_format),
+        Command::Serve(options) => Some(options.run.log_format),
+        Command::Mcp(options) => Some(options.run.log_format),
         _ => None,
     };
     let default = if format.is_some() { "info" } else { "error,toolpost_gateway=warn" };

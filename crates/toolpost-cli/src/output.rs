@@ -1,15 +1,30 @@
 //! Output: colors and tables for people, plain JSON for programs.
 
 use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 use serde_json::Value;
 use toolpost_gateway::config::Access;
 
+static JSON_REQUESTED: OnceLock<bool> = OnceLock::new();
+
+/// Sets whether `--json` was given. The first call wins.
+pub(crate) fn set_json_requested(is_requested: bool) {
+    let _ = JSON_REQUESTED.set(is_requested);
+}
+
+/// Whether `--json` was given.
+pub(crate) fn json_requested() -> bool {
+    *JSON_REQUESTED.get().unwrap_or(&false)
+}
+
 /// Whether standard output is plain JSON: requested, or not a terminal.
-pub(crate) fn wants_json(is_requested: bool) -> bool {
-    is_requested || !std::io::stdout().is_terminal()
+pub(crate) fn is_json() -> bool {
+    json_requested() || !std::io::stdout().is_terminal()
 }
 
 /// Whether to use colors: the stream is a terminal and the environment does not disable them.
@@ -17,18 +32,9 @@ pub(crate) fn supports_color(stream: &impl anstream::stream::RawStream) -> bool 
     anstream::AutoStream::choice(stream) != anstream::ColorChoice::Never
 }
 
-/// Prints a JSON document on one line.
-pub(crate) fn print_json_line(value: &impl Serialize) -> std::io::Result<()> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    let mut out = std::io::stdout().lock();
-    out.write_all(&line)?;
-    out.flush()
-}
-
-/// Prints one JSON document on one line. Serializes directly to the output, because the text may be
+/// Prints a JSON document on one line. Serializes directly to the output, because the text may be
 /// larger than the value.
-pub(crate) fn stream_json_line(value: &impl Serialize) -> std::io::Result<()> {
+pub(crate) fn print_json_line(value: &impl Serialize) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
     serde_json::to_writer(&mut out, value)?;
     out.write_all(b"\n")?;
@@ -36,8 +42,8 @@ pub(crate) fn stream_json_line(value: &impl Serialize) -> std::io::Result<()> {
 }
 
 /// Prints JSON: indented and colored on a terminal, on one line otherwise.
-pub(crate) fn print_json(value: &impl Serialize, is_json: bool) -> std::io::Result<()> {
-    if wants_json(is_json) {
+pub(crate) fn print_json(value: &impl Serialize) -> std::io::Result<()> {
+    if is_json() {
         return print_json_line(value);
     }
     let mut text = String::new();
@@ -45,9 +51,66 @@ pub(crate) fn print_json(value: &impl Serialize, is_json: bool) -> std::io::Resu
     print_line(&text)
 }
 
+/// Prints a value as JSON, or on a terminal the lines of text that describe it.
+pub(crate) fn print_value(
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> std::io::Result<()> {
+    if is_json() { print_json_line(value) } else { print_text(&text()) }
+}
+
 /// Prints a line of text. Colors are dropped if the output does not support them.
 pub(crate) fn print_line(text: &str) -> std::io::Result<()> {
     writeln!(anstream::stdout().lock(), "{text}")
+}
+
+/// Prints a line of text that may contain text from others.
+pub(crate) fn print_text(text: &str) -> std::io::Result<()> {
+    print_line(&sanitize(text))
+}
+
+/// Formats a table without borders that fits the terminal.
+pub(crate) fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(terminal_width(&table));
+    table.set_header(header);
+    for cells in rows {
+        table.add_row(cells.map(|cell| sanitize(&cell).into_owned()));
+    }
+    table.trim_fmt()
+}
+
+/// Some terminals report a width of zero.
+fn terminal_width(table: &Table) -> u16 {
+    table.width().filter(|width| *width >= 40).unwrap_or(100)
+}
+
+/// Formats operations as a table of one line each. Descriptions are truncated.
+pub(crate) fn operation_table<'a>(
+    header: &str,
+    operations: impl Iterator<Item = (&'a str, &'a str, &'a str)> + Clone,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    let longest = operations.clone().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
+    // Reserves the TYPE column and the space between columns.
+    let other_columns = longest + "subscription".len() + 6;
+    let width = usize::from(terminal_width(&table)).saturating_sub(other_columns).max(20);
+    table.set_header([header, "TYPE", "DESCRIPTION"]);
+    for (name, kind, description) in operations {
+        let cells = [name, kind, &truncate_line(description, width)];
+        table.add_row(cells.map(|cell| sanitize(cell).into_owned()));
+    }
+    table.trim_fmt()
+}
+
+/// Formats a count with its noun.
+pub(crate) fn pluralize(count: usize, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
 /// Notice printed after the sources of a configuration change.
@@ -61,20 +124,18 @@ pub(crate) fn warning(message: &str) {
     to_stderr("warning", AnsiColor::Yellow, message);
 }
 
-/// Prints an unlabeled message to standard error.
+/// Prints an unlabeled message to standard error. A closed standard error is ignored.
 pub(crate) fn notice(message: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", sanitize(message));
 }
 
 /// Prints an indented line below an error.
 pub(crate) fn detail(message: &str) {
-    // A closed standard error is ignored.
-    let _ = writeln!(anstream::stderr().lock(), "  {}", sanitize(message));
+    notice(&format!("  {message}"));
 }
 
 fn to_stderr(label: &str, color: AnsiColor, message: &str) {
-    let style = Style::new().bold().fg_color(Some(color.into()));
-    let message = sanitize(message);
+    let (style, message) = (colored(color).bold(), sanitize(message));
     let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {message}");
 }
 
@@ -169,8 +230,12 @@ fn scalar_color(scalar: &Value) -> AnsiColor {
 }
 
 fn paint(out: &mut String, color: AnsiColor, text: &str) {
-    let style = Style::new().fg_color(Some(color.into()));
+    let style = colored(color);
     out.push_str(&format!("{style}{text}{style:#}"));
+}
+
+pub(crate) fn colored(color: AnsiColor) -> Style {
+    Style::new().fg_color(Some(color.into()))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use toolpost_gateway::config::{Config, parse_duration};
+use toolpost::protocol::Secret;
+use toolpost_gateway::config::parse_duration;
 
-use super::{FormatOptions, SecretArg};
+use super::ConfigFile;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AddCommand {
@@ -33,25 +34,25 @@ pub(crate) struct AddMcpOptions {
     pub(crate) command: Vec<String>,
     /// What the program finds in its environment; KEY alone takes it from ours each time
     #[arg(long, value_name = "KEY[=VALUE]", requires = "command")]
-    pub(crate) env: Vec<SecretArg>,
+    pub(crate) env: Vec<Secret>,
     /// The folder that the program runs in
     #[arg(long, value_name = "FOLDER", requires = "command")]
     pub(crate) cwd: Option<PathBuf>,
     /// The endpoint of a server that speaks streamable HTTP
     #[arg(long, value_name = "URL", conflicts_with = "from")]
-    pub(crate) url: Option<SecretArg>,
+    pub(crate) url: Option<Secret>,
     /// What is sent with every request; can be given several times
     #[arg(long = "header", value_name = "NAME: VALUE", requires = "url")]
-    pub(crate) headers: Vec<SecretArg>,
+    pub(crate) headers: Vec<Secret>,
     /// A token for every request; '${VAR}' keeps it out of the file
     #[arg(long, value_name = "TOKEN", requires = "url")]
-    pub(crate) bearer: Option<SecretArg>,
+    pub(crate) bearer: Option<Secret>,
     /// The id of a client that is registered at the authorization server
     #[arg(long, value_name = "ID", requires = "url")]
     pub(crate) client_id: Option<String>,
     /// The secret of that client
     #[arg(long, value_name = "SECRET", requires = "client_id")]
-    pub(crate) client_secret: Option<SecretArg>,
+    pub(crate) client_secret: Option<Secret>,
     /// The address of a document that describes this client
     #[arg(long, value_name = "URL", requires = "url")]
     pub(crate) client_metadata_url: Option<String>,
@@ -61,21 +62,11 @@ pub(crate) struct AddMcpOptions {
     /// Copy the servers of another client: mcpServers, servers or context_servers
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// The configuration to write to
-    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
-    pub(crate) config: PathBuf,
-    /// Put it in the place of a source of that name; what is adjusted about that one stays
-    #[arg(long)]
-    pub(crate) replace: bool,
-    /// Write without a look at the server
-    #[arg(long)]
-    pub(crate) no_connect: bool,
+    #[command(flatten)]
+    pub(crate) write: WriteOptions,
     /// How long the server may take to answer
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
-    /// Plain JSON, also on a terminal
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -97,31 +88,21 @@ pub(crate) struct AddOpenApiOptions {
     pub(crate) server: Option<String>,
     /// A token for every request; '${VAR}' keeps it out of the file
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["basic", "api_key"])]
-    pub(crate) bearer: Option<SecretArg>,
+    pub(crate) bearer: Option<Secret>,
     /// A name and a password for every request
     #[arg(long, value_name = "NAME:PASSWORD", conflicts_with = "api_key")]
-    pub(crate) basic: Option<SecretArg>,
+    pub(crate) basic: Option<Secret>,
     /// A key, which is sent where the document says
     #[arg(long, value_name = "KEY")]
-    pub(crate) api_key: Option<SecretArg>,
+    pub(crate) api_key: Option<Secret>,
     /// What is sent with every request; can be given several times
     #[arg(long = "header", value_name = "NAME: VALUE")]
-    pub(crate) headers: Vec<SecretArg>,
+    pub(crate) headers: Vec<Secret>,
     /// Show the token and the headers where the document is, too, as another gateway asks for it
     #[arg(long)]
     pub(crate) private: bool,
-    /// The configuration to write to
-    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
-    pub(crate) config: PathBuf,
-    /// Put it in the place of a source of that name; what is adjusted about that one stays
-    #[arg(long)]
-    pub(crate) replace: bool,
-    /// Write without a look at the document
-    #[arg(long)]
-    pub(crate) no_connect: bool,
-    /// Plain JSON, also on a terminal
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) write: WriteOptions,
 }
 
 /// A document, and which of its operations are meant.
@@ -159,21 +140,19 @@ pub(crate) struct ImportOptions {
     /// The namespace that the operations are shown under
     #[arg(long, value_name = "NAME", default_value = "api")]
     pub(crate) name: String,
-    /// Plain JSON, also on a terminal
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
+/// How a source is written to the configuration.
 #[derive(Debug, Args)]
-pub(crate) struct RemoveOptions {
-    /// The source
-    #[arg(value_name = "NAME")]
-    pub(crate) name: String,
-    /// The configuration to write to
-    #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
-    pub(crate) config: PathBuf,
+pub(crate) struct WriteOptions {
     #[command(flatten)]
-    pub(crate) format: FormatOptions,
+    pub(crate) file: ConfigFile,
+    /// Replace the source of that name; settings that are not given stay
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Write it without reading the server's tools or the document
+    #[arg(long)]
+    pub(crate) no_connect: bool,
 }
 
 /// What to write instead of `toolpost add mcp NAME COMMAND -o…`, whose `-o` nobody here knows.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use toolpost_gateway::config::parse_duration;
 
-use super::{FormatOptions, GatewayTarget, parse_limit};
+use super::GatewayTarget;
 
 #[derive(Debug, Args)]
 #[command(
@@ -32,12 +32,10 @@ pub(crate) struct LogOptions {
     #[arg(long, short, conflicts_with = "room")]
     pub(crate) follow: bool,
     /// How many to show; 50 if it is absent
-    #[arg(long, value_name = "N", value_parser = parse_limit::<1000>)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) limit: Option<u16>,
     #[command(flatten)]
     pub(crate) target: GatewayTarget,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Clone, Default, Args)]
@@ -83,8 +81,6 @@ pub(crate) struct VerifyOptions {
     pub(crate) head: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) target: GatewayTarget,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
@@ -96,9 +92,6 @@ pub(crate) struct ExportOptions {
     pub(crate) gateway: Option<String>,
     #[command(flatten)]
     pub(crate) target: GatewayTarget,
-    /// Said wherever it can be; what is exported is JSON anyway.
-    #[command(flatten)]
-    pub(crate) _format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
@@ -118,6 +111,4 @@ pub(crate) struct ReplayOptions {
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) target: GatewayTarget,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }

@@ -4,11 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-
 use toolpost_gateway::config::parse_duration;
 
-use super::{FormatOptions, GatewayTarget};
-use crate::output::wants_json;
+use super::GatewayTarget;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RoomCommand {
@@ -16,15 +14,6 @@ pub(crate) enum RoomCommand {
     Join(JoinOptions),
     /// Explain whether a message would be allowed
     Allows(AllowsOptions),
-}
-
-impl RoomCommand {
-    pub(super) fn prints_json(&self) -> bool {
-        match self {
-            Self::Join(options) => wants_json(options.format.json),
-            Self::Allows(options) => wants_json(options.format.json),
-        }
-    }
 }
 
 #[derive(Debug, Args)]
@@ -50,8 +39,6 @@ pub(crate) struct JoinOptions {
     pub(crate) wait: Duration,
     #[command(flatten)]
     pub(crate) target: GatewayTarget,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }
 
 #[derive(Debug, Args)]
@@ -74,6 +61,4 @@ pub(crate) struct AllowsOptions {
     /// The file of lines; standard input if it is absent or -
     #[arg(value_name = "FILE", requires = "jsonl")]
     pub(crate) file: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) format: FormatOptions,
 }

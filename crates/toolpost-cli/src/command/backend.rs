@@ -1,6 +1,5 @@
 //! Where a command finds operations: in this process or in a running gateway, behind one interface.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,12 +9,11 @@ use toolpost::hub::Hub;
 use toolpost::protocol::Secret;
 use toolpost::transport::{CloseReason, Connector, WsConnector};
 use toolpost::{Authority, CallError, Change, ErrorCode, Identity, Pipeline};
-use toolpost_gateway::{DataDir, DataError, auth, builtin};
+use toolpost_gateway::{DataDir, auth, builtin};
 
 use super::local_sources::{LocalSources, OperationSelection};
-use crate::arguments::{BackendOptions, FormatOptions, GatewayTarget, SecretArg};
+use crate::arguments::{BackendOptions, GatewayTarget, variable};
 use crate::error::CommandError;
-use crate::output;
 
 /// Maximum time to wait for canceled handlers or for the connection to close before the command
 /// exits.
@@ -28,37 +26,7 @@ pub(super) const TOKEN_VARIABLE: &str = "TOOLPOST_TOKEN";
 pub(super) struct Backend {
     pub(super) client: Client,
     kind: BackendKind,
-    hints: AuthHints,
-}
-
-/// Whether a token was sent to the gateway.
-#[derive(Debug, Clone, Copy, Default)]
-enum TokenStatus {
-    Sent,
-    #[default]
-    Missing,
-}
-
-impl TokenStatus {
-    /// Returns the message for a rejected connection. Without a token, the protocol-level reason is
-    /// replaced, because it does not help a user of the command line.
-    fn rejection_message(self, reason: &str) -> String {
-        match self {
-            Self::Sent => format!("the gateway rejected the token: {reason}"),
-            Self::Missing => "the gateway requires a token, and none was given".to_owned(),
-        }
-    }
-}
-
-/// Hints to print when the gateway rejects the caller.
-#[derive(Default)]
-struct AuthHints {
-    /// Whether a token was sent.
-    token: TokenStatus,
-    /// The token is missing or invalid.
-    unauthenticated: String,
-    /// Hint for an identity without access.
-    forbidden: Option<String>,
+    credential: Credential,
 }
 
 enum BackendKind {
@@ -72,47 +40,33 @@ impl Backend {
         options: &BackendOptions,
         scope: OperationSelection<'_>,
     ) -> Result<Self, CommandError> {
-        match options.gateway_url().map_err(CommandError::Usage)? {
-            Some(url) => {
-                let credential = GatewayCredential::from_flag_or_env(options.token.as_ref());
-                let (has_token, unknown) = (credential.status(), TOKEN_HINT.to_owned());
-                let hints =
-                    AuthHints { token: has_token, unauthenticated: unknown, forbidden: None };
-                Self::connect(&url, credential.token(), hints).await
-            }
-            None => Self::in_process(options, scope).await,
+        if let Some(url) = options.gateway_url().map_err(CommandError::Usage)? {
+            return Self::connect(&url, Credential::explicit(options.token.as_ref())).await;
         }
-    }
-
-    async fn in_process(
-        options: &BackendOptions,
-        scope: OperationSelection<'_>,
-    ) -> Result<Self, CommandError> {
         let registry = builtin::registry();
         let builtin_changes = Hub::builtin_operations().into_iter().map(Change::Replace);
         registry.apply(builtin_changes).expect("replacing cannot clash");
-        let started = LocalSources::start(&registry, options.config.as_deref(), scope).await?;
-        let pipeline = Pipeline::builder(registry).approval(started.approval_gate()).build();
+        let sources = LocalSources::start(&registry, options.config.as_deref(), scope).await?;
+        let pipeline = Pipeline::builder(registry).approval(sources.approval_gate()).build();
         // Local calls run as the `local` identity.
-        let caller = Authority::untrusted(Some(Identity::new(auth::LOCAL).into()));
+        Ok(Self::in_process(pipeline, Identity::new(auth::LOCAL), sources))
+    }
+
+    pub(super) fn in_process(pipeline: Pipeline, caller: Identity, sources: LocalSources) -> Self {
+        let caller = Authority::untrusted(Some(caller.into()));
         let client = Client::in_process(pipeline.clone(), caller);
-        let hints = AuthHints::default();
-        Ok(Self { client, kind: BackendKind::Pipeline(pipeline, started), hints })
+        let kind = BackendKind::Pipeline(pipeline, sources);
+        Self { client, kind, credential: Credential::default() }
     }
 
     /// Connects to a running gateway, as its operator unless another token is given.
     pub(super) async fn connect_as_operator(target: &GatewayTarget) -> Result<Self, CommandError> {
-        let credential = GatewayCredential::for_gateway(target)?;
-        Self::connect(&target.url(), credential.token(), credential.hints()).await
+        Self::connect(&target.url(), Credential::for_gateway(target)?).await
     }
 
-    async fn connect(
-        url: &str,
-        token: Option<Secret>,
-        hints: AuthHints,
-    ) -> Result<Self, CommandError> {
+    async fn connect(url: &str, credential: Credential) -> Result<Self, CommandError> {
         let connector =
-            WsConnector::new(url, token).map_err(|error| CommandError::Usage(error.to_string()))?;
+            WsConnector::new(url, credential.token.clone()).map_err(CommandError::usage)?;
         let channel = connector.connect().await.map_err(|error| {
             CommandError::Unreachable(format!("{error}; is `toolpost serve` running there?"))
         })?;
@@ -122,82 +76,88 @@ impl Backend {
         settings.call_timeout = None;
         let (client, connection) = Connection::new(channel, IncomingRequests::Reject, settings);
         let kind = BackendKind::Connection(tokio::spawn(connection.run()));
-        Ok(Self { client, kind, hints })
+        Ok(Self { client, kind, credential })
     }
 
-    /// Calls one of the hub's built-in operations.
+    pub(super) fn is_remote(&self) -> bool {
+        matches!(self.kind, BackendKind::Connection(_))
+    }
+
+    /// Calls an operation and returns its data.
     pub(super) async fn call(&self, operation: &str, input: Value) -> Result<Value, CallError> {
         Ok(self.client.call_json(operation, input).await?.data)
+    }
+
+    /// Calls an operation and returns its data or the error to print.
+    pub(super) async fn request(
+        &self,
+        operation: &str,
+        input: Value,
+    ) -> Result<Value, CommandError> {
+        match self.call(operation, input).await {
+            Ok(data) => Ok(data),
+            Err(error) => Err(self.to_failure(error, operation).await),
+        }
     }
 
     /// Lists the operations, reading all pages.
     pub(super) async fn list(&self, namespace: Option<&str>) -> Result<Vec<Value>, CallError> {
         let mut all = Vec::new();
-        let mut cursor = Value::Null;
+        let mut input = json!({});
+        if let Some(namespace) = namespace {
+            input["namespace"] = namespace.into();
+        }
         loop {
-            let mut input = json!({});
-            for (name, value) in [("namespace", json!(namespace)), ("cursor", cursor)] {
-                if !value.is_null() {
-                    input[name] = value;
-                }
-            }
-            let mut page = self.call("hub.list", input).await?;
-            all.extend(take_operations(&mut page));
-            cursor = page.get_mut("nextCursor").map(Value::take).unwrap_or_default();
-            if cursor.is_null() {
-                return Ok(all);
+            let mut page = self.call("hub.list", input.clone()).await?;
+            all.extend(take_array(&mut page, "operations"));
+            match page.get_mut("nextCursor").map(Value::take).unwrap_or_default() {
+                Value::Null => return Ok(all),
+                cursor => input["cursor"] = cursor,
             }
         }
     }
 
-    /// Returns the operations that match the query best.
-    pub(super) async fn search(&self, query: &str, limit: u16) -> Result<Vec<Value>, CallError> {
-        let mut found = self.call("hub.search", json!({"query": query, "limit": limit})).await?;
-        Ok(take_operations(&mut found))
-    }
-
-    /// Closes the backend and returns the error to print.
-    pub(super) async fn close_with_failure(
+    /// Closes the backend and converts the error of a call into the error to print.
+    pub(super) async fn close_with<T>(
         self,
-        error: CallError,
+        result: Result<T, CallError>,
         operation: &str,
-        json: bool,
-    ) -> CommandError {
-        let failure = self.to_failure(error, operation, json).await;
+    ) -> Result<T, CommandError> {
+        let result = match result {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.to_failure(error, operation).await),
+        };
         self.close().await;
-        failure
+        result
     }
 
     /// Converts a call error into the error to print. A lost connection is reported as unreachable,
     /// not as a failed call.
-    pub(super) async fn to_failure(
-        &self,
-        error: CallError,
-        operation: &str,
-        json: bool,
-    ) -> CommandError {
+    pub(super) async fn to_failure(&self, error: CallError, operation: &str) -> CommandError {
         if self.client.is_closed() && *error.code() == ErrorCode::Unavailable {
             return CommandError::Unreachable(error.to_string());
         }
-        let is_unknown = *error.code() == ErrorCode::OperationNotFound
-            && error.message().ends_with(&format!(": {operation}"));
         let rejected = self.client.close_reason();
-        let rejected = rejected.filter(|reason| reason.code == CloseReason::UNAUTHENTICATED);
-        if let Some(reason) = rejected {
-            let error =
-                CallError::access_denied(self.hints.token.rejection_message(&reason.message));
-            return CommandError::Call {
-                error,
-                hint: Some(self.hints.unauthenticated.clone()),
-                json,
+        if let Some(reason) = rejected.filter(|reason| reason.code == CloseReason::UNAUTHENTICATED)
+        {
+            // Without a token, the protocol-level reason does not help a user of the command line.
+            let message = match self.credential.token {
+                Some(_) => format!("the gateway rejected the token: {}", reason.message),
+                None => "the gateway requires a token, and none was given".to_owned(),
             };
+            let hint = Some(self.credential.unauthenticated.clone());
+            return CommandError::Call { error: CallError::access_denied(message), hint };
         }
-        let hint = match () {
-            () if *error.code() == ErrorCode::AccessDenied => self.hints.forbidden.clone(),
-            () if is_unknown => Some(self.suggest(operation).await),
-            () => None,
+        let hint = match error.code() {
+            ErrorCode::AccessDenied => self.credential.forbidden.clone(),
+            ErrorCode::OperationNotFound
+                if error.message().ends_with(&format!(": {operation}")) =>
+            {
+                Some(self.suggest(operation).await)
+            }
+            _ => None,
         };
-        CommandError::Call { error, hint, json }
+        CommandError::Call { error, hint }
     }
 
     async fn suggest(&self, operation: &str) -> String {
@@ -206,56 +166,47 @@ impl Backend {
         {
             return hint;
         }
-        let listed = self.list(None).await.unwrap_or_default();
-        let ids: Vec<&str> = listed.iter().filter_map(|found| found["id"].as_str()).collect();
+        let ids = self.operation_ids().await;
         let (namespace, name) = operation.split_once('.').unwrap_or((operation, ""));
         if name.is_empty()
             && let Some(suggestion) = describe_source(namespace, &ids)
         {
             return suggestion;
         }
-        if let Some(nearest) = toolpost::suggest_name(operation, ids.iter().copied()) {
+        if let Some(nearest) = toolpost::suggest_name(operation, ids.iter().map(String::as_str)) {
             return format!("did you mean `{nearest}`?");
         }
-        self.suggest_source(namespace, &ids)
+        self.unknown_source_hint(namespace, &ids)
             .unwrap_or_else(|| "`toolpost list` shows every operation".to_owned())
     }
 
-    /// Returns a hint for a namespace without operations.
+    /// Returns a hint for a namespace without operations, unless it is a source.
     pub(super) async fn suggest_namespace(&self, namespace: &str) -> Option<String> {
+        self.unknown_source_hint(namespace, &self.operation_ids().await)
+    }
+
+    async fn operation_ids(&self) -> Vec<String> {
         let listed = self.list(None).await.unwrap_or_default();
-        let ids: Vec<&str> = listed.iter().filter_map(|found| found["id"].as_str()).collect();
-        let known = ids.iter().filter_map(|id| Some(id.split_once('.')?.0));
-        if known
-            .chain(self.configured_sources().iter().map(String::as_str))
-            .any(|name| name == namespace)
-        {
-            return None;
-        }
-        let unknown =
-            || format!("there is no source `{namespace}`; `toolpost list` shows what there is");
-        Some(self.suggest_source(namespace, &ids).unwrap_or_else(unknown))
+        listed.iter().filter_map(|found| found["id"].as_str().map(ToOwned::to_owned)).collect()
     }
 
-    /// Returns the configured sources, started or not.
-    fn configured_sources(&self) -> &[String] {
-        match &self.kind {
-            BackendKind::Pipeline(_, started) => started.names(),
+    /// Returns a hint for a name that is not a source, with a similar name if there is one. Sources
+    /// that were not started for this command count too.
+    fn unknown_source_hint(&self, namespace: &str, ids: &[String]) -> Option<String> {
+        let configured = match &self.kind {
+            BackendKind::Pipeline(_, started) => &started.names[..],
             BackendKind::Connection(_) => &[],
-        }
-    }
-
-    /// Suggests a source with a similar name, including sources that were not started for this
-    /// command.
-    fn suggest_source(&self, namespace: &str, ids: &[&str]) -> Option<String> {
+        };
         let of_ids = ids.iter().filter_map(|id| Some(id.split_once('.')?.0));
-        let configured = self.configured_sources().iter().map(String::as_str);
-        let known: Vec<&str> = of_ids.chain(configured).collect();
+        let known: Vec<&str> = of_ids.chain(configured.iter().map(String::as_str)).collect();
         if known.contains(&namespace) {
             return None;
         }
-        let nearest = toolpost::suggest_name(namespace, known.into_iter())?;
-        Some(format!("there is no source `{namespace}`; did you mean `{nearest}`?"))
+        let suggestion = match toolpost::suggest_name(namespace, known.into_iter()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => "`toolpost list` shows what there is".to_owned(),
+        };
+        Some(format!("there is no source `{namespace}`; {suggestion}"))
     }
 
     /// Closes the backend. Gives canceled calls time to finish, locally or in the gateway, and
@@ -275,21 +226,21 @@ impl Backend {
 }
 
 /// Lists the operations of a source, for a source name given in place of an operation id.
-fn describe_source(namespace: &str, ids: &[&str]) -> Option<String> {
+fn describe_source(namespace: &str, ids: &[String]) -> Option<String> {
     const SHOWN: usize = 8;
-    let is_of = |id: &&&str| id.split_once('.').is_some_and(|(source, _)| source == namespace);
-    let found: Vec<&str> = ids.iter().filter(is_of).copied().collect();
+    let is_of = |id: &&str| id.split_once('.').is_some_and(|(source, _)| source == namespace);
+    let found: Vec<&str> = ids.iter().map(String::as_str).filter(is_of).collect();
     let more = if found.len() > SHOWN { ", …" } else { "" };
     let listed = found[..found.len().min(SHOWN)].join(", ");
     let description = format!("`{namespace}` is a source; its operations are: {listed}{more}");
     (!found.is_empty()).then_some(description)
 }
 
-/// Takes the operation summaries from a hub response. A response of another shape, which other hub
-/// implementations may send, has none.
-fn take_operations(response: &mut Value) -> Vec<Value> {
-    match response.get_mut("operations").map(Value::take) {
-        Some(Value::Array(operations)) => operations,
+/// Takes a list from a response. A response of another shape, which other hub implementations may
+/// send, has none.
+pub(super) fn take_array(response: &mut Value, member: &str) -> Vec<Value> {
+    match response.get_mut(member).map(Value::take) {
+        Some(Value::Array(values)) => values,
         _ => Vec::new(),
     }
 }
@@ -297,115 +248,67 @@ fn take_operations(response: &mut Value) -> Vec<Value> {
 /// Calls an operation of a running gateway as its operator.
 pub(super) async fn call_as_operator(
     target: &GatewayTarget,
-    format: FormatOptions,
     operation: &str,
     input: Value,
 ) -> Result<Value, CommandError> {
     let backend = Backend::connect_as_operator(target).await?;
-    match backend.call(operation, input).await {
-        Ok(response) => {
-            backend.close().await;
-            Ok(response)
-        }
-        Err(error) => {
-            Err(backend.close_with_failure(error, operation, output::wants_json(format.json)).await)
-        }
-    }
-}
-
-/// Returns the token to send to a running gateway: the one given, or else the operator's token.
-pub(super) fn gateway_token(target: &GatewayTarget) -> Result<Option<Secret>, CommandError> {
-    Ok(GatewayCredential::for_gateway(target)?.token())
-}
-
-/// Returns the token given by option or environment variable, if any.
-pub(super) fn explicit_token(target: &GatewayTarget) -> Option<Secret> {
-    GatewayCredential::from_flag_or_env(target.token.as_ref()).token()
-}
-
-/// The credential sent to a gateway, by origin.
-enum GatewayCredential {
-    Absent,
-    Flag(Secret),
-    Environment(Secret),
-    /// The operator's token and the file it was read from.
-    Operator(Secret, PathBuf),
+    let response = backend.call(operation, input).await;
+    backend.close_with(response, operation).await
 }
 
 const TOKEN_HINT: &str =
     "pass one with --token or TOOLPOST_TOKEN; `toolpost token new` creates one";
 const OPERATOR_TOKEN_HINT: &str =
     "the operator's token is in the gateway's data folder, which --data names; or use --token";
+const UNSET_HINT: &str = "the token in TOOLPOST_TOKEN was sent; unset it to use the operator's \
+                          token from the data folder (--data)";
 
-impl GatewayCredential {
-    /// Returns the token from the flag or the environment. An empty variable counts as unset.
-    fn from_flag_or_env(flag: Option<&SecretArg>) -> Self {
-        let set = || std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty());
-        match flag {
-            Some(token) => Self::Flag(Secret::new(token.0.clone())),
-            None => set().map_or(Self::Absent, |token| Self::Environment(Secret::new(token))),
-        }
+/// The token sent to a gateway, and the hints to print if the gateway rejects it.
+#[derive(Default)]
+pub(super) struct Credential {
+    pub(super) token: Option<Secret>,
+    /// Hint for a missing or invalid token.
+    unauthenticated: String,
+    /// Hint for an identity without access.
+    forbidden: Option<String>,
+}
+
+impl Credential {
+    fn new(token: Option<Secret>, unauthenticated: &str, forbidden: Option<&str>) -> Self {
+        let unauthenticated = unauthenticated.to_owned();
+        Self { token, unauthenticated, forbidden: forbidden.map(ToOwned::to_owned) }
     }
 
-    /// Returns the given token, or else the operator's token from the data folder.
-    fn for_gateway(target: &GatewayTarget) -> Result<Self, CommandError> {
-        match Self::from_flag_or_env(target.token.as_ref()) {
-            // The operator's token is sent only to a gateway on this machine, or if `--data` is
-            // given.
-            Self::Absent if target.data.is_some() || is_loopback(&target.url()) => {
-                operator_token(target.data.as_deref())
-            }
-            credential => Ok(credential),
-        }
+    /// Uses the token from the flag or the environment.
+    pub(super) fn explicit(flag: Option<&Secret>) -> Self {
+        let token = flag.cloned().or_else(|| variable(TOKEN_VARIABLE).map(Secret::new));
+        Self::new(token, TOKEN_HINT, None)
     }
 
-    fn token(&self) -> Option<Secret> {
-        match self {
-            Self::Absent => None,
-            Self::Flag(token) | Self::Environment(token) | Self::Operator(token, _) => {
-                Some(token.clone())
-            }
+    /// Uses the given token, or else the operator's token from the data folder. The latter is sent
+    /// only to a gateway on this machine, or if `--data` is given.
+    pub(super) fn for_gateway(target: &GatewayTarget) -> Result<Self, CommandError> {
+        let explicit = Self::explicit(target.token.as_ref());
+        if target.token.is_some() {
+            return Ok(explicit);
         }
-    }
-
-    /// Returns hints for an operator command that the gateway rejects.
-    fn hints(&self) -> AuthHints {
-        let unset = format!(
-            "the token in {TOKEN_VARIABLE} was sent; unset it to use the operator's token from the \
-             data folder (--data)"
-        );
-        let (unknown, denied) = match self {
-            Self::Absent => (OPERATOR_TOKEN_HINT.to_owned(), Some(OPERATOR_TOKEN_HINT.to_owned())),
-            Self::Flag(_) => (TOKEN_HINT.to_owned(), None),
-            Self::Environment(_) => (unset.clone(), Some(unset)),
-            Self::Operator(_, file) => {
+        if explicit.token.is_some() {
+            return Ok(Self::new(explicit.token, UNSET_HINT, Some(UNSET_HINT)));
+        }
+        let is_loopback =
+            || WsConnector::new(&target.url(), None).is_ok_and(|connector| connector.is_loopback());
+        if target.data.is_some() || is_loopback() {
+            let folder =
+                DataDir::open_existing(target.data.as_deref()).map_err(CommandError::usage)?;
+            if let Some(token) = folder.read_operator_token().map_err(CommandError::usage)? {
+                let file = folder.operator_token_path();
                 let file = file.display();
-                (
-                    format!(
-                        "the token in {file} belongs to another gateway; {OPERATOR_TOKEN_HINT}"
-                    ),
-                    None,
-                )
+                let hint = format!(
+                    "the token in {file} belongs to another gateway; {OPERATOR_TOKEN_HINT}"
+                );
+                return Ok(Self::new(Some(Secret::new(token.reveal())), &hint, None));
             }
-        };
-        AuthHints { token: self.status(), unauthenticated: unknown, forbidden: denied }
+        }
+        Ok(Self::new(None, OPERATOR_TOKEN_HINT, Some(OPERATOR_TOKEN_HINT)))
     }
-
-    fn status(&self) -> TokenStatus {
-        if matches!(self, Self::Absent) { TokenStatus::Missing } else { TokenStatus::Sent }
-    }
-}
-
-fn is_loopback(url: &str) -> bool {
-    WsConnector::new(url, None).is_ok_and(|connector| connector.is_loopback())
-}
-
-/// Reads the operator's token from the data folder of a gateway on this machine.
-fn operator_token(data: Option<&Path>) -> Result<GatewayCredential, CommandError> {
-    let wrong = |error: DataError| CommandError::Usage(error.to_string());
-    let folder = DataDir::open_existing(data).map_err(wrong)?;
-    let token = folder.read_operator_token().map_err(wrong)?;
-    Ok(token.map_or(GatewayCredential::Absent, |token| {
-        GatewayCredential::Operator(Secret::new(token.reveal()), folder.operator_token_path())
-    }))
 }

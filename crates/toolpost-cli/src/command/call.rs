@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use futures::StreamExt;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolpost::connection::{Client, ClientAbortHandle};
@@ -15,7 +14,7 @@ use toolpost::{
 
 use super::backend::Backend;
 use super::local_sources::OperationSelection;
-use super::mcp_connect::Spinner;
+use super::mcp_connect::{progress_bar, progress_style, spinner};
 use super::signal::StopRequests;
 use crate::arguments::{CallOptions, Invocation};
 use crate::error::CommandError;
@@ -29,7 +28,7 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
     let mut prepared = until_interrupted(&mut stop_requests, prepare(invocation)).await?;
     if prepared.kind == OperationKind::Subscription {
         let id = prepared.operation;
-        close_backend(prepared.backend, &mut stop_requests).await;
+        until_interrupted(&mut stop_requests, prepared.backend.close()).await;
         return Err(CommandError::Usage(format!(
             "{id} is a subscription; use `toolpost subscribe {id}`"
         )));
@@ -40,7 +39,7 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
         Ok(outcome) => print(&outcome, &prepared.options),
         Err(error) => Err(prepared.to_failure(error).await),
     };
-    close_backend(prepared.backend, &mut stop_requests).await;
+    until_interrupted(&mut stop_requests, prepared.backend.close()).await;
     print_result
 }
 
@@ -90,7 +89,7 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), CommandError
     };
     // Dropping the stream aborts the subscription at its source.
     drop(values);
-    close_backend(prepared.backend, &mut stop_requests).await;
+    until_interrupted(&mut stop_requests, prepared.backend.close()).await;
     result
 }
 
@@ -112,7 +111,7 @@ impl PreparedCall {
     }
 
     async fn to_failure(&self, error: CallError) -> CommandError {
-        self.backend.to_failure(error, &self.operation, wants_json(&self.options)).await
+        self.backend.to_failure(error, &self.operation).await
     }
 }
 
@@ -122,9 +121,7 @@ async fn prepare(invocation: Invocation) -> Result<PreparedCall, CommandError> {
         Backend::open(&options.backend, OperationSelection::Operation(&operation)).await?;
     let spec = match backend.call("hub.schema", json!({"id": operation})).await {
         Ok(spec) => spec,
-        Err(error) => {
-            return Err(backend.close_with_failure(error, &operation, wants_json(&options)).await);
-        }
+        Err(error) => return backend.close_with(Err(error), &operation).await,
     };
     match read_input(spec, &operation, &arguments) {
         Ok((kind, input)) => Ok(PreparedCall { backend, operation, kind, input, options }),
@@ -149,12 +146,7 @@ fn read_input(
     Ok((spec.kind, input))
 }
 
-/// Whether errors are printed as JSON to standard output. Never with `--data`.
-fn wants_json(options: &CallOptions) -> bool {
-    !options.data && output::wants_json(options.json)
-}
-
-/// Runs work that precedes a call. An interrupt exits the process.
+/// Runs work before or after a call. An interrupt exits the process.
 pub(super) async fn until_interrupted<T>(
     stop_requests: &mut StopRequests,
     work: impl Future<Output = T>,
@@ -171,9 +163,9 @@ fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), CommandError> {
         output::warning(&format!("the output does not fit its schema: {warning}"));
     }
     if options.data {
-        output::print_json(&outcome.envelope.data, options.json)?;
+        output::print_json(&outcome.envelope.data)?;
     } else {
-        output::print_json(outcome, options.json)?;
+        output::print_json(outcome)?;
     }
     if outcome.envelope.is_error() { Err(CommandError::Reported) } else { Ok(()) }
 }
@@ -188,48 +180,30 @@ async fn abort_on_signals(stop_requests: &mut StopRequests, abort: ClientAbortHa
     std::process::exit(130);
 }
 
-/// Closes the backend, which gives a canceled handler time to finish. Another interrupt exits the
-/// process.
-async fn close_backend(backend: Backend, stop_requests: &mut StopRequests) {
-    tokio::select! {
-        () = backend.close() => {}
-        () = stop_requests.next() => std::process::exit(130),
-    }
-}
-
 /// Draws progress on a terminal. Shows `label`, if any, until the first report.
 async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<String>) -> NoReturn {
-    let mut waiting = label.map(Spinner::new);
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = |template| {
-        let style = ProgressStyle::with_template(template);
-        style.unwrap_or_else(|_| ProgressStyle::default_bar())
-    };
-    let (share, turning) = (style("{bar:32} {percent:>3}% {msg}"), style("{spinner} {pos} {msg}"));
-    let _clear = ClearOnDrop(&bar);
+    /// Length of the bar, for a progress with a total.
+    const LENGTH: u32 = 1_000;
+    let mut waiting = label.map(spinner);
+    let bar = progress_bar();
+    bar.set_length(LENGTH.into());
+    let share = progress_style("{bar:32} {percent:>3}% {msg}");
+    let turning = progress_style("{spinner} {pos} {msg}");
     let mut progress_log = ProgressLog::default();
     while let Some(report) = reports.recv().await {
         waiting.take();
         progress_log.log(report.message.as_deref());
-        if let Some(total) = report.total.filter(|total| *total > 0.0) {
-            bar.set_style(share.clone());
-            bar.set_length(1_000);
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a share of one thousand"
-            )]
-            bar.set_position((report.progress / total * 1_000.0).clamp(0.0, 1_000.0) as u64);
-        } else {
-            // The total is unknown.
-            bar.set_style(turning.clone());
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a count, which saturates"
-            )]
-            bar.set_position(report.progress.max(0.0) as u64);
-        }
+        let (style, position) = match report.total.filter(|total| *total > 0.0) {
+            Some(total) => (&share, (report.progress / total).clamp(0.0, 1.0) * f64::from(LENGTH)),
+            None => (&turning, report.progress.max(0.0)),
+        };
+        bar.set_style(style.clone());
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not negative, and a large count saturates"
+        )]
+        bar.set_position(position as u64);
         let message = report.message.unwrap_or_default();
         bar.set_message(output::sanitize(&message).into_owned());
     }
@@ -259,15 +233,6 @@ impl ProgressLog {
     fn insert_kind(&mut self, message: &str) -> bool {
         let kind: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
         !message.is_empty() && self.kinds.len() < Self::MAX_KINDS && self.kinds.insert(kind)
-    }
-}
-
-/// Clears the progress bar, including when the response interrupts drawing.
-struct ClearOnDrop<'a>(&'a ProgressBar);
-
-impl Drop for ClearOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }
 

@@ -1,114 +1,67 @@
 //! `list`, `search` and `schema`: inspect the catalog.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use serde_json::{Value, json};
 use toolpost::ENVELOPE_SCHEMA;
 use toolpost::protocol::CALL_EVENT_SCHEMA;
 use toolpost_gateway::config::Config;
 
-use super::backend::Backend;
+use super::backend::{Backend, take_array};
 use super::local_sources::OperationSelection;
-use crate::arguments::{BackendOptions, FormatOptions, ListOptions, SearchOptions};
+use crate::arguments::{BackendOptions, ListOptions, SearchOptions};
 use crate::error::CommandError;
 use crate::output;
 
 pub(crate) async fn list(options: &ListOptions) -> Result<(), CommandError> {
-    let scope =
-        options.namespace.as_deref().map_or(OperationSelection::All, OperationSelection::Namespace);
+    let namespace = options.namespace.as_deref();
+    let scope = namespace.map_or(OperationSelection::All, OperationSelection::Namespace);
     let backend = Backend::open(&options.backend, scope).await?;
-    let operations = match backend.list(options.namespace.as_deref()).await {
-        Ok(operations) => operations,
-        Err(error) => {
-            return Err(backend.close_with_failure(error, "", wants_json(options.format)).await);
-        }
-    };
-    if let (Some(namespace), []) = (&options.namespace, &operations[..])
+    let operations = backend.list(namespace).await;
+    if let (Some(namespace), Ok([])) = (namespace, operations.as_deref())
         && let Some(suggestion) = backend.suggest_namespace(namespace).await
     {
         output::notice(&suggestion);
     }
-    backend.close().await;
-    print(&operations, options.format)
+    print(&backend.close_with(operations, "").await?)
 }
 
 pub(crate) async fn search(options: &SearchOptions) -> Result<(), CommandError> {
     let backend = Backend::open(&options.backend, OperationSelection::All).await?;
-    let operations = match backend.search(&options.words.join(" "), options.limit).await {
-        Ok(operations) => operations,
-        Err(error) => {
-            return Err(backend.close_with_failure(error, "", wants_json(options.format)).await);
+    let input = json!({"query": options.words.join(" "), "limit": options.limit});
+    let found = backend.call("hub.search", input).await;
+    let mut found = backend.close_with(found, "").await?;
+    print(&take_array(&mut found, "operations"))
+}
+
+pub(crate) async fn schema(id: &str, options: &BackendOptions) -> Result<(), CommandError> {
+    match id {
+        "envelope" => return Ok(output::print_json(&*ENVELOPE_SCHEMA)?),
+        "events" => return Ok(output::print_json(&*CALL_EVENT_SCHEMA)?),
+        "config" => return Ok(output::print_json(&Config::json_schema())?),
+        _ => {}
+    }
+    let backend = Backend::open(options, OperationSelection::Operation(id)).await?;
+    let spec = backend.call("hub.schema", json!({"id": id})).await;
+    let spec = backend.close_with(spec, id).await.map_err(|failure| {
+        let meant = toolpost::suggest_name(id, ["envelope", "events", "config"].into_iter());
+        match (failure, meant) {
+            (CommandError::Call { error, .. }, Some(meant)) => {
+                CommandError::Call { error, hint: Some(format!("did you mean `{meant}`?")) }
+            }
+            (failure, _) => failure,
         }
-    };
-    backend.close().await;
-    print(&operations, options.format)
+    })?;
+    Ok(output::print_json(&spec)?)
 }
 
-pub(crate) async fn schema(
-    id: &str,
-    backend_options: &BackendOptions,
-    format: FormatOptions,
-) -> Result<(), CommandError> {
-    let backend = Backend::open(backend_options, OperationSelection::Operation(id)).await?;
-    let spec = match backend.call("hub.schema", json!({"id": id})).await {
-        Ok(spec) => spec,
-        Err(error) => {
-            let failure = backend.close_with_failure(error, id, wants_json(format)).await;
-            return Err(with_schema_hint(failure, id));
-        }
-    };
-    backend.close().await;
-    Ok(output::print_json(&spec, format.json)?)
-}
-
-/// Suggests `envelope`, `events` or `config` if the id resembles one of these schema names.
-fn with_schema_hint(failure: CommandError, id: &str) -> CommandError {
-    let meant = toolpost::suggest_name(id, ["envelope", "events", "config"].into_iter());
-    match (failure, meant) {
-        (CommandError::Call { error, json, .. }, Some(meant)) => {
-            CommandError::Call { error, hint: Some(format!("did you mean `{meant}`?")), json }
-        }
-        (failure, _) => failure,
-    }
-}
-
-pub(crate) fn envelope_schema(format: FormatOptions) -> Result<(), CommandError> {
-    Ok(output::print_json(&*ENVELOPE_SCHEMA, format.json)?)
-}
-
-pub(crate) fn event_schema(format: FormatOptions) -> Result<(), CommandError> {
-    Ok(output::print_json(&*CALL_EVENT_SCHEMA, format.json)?)
-}
-
-pub(crate) fn config_schema(format: FormatOptions) -> Result<(), CommandError> {
-    Ok(output::print_json(&Config::json_schema(), format.json)?)
-}
-
-fn wants_json(format: FormatOptions) -> bool {
-    output::wants_json(format.json)
-}
-
-fn print(operations: &[Value], format: FormatOptions) -> Result<(), CommandError> {
-    if wants_json(format) {
-        return Ok(output::print_json_line(&operations)?);
-    }
-    if operations.is_empty() {
-        return Ok(output::print_line("Nothing found.")?);
-    }
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    // Some terminals report a width of zero.
-    if table.width().is_none_or(|width| width < 40) {
-        table.set_width(100);
-    }
-    table.set_header(["OPERATION", "TYPE", "DESCRIPTION"]);
-    for operation in operations {
+fn print(operations: &[Value]) -> Result<(), CommandError> {
+    let row = |operation: &Value| {
         let text = |name: &str| operation[name].as_str().unwrap_or_default();
-        let is_offline = text("status") == "offline";
-        let kind =
-            if is_offline { format!("{} (offline)", text("type")) } else { text("type").into() };
-        let cells = [text("id"), &kind, text("description")];
-        table.add_row(cells.map(|cell| output::sanitize(cell).into_owned()));
-    }
-    Ok(output::print_line(&table.trim_fmt())?)
+        let offline = if text("status") == "offline" { " (offline)" } else { "" };
+        let kind = format!("{}{offline}", text("type"));
+        [text("id").to_owned(), kind, text("description").to_owned()]
+    };
+    Ok(output::print_value(&operations, || match operations {
+        [] => "Nothing found.".to_owned(),
+        all => output::table(["OPERATION", "TYPE", "DESCRIPTION"], all.iter().map(row)),
+    })?)
 }

@@ -1,29 +1,61 @@
 //! Input documents of commands: read from a file or standard input, as one document or one per
 //! line.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
-use anyhow::Context;
+use serde::Serialize;
 use serde::de::IgnoredAny;
 
 use crate::error::CommandError;
 
 /// Reads a file, or standard input if no file or `-` is given.
 pub(super) fn read(file: Option<&Path>) -> Result<String, CommandError> {
-    match file.filter(|path| *path != Path::new("-")) {
-        Some(path) => std::fs::read_to_string(path).map_err(|error| read_failure(path, &error)),
-        None => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-            Ok(text)
-        }
+    let mut text = String::new();
+    let result = open(file)?.read_to_string(&mut text);
+    result.map(|_| text).map_err(|error| read_failure(file, &error))
+}
+
+fn open(file: Option<&Path>) -> Result<Box<dyn BufRead>, CommandError> {
+    let Some(path) = file.filter(|path| *path != Path::new("-")) else {
+        return Ok(Box::new(std::io::stdin().lock()));
+    };
+    match std::fs::File::open(path) {
+        Ok(file) => Ok(Box::new(BufReader::new(file))),
+        Err(error) => Err(read_failure(Some(path), &error)),
     }
 }
 
-/// Returns the usage error for a file that cannot be read.
-pub(super) fn read_failure(path: &Path, error: &std::io::Error) -> CommandError {
-    CommandError::Usage(format!("cannot read `{}`: {error}", path.display()))
+fn read_failure(file: Option<&Path>, error: &std::io::Error) -> CommandError {
+    let name = file.unwrap_or(Path::new("-")).display();
+    CommandError::Usage(format!("cannot read `{name}`: {error}"))
+}
+
+/// Prints the JSON of one result per input line, in order, holding only one line in memory. Returns
+/// the number of errors.
+pub(super) fn map_lines<T: Serialize, E: Serialize>(
+    file: Option<&Path>,
+    result_of: impl Fn(&str) -> Result<T, E>,
+) -> Result<usize, CommandError> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut errors = 0;
+    for line in open(file)?.lines() {
+        let line = line?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match result_of(&line) {
+            Ok(result) => serde_json::to_writer(&mut out, &result),
+            Err(error) => {
+                errors += 1;
+                serde_json::to_writer(&mut out, &error)
+            }
+        }
+        .map_err(std::io::Error::from)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(errors)
 }
 
 /// Splits a text into documents: its lines, if there are several and the first is valid JSON;

@@ -15,7 +15,7 @@ use toolpost_gateway::builtin;
 use toolpost_gateway::config::{ClientFile, Config, SourceConfig, SourceKind};
 use toolpost_gateway::start_service;
 
-use super::mcp_connect::{AuthorizationMode, Spinner, mcp_env, wait_until_ready};
+use super::mcp_connect::{AuthorizationMode, mcp_env, spinner, wait_until_ready};
 use crate::error::CommandError;
 use crate::output;
 
@@ -42,7 +42,7 @@ pub(super) struct LocalSources {
     /// Calls that require approval in a gateway.
     approval: ApprovalSettings,
     /// Names of all configured sources, started or not.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
 }
 
 impl LocalSources {
@@ -138,7 +138,7 @@ impl LocalSources {
         })
         .await;
         let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
-        let spinner = Spinner::new(format!("waiting for {}", names.join(", ")));
+        let waiting = spinner(format!("waiting for {}", names.join(", ")));
         let (mut servers, mut services, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for mut source in sources {
             // A user who can read the file and start its servers may call them.
@@ -164,7 +164,7 @@ impl LocalSources {
             }
         }
         let (servers, services) = tokio::join!(join_all(servers), join_all(services));
-        drop(spinner);
+        drop(waiting);
         for (name, server, reason) in servers {
             self.servers.push(server);
             failed.extend(reason.map(|reason| (name, reason)));
@@ -181,10 +181,6 @@ impl LocalSources {
         let (name, _) = operation.split_once('.')?;
         let kind = self.unsupported.get(name)?;
         Some(format!("`{name}` is a {kind}; call it through a running gateway with --url"))
-    }
-
-    pub(super) fn names(&self) -> &[String] {
-        &self.names
     }
 
     /// Stops the servers and waits until they have exited.

@@ -17,7 +17,7 @@ use super::backend::TOKEN_VARIABLE;
 use super::mcp_connect::{AuthorizationMode, mcp_env};
 use super::serve::{demo_registry, lint_config, telemetry};
 use super::signal::StopRequests;
-use crate::arguments::McpOptions;
+use crate::arguments::{McpOptions, variable};
 use crate::error::CommandError;
 
 /// Maximum time for servers to stop after the client disconnects.
@@ -27,7 +27,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_DEPTH: u32 = 4;
 
 pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
-    let file = options.config.clone().or_else(Config::discover);
+    let file = options.run.config.clone().or_else(Config::discover);
     let mut config = file.as_deref().map(Config::load).transpose()?.unwrap_or_default();
     check_depth()?;
     for warning in lint_config(&config) {
@@ -38,7 +38,7 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
     }
     let identity = client_identity(&mut config).await?;
     let mut settings = GatewaySettings::default();
-    settings.drain_timeout = options.drain;
+    settings.drain_timeout = options.run.drain;
     settings.mcp.startup_source_timeout = options.wait;
     let mcp_telemetry = telemetry(&config)?;
     let data = open_data_folder(options, &config)?;
@@ -83,7 +83,7 @@ fn open_data_folder(
     options: &McpOptions,
     config: &Config,
 ) -> Result<Option<DataDir>, CommandError> {
-    match DataDir::open(options.data.as_deref()) {
+    match DataDir::open(options.run.data.as_deref()) {
         Err(DataError::NoHome) if config.journal.mode == JournalMode::Off => Ok(None),
         opened => Ok(Some(opened.map_err(anyhow::Error::from)?)),
     }
@@ -120,8 +120,7 @@ fn retain_source(config: &mut Config, name: &str) -> Result<(), CommandError> {
 /// Returns the identity of the client: the owner of the token in the environment, or else `local`.
 /// `local` may call every source, because it can read the file and start the servers.
 async fn client_identity(config: &mut Config) -> Result<Arc<Identity>, CommandError> {
-    let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
-    if let Some(token) = token {
+    if let Some(token) = variable(TOKEN_VARIABLE) {
         let known = config.authenticator().identify(Some(&token)).await;
         return known.map_err(|error| anyhow!("{TOKEN_VARIABLE}: {error}").into());
     }

@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use toolpost::mcp::{
     CredentialStore, FileStore, LoopbackAuthorizer, McpSource, McpSourceStatus, ServerInfo,
 };
 use toolpost_gateway::{DataDir, McpEnv};
 
+use crate::arguments::WATCH_CHILD;
 use crate::output;
 
 /// Whether a user can complete an OAuth authorization.
@@ -28,7 +29,7 @@ pub(super) async fn mcp_env(mode: AuthorizationMode) -> McpEnv {
     let mut environment = McpEnv::default();
     // Without a watcher, servers still end with this process, unless it is killed.
     if let Ok(ourselves) = std::env::current_exe() {
-        environment.watcher = vec![ourselves.into(), "watch-child".into()];
+        environment.watcher = vec![ourselves.into(), WATCH_CHILD.into()];
     }
     environment.credentials =
         credentials_path().map(|file| Arc::new(FileStore::new(file)) as Arc<dyn CredentialStore>);
@@ -69,24 +70,24 @@ pub(super) async fn wait_until_ready(
     }
 }
 
-/// A spinner on the terminal, shown while the command waits. Dropping it removes it.
-pub(super) struct Spinner(ProgressBar);
-
-impl Spinner {
-    pub(super) fn new(message: String) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{spinner} {msg} ({elapsed})");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        bar.set_message(message);
-        bar.enable_steady_tick(Duration::from_millis(100));
-        Self(bar)
-    }
+/// A spinner on the terminal, shown until it is dropped.
+pub(super) fn spinner(message: String) -> ProgressBar {
+    let bar = progress_bar();
+    bar.set_style(progress_style("{spinner} {msg} ({elapsed})"));
+    bar.set_message(message);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }
 
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
+/// A progress bar on the terminal. Dropping it removes it.
+pub(super) fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    bar.with_finish(ProgressFinish::AndClear)
+}
+
+pub(super) fn progress_style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 /// Path of the stored OAuth credentials of the current user.

@@ -1,16 +1,15 @@
 //! `normalize` and `cast`: change JSON to fit a schema and report every repair.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolpost::{CastError, Extras, Issue, Repair, RepairAction, Schema, SchemaError};
 
 use super::document;
-use crate::arguments::{CastOptions, FitInput, NormalizeOptions};
+use crate::arguments::FitInput;
 use crate::error::CommandError;
 use crate::output;
 
@@ -38,76 +37,55 @@ enum FitMode {
     Cast,
 }
 
-pub(crate) fn normalize(options: &NormalizeOptions) -> Result<(), CommandError> {
-    let extras = if options.keep_extras { Extras::Keep } else { Extras::Strip };
-    run(&options.input, FitMode::Normalize(extras))
+pub(crate) fn normalize(input: &FitInput, keep_extras: bool) -> Result<(), CommandError> {
+    let extras = if keep_extras { Extras::Keep } else { Extras::Strip };
+    run(input, FitMode::Normalize(extras))
 }
 
-pub(crate) fn cast(options: &CastOptions) -> Result<(), CommandError> {
-    run(&options.input, FitMode::Cast)
+pub(crate) fn cast(input: &FitInput) -> Result<(), CommandError> {
+    run(input, FitMode::Cast)
+}
+
+/// One line of `--jsonl`.
+#[derive(Deserialize)]
+struct JsonlCase {
+    schema: Value,
+    input: Value,
 }
 
 fn run(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
+    let file = input.input.file.as_deref();
     if input.jsonl {
-        return fit_lines(input, mode);
+        return document::map_lines(file, |line| {
+            let case: JsonlCase = serde_json::from_str(line).map_err(|error| {
+                FitError::new("line", format!("expected {{schema, input}}: {error}"))
+            })?;
+            let schema = Schema::new(case.schema).map_err(|error| FitError::schema(&error))?;
+            fit(&schema, case.input, mode)
+        })
+        .map(drop);
     }
     let Some(schema) = &input.schema else {
-        return Err(CommandError::Usage(
-            "--schema names the schema; --jsonl takes one on each line".into(),
+        return Err(CommandError::usage(
+            "--schema names the schema; --jsonl takes one on each line",
         ));
     };
     let schema = read_schema(schema)?;
-    let text = document::read(input.file.as_deref())?;
+    let text = document::read(file)?;
     let value = serde_json::from_str(&text).context("the input is not JSON")?;
     match fit(&schema, value, mode) {
         Ok(fitted) => {
-            print(&fitted, input.format.json)?;
+            print(&fitted)?;
             if fitted.errors.is_empty() { Ok(()) } else { Err(CommandError::Reported) }
         }
-        Err(error_output) => {
-            output::error(&error_output.message);
-            if output::wants_json(input.format.json) {
-                output::print_json_line(&error_output)?;
+        Err(error) => {
+            output::error(&error.message);
+            if output::is_json() {
+                output::print_json_line(&error)?;
             }
             Err(CommandError::Reported)
         }
     }
-}
-
-/// Prints one result per line. Holds only one line in memory at a time.
-fn fit_lines(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
-    #[derive(Deserialize)]
-    struct JsonlCase {
-        schema: Value,
-        input: Value,
-    }
-    let reader: Box<dyn BufRead> =
-        match input.file.as_deref().filter(|path| *path != Path::new("-")) {
-            Some(path) => Box::new(BufReader::new(
-                std::fs::File::open(path).map_err(|error| document::read_failure(path, &error))?,
-            )),
-            None => Box::new(std::io::stdin().lock()),
-        };
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    for line in reader.lines() {
-        let line = line?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let response = serde_json::from_str::<JsonlCase>(&line)
-            .map_err(|error| FitError::new("line", format!("expected {{schema, input}}: {error}")))
-            .and_then(|line| {
-                let schema = Schema::new(line.schema).map_err(|error| FitError::schema(&error))?;
-                fit(&schema, line.input, mode)
-            });
-        match response {
-            Ok(fitted) => serde_json::to_writer(&mut out, &fitted),
-            Err(error_output) => serde_json::to_writer(&mut out, &error_output),
-        }
-        .map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
-    }
-    Ok(out.flush()?)
 }
 
 fn fit(schema: &Schema, mut data: Value, mode: FitMode) -> Result<FitResult, FitError> {
@@ -157,8 +135,8 @@ fn read_schema(text: &str) -> Result<Schema, CommandError> {
         .map_err(|error| CommandError::Usage(format!("the schema cannot be used: {error}")))
 }
 
-fn print(fitted: &FitResult, json: bool) -> Result<(), CommandError> {
-    if output::wants_json(json) {
+fn print(fitted: &FitResult) -> Result<(), CommandError> {
+    if output::is_json() {
         return Ok(output::print_json_line(fitted)?);
     }
     for repair in &fitted.repairs {
@@ -171,7 +149,7 @@ fn print(fitted: &FitResult, json: bool) -> Result<(), CommandError> {
         output::print_line(&colored_line(AnsiColor::Green, "=", "fits as it is"))?;
     }
     output::print_line("")?;
-    Ok(output::print_json(&fitted.data, false)?)
+    Ok(output::print_json(&fitted.data)?)
 }
 
 /// Formats one line of the diff: the action, the path, and the old and new values.
@@ -193,16 +171,11 @@ fn describe(repair: &Repair) -> String {
 }
 
 fn colored_line(color: AnsiColor, sign: &str, text: &str) -> String {
-    let style = Style::new().fg_color(Some(color.into()));
+    let style = output::colored(color);
     format!("{style}{sign} {text}{style:#}")
 }
 
 /// Formats a value on one line, truncated for a terminal.
 fn truncated_json(value: &Value) -> String {
-    const WIDTH: usize = 60;
-    let text = value.to_string();
-    match text.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    output::truncate_line(&value.to_string(), 60)
 }

@@ -3,27 +3,20 @@
 use serde_json::{Value, json};
 
 use super::backend::call_as_operator;
-use crate::arguments::ReloadOptions;
+use crate::arguments::GatewayTarget;
 use crate::error::CommandError;
 use crate::output;
 
-pub(crate) async fn reload(options: &ReloadOptions) -> Result<(), CommandError> {
-    let report =
-        call_as_operator(&options.target, options.format, "gateway.reload", json!({})).await?;
-    if output::wants_json(options.format.json) {
-        return Ok(output::print_json_line(&report)?);
-    }
-    for line in report_lines(&report) {
-        output::print_line(&output::sanitize(&line))?;
-    }
-    Ok(())
+pub(crate) async fn reload(target: &GatewayTarget) -> Result<(), CommandError> {
+    let report = call_as_operator(target, "gateway.reload", json!({})).await?;
+    Ok(output::print_value(&report, || report_lines(&report).join("\n"))?)
 }
 
 /// Formats the changes of a reload, one per line.
 fn report_lines(report: &Value) -> Vec<String> {
     let listed = |name: &str| {
-        let items = report[name].as_array().map(Vec::as_slice).unwrap_or_default();
-        items.iter().filter_map(Value::as_str).map(ToOwned::to_owned).collect::<Vec<_>>()
+        let items = report[name].as_array().into_iter().flatten();
+        items.filter_map(Value::as_str).collect::<Vec<_>>()
     };
     let mut lines = Vec::new();
     for what in ["added", "removed", "changed", "adjusted"] {
@@ -32,7 +25,7 @@ fn report_lines(report: &Value) -> Vec<String> {
             lines.push(format!("{what}: {}", names.join(", ")));
         }
     }
-    lines.extend(listed("notes"));
+    lines.extend(listed("notes").iter().map(ToString::to_string));
     let later = listed("restartNeeded");
     lines.extend(later.iter().map(|what| format!("takes effect after a restart: {what}")));
     if lines.is_empty() {

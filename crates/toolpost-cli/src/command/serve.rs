@@ -9,40 +9,40 @@ use anyhow::anyhow;
 use toolpost::Registry;
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{
-    ConfigSource, DataDir, DataError, GatewayBuilder, GatewayHandle, GatewaySettings, ListenError,
-    Telemetry, builtin, check_address,
+    ConfigSource, DataDir, GatewayBuilder, GatewayHandle, GatewaySettings, ListenError, Telemetry,
+    builtin, check_address,
 };
 
 use super::mcp_connect::{AuthorizationMode, mcp_env};
 use super::signal::{ReloadRequests, StopRequests};
 use crate::arguments::ServeOptions;
 use crate::error::CommandError;
+use crate::output;
 
 /// Interval at which the configuration files are checked for changes.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
-    let config_source = options.config.clone().map_or(ConfigSource::Discovered, ConfigSource::File);
+    let config_source =
+        options.run.config.clone().map_or(ConfigSource::Discovered, ConfigSource::File);
     let file = config_source.file();
     let config = config_source.load()?;
+    if output::json_requested() && !options.check {
+        return Err(CommandError::usage("--json prints the result of --check"));
+    }
     if options.check {
         config.check_missing()?;
         check_address(options.listen, &config.authenticator()).map_err(listen_failure)?;
-        let checked = banner::CheckReport {
-            file: file.as_deref(),
-            config: &config,
-            warnings: lint_config(&config),
-        };
-        return Ok(checked.print(options.json)?);
+        return Ok(banner::print_check(file.as_deref(), &config, &lint_config(&config))?);
     }
     // Installed before startup: a reload signal during startup refers to the configuration already
     // loaded.
     let mut reloads = ReloadRequests::new()?;
-    let data = DataDir::open(options.data.as_deref()).map_err(|error| data_failure(&error))?;
-    let operator = data.operator_token().map_err(|error| data_failure(&error))?.hash();
+    let data = DataDir::open(options.run.data.as_deref()).map_err(CommandError::usage)?;
+    let operator = data.operator_token().map_err(CommandError::usage)?.hash();
     let registry = demo_registry(&config);
     let mut settings = GatewaySettings::default();
-    settings.drain_timeout = options.drain;
+    settings.drain_timeout = options.run.drain;
     descriptors::raise_limit(config.limits.connections());
     let mut setup = GatewayBuilder::new(registry.clone(), config.clone())
         .config_source(config_source)
@@ -103,16 +103,10 @@ pub(super) fn lint_config(config: &Config) -> Vec<String> {
     config.lint(&ids)
 }
 
-/// Reports a data folder error as a usage error, because the folder is the given one or the
-/// default.
-fn data_failure(error: &DataError) -> CommandError {
-    CommandError::Usage(error.to_string())
-}
-
 /// Converts a listen error: an address that is not allowed or cannot be bound is a usage error.
 fn listen_failure(error: ListenError) -> CommandError {
     match error {
-        ListenError::NotLoopback(_) => CommandError::Usage(error.to_string()),
+        ListenError::NotLoopback(_) => CommandError::usage(error),
         ListenError::Bind { .. } => {
             CommandError::Usage(format!("{error}; choose another address with --listen"))
         }

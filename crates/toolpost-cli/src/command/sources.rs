@@ -1,47 +1,30 @@
 //! `sources`: prints the status of the sources of a running gateway.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use serde_json::{Value, json};
 use toolpost::epoch_ms;
 
-use super::backend::call_as_operator;
-use crate::arguments::SourcesOptions;
+use super::backend::{call_as_operator, take_array};
+use crate::arguments::GatewayTarget;
 use crate::error::CommandError;
 use crate::output;
 
-/// Operation that returns the status of the sources.
-const OPERATION: &str = "gateway.sources";
-
-pub(crate) async fn sources(options: &SourcesOptions) -> Result<(), CommandError> {
-    let mut found = call_as_operator(&options.target, options.format, OPERATION, json!({})).await?;
-    let sources = found.get_mut("sources").map(Value::take).unwrap_or_default();
-    if output::wants_json(options.format.json) {
-        return Ok(output::print_json_line(&sources)?);
-    }
-    let sources = sources.as_array().map(Vec::as_slice).unwrap_or_default();
-    if sources.is_empty() {
-        return Ok(output::print_line("There are no sources; `toolpost add` adds one.")?);
-    }
-    Ok(output::print_line(&table(sources, epoch_ms()).trim_fmt())?)
+pub(crate) async fn sources(target: &GatewayTarget) -> Result<(), CommandError> {
+    let mut found = call_as_operator(target, "gateway.sources", json!({})).await?;
+    let sources = take_array(&mut found, "sources");
+    Ok(output::print_value(&sources, || match &sources[..] {
+        [] => "There are no sources; `toolpost add` adds one.".to_owned(),
+        sources => table(sources, epoch_ms()),
+    })?)
 }
 
-fn table(sources: &[Value], now: i64) -> Table {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    // Some terminals report a width of zero.
-    if table.width().is_none_or(|width| width < 40) {
-        table.set_width(100);
-    }
-    table.set_header(["SOURCE", "STATE", "SINCE", "OPERATIONS", "ABOUT"]);
-    for source in sources {
-        let text = |name: &str| source[name].as_str().unwrap_or_default();
-        let since = elapsed_text(now - source["since"].as_i64().unwrap_or(now));
-        let operations = source["operations"].to_string();
-        let cells = [text("name"), state(source), &since, &operations, &description(source, now)];
-        table.add_row(cells.map(|cell| output::sanitize(cell).into_owned()));
-    }
-    table
+fn table(sources: &[Value], now: i64) -> String {
+    let row = |source: &Value| {
+        let name = source["name"].as_str().unwrap_or_default().to_owned();
+        let since = duration_text(now - source["since"].as_i64().unwrap_or(now));
+        let (state, operations) = (state(source).to_owned(), source["operations"].to_string());
+        [name, state, format!("{since} ago"), operations, description(source, now)]
+    };
+    output::table(["SOURCE", "STATE", "SINCE", "OPERATIONS", "ABOUT"], sources.iter().map(row))
 }
 
 /// Returns the state of a source. An open or half-open circuit breaker replaces `ready`.
@@ -63,10 +46,6 @@ fn description(source: &Value, now: i64) -> String {
         Some(at) if at > now => format!("{about}: {reason}; again in {}", duration_text(at - now)),
         _ => format!("{about}: {reason}"),
     }
-}
-
-fn elapsed_text(ms: i64) -> String {
-    format!("{} ago", duration_text(ms))
 }
 
 /// Formats a duration in its largest unit.
@@ -101,7 +80,7 @@ mod tests {
             ),
         ];
         for (source, expected) in rows {
-            let rendered = table(&[source], 121_000).trim_fmt();
+            let rendered = table(&[source], 121_000);
             let line = rendered.lines().nth(1).unwrap().trim().to_owned();
             let collapse_spaces =
                 |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");

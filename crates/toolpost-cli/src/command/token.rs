@@ -6,34 +6,33 @@ use toolpost::Identity;
 use toolpost_gateway::auth::Token;
 use toolpost_gateway::config::{Config, IfExists, overview, remove_identity, write_identity};
 
-use super::mcp_json;
-use crate::arguments::{TokenCommand, TokenListOptions, TokenNewOptions, TokenRevokeOptions};
+use super::config_file::{include_mcp_json, print_removed};
+use crate::arguments::{ConfigFile, TokenCommand, TokenNewOptions};
 use crate::error::CommandError;
 use crate::output;
 
 pub(crate) fn token(command: TokenCommand) -> Result<(), CommandError> {
     match command {
         TokenCommand::New(options) => new(options),
-        TokenCommand::List(options) => list(&options),
-        TokenCommand::Revoke(options) => revoke(&options),
+        TokenCommand::List(file) => list(&file),
+        TokenCommand::Revoke(identity) => {
+            remove_identity(&identity.file.config, &identity.name)?;
+            print_removed(&identity, "revoked")
+        }
     }
 }
 
 /// Lists the identities and their permissions, without tokens or hashes.
-fn list(options: &TokenListOptions) -> Result<(), CommandError> {
-    let config = Config::load(&options.config)?;
+fn list(file: &ConfigFile) -> Result<(), CommandError> {
+    let config = Config::load(&file.config)?;
     let known = config.identities.iter().map(|known| &known.identity);
-    if output::wants_json(options.format.json) {
-        let all: Vec<Value> = known.map(to_json).collect();
-        return Ok(output::print_json_line(&all)?);
-    }
-    for identity in known {
-        output::print_line(&output::sanitize(&describe(identity)))?;
-    }
-    if config.identities.is_empty() {
-        output::print_line("There are no tokens; `toolpost token new NAME` creates one.")?;
-    }
-    Ok(())
+    let all: Vec<Value> = known.clone().map(to_json).collect();
+    Ok(output::print_value(&all, || match known.map(describe).collect::<Vec<_>>() {
+        lines if lines.is_empty() => {
+            "There are no tokens; `toolpost token new NAME` creates one.".to_owned()
+        }
+        lines => lines.join("\n"),
+    })?)
 }
 
 fn to_json(identity: &Identity) -> Value {
@@ -51,22 +50,9 @@ fn describe(identity: &Identity) -> String {
     format!("{}: {scopes}{resources}", identity.id)
 }
 
-fn revoke(options: &TokenRevokeOptions) -> Result<(), CommandError> {
-    let (name, file) = (&options.name, &options.config);
-    remove_identity(file, name)?;
-    if output::wants_json(options.format.json) {
-        let file = file.display().to_string();
-        output::print_json_line(&json!({"name": name, "revoked": true, "file": file}))?;
-    } else {
-        output::print_line(&format!("`{name}` is no longer in {}.", file.display()))?;
-    }
-    output::notice(output::RELOAD_NOTICE);
-    Ok(())
-}
-
 /// Creates a token. Standard output contains only the token, for use in scripts.
 fn new(options: TokenNewOptions) -> Result<(), CommandError> {
-    let mut identity = Identity::new(options.name)
+    let mut identity = Identity::new(options.identity.name)
         .with_scopes(options.scopes)
         .with_capabilities(options.capabilities);
     for (resource, actions) in options.resources {
@@ -74,11 +60,11 @@ fn new(options: TokenNewOptions) -> Result<(), CommandError> {
     }
     let existing = if options.replace { IfExists::Replace } else { IfExists::Fail };
     let token = Token::generate().context("the system random number generator failed")?;
-    mcp_json::include_in_config(&options.config, &[])?;
-    write_identity(&options.config, &identity, token.hash(), existing)?;
-    let (name, file) = (&identity.id, options.config.display());
-    if options.json {
-        let file = file.to_string();
+    let config = &options.identity.file.config;
+    include_mcp_json(config, &[])?;
+    write_identity(config, &identity, token.hash(), existing)?;
+    let (name, file) = (&identity.id, config.display().to_string());
+    if output::json_requested() {
         output::print_json_line(&json!({"name": name, "token": token.reveal(), "file": file}))?;
     } else {
         output::print_line(token.reveal())?;
@@ -86,7 +72,7 @@ fn new(options: TokenNewOptions) -> Result<(), CommandError> {
     output::notice(&format!(
         "This is the token of `{name}`, shown once; only its SHA-256 is stored in {file}."
     ));
-    let open = overview(&options.config)?.open_sources;
+    let open = overview(config)?.open_sources;
     if !open.is_empty() {
         output::notice(&open_access_note(&open));
     }

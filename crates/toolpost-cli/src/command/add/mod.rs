@@ -5,26 +5,26 @@ mod candidate;
 mod report;
 pub(super) mod secret;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use toolpost::Registry;
-use toolpost::mcp::{McpSettings, McpSource, McpTransport, ServerInfo};
-use toolpost_gateway::McpEnv;
+use toolpost::mcp::{McpSettings, McpTransport, ServerInfo};
 use toolpost_gateway::config::{
-    Access, ConfigError, ConfigOverview, ConfigTable, EditError, IfExists, overview,
+    Access, ConfigError, ConfigTable, EditError, IfExists, SourceEntry, overview,
     preserve_mcp_entry, settings_after_replace, write_source,
 };
 
-use super::mcp_connect::{AuthorizationMode, Spinner, mcp_env, wait_until_ready as wait};
-use super::mcp_json;
+use super::config_file::include_mcp_json;
+use super::mcp_connect::{AuthorizationMode, mcp_env, spinner, wait_until_ready};
 use super::signal::StopRequests;
-use crate::arguments::AddMcpOptions;
+use crate::arguments::{AddMcpOptions, WriteOptions};
 use crate::error::CommandError;
 use crate::output;
 use candidate::ServerCandidate;
-pub(super) use candidate::parse_header;
+pub(super) use candidate::{parse_headers, reveal};
 use report::ServerReport;
 
 /// Time limit for authorizing in a browser.
@@ -33,69 +33,120 @@ const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time limit for server processes to exit.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
-pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError> {
-    let mut candidates = candidate::read_candidates(options)?;
-    let config_overview = overview(&options.config)?;
-    check_names(options, &candidates, &config_overview)?;
-    if options.replace {
-        for server in candidates.iter_mut().filter(|server| server.rejection.is_none()) {
-            let given = std::mem::take(&mut server.entry);
-            server.entry = preserve_mcp_entry(&options.config, &server.name, given)?;
+/// The configuration file that a source is written to.
+pub(super) struct TargetConfig<'a> {
+    options: &'a WriteOptions,
+    pub(super) file: &'a Path,
+    pub(super) has_identities: bool,
+    sources: Vec<String>,
+}
+
+impl<'a> TargetConfig<'a> {
+    pub(super) fn open(options: &'a WriteOptions) -> Result<Self, CommandError> {
+        let file = &*options.file.config;
+        let config = overview(file)?;
+        let has_identities = config.requires_auth();
+        Ok(Self { options, file, has_identities, sources: config.sources })
+    }
+
+    /// Checks a source name before the source is started: a new name must be unused, and a name to
+    /// replace must exist.
+    pub(super) fn check_name(&self, name: &str) -> Result<(), EditError> {
+        let (file, name) = (self.file.to_owned(), name.to_owned());
+        match (self.sources.contains(&name), self.options.replace) {
+            (true, false) => {
+                Err(EditError::AlreadyExists { part: ConfigTable::Source, name, file })
+            }
+            (false, true) => Err(EditError::NotFound { name, file }),
+            _ => Ok(()),
         }
     }
-    let servers = probe_candidates(options, candidates).await?;
-    // Without authentication the gateway serves only loopback, and every caller has access.
-    let has_identities = config_overview.requires_auth();
-    let access = (!has_identities).then_some(Access::Open);
-    let existing = if options.replace { IfExists::Replace } else { IfExists::Fail };
-    let mut reports = Vec::new();
-    let taken = servers.iter().filter(|(_, found)| !matches!(found, Probe::Failed(_)));
-    let names: Vec<String> = taken.map(|(server, _)| server.name.clone()).collect();
-    if !names.is_empty() {
-        mcp_json::include_in_config(&options.config, &names)?;
+
+    /// Writes a source and returns the access to it.
+    pub(super) fn write<'e>(
+        &self,
+        name: &str,
+        entry: impl Into<SourceEntry<'e>>,
+    ) -> Result<Access, EditError> {
+        // Without authentication the gateway serves only loopback, and every caller has access.
+        let access = (!self.has_identities).then_some(Access::Open);
+        let existing = if self.options.replace { IfExists::Replace } else { IfExists::Fail };
+        let written = write_source(self.file, name, entry, access.as_ref(), existing)?;
+        Ok(written.unwrap_or_else(|| Access::default_for(name, self.has_identities)))
     }
-    for (server, found) in servers {
-        let (file, name) = (&*options.config, &server.name);
-        let mut written = None;
-        if !matches!(found, Probe::Failed(_)) {
-            written = write_source(file, name, &server.entry, access.as_ref(), existing)?;
-            secret::warn_literal_secrets(file, &server);
-        }
-        let access = written.unwrap_or_else(|| Access::default_for(name, has_identities));
-        reports.push(ServerReport { server, probe: found, access, has_identities, file });
-    }
-    report::print(&reports, options)?;
-    if !names.is_empty() {
-        output::notice(output::RELOAD_NOTICE);
-    }
-    match &reports[..] {
-        [ServerReport { server, probe: Probe::Failed(reason), .. }] => {
-            let message = format!("`{}` cannot be used: {reason}\n  {NOT_WRITTEN}", server.name);
-            let failure = no_server_failure(&reports, message);
-            let is_already_printed = options.json || options.from.is_some();
-            Err(if is_already_printed {
-                CommandError::JsonAlreadyPrinted(failure.into())
-            } else {
-                failure
-            })
-        }
-        // At least one server was added. The failures were already printed.
-        all if all.iter().any(|report| !matches!(report.probe, Probe::Failed(_))) => Ok(()),
-        all => {
-            let message =
-                format!("none of the {} servers can be used; nothing was written", all.len());
-            // The failures were already printed.
-            Err(CommandError::JsonAlreadyPrinted(no_server_failure(&reports, message).into()))
+
+    /// Describes a written source, and how to look at one of its operations.
+    pub(super) fn print_written(
+        &self,
+        name: &str,
+        access: &Access,
+        operation: Option<&str>,
+    ) -> std::io::Result<()> {
+        let access = output::describe_access(access, self.has_identities);
+        let file = self.file.display();
+        output::print_line(&format!("Written to {file} as [source.{name}], {access}."))?;
+        match operation {
+            Some(operation) => {
+                output::print_text(&format!("Try: toolpost schema {name}.{operation}"))
+            }
+            None => Ok(()),
         }
     }
 }
 
-/// Returns a usage error if every server was rejected, and an unreachable error otherwise.
-fn no_server_failure(reports: &[ServerReport<'_>], message: String) -> CommandError {
-    if reports.iter().all(|report| report.server.rejection.is_some()) {
-        return CommandError::Usage(message);
+pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError> {
+    let mut candidates = candidate::read_candidates(options)?;
+    let config = TargetConfig::open(&options.write)?;
+    for server in candidates.iter_mut().filter(|server| server.rejection.is_none()) {
+        config.check_name(&server.name)?;
+        if options.write.replace {
+            let given = std::mem::take(&mut server.entry);
+            server.entry = preserve_mcp_entry(config.file, &server.name, given)?;
+        }
     }
-    CommandError::Unreachable(message)
+    let servers = probe_candidates(options, candidates).await?;
+    let usable = servers.iter().filter(|(_, probe)| !matches!(probe, Probe::Failed(_)));
+    let names: Vec<String> = usable.map(|(server, _)| server.name.clone()).collect();
+    if !names.is_empty() {
+        include_mcp_json(config.file, &names)?;
+    }
+    let mut reports = Vec::new();
+    for (server, probe) in servers {
+        let access = match probe {
+            Probe::Failed(_) => None,
+            _ => Some(config.write(&server.name, &server.entry)?),
+        };
+        if access.is_some() {
+            secret::warn_literal_secrets(config.file, &server);
+        }
+        reports.push(ServerReport { server, probe, access });
+    }
+    report::print(&reports, options, &config)?;
+    if !names.is_empty() {
+        output::notice(output::RELOAD_NOTICE);
+    }
+    if reports.iter().any(|report| report.access.is_some()) {
+        // The failures of other servers were already printed.
+        return Ok(());
+    }
+    let (message, is_already_printed) = match &reports[..] {
+        [ServerReport { server, probe: Probe::Failed(reason), .. }] => (
+            format!("`{}` cannot be used: {reason}\n  {NOT_WRITTEN}", server.name),
+            output::json_requested() || options.from.is_some(),
+        ),
+        all => {
+            (format!("none of the {} servers can be used; nothing was written", all.len()), true)
+        }
+    };
+    let is_usage_error = reports.iter().all(|report| report.server.rejection.is_some());
+    let failure = match is_usage_error {
+        true => CommandError::Usage(message),
+        false => CommandError::Unreachable(message),
+    };
+    Err(match is_already_printed {
+        true => CommandError::JsonAlreadyPrinted(failure.into()),
+        false => failure,
+    })
 }
 
 const NOT_WRITTEN: &str = "nothing was written; --no-connect writes it as it is";
@@ -106,28 +157,6 @@ enum Probe {
     /// Disabled with `--no-connect`.
     Skipped,
     Failed(String),
-}
-
-/// Checks the source names before any server is started: a new name must be unused, and a name to
-/// replace must exist.
-fn check_names(
-    options: &AddMcpOptions,
-    candidates: &[ServerCandidate],
-    config_overview: &ConfigOverview,
-) -> Result<(), CommandError> {
-    for server in candidates.iter().filter(|server| server.rejection.is_none()) {
-        let (name, file) = (server.name.clone(), options.config.clone());
-        match (config_overview.sources.contains(&name), options.replace) {
-            (true, false) => {
-                return Err(
-                    EditError::AlreadyExists { part: ConfigTable::Source, name, file }.into()
-                );
-            }
-            (false, true) => return Err(EditError::NotFound { name, file }.into()),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 async fn probe_candidates(
@@ -154,7 +183,7 @@ async fn probe_candidates(
             Err(error) => return Err(error.into()),
         }
     }
-    let probes = if options.no_connect {
+    let probes = if options.write.no_connect {
         sound.iter().map(|_| Probe::Skipped).collect()
     } else {
         probe(options, &sound, settings).await?
@@ -168,7 +197,7 @@ fn probe_settings(
     options: &AddMcpOptions,
     server: &ServerCandidate,
 ) -> Result<Option<McpSettings>, ConfigError> {
-    if options.no_connect {
+    if options.write.no_connect {
         return check_without_probe(options, server).map(|()| None);
     }
     effective_settings(options, server).map(Some)
@@ -179,8 +208,8 @@ fn effective_settings(
     options: &AddMcpOptions,
     server: &ServerCandidate,
 ) -> Result<McpSettings, ConfigError> {
-    let (file, name) = (&options.config, &server.name);
-    if options.replace {
+    let (file, name) = (&options.write.file.config, &server.name);
+    if options.write.replace {
         settings_after_replace(file, name, &server.entry)
     } else {
         server.entry.settings(file, name)
@@ -193,7 +222,7 @@ fn check_without_probe(
     options: &AddMcpOptions,
     server: &ServerCandidate,
 ) -> Result<(), ConfigError> {
-    let unset = server.entry.unset_variables(&options.config);
+    let unset = server.entry.unset_variables(&options.write.file.config);
     if unset.is_empty() {
         effective_settings(options, server)?;
         return Ok(());
@@ -215,20 +244,21 @@ async fn probe(
     let mut requests = StopRequests::new()?;
     let env = mcp_env(AuthorizationMode::Interactive).await;
     let names: Vec<&str> = candidates.iter().map(|server| server.name.as_str()).collect();
-    let spinner = Spinner::new(format!("waiting for {} to list its tools", names.join(", ")));
+    let waiting_notice = spinner(format!("waiting for {} to list its tools", names.join(", ")));
     let mut started = Vec::new();
     for (server, mut settings) in candidates.iter().zip(settings) {
         settings.start_timeout = options.timeout.unwrap_or(settings.start_timeout);
         let wait_timeout = options.timeout.unwrap_or_else(|| probe_timeout(&settings));
-        started.push((start(&env, &server.name, settings), wait_timeout));
+        // Each server has its own registry, because its tools are listed but not called.
+        started.push((env.start_server(&Registry::new(), &server.name, settings), wait_timeout));
     }
     let waiting =
-        join_all(started.iter().map(|(server, wait_timeout)| wait(server, *wait_timeout)));
+        join_all(started.iter().map(|(server, timeout)| wait_until_ready(server, *timeout)));
     let probes = tokio::select! {
         probes = waiting => Some(probes),
         () = requests.next() => None,
     };
-    drop(spinner);
+    drop(waiting_notice);
     let closing = join_all(started.into_iter().map(|(server, _)| server.close()));
     tokio::select! {
         _ = tokio::time::timeout(CLOSE_TIMEOUT, closing) => {}
@@ -239,11 +269,6 @@ async fn probe(
         .into_iter()
         .map(|result| result.map_or_else(Probe::Failed, Probe::Connected))
         .collect())
-}
-
-/// Starts a server with its own registry, because its tools are listed but not called.
-fn start(env: &McpEnv, name: &str, settings: McpSettings) -> McpSource {
-    env.start_server(&Registry::new(), name, settings)
 }
 
 fn probe_timeout(settings: &McpSettings) -> Duration {

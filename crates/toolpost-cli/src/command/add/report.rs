@@ -1,51 +1,50 @@
 //! Prints what a server offers, as text or JSON.
 
-use std::path::Path;
-
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use serde_json::{Value, json};
 use toolpost::mcp::ServerInfo;
 use toolpost_gateway::config::Access;
 
-use super::Probe;
 use super::candidate::ServerCandidate;
+use super::{Probe, TargetConfig};
 use crate::arguments::AddMcpOptions;
 use crate::{output, token_estimate};
 
 /// A server, the result of probing it, and what was written to the configuration.
-pub(super) struct ServerReport<'a> {
+pub(super) struct ServerReport {
     pub(super) server: ServerCandidate,
     pub(super) probe: Probe,
-    /// Access to the source as configured now.
-    pub(super) access: Access,
-    pub(super) has_identities: bool,
-    pub(super) file: &'a Path,
+    /// Access to the source, if it was written.
+    pub(super) access: Option<Access>,
 }
 
-pub(super) fn print(reports: &[ServerReport<'_>], options: &AddMcpOptions) -> std::io::Result<()> {
+pub(super) fn print(
+    reports: &[ServerReport],
+    options: &AddMcpOptions,
+    config: &TargetConfig<'_>,
+) -> std::io::Result<()> {
     // A single failure is reported as the error of the command.
     for report in reports.iter().filter(|_| reports.len() > 1) {
         if let Probe::Failed(reason) = &report.probe {
             output::warning(&format!("`{}` cannot be used: {reason}", report.server.name));
         }
     }
-    if output::wants_json(options.json) {
-        let all: Vec<Value> = reports.iter().map(to_json).collect();
+    if output::is_json() {
+        let all: Vec<Value> = reports.iter().map(|report| to_json(report, config)).collect();
         return match (&all[..], &options.from) {
             // The command error reports it.
-            ([only], None) if only.get("error").is_some() && !options.json => Ok(()),
+            ([only], None) if only.get("error").is_some() && !output::json_requested() => Ok(()),
             ([only], None) => output::print_json_line(only),
             _ => output::print_json_line(&all),
         };
     }
     for report in reports {
-        match &report.probe {
-            Probe::Connected(info) => print_server(info)?,
-            Probe::Skipped => {}
-            Probe::Failed(_) => continue,
+        let Some(access) = &report.access else { continue };
+        let mut first_tool = None;
+        if let Probe::Connected(info) = &report.probe {
+            print_server(info)?;
+            first_tool = info.tools.first().map(|tool| string_member(tool, "name"));
         }
-        print_written_source(report)?;
+        config.print_written(&report.server.name, access, first_tool)?;
     }
     Ok(())
 }
@@ -53,7 +52,7 @@ pub(super) fn print(reports: &[ServerReport<'_>], options: &AddMcpOptions) -> st
 fn print_server(info: &ServerInfo) -> std::io::Result<()> {
     let (server, version) = (&info.server, &info.server_version);
     let head = format!("{server} {version}, MCP {}", info.protocol);
-    output::print_line(&output::sanitize(&head))?;
+    output::print_text(&head)?;
     output::print_line(&format!("{}\n", summary(info)))?;
     if !info.tools.is_empty() {
         output::print_line(&table(&info.tools))?;
@@ -68,34 +67,21 @@ fn print_server(info: &ServerInfo) -> std::io::Result<()> {
 /// Formats a summary: `12 tools, resources and no prompts; the tools cost a model about 4,300
 /// tokens`.
 fn summary(info: &ServerInfo) -> String {
-    let count = info.tools.len();
-    let tools = if count == 1 { "tool" } else { "tools" };
+    let tools = output::pluralize(info.tools.len(), "tool", "tools");
     let yes = |has: bool, what: &str| format!("{}{what}", if has { "" } else { "no " });
     let cost = token_estimate::format_estimate(token_estimate::estimate_tools(&info.tools));
     format!(
-        "{count} {tools}, {} and {}; the tools cost a model {cost}",
+        "{tools}, {} and {}; the tools cost a model {cost}",
         yes(info.resources, "resources"),
         yes(info.prompts, "prompts"),
     )
 }
 
 fn table(tools: &[Value]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    let width = table.width().filter(|width| *width >= 40).unwrap_or(100);
-    let longest =
-        tools.iter().map(|tool| string_member(tool, "name").chars().count()).max().unwrap_or(0);
-    // Reserves the TYPE column and the space between columns.
-    let description_width =
-        usize::from(width).saturating_sub(longest + "mutation".len() + 6).max(20);
-    table.set_header(["TOOL", "TYPE", "DESCRIPTION"]);
-    for tool in tools {
-        let description =
-            output::truncate_line(string_member(tool, "description"), description_width);
-        let cells = [string_member(tool, "name"), operation_kind(tool), &description];
-        table.add_row(cells.map(|cell| output::sanitize(cell).into_owned()));
-    }
-    table.trim_fmt()
+    let row = |tool| {
+        (string_member(tool, "name"), operation_kind(tool), string_member(tool, "description"))
+    };
+    output::operation_table("TOOL", tools.iter().map(row))
 }
 
 fn string_member<'a>(tool: &'a Value, member: &str) -> &'a str {
@@ -107,30 +93,21 @@ fn operation_kind(tool: &Value) -> &'static str {
     if hint == Some(&Value::Bool(true)) { "query" } else { "mutation" }
 }
 
-fn print_written_source(report: &ServerReport<'_>) -> std::io::Result<()> {
-    let (name, file) = (&report.server.name, report.file.display());
-    let access_text = output::describe_access(&report.access, report.has_identities);
-    output::print_line(&format!("Written to {file} as [source.{name}], {access_text}."))?;
-    if let Probe::Connected(info) = &report.probe
-        && let Some(tool) = info.tools.first()
-    {
-        let id = format!("{name}.{}", string_member(tool, "name"));
-        output::print_line(&output::sanitize(&format!("Try: toolpost schema {id}")))?;
-    }
-    Ok(())
-}
-
-fn to_json(report: &ServerReport<'_>) -> Value {
-    let (name, file) = (&report.server.name, report.file.display().to_string());
-    let access = output::access_json(&report.access);
-    match &report.probe {
-        Probe::Failed(reason) => json!({"name": name, "written": false, "error": reason}),
-        Probe::Skipped => json!({"name": name, "written": true, "file": file, "access": access}),
-        Probe::Connected(info) => json!({
+fn to_json(report: &ServerReport, config: &TargetConfig<'_>) -> Value {
+    let name = &report.server.name;
+    let mut summary = match (&report.probe, &report.access) {
+        (Probe::Failed(reason), _) => {
+            return json!({"name": name, "written": false, "error": reason});
+        }
+        (_, access) => json!({
             "name": name,
             "written": true,
-            "file": file,
-            "access": access,
+            "file": config.file.display().to_string(),
+            "access": access.as_ref().map(output::access_json),
+        }),
+    };
+    if let Probe::Connected(info) = &report.probe {
+        let members = json!({
             "server": {"name": info.server, "version": info.server_version},
             "protocol": info.protocol,
             "instructions": info.instructions,
@@ -139,8 +116,12 @@ fn to_json(report: &ServerReport<'_>) -> Value {
             "prompts": info.prompts,
             "tokens": token_estimate::estimate_tools(&info.tools),
             "warnings": info.warnings,
-        }),
+        });
+        if let (Value::Object(summary), Value::Object(members)) = (&mut summary, members) {
+            summary.extend(members);
+        }
     }
+    summary
 }
 
 fn tool_json(tool: &Value) -> Value {

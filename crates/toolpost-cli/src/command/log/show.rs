@@ -4,7 +4,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
-use toolpost::epoch_ms;
+use toolpost::{epoch_ms, timestamp};
 
 use crate::output;
 
@@ -66,18 +66,19 @@ fn message_text(message: &Value) -> String {
 
 /// Returns the time format: time of day if all entries are from today, date and time otherwise.
 fn time_format(entries: &[Value]) -> fn(i64) -> String {
-    let today = day(epoch_ms());
-    if entries.iter().all(|entry| day(time(entry)) == today) { time_of_day } else { date_time }
+    let today = timestamp(epoch_ms());
+    let is_today =
+        |entry: &Value| timestamp(time(entry)).split('T').next() == today.split('T').next();
+    if entries.iter().all(is_today) { time_of_day } else { date_time }
 }
 
 fn red() -> Style {
-    Style::new().fg_color(Some(AnsiColor::Red.into()))
+    output::colored(AnsiColor::Red)
 }
 
 /// Prints one call on one line, for `--follow`.
 pub(super) fn print_call(call: &Value) -> io::Result<()> {
-    let times = if day(time(call)) == day(epoch_ms()) { time_of_day } else { date_time };
-    print_row(call, times)
+    print_row(call, time_format(std::slice::from_ref(call)))
 }
 
 fn print_row(call: &Value, times: fn(i64) -> String) -> io::Result<()> {
@@ -120,33 +121,14 @@ fn time(call: &Value) -> i64 {
     call["time"].as_i64().unwrap_or_default()
 }
 
-/// Returns the number of days since the Unix epoch.
-fn day(millis: i64) -> i64 {
-    millis.div_euclid(86_400_000)
-}
-
 /// Formats the time of day, in UTC.
 fn time_of_day(millis: i64) -> String {
-    let seconds = millis.div_euclid(1_000).rem_euclid(86_400);
-    let (hours, minutes) = (seconds / 3_600, seconds / 60 % 60);
-    format!("{hours:02}:{minutes:02}:{:02}.{:03}Z", seconds % 60, millis.rem_euclid(1_000))
+    timestamp(millis).split_once('T').map(|(_, time)| time.to_owned()).unwrap_or_default()
 }
 
 /// Formats the date and the time of day, in UTC.
 fn date_time(millis: i64) -> String {
-    // The computation uses years that start in March, so that a leap day is the last day of its
-    // year.
-    let days = day(millis) + 719_468;
-    let (cycle, day_of_cycle) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524
-        - day_of_cycle / 146_096)
-        / 365;
-    let of_year = day_of_cycle - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = cycle * 400 + year + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {}", time_of_day(millis))
+    timestamp(millis).replace('T', " ")
 }
 
 fn duration_text(micros: u64) -> String {
@@ -165,7 +147,7 @@ pub(super) fn print_reports(response: &Value) -> io::Result<()> {
         let (first, last) = (&journal["first"], &journal["last"]);
         let how = if journal["ok"] == true { "verified" } else { "verification failed" };
         let line = format!("{id}: {records} records, {first} to {last}, {how}");
-        output::print_line(&output::sanitize(&line))?;
+        output::print_text(&line)?;
     }
     Ok(())
 }
@@ -181,18 +163,8 @@ pub(super) fn print_problems(response: &Value) {
     }
 }
 
-pub(super) fn print_replay(response: &Value) -> io::Result<()> {
-    sanitized_lines(response).iter().try_for_each(|line| output::print_line(line))
-}
-
-/// Formats a replay report. The lines are sanitized, because member names and errors come from
-/// sources.
-fn sanitized_lines(response: &Value) -> Vec<String> {
-    replay_lines(response).iter().map(|line| output::sanitize(line).into_owned()).collect()
-}
-
 /// Formats the result of a replay as lines.
-fn replay_lines(response: &Value) -> Vec<String> {
+pub(super) fn replay_lines(response: &Value) -> Vec<String> {
     let recorded = &response["recorded"];
     let operation = recorded["operation"].as_str().unwrap_or_default();
     let listed = |name: &str| response[name].as_array().into_iter().flatten();
@@ -250,7 +222,8 @@ mod tests {
                 ],
             ),
         ] {
-            assert_eq!(sanitized_lines(&response), expected);
+            let lines = replay_lines(&response).join("\n");
+            assert_eq!(output::sanitize(&lines).lines().collect::<Vec<_>>(), expected);
         }
     }
 

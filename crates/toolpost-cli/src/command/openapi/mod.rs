@@ -13,16 +13,19 @@ use toolpost::openapi::{
 };
 use toolpost_gateway::config::{Adjustments, Glob};
 
-use super::mcp_connect::Spinner;
+use super::mcp_connect::spinner;
 use crate::arguments::{DocumentOptions, ImportOptions};
 use crate::error::CommandError;
+use crate::output;
 
 pub(crate) use add::add_openapi;
 
 pub(crate) async fn import(options: &ImportOptions) -> Result<(), CommandError> {
-    let nothing = InspectOptions::default();
-    let read = read_document(&options.document, &options.name, nothing).await?;
-    report::print(&read, options.json)?;
+    let read = read_document(&options.document, &options.name, InspectOptions::default()).await?;
+    match output::is_json() {
+        true => output::print_json_line(&read.report)?,
+        false => report::print_text(&read)?,
+    }
     Ok(())
 }
 
@@ -45,16 +48,16 @@ async fn read_document(
     let location = DocumentLocation::from_path_or_url(&options.document);
     let mut settings = inspect_options.loading;
     settings.hosts.clone_from(&options.hosts);
-    let spinner = Spinner::new(format!("reading {}", location.display_name()));
+    let reading = spinner(format!("reading {}", location.display_name()));
     let is_remote = matches!(location, DocumentLocation::Url(_));
     let server = inspect_options.server.map(parse_server).transpose()?.unwrap_or_default();
     let read = inspect(location, &settings, &server, name).await;
-    drop(spinner);
+    drop(reading);
     let mut read = read.map_err(|error| match error {
         OpenApiError::Load(LoadError::Unreachable { .. }) if is_remote => {
             CommandError::Unreachable(error.to_string())
         }
-        error => CommandError::Usage(error.to_string()),
+        error => CommandError::usage(error),
     })?;
     let specs = std::mem::take(&mut read.report.operations);
     let count = specs.len();
@@ -65,23 +68,15 @@ async fn read_document(
         specs.into_iter().filter_map(|spec| adjustments.apply(spec)).map(|(spec, _)| spec);
     read.report.operations = retained.collect();
     if count > 0 && read.report.operations.is_empty() {
-        let error_message = format!("none of the {count} operations fits --include and --exclude");
-        return Err(CommandError::Usage(error_message));
+        let message = format!("none of the {count} operations fits --include and --exclude");
+        return Err(CommandError::Usage(message));
     }
-    check_names(&read.report.operations)?;
-    Ok(read)
-}
-
-/// Checks that operation names are unique.
-fn check_names(operations: &[OperationSpec]) -> Result<(), CommandError> {
     let mut names = HashSet::new();
-    match operations.iter().find(|spec| !names.insert(&spec.name)) {
-        Some(duplicate) => {
-            let error_message =
-                format!("two operations would be called `{}`; rename one of them", duplicate.name);
-            Err(CommandError::Usage(error_message))
-        }
-        None => Ok(()),
+    match read.report.operations.iter().find(|spec| !names.insert(&spec.name)) {
+        Some(OperationSpec { name, .. }) => Err(CommandError::Usage(format!(
+            "two operations would be called `{name}`; rename one of them"
+        ))),
+        None => Ok(read),
     }
 }
 
@@ -91,12 +86,10 @@ fn parse_server(text: &str) -> Result<ServerSettings, CommandError> {
         DocumentLocation::Url(url) if url.username().is_empty() && url.password().is_none() => {
             Ok(ServerSettings { url: Some(url), ..ServerSettings::default() })
         }
-        DocumentLocation::Url(_) => {
-            let error_message =
-                "an address has no user and password; use --basic, --bearer or --api-key";
-            Err(CommandError::Usage(error_message.to_owned()))
-        }
-        _ => Err(CommandError::Usage("--server is https://HOST/… or http://HOST/…".to_owned())),
+        DocumentLocation::Url(_) => Err(CommandError::usage(
+            "an address has no user and password; use --basic, --bearer or --api-key",
+        )),
+        _ => Err(CommandError::usage("--server is https://HOST/… or http://HOST/…")),
     }
 }
 
@@ -107,10 +100,8 @@ fn adjustments(options: &DocumentOptions) -> Result<Adjustments, CommandError> {
     }
     adjustments.exclude = options.exclude.iter().map(Glob::new).collect();
     adjustments.prefix = options.prefix.clone().unwrap_or_default();
-    for pair in &options.rename {
-        let (old, new) = parse_rename(pair)?;
-        adjustments.rename.insert(old, new);
-    }
+    adjustments.rename =
+        options.rename.iter().map(|pair| parse_rename(pair)).collect::<Result<_, _>>()?;
     Ok(adjustments)
 }
 
@@ -119,6 +110,6 @@ fn parse_rename(pair: &str) -> Result<(String, String), CommandError> {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => {
             Ok((old.to_owned(), new.to_owned()))
         }
-        _ => Err(CommandError::Usage("another name is written as --rename OLD=NEW".to_owned())),
+        _ => Err(CommandError::usage("another name is written as --rename OLD=NEW")),
     }
 }

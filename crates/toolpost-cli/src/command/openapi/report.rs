@@ -1,30 +1,21 @@
 //! Prints the operations imported from a document, as text or JSON.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
 use serde_json::json;
 use toolpost::OperationSpec;
 use toolpost::openapi::Inspection;
 
-use crate::{output, token_estimate};
-
-pub(super) fn print(inspection: &Inspection, json: bool) -> std::io::Result<()> {
-    if output::wants_json(json) {
-        return output::stream_json_line(&inspection.report);
-    }
-    print_text(inspection)
-}
+use crate::output::{self, pluralize};
+use crate::token_estimate;
 
 pub(super) fn print_text(inspection: &Inspection) -> std::io::Result<()> {
     let report = &inspection.report;
-    output::print_line(&output::sanitize(&format!("{}\n", summary(inspection))))?;
+    output::print_text(&format!("{}\n", summary(inspection)))?;
     if !report.operations.is_empty() {
-        output::print_line(&table(&report.operations))?;
-        output::print_line("")?;
+        output::print_line(&format!("{}\n", table(&report.operations)))?;
     }
     for skipped in &report.skipped {
         let (method, path, reason) = (&skipped.method, &skipped.path, &skipped.reason);
-        output::print_line(&output::sanitize(&format!("Skipped {method} {path}: {reason}")))?;
+        output::print_text(&format!("Skipped {method} {path}: {reason}"))?;
     }
     for warning in &report.warnings {
         output::warning(&format!("{}: {}", warning.at, warning.message));
@@ -56,15 +47,10 @@ fn summary(inspection: &Inspection) -> String {
         rest.push_str(&format!(", {}", pluralize(counts.warnings, "warning", "warnings")));
     }
     let cost = token_estimate::format_estimate(token_cost(&report.operations));
-    format!("{}: {total}{kinds}{rest}; as tools they cost a model {cost}", heading(inspection))
-}
-
-fn heading(inspection: &Inspection) -> String {
-    format!("{} {} ({})", inspection.title, inspection.version, inspection.specification)
-}
-
-fn pluralize(count: usize, singular: &str, plural: &str) -> String {
-    format!("{count} {}", if count == 1 { singular } else { plural })
+    let Inspection { title, version, specification, .. } = inspection;
+    format!(
+        "{title} {version} ({specification}): {total}{kinds}{rest}; as tools they cost a model {cost}"
+    )
 }
 
 /// Estimates the tokens of the tool list. Tools are serialized one at a time, because all schemas
@@ -80,20 +66,9 @@ pub(super) fn token_cost(operations: &[OperationSpec]) -> u64 {
     operations.iter().map(|spec| token_estimate::estimate_tools(&[tool(spec)])).sum()
 }
 
-fn table(operations: &[OperationSpec]) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    let width = table.width().filter(|width| *width >= 40).unwrap_or(100);
-    let longest = operations.iter().map(|spec| spec.name.chars().count()).max().unwrap_or(0);
-    // Reserves the TYPE column and the space between columns.
-    let description_width =
-        usize::from(width).saturating_sub(longest + "subscription".len() + 6).max(20);
-    table.set_header(["OPERATION", "TYPE", "DESCRIPTION"]);
-    for spec in operations {
-        let summary_text = spec.title.as_deref().unwrap_or(&spec.description);
-        let description = output::truncate_line(summary_text, description_width);
-        let cells = [spec.name.as_str(), spec.kind.as_str(), &description];
-        table.add_row(cells.map(|cell| output::sanitize(cell).into_owned()));
-    }
-    table.trim_fmt()
+fn table<'a>(operations: &'a [OperationSpec]) -> String {
+    let row = |spec: &'a OperationSpec| {
+        (&*spec.name, spec.kind.as_str(), spec.title.as_deref().unwrap_or(&spec.description))
+    };
+    output::operation_table("OPERATION", operations.iter().map(row))
 }

@@ -1,14 +1,13 @@
 //! `room allows`: explains why a message would be allowed or rejected.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest, Decision};
-use toolpost_gateway::room::message::{Draft, MessageKind, upgrade_kind};
+use toolpost_gateway::room::message::{Draft, upgrade_kind};
 
 use super::super::document;
 use crate::arguments::AllowsOptions;
@@ -22,26 +21,19 @@ struct AllowsResult {
     reason: String,
 }
 
-impl AllowsResult {
-    fn rejected(reason: String) -> Self {
-        Self { allow: false, reason }
-    }
-}
-
 pub(crate) fn allows(options: &AllowsOptions) -> Result<(), CommandError> {
     if options.jsonl {
         return evaluate_lines(options.file.as_deref());
     }
     let Some(message) = &options.message else {
-        return Err(CommandError::Usage(
-            "--message is what would be sent; --jsonl takes one on each line".to_owned(),
+        return Err(CommandError::usage(
+            "--message is what would be sent; --jsonl takes one on each line",
         ));
     };
     let capabilities = options.capabilities.iter().map(|text| Capability::parse(text));
-    let capabilities: Result<Vec<_>, _> = capabilities.collect();
-    let capabilities = capabilities.map_err(|error| CommandError::Usage(error.to_string()))?;
+    let capabilities = capabilities.collect::<Result<Vec<_>, _>>().map_err(CommandError::usage)?;
     let result = evaluate(&Capabilities::new(capabilities), &read_message(message)?);
-    print(&result, options.format.json)?;
+    print(&result)?;
     if result.allow { Ok(()) } else { Err(CommandError::Reported) }
 }
 
@@ -57,40 +49,33 @@ fn read_message(argument: &str) -> Result<String, CommandError> {
     }
 }
 
-/// Applies the checks of a room to a message.
 fn evaluate(capabilities: &Capabilities, message: &str) -> AllowsResult {
-    let draft = match Draft::parse(message) {
-        Ok(draft) => draft,
-        Err(error) => return AllowsResult::rejected(format!("{}: {}", error.code, error.message)),
-    };
-    match upgrade_kind(draft.kind, draft.payload.as_deref()) {
-        Ok(kind) => check_capabilities(capabilities, &kind, draft.payload.as_deref()),
-        Err(mismatch) => AllowsResult::rejected(format!("{}: {}", mismatch.code, mismatch.message)),
-    }
+    let decision = decide(capabilities, message);
+    AllowsResult { allow: decision.is_ok(), reason: decision.unwrap_or_else(|reason| reason) }
 }
 
-fn check_capabilities(
-    capabilities: &Capabilities,
-    kind: &MessageKind,
-    payload: Option<&RawValue>,
-) -> AllowsResult {
+/// Applies the checks of a room to a message, and returns why it is allowed or rejected.
+fn decide(capabilities: &Capabilities, message: &str) -> Result<String, String> {
+    let draft =
+        Draft::parse(message).map_err(|error| format!("{}: {}", error.code, error.message))?;
+    let payload = draft.payload.as_deref();
+    let kind = upgrade_kind(draft.kind, payload)
+        .map_err(|mismatch| format!("{}: {}", mismatch.code, mismatch.message))?;
     match capabilities.decide(&CapabilityRequest::new(kind.full(), payload)) {
-        Decision::Allowed { by } => {
-            AllowsResult { allow: true, reason: format!("allowed by {}", by.value()) }
-        }
-        Decision::Denied { reason } => AllowsResult::rejected(reason.to_string()),
+        Decision::Allowed { by } => Ok(format!("allowed by {}", by.value())),
+        Decision::Denied { reason } => Err(reason.to_string()),
         // Unknown decisions are rejections.
-        _ => AllowsResult::rejected("no decision".to_owned()),
+        _ => Err("no decision".to_owned()),
     }
 }
 
-fn print(result: &AllowsResult, json: bool) -> std::io::Result<()> {
-    if output::wants_json(json) {
+fn print(result: &AllowsResult) -> std::io::Result<()> {
+    if output::is_json() {
         return output::print_json_line(result);
     }
     let (color, verdict) =
         if result.allow { (AnsiColor::Green, "allow") } else { (AnsiColor::Red, "reject") };
-    let style = Style::new().bold().fg_color(Some(color.into()));
+    let style = output::colored(color).bold();
     let reason = output::sanitize(&result.reason);
     output::print_line(&format!("{style}{verdict}{style:#}: {reason}"))
 }
@@ -103,32 +88,14 @@ struct AllowsCase {
     message: Box<RawValue>,
 }
 
-/// Prints one result per input line, in order. The input is streamed.
-///
-/// Returns an error for invalid lines after all lines are evaluated.
+/// Prints one result per input line. Returns an error for invalid lines after all lines are
+/// evaluated.
 fn evaluate_lines(file: Option<&Path>) -> Result<(), CommandError> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let mut invalid = 0_usize;
-    for line in open_lines(file)?.lines() {
-        let line = line?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let response = evaluate_line(&line);
-        invalid += usize::from(response.is_err());
-        match response {
-            Ok(result) => serde_json::to_writer(&mut out, &result),
-            Err(error) => serde_json::to_writer(&mut out, &error),
-        }
-        .map_err(std::io::Error::from)?;
-        out.write_all(b"\n")?;
-    }
-    out.flush()?;
-    if invalid == 0 {
-        return Ok(());
-    }
-    let count_text =
-        if invalid == 1 { "a line is".to_owned() } else { format!("{invalid} lines are") };
+    let count_text = match document::map_lines(file, evaluate_line)? {
+        0 => return Ok(()),
+        1 => "a line is".to_owned(),
+        invalid => format!("{invalid} lines are"),
+    };
     let failure = CommandError::Usage(format!("{count_text} no {{capability, message}}"));
     // The JSON output already contains the error of each invalid line.
     Err(CommandError::JsonAlreadyPrinted(Box::new(failure)))
@@ -147,23 +114,10 @@ fn evaluate_line(line: &str) -> Result<AllowsResult, Value> {
         Value::Array(values) => values,
         one => vec![one],
     };
-    let capabilities: Result<Vec<_>, _> = values.iter().map(Capability::compile).collect();
-    match capabilities {
-        Ok(capabilities) => Ok(evaluate(&Capabilities::new(capabilities), line.message.get())),
-        Err(error) => {
-            let reason = error.to_string();
-            Err(json!({"allow": false, "reason": reason, "error": "invalid_capability"}))
-        }
-    }
-}
-
-fn open_lines(file: Option<&Path>) -> Result<Box<dyn BufRead>, CommandError> {
-    match file.filter(|path| *path != Path::new("-")) {
-        Some(path) => {
-            let file = std::fs::File::open(path);
-            let file = file.map_err(|error| document::read_failure(path, &error))?;
-            Ok(Box::new(BufReader::new(file)))
-        }
-        None => Ok(Box::new(std::io::stdin().lock())),
-    }
+    let capabilities = values.iter().map(Capability::compile).collect::<Result<Vec<_>, _>>();
+    let capabilities = capabilities.map_err(|error| {
+        let reason = error.to_string();
+        json!({"allow": false, "reason": reason, "error": "invalid_capability"})
+    })?;
+    Ok(evaluate(&Capabilities::new(capabilities), line.message.get()))
 }

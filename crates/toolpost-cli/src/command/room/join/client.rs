@@ -1,18 +1,18 @@
 //! Client for a room: a WebSocket for live messages, HTTP for the history.
 
+use std::fmt::Display;
 use std::time::Duration;
 
+use futures::SinkExt;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::http::{HeaderValue, Uri, header};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Error, handshake};
+use tokio_tungstenite::tungstenite::{Error, Message as Frame, http::header};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use toolpost::CallError;
 use toolpost::protocol::Secret;
@@ -20,7 +20,6 @@ use toolpost::transport::{Connector, WsConnector};
 
 use crate::arguments::JoinOptions;
 use crate::error::CommandError;
-use crate::output;
 
 /// Maximum time for the gateway to respond.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,79 +28,66 @@ const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Address of a room and the credentials for it.
 #[derive(Debug)]
-pub(super) struct RoomClient {
+pub(super) struct RoomClient<'a> {
+    options: &'a JoinOptions,
     /// `host:port` of the gateway.
     authority: String,
     /// Path prefix of the gateway, empty if it is served at the root.
     base_path: String,
-    room: String,
     token: Option<Secret>,
-    /// Whether a rejected connection is also reported as JSON.
-    is_json: bool,
 }
 
-impl RoomClient {
+impl<'a> RoomClient<'a> {
     /// Creates a client for the room in `options`.
     ///
     /// # Errors
     ///
     /// Returns an error if the address or the room name is invalid.
-    pub(super) fn new(options: &JoinOptions, token: Option<Secret>) -> Result<Self, CommandError> {
-        let is_json = output::wants_json(options.format.json);
-        let (authority, base) = split_url(&options.target.url())?;
+    pub(super) fn new(
+        options: &'a JoinOptions,
+        token: Option<Secret>,
+    ) -> Result<Self, CommandError> {
+        let (authority, base_path) = split_url(&options.target.url())?;
         validate_room_name(&options.room)?;
-        Ok(Self { authority, base_path: base, room: options.room.clone(), token, is_json })
+        Ok(Self { options, authority, base_path, token })
     }
 
-    /// Joins with the token; `history` is the number of earlier messages to request.
-    pub(super) async fn connect_with_token(
-        &self,
-        history: u16,
-    ) -> Result<WebSocketStream<TcpStream>, CommandError> {
-        let Self { authority, base_path: base, room, .. } = self;
-        let address = format!("ws://{authority}{base}/ws?space={room}&history={history}");
-        self.open_socket(&address, self.token.as_ref()).await
-    }
-
-    /// Opens the WebSocket without a token. The first frame identifies the participant.
-    pub(super) async fn connect(&self) -> Result<WebSocketStream<TcpStream>, CommandError> {
-        self.open_socket(&format!("ws://{}{}/ws", self.authority, self.base_path), None).await
-    }
-
-    async fn open_socket(
-        &self,
-        address: &str,
-        token: Option<&Secret>,
-    ) -> Result<WebSocketStream<TcpStream>, CommandError> {
-        let request = upgrade_request(address, token)?;
+    /// Opens the WebSocket and sends the join frame with the room, the participant name and the
+    /// token.
+    pub(super) async fn join(&self) -> Result<WebSocketStream<TcpStream>, CommandError> {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE_BYTES))
             .max_frame_size(Some(MAX_MESSAGE_BYTES));
         let stream = self.open_tcp().await?;
-        let opening = client_async_with_config(request, stream, Some(config));
-        match tokio::time::timeout(CONNECT_TIMEOUT, opening).await {
-            Ok(Ok((socket, _))) => Ok(socket),
-            Ok(Err(Error::Http(response))) => {
-                let body = response.body().as_deref().unwrap_or_default();
-                Err(self.rejection(response.status(), body))
+        let url = format!("ws://{}{}/ws", self.authority, self.base_path);
+        let opening = async {
+            match client_async_with_config(url, stream, Some(config)).await {
+                Ok((socket, _)) => Ok(Ok(socket)),
+                Err(Error::Http(response)) => {
+                    let body = response.body().as_deref().unwrap_or_default();
+                    Ok(Err(self.rejection(response.status(), body)))
+                }
+                Err(error) => Err(error),
             }
-            Ok(Err(error)) => Err(self.unreachable(&error.to_string())),
-            Err(_) => Err(self.unreachable("timed out")),
+        };
+        let mut socket = self.within_timeout(opening).await??;
+        let JoinOptions { room, name, history, .. } = self.options;
+        let mut join = json!({"type": "join", "space": room, "history": history});
+        if let Some(name) = name {
+            join["participantId"] = name.as_str().into();
         }
+        if let Some(token) = &self.token {
+            join["token"] = token.reveal().into();
+        }
+        self.within_timeout(socket.send(Frame::text(join.to_string()))).await?;
+        Ok(socket)
     }
 
     async fn open_tcp(&self) -> Result<TcpStream, CommandError> {
-        let uri: Option<Uri> = format!("ws://{}/", self.authority).parse().ok();
-        let authority = uri.as_ref().and_then(Uri::authority);
-        let host =
-            authority.map_or("", |authority_part| authority_part.host()).trim_matches(['[', ']']);
-        let port = authority.and_then(|authority_part| authority_part.port_u16()).unwrap_or(80);
-        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect((host, port)));
-        let stream = match connecting.await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(self.unreachable(&error.to_string())),
-            Err(_) => return Err(self.unreachable("timed out")),
-        };
+        let has_port = |(_, port): (&str, &str)| port.parse::<u16>().is_ok();
+        let port = if self.authority.rsplit_once(':').is_some_and(has_port) { "" } else { ":80" };
+        let connecting = TcpStream::connect(format!("{}{port}", self.authority));
+        let stream = self.within_timeout(connecting).await?;
         // Avoids the delay of small frames by Nagle's algorithm and delayed acknowledgements.
         stream.set_nodelay(true)?;
         Ok(stream)
@@ -111,10 +97,10 @@ impl RoomClient {
     pub(super) async fn history(&self, max: usize) -> Result<Vec<Value>, CommandError> {
         let path = format!(
             "{}/v0.1/topics/{}/history?limit={max}&protocol=mew/v0.4",
-            self.base_path, self.room
+            self.base_path, self.options.room
         );
-        let response = tokio::time::timeout(CONNECT_TIMEOUT, self.http_get(&path)).await;
-        let (status, body) = response.map_err(|_| self.unreachable("timed out"))??;
+        let stream = self.open_tcp().await?;
+        let (status, body) = self.within_timeout(self.http_get(stream, &path)).await?;
         if status != StatusCode::OK {
             return Err(self.rejection(status, &body));
         }
@@ -124,32 +110,39 @@ impl RoomClient {
         Ok(messages)
     }
 
-    async fn http_get(&self, path: &str) -> Result<(StatusCode, Bytes), CommandError> {
-        let disconnected = |error: hyper::Error| self.unreachable(&error.to_string());
-        let stream = TokioIo::new(self.open_tcp().await?);
+    async fn http_get(
+        &self,
+        stream: TcpStream,
+        path: &str,
+    ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
         let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(stream).await.map_err(disconnected)?;
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         // The connection task ends with the response or when this future is dropped.
         let mut running = JoinSet::new();
         running.spawn(connection);
         let mut request = Request::get(path).header(header::HOST, &self.authority);
         if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, bearer_header(token)?);
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.reveal()));
         }
-        let request = request.body(Empty::<Bytes>::new());
-        let request = request.map_err(|error| CommandError::Usage(error.to_string()))?;
-        let response = sender.send_request(request).await.map_err(disconnected)?;
+        let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_MESSAGE_BYTES).collect().await;
-        let body = body.map_err(|error| self.unreachable(&error.to_string()))?;
+        let body = Limited::new(response.into_body(), MAX_MESSAGE_BYTES).collect().await?;
         Ok((status, body.to_bytes()))
     }
 
-    fn unreachable(&self, why: &str) -> CommandError {
-        let at = &self.authority;
-        CommandError::Unreachable(format!(
-            "cannot reach {at}: {why}; is `toolpost serve` running there?"
-        ))
+    async fn within_timeout<T, E: Display>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, CommandError> {
+        let reason = match tokio::time::timeout(CONNECT_TIMEOUT, work).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "timed out".to_owned(),
+        };
+        Err(CommandError::Unreachable(format!(
+            "cannot reach {}: {reason}; is `toolpost serve` running there?",
+            self.authority
+        )))
     }
 
     /// Converts a rejected request into a command error.
@@ -157,37 +150,31 @@ impl RoomClient {
         let problem: Value = serde_json::from_slice(body).unwrap_or_default();
         let detail =
             ["detail", "message", "title", "error"].iter().find_map(|key| problem[key].as_str());
-        match status {
+        let message = match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                access_denied(detail.unwrap_or("the gateway rejected the connection"), self.is_json)
+                return access_denied(detail.unwrap_or("the gateway rejected the connection"));
             }
-            StatusCode::NOT_FOUND => {
-                let detail = detail.unwrap_or("this gateway serves no rooms");
-                CommandError::Unreachable(format!("{}: {detail}", self.authority))
-            }
+            StatusCode::NOT_FOUND => detail.unwrap_or("this gateway serves no rooms").to_owned(),
             status => {
                 let detail = detail.unwrap_or("the room is not available now");
-                CommandError::Unreachable(format!("{}: {detail} (status {status})", self.authority))
+                format!("{detail} (status {status})")
             }
-        }
+        };
+        CommandError::Unreachable(format!("{}: {message}", self.authority))
     }
 }
 
 /// Returns the error for a connection that the gateway rejected.
-pub(super) fn access_denied(message: &str, json: bool) -> CommandError {
+pub(super) fn access_denied(message: &str) -> CommandError {
     let hint =
         "pass a token with --token or TOOLPOST_TOKEN, or a name with --as if the gateway is open";
-    CommandError::Call {
-        error: CallError::access_denied(message.to_owned()),
-        hint: Some(hint.to_owned()),
-        json,
-    }
+    let error = CallError::access_denied(message.to_owned());
+    CommandError::Call { error, hint: Some(hint.to_owned()) }
 }
 
 /// Splits a gateway URL into `host:port` and a path prefix.
 fn split_url(url: &str) -> Result<(String, String), CommandError> {
-    let connector = WsConnector::new(url, None);
-    let target = connector.map_err(|error| CommandError::Usage(error.to_string()))?.target();
+    let target = WsConnector::new(url, None).map_err(CommandError::usage)?.target();
     let address = target.trim_start_matches("ws://").trim_end_matches('/');
     // `/hub` is the default endpoint path, not part of the prefix.
     let address = address.strip_suffix("/hub").unwrap_or(address);
@@ -200,28 +187,7 @@ fn validate_room_name(room: &str) -> Result<(), CommandError> {
     if !room.is_empty() && room.len() <= 64 && room.chars().all(is_name) {
         return Ok(());
     }
-    let message = "a room name has 1 to 64 letters, digits, `-`, `_` and `.`";
-    Err(CommandError::Usage(message.to_owned()))
-}
-
-fn upgrade_request(
-    address: &str,
-    token: Option<&Secret>,
-) -> Result<handshake::client::Request, CommandError> {
-    let mut request =
-        address.into_client_request().map_err(|error| CommandError::Usage(error.to_string()))?;
-    if let Some(token) = token {
-        request.headers_mut().insert(header::AUTHORIZATION, bearer_header(token)?);
-    }
-    Ok(request)
-}
-
-fn bearer_header(token: &Secret) -> Result<HeaderValue, CommandError> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.reveal())).map_err(|_| {
-        CommandError::Usage("the token has characters that no header can hold".to_owned())
-    })?;
-    value.set_sensitive(true);
-    Ok(value)
+    Err(CommandError::usage("a room name has 1 to 64 letters, digits, `-`, `_` and `.`"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Parses input lines: plain text is a chat message, a line that starts with `/` is a command.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+use super::compose::{ComposedMessage, close_proposal, list_tools};
+use super::room_view::{GATEWAY_PARTICIPANT, RoomView};
 
 /// The commands: name, arguments and description.
 pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
@@ -27,32 +30,13 @@ const DEFAULT_HISTORY: usize = 20;
 const MAX_HISTORY: usize = 1_000;
 
 /// A parsed line of input.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(super) enum ParsedLine {
-    Chat { to: Option<String>, text: String },
-    Call(RoomToolCall),
-    Propose(RoomToolCall),
-    Approve { id: String },
-    Reject { id: String, reason: Option<String> },
-    Withdraw { id: String, reason: Option<String> },
-    Tools { participant: Option<String> },
+    Send(ComposedMessage),
     Participants,
     History { max: usize },
-    Grant { participant: String, capability: Value },
-    Revoke { participant: String, capability: Value },
-    Invite { participant: String, capabilities: Vec<Value> },
-    Kick { participant: String, reason: Option<String> },
     Help,
     Quit,
-}
-
-/// A tool call to send to a participant.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct RoomToolCall {
-    /// The participant; if absent, the one that provides the tool.
-    pub(super) target: Option<String>,
-    pub(super) name: String,
-    pub(super) arguments: Value,
 }
 
 /// Parses a line. An empty line is `None`. `//` starts a chat message with a literal `/`.
@@ -60,54 +44,69 @@ pub(super) struct RoomToolCall {
 /// # Errors
 ///
 /// Returns what is wrong with the line and the expected syntax.
-pub(super) fn parse_line(line: &str) -> Result<Option<ParsedLine>, String> {
+pub(super) fn parse_line(line: &str, view: &RoomView) -> Result<Option<ParsedLine>, String> {
     let line = line.trim();
     if line.is_empty() {
         return Ok(None);
     }
     if !line.starts_with('/') || line.starts_with("//") {
-        let text = line.strip_prefix('/').unwrap_or(line).to_owned();
-        return Ok(Some(ParsedLine::Chat { to: None, text }));
+        let text = line.strip_prefix('/').unwrap_or(line);
+        return Ok(Some(ParsedLine::Send(chat(text))));
     }
     let (command, rest) = split_first_word(line);
-    parse_command(command, rest).map(Some)
+    parse_command(command, rest, view).map(Some)
 }
 
-fn parse_command(command: &str, rest: &str) -> Result<ParsedLine, String> {
+pub(super) fn is_quit(line: &str) -> bool {
+    split_first_word(line.trim()).0 == "/quit"
+}
+
+fn parse_command(command: &str, rest: &str, view: &RoomView) -> Result<ParsedLine, String> {
     let usage = || usage_error(command);
     let (first, after) = split_first_word(rest);
-    let needed = || Some(first.to_owned()).filter(|word| !word.is_empty()).ok_or_else(usage);
-    let reason = Some(after.to_owned()).filter(|text| !text.is_empty());
-    Ok(match command {
-        "/call" => {
-            ParsedLine::Call(parse_tool_call(rest).map_err(|error| error.unwrap_or_else(usage))?)
+    let word = || Some(first).filter(|word| !word.is_empty()).ok_or_else(usage);
+    let text = Some(after).filter(|text| !text.is_empty());
+    Ok(ParsedLine::Send(match command {
+        "/call" => tool_call("mcp/request", rest, view)?.ok_or_else(usage)?,
+        "/propose" => tool_call("mcp/proposal", rest, view)?.ok_or_else(usage)?,
+        "/approve" => ComposedMessage::approval(view.find_proposal(word()?)?),
+        "/reject" => close_proposal("mcp/reject", word()?, text.unwrap_or("disagree"), view),
+        "/withdraw" => {
+            close_proposal("mcp/withdraw", word()?, text.unwrap_or("no_longer_needed"), view)
         }
-        "/propose" => {
-            ParsedLine::Propose(parse_tool_call(rest).map_err(|error| error.unwrap_or_else(usage))?)
-        }
-        "/approve" => ParsedLine::Approve { id: needed()? },
-        "/reject" => ParsedLine::Reject { id: needed()?, reason },
-        "/withdraw" => ParsedLine::Withdraw { id: needed()?, reason },
-        "/tools" => ParsedLine::Tools { participant: needed().ok() },
-        "/who" => ParsedLine::Participants,
-        "/history" => ParsedLine::History { max: parse_history(rest).ok_or_else(usage)? },
-        "/grant" => ParsedLine::Grant {
-            participant: needed()?,
-            capability: parse_capability(after).ok_or_else(usage)?,
-        },
-        "/revoke" => ParsedLine::Revoke {
-            participant: needed()?,
-            capability: parse_capability(after).ok_or_else(usage)?,
-        },
+        "/tools" => list_tools(word().unwrap_or(GATEWAY_PARTICIPANT), None),
+        "/grant" => change_capability("capability/grant", word()?, after).ok_or_else(usage)?,
+        "/revoke" => change_capability("capability/revoke", word()?, after).ok_or_else(usage)?,
         "/invite" => {
-            ParsedLine::Invite { participant: needed()?, capabilities: parse_capabilities(after) }
+            let capabilities = parse_capabilities(after);
+            let payload = json!({"participant_id": word()?, "initial_capabilities": capabilities});
+            ComposedMessage::new("space/invite", &payload)
         }
-        "/kick" => ParsedLine::Kick { participant: needed()?, reason },
-        "/to" => ParsedLine::Chat { to: Some(needed()?), text: reason.ok_or_else(usage)? },
-        "/help" => ParsedLine::Help,
-        "/quit" => ParsedLine::Quit,
+        "/kick" => {
+            let mut payload = json!({"participant_id": word()?});
+            if let Some(reason) = text {
+                payload["reason"] = reason.into();
+            }
+            ComposedMessage::new("space/kick", &payload)
+        }
+        "/to" => chat(text.ok_or_else(usage)?).to([word()?.to_owned()]),
+        "/who" => return Ok(ParsedLine::Participants),
+        "/history" => {
+            return Ok(ParsedLine::History { max: parse_history(rest).ok_or_else(usage)? });
+        }
+        "/help" => return Ok(ParsedLine::Help),
+        "/quit" => return Ok(ParsedLine::Quit),
         other => return Err(unknown_command(other)),
-    })
+    }))
+}
+
+fn chat(text: &str) -> ComposedMessage {
+    ComposedMessage::new("chat", &json!({"text": text}))
+}
+
+fn change_capability(kind: &'static str, participant: &str, text: &str) -> Option<ComposedMessage> {
+    let payload = json!({"recipient": participant, "capabilities": [parse_capability(text)?]});
+    Some(ComposedMessage::new(kind, &payload).to([participant.to_owned()]))
 }
 
 fn unknown_command(command: &str) -> String {
@@ -131,28 +130,29 @@ fn parse_history(rest: &str) -> Option<usize> {
     }
 }
 
-/// Parses `[@WHO] NAME [JSON | key=value …]`.
+/// Parses `[@WHO] NAME [JSON | key=value …]`. Without `@WHO`, the participant that provides the tool
+/// is called. Returns `None` if the name is missing.
 ///
 /// # Errors
 ///
-/// Returns what is wrong with the arguments, or `None` if the name is missing.
-fn parse_tool_call(rest: &str) -> Result<RoomToolCall, Option<String>> {
+/// Returns what is wrong with the arguments.
+fn tool_call(
+    kind: &'static str,
+    rest: &str,
+    view: &RoomView,
+) -> Result<Option<ComposedMessage>, String> {
     let (first, after) = split_first_word(rest);
-    let (participant, name, text) = match first.strip_prefix('@') {
-        Some(participant) => {
-            let (name, text) = split_first_word(after);
-            (Some(participant.to_owned()), name, text)
-        }
-        None => (None, first, after),
+    let (participant, (name, text)) = match first.strip_prefix('@') {
+        Some(participant) => (Some(participant), split_first_word(after)),
+        None => (None, (first, after)),
     };
     if name.is_empty() {
-        return Err(None);
+        return Ok(None);
     }
-    Ok(RoomToolCall {
-        target: participant,
-        name: name.to_owned(),
-        arguments: parse_arguments(text).map_err(Some)?,
-    })
+    let params = json!({"name": name, "arguments": parse_arguments(text)?});
+    let message = ComposedMessage::new(kind, &json!({"method": "tools/call", "params": params}));
+    let participant = participant.unwrap_or_else(|| view.provider_of(name));
+    Ok(Some(message.to([participant.to_owned()])))
 }
 
 fn parse_arguments(text: &str) -> Result<Value, String> {
@@ -166,15 +166,11 @@ fn parse_arguments(text: &str) -> Result<Value, String> {
             word.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
                 format!("`{word}` is no key=value; arguments can be written as JSON, too")
             })?;
-        members.insert(key.to_owned(), parse_value(value));
+        // A quoted value is always a string.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+        members.insert(key.to_owned(), value);
     }
     Ok(Value::Object(members))
-}
-
-/// Parses a value as JSON, or as a string if it is not valid JSON. A quoted value is always a
-/// string.
-fn parse_value(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
 /// Splits a text at whitespace, except inside double quotes.
@@ -223,76 +219,103 @@ fn split_first_word(text: &str) -> (&str, &str) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
+    fn view() -> RoomView {
+        let mut view = RoomView::default();
+        for written in [
+            r#"{"kind":"mcp/proposal","id":"P-1","from":"bob","to":["fs"],"payload":{"method":"x","n":123456789012345678901}}"#,
+            r#"{"kind":"mcp/response","from":"fs","payload":{"result":{"tools":[{"name":"read"}]}}}"#,
+        ] {
+            view.apply(written, &serde_json::from_str(written).unwrap());
+        }
+        view
+    }
+
+    /// Each row: a line, and its message without protocol and id.
     #[test]
-    fn line_is_parsed_as_text_or_command() {
-        let text = |text: &str| ParsedLine::Chat { to: None, text: text.to_owned() };
-        let tool_call = |target_id: Option<&str>, arguments: Value| RoomToolCall {
-            target: target_id.map(ToOwned::to_owned),
-            name: "demo__add".to_owned(),
-            arguments,
+    fn input_lines_compose_expected_messages() {
+        let view = view();
+        let call = |kind: &str, to: &str, name: &str, arguments: &str| {
+            format!(
+                r#""kind":"{kind}","to":["{to}"],"payload":{{"method":"tools/call","params":{{"name":"{name}","arguments":{arguments}}}}}}}"#
+            )
         };
-        let owned = |text: &str| text.to_owned();
         for (line, expected) in [
-            ("  hello /there ", text("hello /there")),
-            ("//slash", text("/slash")),
+            ("  hello /there ", r#""kind":"chat","payload":{"text":"hello /there"}}"#),
+            ("//slash", r#""kind":"chat","payload":{"text":"/slash"}}"#),
+            ("/to bob come here", r#""kind":"chat","to":["bob"],"payload":{"text":"come here"}}"#),
+            ("/call add a=1", &call("mcp/request", "toolpost", "add", r#"{"a":1}"#)),
             (
-                "/to bob come here",
-                ParsedLine::Chat { to: Some(owned("bob")), text: owned("come here") },
+                "/call add {\"a\": [1, 2]}",
+                &call("mcp/request", "toolpost", "add", r#"{"a":[1,2]}"#),
             ),
-            ("/call demo__add", ParsedLine::Call(tool_call(None, json!({})))),
+            ("/call read", &call("mcp/request", "fs", "read", "{}")),
             (
-                "/call demo__add {\"a\": [1, 2]}",
-                ParsedLine::Call(tool_call(None, json!({"a": [1, 2]}))),
+                "/call @files  add a=1 b=two c=\"a b\" d=\"5\" e={\"x\":1} f=a=b",
+                &call(
+                    "mcp/request",
+                    "files",
+                    "add",
+                    r#"{"a":1,"b":"two","c":"a b","d":"5","e":{"x":1},"f":"a=b"}"#,
+                ),
             ),
+            ("/propose @bob read", &call("mcp/proposal", "bob", "read", "{}")),
             (
-                "/call @files  demo__add a=1 b=two c=\"a b\" d=\"5\" e={\"x\":1} f=a=b",
-                ParsedLine::Call(tool_call(
-                    Some("files"),
-                    json!({"a": 1, "b": "two", "c": "a b", "d": "5", "e": {"x": 1}, "f": "a=b"}),
-                )),
+                "/approve P",
+                r#""kind":"mcp/request","to":["fs"],"correlation_id":["P-1"],"payload":{"method":"x","n":123456789012345678901}}"#,
             ),
-            ("/propose demo__add a=1", ParsedLine::Propose(tool_call(None, json!({"a": 1})))),
-            ("/approve P-1", ParsedLine::Approve { id: owned("P-1") }),
             (
                 "/reject P-1 too  risky",
-                ParsedLine::Reject { id: owned("P-1"), reason: Some(owned("too  risky")) },
+                r#""kind":"mcp/reject","to":["bob"],"correlation_id":["P-1"],"payload":{"reason":"too  risky"}}"#,
             ),
-            ("/withdraw P-1", ParsedLine::Withdraw { id: owned("P-1"), reason: None }),
-            ("/tools", ParsedLine::Tools { participant: None }),
-            ("/tools files", ParsedLine::Tools { participant: Some(owned("files")) }),
-            ("/who", ParsedLine::Participants),
-            ("/history", ParsedLine::History { max: 20 }),
-            ("/history 5", ParsedLine::History { max: 5 }),
+            (
+                "/withdraw Q",
+                r#""kind":"mcp/withdraw","correlation_id":["Q"],"payload":{"reason":"no_longer_needed"}}"#,
+            ),
+            (
+                "/tools",
+                r#""kind":"mcp/request","to":["toolpost"],"payload":{"method":"tools/list"}}"#,
+            ),
+            (
+                "/tools files",
+                r#""kind":"mcp/request","to":["files"],"payload":{"method":"tools/list"}}"#,
+            ),
             (
                 "/grant bob chat/*",
-                ParsedLine::Grant { participant: owned("bob"), capability: json!("chat/*") },
+                r#""kind":"capability/grant","to":["bob"],"payload":{"recipient":"bob","capabilities":["chat/*"]}}"#,
             ),
             (
                 "/revoke bob {\"kind\": \"chat\"}",
-                ParsedLine::Revoke {
-                    participant: owned("bob"),
-                    capability: json!({"kind": "chat"}),
-                },
+                r#""kind":"capability/revoke","to":["bob"],"payload":{"recipient":"bob","capabilities":[{"kind":"chat"}]}}"#,
             ),
-            ("/invite eve", ParsedLine::Invite { participant: owned("eve"), capabilities: vec![] }),
+            (
+                "/invite eve",
+                r#""kind":"space/invite","payload":{"participant_id":"eve","initial_capabilities":[]}}"#,
+            ),
             (
                 "/invite eve chat mcp/*",
-                ParsedLine::Invite {
-                    participant: owned("eve"),
-                    capabilities: vec![json!("chat"), json!("mcp/*")],
-                },
+                r#""kind":"space/invite","payload":{"participant_id":"eve","initial_capabilities":["chat","mcp/*"]}}"#,
             ),
-            ("/kick eve", ParsedLine::Kick { participant: owned("eve"), reason: None }),
-            ("/help", ParsedLine::Help),
-            ("/quit", ParsedLine::Quit),
+            ("/kick eve", r#""kind":"space/kick","payload":{"participant_id":"eve"}}"#),
+            (
+                "/kick eve noise",
+                r#""kind":"space/kick","payload":{"participant_id":"eve","reason":"noise"}}"#,
+            ),
         ] {
-            assert_eq!(parse_line(line), Ok(Some(expected)), "{line}");
+            let Some(ParsedLine::Send(outgoing)) = parse_line(line, &view).unwrap() else {
+                panic!("{line}")
+            };
+            let expected = format!(r#"{{"protocol":"mew/v0.4","id":"",{expected}"#);
+            assert_eq!(outgoing.to_json(), expected, "{line}");
         }
-        assert_eq!(parse_line(" \t"), Ok(None));
+        let parsed = |line| parse_line(line, &view).unwrap();
+        assert!(parsed(" \t").is_none());
+        assert!(matches!(parsed("/who"), Some(ParsedLine::Participants)));
+        assert!(matches!(parsed("/history"), Some(ParsedLine::History { max: 20 })));
+        assert!(matches!(parsed("/history 5"), Some(ParsedLine::History { max: 5 })));
+        assert!(matches!(parsed("/help"), Some(ParsedLine::Help)));
+        assert!(matches!(parsed("/quit"), Some(ParsedLine::Quit)) && is_quit(" /quit "));
     }
 
     #[test]
@@ -307,6 +330,7 @@ mod tests {
             ("/call add =5", "no key=value"),
             ("/call add a=\"b", "not closed"),
             ("/approve", "write /approve ID"),
+            ("/approve Q", "`Q`"),
             ("/history many", "write /history"),
             ("/history 0", "write /history"),
             ("/history 1001", "write /history"),
@@ -314,7 +338,7 @@ mod tests {
             ("/grant bob {", "write /grant WHO CAPABILITY"),
             ("/to bob", "write /to WHO TEXT"),
         ] {
-            let error = parse_line(line).unwrap_err();
+            let error = parse_line(line, &view()).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");
         }
     }

@@ -14,7 +14,7 @@ use rustyline::{CompletionType, Config, Context, Editor, ExternalPrinter, Helper
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::parse::{self, COMMANDS, ParsedLine};
+use super::parse::{self, COMMANDS};
 use super::room_view::{NameKind, RoomView};
 use crate::output;
 
@@ -154,7 +154,7 @@ fn read_prompt(mut editor: PromptEditor, lines: &mpsc::Sender<String>) {
         // Input works without history, so an error is ignored.
         let _ = editor.add_history_entry(&line);
         // After `/quit` no further line is read, because the terminal is being restored.
-        let is_last = parse::parse_line(&line) == Ok(Some(ParsedLine::Quit));
+        let is_last = parse::is_quit(&line);
         if lines.blocking_send(line).is_err() || is_last {
             return;
         }
