@@ -131,7 +131,7 @@ pub(super) fn build_operations(
     let kinds = built.iter().map(|operation: &Operation| operation.spec().kind);
     let counts = OperationCounts::new(kinds, skipped.len(), warnings.len());
     let (title, version) = title_and_version(documents);
-    let is_gateway = documents.node(documents.root()).get("x-toolpost").is_some();
+    let is_gateway = documents.root().get("x-toolpost").is_some();
     let info = ServiceInfo { title, version, counts, skipped, warnings };
     Ok(BuiltOperations { operations: built, info, is_gateway })
 }
@@ -266,7 +266,7 @@ fn unmatched_config(
     operations: &[ImportedOperation],
     hooks: &SourceHooks,
 ) -> Vec<DocumentWarning> {
-    let root = documents.node(documents.root());
+    let root = documents.root();
     let declared = root.get("components").and_then(|components| components.get("securitySchemes"));
     let declared = declared.or_else(|| root.get("securityDefinitions"));
     let is_missing = |name: &&String| declared.and_then(|schemes| schemes.get(name)).is_none();
@@ -314,7 +314,7 @@ fn allowed_hosts<'p>(
     plans: impl Iterator<Item = &'p OperationPlan>,
 ) -> AllowedHosts {
     let settings = &service.settings;
-    let document = &documents.file(documents.root()).url;
+    let document = documents.root().file_url();
     let mut hosts = AllowedHosts::new(settings.hosts.iter().map(String::as_str), Some(document));
     let configured_url = settings.document.url().ok();
     for address in configured_url.iter().chain(&settings.server.url) {
@@ -352,7 +352,7 @@ fn token_urls<'p>(
     );
     let schemes = plan.security.iter().flatten().map(|credential| &*credential.scheme);
     schemes.filter_map(move |scheme| match scheme {
-        SecurityScheme::OAuth2 { token_url, .. } if needs_token_url => token_url.as_ref(),
+        SecurityScheme::OAuth2 { token_url } if needs_token_url => token_url.as_ref(),
         _ => None,
     })
 }

@@ -59,8 +59,8 @@ pub fn from_openapi(
 ) -> Result<ServiceInfo, OpenApiError> {
     let parsed =
         parse(document.as_bytes()).map_err(|error| OpenApiError::Document(error.to_string()))?;
-    let mut documents = DocumentSet::new(Vec::new());
-    documents.add(DocumentFile { url: settings.document.url()?, tree: parsed.tree });
+    let file = DocumentFile { url: settings.document.url()?, tree: parsed.tree };
+    let documents = DocumentSet::from_iter([file]);
     let service = Arc::new(build_service(name, settings)?);
     let BuiltOperations { operations, mut info, .. } =
         build_operations(&service, &Arc::new(documents), &SourceHooks::default())?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::build::{OpenApiError, server_warnings};
-use super::document::{DocumentSet, TreeNode};
+use super::document::{DocumentSet, Node};
 use super::import::{ImportReport, import};
 use super::load::{DocumentLocation, LoadSettings, LoadedDocument, load};
 use super::request::ServerSettings;
@@ -72,23 +72,19 @@ pub async fn inspect(
 
 /// Returns the title and version of the service.
 pub(super) fn title_and_version(documents: &DocumentSet) -> (String, String) {
-    let info = documents.node(documents.root()).get("info");
+    let info = documents.root().get("info");
     let text = |name| scalar_text(info.and_then(|info| info.get(name)));
     (text("title"), text("version"))
 }
 
 fn specification(documents: &DocumentSet) -> String {
-    let root = documents.node(documents.root());
+    let root = documents.root();
     match root.get("swagger") {
         Some(version) => format!("Swagger {}", scalar_text(Some(version))),
         None => format!("OpenAPI {}", scalar_text(root.get("openapi"))),
     }
 }
 
-/// Returns a string, or a number as text, because versions are often unquoted. Empty for anything
-/// else.
-fn scalar_text(node: Option<TreeNode<'_>>) -> String {
-    let Some(node) = node else { return String::new() };
-    let text = node.as_str().map(str::to_owned);
-    text.or_else(|| node.as_number().map(ToString::to_string)).unwrap_or_default()
+fn scalar_text(node: Option<Node<'_>>) -> String {
+    node.and_then(|node| node.scalar_text()).unwrap_or_default()
 }

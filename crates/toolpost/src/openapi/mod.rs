@@ -12,6 +12,7 @@
 //! | `inspect` | the operations a document would have |
 //! | `plan` | how an operation is called: the interface between import and calls |
 //! | `request`, `credential` | the request for an input, and its credentials |
+//! | `media_type` | media types of requests and responses |
 //! | `client` | allowed hosts, timeouts, size limits, retries |
 //! | `handler`, `response`, `stream` | a call, its response as an envelope, streams of values |
 //! | `peer_gateway` | calls to services that are Toolpost gateways |
@@ -25,6 +26,7 @@ mod handler;
 mod import;
 mod inspect;
 mod load;
+mod media_type;
 #[doc(hidden)]
 pub mod parsers;
 mod peer_gateway;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use reqwest::Method;
 use url::Url;
 
+use super::media_type::MediaKind;
 use crate::schema::Schema;
 
 /// Describes how to call an operation over HTTP.
@@ -78,6 +79,25 @@ pub(crate) enum ParameterLocation {
     Cookie,
 }
 
+impl ParameterLocation {
+    const ALL: [Self; 5] = [Self::Path, Self::Query, Self::QueryString, Self::Header, Self::Cookie];
+
+    /// Returns the name in documents.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Query => "query",
+            Self::QueryString => "querystring",
+            Self::Header => "header",
+            Self::Cookie => "cookie",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|location| location.name() == name)
+    }
+}
+
 /// How a parameter value is serialized.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ParameterSerialization {
@@ -122,28 +142,10 @@ pub(crate) struct RequestBody {
 pub(crate) struct BodyContent {
     /// Media type as declared. It may be a range such as `image/*`.
     pub(crate) media_type: String,
-    pub(crate) kind: ContentKind,
+    pub(crate) kind: MediaKind,
     /// Encodings of the properties of forms and multipart bodies. Other properties use the default
     /// of their content kind.
     pub(crate) encodings: Vec<PropertyEncoding>,
-}
-
-/// How a body value is encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ContentKind {
-    /// `application/json` and `+json`.
-    Json,
-    /// A sequence of JSON values (`application/jsonl`, `application/x-ndjson`,
-    /// `application/json-seq`).
-    JsonLines,
-    /// `application/x-www-form-urlencoded`.
-    Form,
-    /// `multipart/*`.
-    Multipart,
-    /// `text/*` and other text types, such as XML.
-    Text,
-    /// Any other type. The value is a `$binary` object or a base64 string.
-    Binary,
 }
 
 /// Encoding of one property of a form or multipart body.
@@ -187,6 +189,13 @@ pub(crate) enum StatusRange {
     Default,
 }
 
+impl StatusRange {
+    /// Whether the range contains only success statuses.
+    pub(crate) fn is_success(self) -> bool {
+        matches!(self, Self::Exactly(200..=299) | Self::Class(2))
+    }
+}
+
 /// Security schemes that must all be satisfied.
 pub(crate) type SecurityRequirement = Vec<SchemeRequirement>;
 
@@ -210,15 +219,10 @@ pub(crate) enum SecurityScheme {
         location: ParameterLocation,
         name: String,
     },
-    /// OAuth 2.0. Only the `clientCredentials` flow needs no user interaction.
     OAuth2 {
         token_url: Option<Url>,
-        refresh_url: Option<Url>,
-        has_client_credentials: bool,
     },
-    OpenIdConnect {
-        url: Option<Url>,
-    },
+    OpenIdConnect,
     MutualTls,
     /// A scheme type that is not supported.
     Unknown(String),

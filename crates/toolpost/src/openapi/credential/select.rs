@@ -78,9 +78,7 @@ fn find_credential<'a>(
 /// Whether a credential can be used with a scheme.
 fn matches_scheme(credential: &Credential, scheme: &SecurityScheme) -> bool {
     match (credential, scheme) {
-        (Credential::Bearer(_), SecurityScheme::Bearer | SecurityScheme::OpenIdConnect { .. }) => {
-            true
-        }
+        (Credential::Bearer(_), SecurityScheme::Bearer | SecurityScheme::OpenIdConnect) => true,
         (Credential::Bearer(_), SecurityScheme::OAuth2 { .. }) => true,
         (Credential::Basic { .. }, SecurityScheme::Basic) => true,
         (Credential::ApiKey(_), SecurityScheme::ApiKey { .. }) => true,
@@ -94,10 +92,9 @@ fn matches_scheme(credential: &Credential, scheme: &SecurityScheme) -> bool {
         (Credential::OAuth2(client), SecurityScheme::OAuth2 { token_url, .. }) => {
             client.token_url.is_some() || token_url.is_some()
         }
-        (
-            Credential::OAuth2(client),
-            SecurityScheme::OpenIdConnect { .. } | SecurityScheme::Bearer,
-        ) => client.token_url.is_some(),
+        (Credential::OAuth2(client), SecurityScheme::OpenIdConnect | SecurityScheme::Bearer) => {
+            client.token_url.is_some()
+        }
         _ => false,
     }
 }
@@ -134,7 +131,7 @@ fn describe_missing(credentials: &Credentials, required: &SchemeRequirement) -> 
     let (what, keys) = match &*required.scheme {
         SecurityScheme::Basic => ("a user and a password", "basic"),
         SecurityScheme::Bearer => ("a bearer token", "bearer"),
-        SecurityScheme::OpenIdConnect { .. } => ("a bearer token of OpenID Connect", "bearer"),
+        SecurityScheme::OpenIdConnect => ("a bearer token of OpenID Connect", "bearer"),
         SecurityScheme::ApiKey { .. } => ("an API key", "api_key"),
         SecurityScheme::OAuth2 { token_url: Some(_), .. } => ("OAuth 2.0", "oauth2` or `bearer"),
         SecurityScheme::OAuth2 { .. } => ("OAuth 2.0", "oauth2` with its `token_url`, or `bearer"),

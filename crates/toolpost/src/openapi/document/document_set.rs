@@ -2,6 +2,7 @@
 //! reference does no I/O.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -14,7 +15,7 @@ use super::tree::{CompactValue, Tree, TreeNode};
 const MAX_HOPS: usize = 64;
 
 /// A document and the files it refers to. The first file is the requested document.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DocumentSet {
     files: Vec<DocumentFile>,
     indexes: Vec<ReferenceIndex>,
@@ -29,11 +30,19 @@ pub(crate) struct DocumentFile {
     pub(crate) tree: Tree,
 }
 
-/// Reference to a value in one of the files.
+/// Identifies a value in one of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct NodeRef {
     file: u32,
     value: CompactValue,
+}
+
+/// A value in one of the files.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node<'d> {
+    documents: &'d DocumentSet,
+    file: u32,
+    node: TreeNode<'d>,
 }
 
 /// The target of a URL: a file, or a schema resource in its index.
@@ -44,49 +53,34 @@ struct ReferenceTarget {
 }
 
 impl DocumentSet {
-    pub(crate) fn new(files: Vec<DocumentFile>) -> Self {
-        let mut documents =
-            Self { files: Vec::new(), indexes: Vec::new(), targets_by_url: HashMap::new() };
-        for file in files {
-            documents.add(file);
-        }
-        documents
-    }
-
     /// Adds a file and returns its root.
     pub(crate) fn add(&mut self, file: DocumentFile) -> NodeRef {
         let number = u32::try_from(self.files.len()).expect("files are counted by the loader");
         let index = ReferenceIndex::new(&file.url, &file.tree);
-        self.register_url(file.url.clone(), ReferenceTarget { file: number, resource: None });
+        let root = NodeRef { file: number, value: file.tree.root().compact_value() };
+        self.add_alias(file.url.clone(), root);
         if let Some(base) = &index.base {
-            self.register_url(base.clone(), ReferenceTarget { file: number, resource: None });
+            self.add_alias(base.clone(), root);
         }
         for (resource, at) in index.resources.iter().zip(0..) {
-            self.register_url(
-                resource.url.clone(),
-                ReferenceTarget { file: number, resource: Some(at) },
-            );
+            let target = ReferenceTarget { file: number, resource: Some(at) };
+            self.targets_by_url.entry(resource.url.clone()).or_insert(target);
         }
-        let node_ref = NodeRef { file: number, value: file.tree.root().compact_value() };
         self.files.push(file);
         self.indexes.push(index);
-        node_ref
+        root
     }
 
-    /// Registers a URL. The first registration of a URL takes precedence.
-    fn register_url(&mut self, url: Url, target: ReferenceTarget) {
-        self.targets_by_url.entry(url).or_insert(target);
-    }
-
-    /// Registers another URL of a file.
+    /// Registers another URL of a file. The first registration of a URL takes precedence.
     pub(crate) fn add_alias(&mut self, url: Url, root: NodeRef) {
-        self.register_url(url, ReferenceTarget { file: root.file, resource: None });
+        let target = ReferenceTarget { file: root.file, resource: None };
+        self.targets_by_url.entry(url).or_insert(target);
     }
 
     /// Registers another URL for the target of an existing one.
     pub(crate) fn alias_existing_url(&mut self, url: Url, existing: &Url) {
         if let Some(target) = self.targets_by_url.get(existing).copied() {
-            self.register_url(url, target);
+            self.targets_by_url.entry(url).or_insert(target);
         }
     }
 
@@ -96,22 +90,12 @@ impl DocumentSet {
     }
 
     /// Returns the root of the requested document.
-    pub(crate) fn root(&self) -> NodeRef {
-        NodeRef { file: 0, value: self.files[0].tree.root().compact_value() }
+    pub(crate) fn root(&self) -> Node<'_> {
+        Node { documents: self, file: 0, node: self.files[0].tree.root() }
     }
 
-    pub(crate) fn node(&self, node_ref: NodeRef) -> TreeNode<'_> {
-        self.files[node_ref.file as usize].tree.node(node_ref.value)
-    }
-
-    /// Returns the file that contains a node.
-    pub(crate) fn file(&self, node_ref: NodeRef) -> &DocumentFile {
-        &self.files[node_ref.file as usize]
-    }
-
-    /// Returns the reference to a node in the same file as `from`.
-    pub(crate) fn node_ref(&self, from: NodeRef, node: TreeNode<'_>) -> NodeRef {
-        NodeRef { file: from.file, value: node.compact_value() }
+    pub(crate) fn node(&self, NodeRef { file, value }: NodeRef) -> Node<'_> {
+        Node { documents: self, file, node: self.files[file as usize].tree.node(value) }
     }
 
     /// Returns the values of all members with this name, in all files.
@@ -119,63 +103,15 @@ impl DocumentSet {
         self.files.iter().flat_map(move |file| file.tree.members_named(name))
     }
 
-    /// Returns the member of an object. References are not followed.
-    pub(crate) fn get(&self, node_ref: NodeRef, name: &str) -> Option<NodeRef> {
-        self.node(node_ref).get(name).map(|node| self.node_ref(node_ref, node))
-    }
-
-    /// Follows `$ref` until a node without one is reached.
-    pub(crate) fn resolve_chain(&self, node_ref: NodeRef) -> Result<NodeRef, ReferenceError> {
-        let mut at = node_ref;
-        for _ in 0..MAX_HOPS {
-            match self.node(at).get("$ref").and_then(TreeNode::as_str) {
-                Some(reference) => at = self.resolve(at, reference)?,
-                None => return Ok(at),
-            }
-        }
-        let reference =
-            self.node(node_ref).get("$ref").and_then(TreeNode::as_str).unwrap_or_default();
-        Err(ReferenceError::Circular { reference: redact_reference(reference) })
-    }
-
-    /// Resolves a reference in the node `from`.
-    pub(crate) fn resolve(
-        &self,
-        from: NodeRef,
-        reference: &str,
-    ) -> Result<NodeRef, ReferenceError> {
-        if let Some(fragment) = reference.strip_prefix('#') {
-            let target = ReferenceTarget { file: from.file, resource: self.resource_of(from) };
-            return self.resolve_fragment(target, fragment, reference);
-        }
-        let mut url = self
-            .resolve_url(from, reference)
-            .ok_or_else(|| ReferenceError::InvalidUrl { reference: redact_reference(reference) })?;
-        let fragment = url.fragment().unwrap_or_default().to_owned();
-        url.set_fragment(None);
-        let target = self.targets_by_url.get(&url).copied();
-        let unknown = || ReferenceError::FileNotLoaded { reference: redact_reference(reference) };
-        self.resolve_fragment(target.ok_or_else(unknown)?, &fragment, reference)
-    }
-
-    /// Returns the absolute URL of a reference in the node `from`.
-    pub(crate) fn resolve_url(&self, from: NodeRef, reference: &str) -> Option<Url> {
-        let index = &self.indexes[from.file as usize];
-        let base = match self.resource_of(from) {
-            Some(resource) => &index.resources[resource as usize].url,
-            None => index.base.as_ref().unwrap_or(&self.file(from).url),
-        };
-        base.join(reference).ok()
-    }
-
-    /// Returns the schema resource that contains a node, if any.
-    fn resource_of(&self, node_ref: NodeRef) -> Option<u32> {
-        match node_ref.value {
-            CompactValue::Array(span) | CompactValue::Object(span) => {
-                self.indexes[node_ref.file as usize].scopes.get(&span).copied()
-            }
-            _ => None,
-        }
+    /// Resolves a JSON Pointer. In a schema with an `$id`, a pointer is relative to that schema.
+    /// API documents often mean the file root instead, so that is the fallback.
+    fn resolve_pointer(&self, target: ReferenceTarget, pointer: &str) -> Option<TreeNode<'_>> {
+        let tree = &self.files[target.file as usize].tree;
+        let resources = &self.indexes[target.file as usize].resources;
+        let resource =
+            target.resource.map(|resource| tree.node(resources[resource as usize].value));
+        let found = resource.and_then(|resource| resource.pointer(pointer));
+        found.or_else(|| tree.root().pointer(pointer))
     }
 
     /// Resolves a fragment in a file or resource. A fragment is a JSON Pointer or an anchor name.
@@ -184,33 +120,135 @@ impl DocumentSet {
         target: ReferenceTarget,
         fragment: &str,
         reference: &str,
-    ) -> Result<NodeRef, ReferenceError> {
+    ) -> Result<Node<'_>, ReferenceError> {
         let fragment = percent_decode_str(fragment).decode_utf8_lossy();
-        if fragment.is_empty() || fragment.starts_with('/') {
-            let target_value = self.resolve_pointer(target, &fragment);
-            let nothing =
-                || ReferenceError::TargetNotFound { reference: redact_reference(reference) };
-            return target_value
-                .map(|target_value| NodeRef { file: target.file, value: target_value })
-                .ok_or_else(nothing);
+        let file = target.file;
+        let reference = || redact_reference(reference);
+        let node = if fragment.is_empty() || fragment.starts_with('/') {
+            self.resolve_pointer(target, &fragment)
+                .ok_or_else(|| ReferenceError::TargetNotFound { reference: reference() })?
+        } else {
+            let anchors = &self.indexes[file as usize].anchors;
+            let anchor = anchors.get(&(target.resource, fragment.into_owned()));
+            let anchor =
+                anchor.ok_or_else(|| ReferenceError::AnchorNotFound { reference: reference() })?;
+            self.files[file as usize].tree.node(*anchor)
+        };
+        Ok(Node { documents: self, file, node })
+    }
+}
+
+impl FromIterator<DocumentFile> for DocumentSet {
+    fn from_iter<I: IntoIterator<Item = DocumentFile>>(files: I) -> Self {
+        let mut documents = Self::default();
+        for file in files {
+            documents.add(file);
         }
-        let anchors = &self.indexes[target.file as usize].anchors;
-        let anchor = anchors.get(&(target.resource, fragment.into_owned())).copied();
-        let unnamed = || ReferenceError::AnchorNotFound { reference: redact_reference(reference) };
-        anchor
-            .map(|target_value| NodeRef { file: target.file, value: target_value })
-            .ok_or_else(unnamed)
+        documents
+    }
+}
+
+impl<'d> Node<'d> {
+    pub(crate) fn node_ref(self) -> NodeRef {
+        NodeRef { file: self.file, value: self.compact_value() }
     }
 
-    /// Resolves a JSON Pointer. In a schema with an `$id`, a pointer is relative to that schema.
-    /// API documents often mean the file root instead, so that is the fallback.
-    fn resolve_pointer(&self, target: ReferenceTarget, pointer: &str) -> Option<CompactValue> {
-        let tree = &self.files[target.file as usize].tree;
-        let resources = &self.indexes[target.file as usize].resources;
-        let resource =
-            target.resource.map(|resource| tree.node(resources[resource as usize].value));
-        let found = resource.and_then(|resource| resource.pointer(pointer));
-        found.or_else(|| tree.root().pointer(pointer)).map(TreeNode::compact_value)
+    /// Returns the URL of the file that contains the node.
+    pub(crate) fn file_url(self) -> &'d Url {
+        &self.documents.files[self.file as usize].url
+    }
+
+    /// Returns another node of the same file.
+    pub(crate) fn sibling(self, node: TreeNode<'d>) -> Self {
+        Self { node, ..self }
+    }
+
+    /// Returns the member with this name. References are not followed.
+    pub(crate) fn get(self, name: &str) -> Option<Self> {
+        self.node.get(name).map(|node| self.sibling(node))
+    }
+
+    /// Returns the members in document order. Empty if this is not an object.
+    pub(crate) fn members(self) -> impl ExactSizeIterator<Item = (&'d str, Self)> {
+        self.node.members().map(move |(name, node)| (name, self.sibling(node)))
+    }
+
+    /// Returns the items in document order. Empty if this is not an array.
+    pub(crate) fn items(self) -> impl ExactSizeIterator<Item = Self> {
+        self.node.items().map(move |node| self.sibling(node))
+    }
+
+    /// Returns the members of a member.
+    pub(crate) fn members_of(self, name: &str) -> impl Iterator<Item = (&'d str, Self)> {
+        self.get(name).into_iter().flat_map(Self::members)
+    }
+
+    /// Returns the items of a member.
+    pub(crate) fn items_of(self, name: &str) -> impl Iterator<Item = Self> {
+        self.get(name).into_iter().flat_map(Self::items)
+    }
+
+    /// Returns the strings in a member that is a list.
+    pub(crate) fn texts_of(self, name: &str) -> impl Iterator<Item = &'d str> {
+        self.items_of(name).filter_map(|item| item.as_str())
+    }
+
+    /// Follows `$ref` until a node without one is reached.
+    pub(crate) fn target(self) -> Result<Self, ReferenceError> {
+        let mut at = self;
+        for _ in 0..MAX_HOPS {
+            match at.text("$ref") {
+                Some(reference) => at = at.resolve(reference)?,
+                None => return Ok(at),
+            }
+        }
+        let reference = self.text("$ref").unwrap_or_default();
+        Err(ReferenceError::Circular { reference: redact_reference(reference) })
+    }
+
+    /// Resolves a reference in this node.
+    pub(crate) fn resolve(self, reference: &str) -> Result<Self, ReferenceError> {
+        let documents = self.documents;
+        if let Some(fragment) = reference.strip_prefix('#') {
+            let target = ReferenceTarget { file: self.file, resource: self.resource() };
+            return documents.resolve_fragment(target, fragment, reference);
+        }
+        let mut url = self
+            .resolve_url(reference)
+            .ok_or_else(|| ReferenceError::InvalidUrl { reference: redact_reference(reference) })?;
+        let fragment = url.fragment().unwrap_or_default().to_owned();
+        url.set_fragment(None);
+        let unknown = || ReferenceError::FileNotLoaded { reference: redact_reference(reference) };
+        let target = documents.targets_by_url.get(&url).ok_or_else(unknown)?;
+        documents.resolve_fragment(*target, &fragment, reference)
+    }
+
+    /// Returns the absolute URL of a reference in this node.
+    pub(crate) fn resolve_url(self, reference: &str) -> Option<Url> {
+        let index = &self.documents.indexes[self.file as usize];
+        let base = match self.resource() {
+            Some(resource) => &index.resources[resource as usize].url,
+            None => index.base.as_ref().unwrap_or(self.file_url()),
+        };
+        base.join(reference).ok()
+    }
+
+    /// Returns the schema resource that contains the node, if any.
+    fn resource(self) -> Option<u32> {
+        match self.compact_value() {
+            CompactValue::Array(span) | CompactValue::Object(span) => {
+                self.documents.indexes[self.file as usize].scopes.get(&span).copied()
+            }
+            _ => None,
+        }
+    }
+}
+
+impl<'d> Deref for Node<'d> {
+    type Target = TreeNode<'d>;
+
+    fn deref(&self) -> &TreeNode<'d> {
+        &self.node
     }
 }
 
@@ -226,18 +264,16 @@ mod tests {
             url: address.parse().unwrap(),
             tree: json::parse(&value.to_string()).unwrap().tree,
         };
-        DocumentSet::new(files.iter().map(file).collect())
+        files.iter().map(file).collect()
     }
 
     /// Each row: the pointer of the referring node in the first file, the reference, and its target
     /// or error.
     fn check_references(documents: &DocumentSet, rows: &[(&str, &str, Result<Value, &str>)]) {
         for (at, reference, expected) in rows {
-            let from = documents.resolve(documents.root(), at).unwrap();
-            let found = documents.resolve(from, reference);
-            let found = found.and_then(|node_ref| documents.resolve_chain(node_ref));
-            let actual = found.map(|node_ref| documents.node(node_ref).to_value());
-            let actual = actual.map_err(|error| error.to_string());
+            let from = documents.root().resolve(at).unwrap();
+            let found = from.resolve(reference).and_then(Node::target);
+            let actual = found.map(|node| node.to_value()).map_err(|error| error.to_string());
             assert_eq!(actual, expected.clone().map_err(str::to_owned), "{at} {reference}");
         }
     }

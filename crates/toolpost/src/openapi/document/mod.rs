@@ -12,7 +12,7 @@ mod tree;
 mod tree_builder;
 mod yaml;
 
-pub(crate) use document_set::{DocumentFile, DocumentSet, NodeRef};
+pub(crate) use document_set::{DocumentFile, DocumentSet, Node, NodeRef};
 pub(crate) use parse::{DocumentParseError, ParsedFile, parse};
 pub(crate) use reference::redact_reference;
 pub(crate) use tree::{CompactValue, Tree, TreeNode};

@@ -30,7 +30,7 @@ pub(super) struct SchemaResource {
 
 impl ReferenceIndex {
     pub(super) fn new(url: &Url, tree: &Tree) -> Self {
-        let own = tree.root().get("$self").and_then(TreeNode::as_str);
+        let own = tree.root().text("$self");
         let base = own.and_then(|own| without_fragment(url.join(own).ok()?));
         let mut index = Self { base, ..Self::default() };
         if has_identifiers(tree) {
@@ -67,9 +67,8 @@ impl ReferenceIndex {
         outer: Option<u32>,
         base: &Url,
     ) -> Option<u32> {
-        let string_member = |name| node.get(name).and_then(TreeNode::as_str);
         let enclosing_url = outer.map_or(base, |outer| &self.resources[outer as usize].url);
-        let own = string_member("$id").filter(|own| !own.starts_with('#'));
+        let own = node.text("$id").filter(|own| !own.starts_with('#'));
         let own = own.and_then(|own| without_fragment(enclosing_url.join(own).ok()?));
         let scope = match own {
             Some(url) => {
@@ -82,9 +81,7 @@ impl ReferenceIndex {
         if let Some(scope) = scope {
             self.scopes.insert(span, scope);
         }
-        for anchor in
-            [string_member("$anchor"), string_member("$dynamicAnchor")].into_iter().flatten()
-        {
+        for anchor in [node.text("$anchor"), node.text("$dynamicAnchor")].into_iter().flatten() {
             self.anchors.entry((scope, anchor.to_owned())).or_insert_with(|| node.compact_value());
         }
         scope
@@ -94,8 +91,8 @@ impl ReferenceIndex {
 /// Whether the file needs an index: its version supports identifiers, and it contains some.
 fn has_identifiers(tree: &Tree) -> bool {
     let root = tree.root();
-    let version = root.get("openapi").and_then(TreeNode::as_str);
-    let is_old = root.get("swagger").is_some() || version.is_some_and(|it| it.starts_with("3.0"));
+    let is_v30 = root.text("openapi").is_some_and(|version| version.starts_with("3.0"));
+    let is_old = root.get("swagger").is_some() || is_v30;
     !is_old
         && ["$id", "$anchor", "$dynamicAnchor"].iter().any(|name| tree.strings.find(name).is_some())
 }

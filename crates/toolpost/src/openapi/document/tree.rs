@@ -67,6 +67,10 @@ impl Tree {
 }
 
 impl<'t> TreeNode<'t> {
+    pub(crate) fn tree(self) -> &'t Tree {
+        self.tree
+    }
+
     /// Returns the value without the reference to its tree.
     pub(crate) fn compact_value(self) -> CompactValue {
         self.value
@@ -91,6 +95,13 @@ impl<'t> TreeNode<'t> {
             CompactValue::Number(index) => self.tree.numbers.get(index as usize),
             _ => None,
         }
+    }
+
+    /// Returns a string, number or boolean as text.
+    pub(crate) fn scalar_text(self) -> Option<String> {
+        let text = self.as_str().map(str::to_owned);
+        let number = || self.as_number().map(ToString::to_string);
+        text.or_else(number).or_else(|| self.as_bool().map(|is| is.to_string()))
     }
 
     pub(crate) fn is_null(self) -> bool {
@@ -128,6 +139,16 @@ impl<'t> TreeNode<'t> {
         let name = self.tree.strings.find(name)?;
         let value = self.tree.large_objects.find(&self.tree.members, span, name)?;
         Some(self.tree.node(value))
+    }
+
+    /// Returns a member that is a string.
+    pub(crate) fn text(self, name: &str) -> Option<&'t str> {
+        self.get(name)?.as_str()
+    }
+
+    /// Whether a member is `true`.
+    pub(crate) fn flag(self, name: &str) -> bool {
+        self.get(name).and_then(TreeNode::as_bool) == Some(true)
     }
 
     /// Returns the members in document order. Empty if this is not an object.

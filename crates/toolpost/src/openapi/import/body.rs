@@ -1,31 +1,25 @@
 //! Request bodies: their media types and schemas.
 
-use super::super::document::{NodeRef, TreeNode};
-use super::super::plan::{
-    BodyContent, ContentKind, ParameterLocation, PropertyEncoding, RequestBody,
-};
-use super::super::schema::{DocumentPath, SchemaShape, SchemaUsage};
+use super::super::document::Node;
+use super::super::media_type::{self, MediaKind};
+use super::super::plan::{BodyContent, ParameterLocation, PropertyEncoding, RequestBody};
+use super::super::schema::{SchemaShape, SchemaUsage, is_binary};
 use super::Importer;
-use super::form::FormProperty;
-use super::media_type;
+use super::form::property_encoding;
 use super::parameter::{RawParameter, RawParameterLocation, collection_style};
 use super::version::SpecVersion;
+use crate::json::ValuePath;
 
 /// A request body and the shape of its schema.
-pub(super) struct PlannedBody {
+pub(super) struct PlannedBody<'l> {
     pub(super) body: RequestBody,
     pub(super) shape: SchemaShape,
     /// The node that describes the body.
-    pub(super) described_at: Option<NodeRef>,
+    pub(super) described_at: Option<Node<'l>>,
 }
 
-/// A media type that the body can be sent as.
-struct BodyCandidate {
-    media_type: String,
-    kind: ContentKind,
-    shape: SchemaShape,
-    encodings: Vec<PropertyEncoding>,
-}
+/// A media type that the body can be sent as, and the shape of its schema.
+type BodyCandidate = (BodyContent, SchemaShape);
 
 impl<'l> Importer<'l> {
     /// Plans the body of an operation, if it has one.
@@ -35,53 +29,35 @@ impl<'l> Importer<'l> {
     /// The operation has a body whose definition cannot be resolved.
     pub(super) fn body(
         &mut self,
-        operation: NodeRef,
+        operation: Node<'l>,
         parameters: &[RawParameter<'l>],
-        doc_path: &DocumentPath<'_>,
-    ) -> Result<Option<PlannedBody>, String> {
+        path: &ValuePath<'_>,
+    ) -> Result<Option<PlannedBody<'l>>, String> {
         if self.version == SpecVersion::V2 {
-            return Ok(self.swagger_body(operation, parameters, doc_path));
+            return Ok(self.swagger_body(operation, parameters, path));
         }
-        let Some(node_ref) = self.documents.get(operation, "requestBody") else { return Ok(None) };
-        let node_ref = self
-            .documents
-            .resolve_chain(node_ref)
+        let Some(node) = operation.get("requestBody") else { return Ok(None) };
+        let node = node
+            .target()
             .map_err(|error| format!("the body of its request is not known: {error}"))?;
-        let node = self.documents.node(node_ref);
         if !node.is_object() {
             return Ok(None);
         }
-        let required = node.get("required").and_then(TreeNode::as_bool) == Some(true);
-        let doc_path = doc_path.member("requestBody");
-        let candidates = self.body_candidates(node_ref, &doc_path.member("content"));
-        Ok(Some(self.plan_body(candidates, required, Some(node_ref))))
+        let candidates = self.body_candidates(node, &path.member("requestBody").member("content"));
+        Ok(Some(plan_body(candidates, node.flag("required"), Some(node))))
     }
 
-    fn body_candidates(
-        &mut self,
-        node_ref: NodeRef,
-        doc_path: &DocumentPath<'_>,
-    ) -> Vec<BodyCandidate> {
-        let documents = self.documents;
+    fn body_candidates(&mut self, body: Node<'l>, path: &ValuePath<'_>) -> Vec<BodyCandidate> {
         let mut candidates = Vec::new();
-        let content = documents.get(node_ref, "content");
-        for (media_type, node) in
-            content.into_iter().flat_map(|content| documents.node(content).members())
-        {
-            let doc_path = doc_path.member(media_type);
-            let media = documents.node_ref(node_ref, node);
-            if let Some(media) = self.resolve_object(media, &doc_path, "the media type is left out")
-            {
-                candidates.push(self.body_candidate(media_type, media, &doc_path));
+        for (media_type, media) in body.members_of("content") {
+            let path = path.member(media_type);
+            if let Some(media) = self.resolve_object(media, &path, "the media type is left out") {
+                candidates.push(self.body_candidate(media_type, media, &path));
             }
         }
         if candidates.is_empty() {
-            self.warn(doc_path, "the body names no media type; it is sent as JSON");
-            candidates.push(simple_candidate(
-                ContentKind::Json,
-                "application/json",
-                SchemaShape::Unknown,
-            ));
+            self.warn(path, "the body names no media type; it is sent as JSON");
+            candidates.push(candidate(MediaKind::Json, "application/json", SchemaShape::Unknown));
         }
         candidates
     }
@@ -89,218 +65,185 @@ impl<'l> Importer<'l> {
     fn body_candidate(
         &mut self,
         media_type: &str,
-        media: NodeRef,
-        doc_path: &DocumentPath<'_>,
+        media: Node<'l>,
+        path: &ValuePath<'_>,
     ) -> BodyCandidate {
-        let schema = self.documents.get(media, "schema");
-        let item = self.documents.get(media, "itemSchema");
-        let kind = media_type::content_kind(media_type);
-        let shape = match (kind, schema, item) {
-            (ContentKind::Binary, _, _) => SchemaShape::Binary(SchemaUsage::Request),
-            (ContentKind::Text, schema, _) => match schema
-                .filter(|node_ref| self.is_string_schema(*node_ref))
+        let binary = SchemaShape::Binary(SchemaUsage::Request);
+        let kind = MediaKind::of_request(media_type);
+        let usage = match kind {
+            MediaKind::Form | MediaKind::Multipart => SchemaUsage::Form,
+            _ => SchemaUsage::Request,
+        };
+        let shape = match (kind, media.get("schema")) {
+            (MediaKind::Binary, _) => binary,
+            (MediaKind::Text, Some(schema)) if has_type(schema, &["string"]) => {
+                self.schema_shape(schema, usage, &path.member("schema"))
+            }
+            (MediaKind::Text, _) => SchemaShape::Text,
+            (MediaKind::Json, Some(schema)) if is_binary_wildcard(media_type, schema) => {
+                return candidate(MediaKind::Binary, media_type, binary);
+            }
+            _ => self.media_shape(kind, media, usage, path),
+        };
+        let (mut content, shape) = candidate(kind, media_type, shape);
+        if usage == SchemaUsage::Form {
+            content.encodings = self.property_encodings(media, path);
+        }
+        (content, shape)
+    }
+
+    /// Returns the shape of the schema of a media type. For a sequence of JSON values, the schema
+    /// may describe one value instead of all.
+    pub(super) fn media_shape(
+        &mut self,
+        kind: MediaKind,
+        media: Node<'l>,
+        usage: SchemaUsage,
+        path: &ValuePath<'_>,
+    ) -> SchemaShape {
+        let (schema, item) = (media.get("schema"), media.get("itemSchema"));
+        let list = |shape| SchemaShape::ArrayOf(Box::new(shape));
+        match (schema, item) {
+            (Some(schema), None) if kind.is_json_list() && !has_type(schema, &["array"]) => {
+                list(self.schema_shape(schema, usage, &path.member("schema")))
+            }
+            (schema, Some(item))
+                if schema.is_none() || kind.is_json_list() && usage == SchemaUsage::Response =>
             {
-                Some(node_ref) => {
-                    self.schema_shape(node_ref, SchemaUsage::Request, &doc_path.member("schema"))
-                }
-                None => SchemaShape::Text,
-            },
-            (ContentKind::Form | ContentKind::Multipart, Some(node_ref), _) => {
-                self.schema_shape(node_ref, SchemaUsage::Form, &doc_path.member("schema"))
+                list(self.schema_shape(item, usage, &path.member("itemSchema")))
             }
-            (_, Some(node_ref), _) if self.is_binary_wildcard(media_type, node_ref) => {
-                return simple_candidate(
-                    ContentKind::Binary,
-                    media_type,
-                    SchemaShape::Binary(SchemaUsage::Request),
-                );
-            }
-            (ContentKind::JsonLines, Some(node_ref), None) if !self.is_array_schema(node_ref) => {
-                let item =
-                    self.schema_shape(node_ref, SchemaUsage::Request, &doc_path.member("schema"));
-                SchemaShape::ArrayOf(Box::new(item))
-            }
-            (_, Some(node_ref), _) => {
-                self.schema_shape(node_ref, SchemaUsage::Request, &doc_path.member("schema"))
-            }
-            (_, None, Some(item)) => {
-                let item =
-                    self.schema_shape(item, SchemaUsage::Request, &doc_path.member("itemSchema"));
-                SchemaShape::ArrayOf(Box::new(item))
-            }
-            (_, None, None) => SchemaShape::Unknown,
-        };
-        let encodings = match kind {
-            ContentKind::Form | ContentKind::Multipart => self.property_encodings(media, doc_path),
-            _ => Vec::new(),
-        };
-        BodyCandidate { encodings, ..simple_candidate(kind, media_type, shape) }
-    }
-
-    /// Whether a media type is a wildcard whose schema declares binary data.
-    fn is_binary_wildcard(&self, media_type: &str, schema: NodeRef) -> bool {
-        let is_range = matches!(media_type::essence(media_type).as_str(), "*/*" | "application/*");
-        let node =
-            self.documents.resolve_chain(schema).map(|node_ref| self.documents.node(node_ref));
-        is_range && node.is_ok_and(|node| super::super::schema::is_binary(node, SchemaUsage::Form))
-    }
-
-    fn is_string_schema(&self, schema: NodeRef) -> bool {
-        self.type_of(schema) == Some("string")
-    }
-
-    /// Whether the schema describes the whole sequence instead of one record.
-    pub(super) fn is_array_schema(&self, schema: NodeRef) -> bool {
-        self.type_of(schema) == Some("array")
-    }
-
-    pub(super) fn type_of(&self, schema: NodeRef) -> Option<&'l str> {
-        let node_ref = self.documents.resolve_chain(schema).ok()?;
-        self.documents.node(node_ref).get("type")?.as_str()
-    }
-
-    fn plan_body(
-        &self,
-        mut candidates: Vec<BodyCandidate>,
-        required: bool,
-        described: Option<NodeRef>,
-    ) -> PlannedBody {
-        let has_bytes = |candidate: &BodyCandidate| {
-            candidate.encodings.iter().any(|encoding| encoding.is_binary)
-        };
-        candidates.sort_by_key(|candidate| match candidate.kind {
-            // A form with binary properties ranks after multipart.
-            ContentKind::Form if has_bytes(candidate) => 5,
-            _ => media_type::rank(&candidate.media_type),
-        });
-        let is_structured = |candidate: &BodyCandidate| {
-            !matches!(candidate.kind, ContentKind::Text | ContentKind::Binary)
-        };
-        let has_structured = candidates.iter().any(is_structured);
-        // Plain text adds no alternative to the schema if there is a structured media type.
-        let counts = |candidate: &&BodyCandidate| {
-            !(has_structured
-                && candidate.kind == ContentKind::Text
-                && candidate.shape == SchemaShape::Text)
-        };
-        let shape = SchemaShape::any_of(
-            candidates.iter().filter(counts).map(|candidate| candidate.shape.clone()),
-        );
-        let contents = candidates.into_iter().map(content).collect();
-        let body = RequestBody { input: "body".to_owned(), required, contents };
-        PlannedBody { body, shape, described_at: described }
+            (Some(schema), _) => self.schema_shape(schema, usage, &path.member("schema")),
+            (None, _) => SchemaShape::Unknown,
+        }
     }
 
     fn swagger_body(
         &mut self,
-        operation: NodeRef,
+        operation: Node<'l>,
         parameters: &[RawParameter<'l>],
-        doc_path: &DocumentPath<'_>,
-    ) -> Option<PlannedBody> {
-        let fields: Vec<NodeRef> = parameters
-            .iter()
-            .filter(|raw| raw.location == RawParameterLocation::FormData)
-            .map(|raw| raw.node_ref)
-            .collect();
+        path: &ValuePath<'_>,
+    ) -> Option<PlannedBody<'l>> {
+        let is_field = |raw: &&RawParameter<'_>| raw.location == RawParameterLocation::FormData;
+        let fields: Vec<Node<'l>> =
+            parameters.iter().filter(is_field).map(|raw| raw.node).collect();
         if !fields.is_empty() {
-            return Some(self.swagger_form(operation, &fields, doc_path));
+            return Some(self.swagger_form(operation, &fields, path));
         }
         let raw = parameters.iter().find(|raw| raw.location == RawParameterLocation::Body)?;
-        let node = self.documents.node(raw.node_ref);
-        let required = node.get("required").and_then(TreeNode::as_bool) == Some(true);
-        let schema = self.documents.get(raw.node_ref, "schema");
         let mut candidates = Vec::new();
         for media_type in self.media_types(operation, "consumes") {
-            let kind = match media_type::content_kind(media_type) {
-                // A body parameter has no form fields, so it is sent as JSON.
-                ContentKind::Form | ContentKind::Multipart => ContentKind::Json,
-                kind => kind,
-            };
-            let shape = match (kind, schema) {
-                (ContentKind::Binary, _) => SchemaShape::Binary(SchemaUsage::Request),
-                (ContentKind::Text, _) => SchemaShape::Text,
-                (_, Some(node_ref)) => {
-                    self.schema_shape(node_ref, SchemaUsage::Request, &doc_path.member("schema"))
+            let (kind, shape) = match MediaKind::of_request(media_type) {
+                MediaKind::Binary => (MediaKind::Binary, SchemaShape::Binary(SchemaUsage::Request)),
+                MediaKind::Text => (MediaKind::Text, SchemaShape::Text),
+                kind => {
+                    // A body parameter has no form fields, so it is sent as JSON.
+                    let is_form = matches!(kind, MediaKind::Form | MediaKind::Multipart);
+                    let schema = raw.node.get("schema").map(|schema| {
+                        self.schema_shape(schema, SchemaUsage::Request, &path.member("schema"))
+                    });
+                    let kind = if is_form { MediaKind::Json } else { kind };
+                    (kind, schema.unwrap_or(SchemaShape::Unknown))
                 }
-                (_, None) => SchemaShape::Unknown,
             };
-            candidates.push(simple_candidate(kind, media_type, shape));
+            candidates.push(candidate(kind, media_type, shape));
         }
-        Some(self.plan_body(candidates, required, Some(raw.node_ref)))
+        Some(plan_body(candidates, raw.node.flag("required"), Some(raw.node)))
     }
 
     fn swagger_form(
         &mut self,
-        operation: NodeRef,
-        fields: &[NodeRef],
-        doc_path: &DocumentPath<'_>,
-    ) -> PlannedBody {
-        let documents = self.documents;
-        let is_file = |node_ref: &NodeRef| {
-            documents.node(*node_ref).get("type").and_then(TreeNode::as_str) == Some("file")
-        };
-        let has_file = fields.iter().any(is_file);
-        let mut kinds: Vec<&str> = self.media_types(operation, "consumes");
-        kinds.retain(|media_type| match media_type::content_kind(media_type) {
-            ContentKind::Multipart => true,
-            ContentKind::Form => !has_file,
+        operation: Node<'l>,
+        fields: &[Node<'l>],
+        path: &ValuePath<'_>,
+    ) -> PlannedBody<'l> {
+        let has_file = fields.iter().any(|field| field.text("type") == Some("file"));
+        let mut media_types = self.media_types(operation, "consumes");
+        media_types.retain(|media_type| match MediaKind::of_request(media_type) {
+            MediaKind::Multipart => true,
+            MediaKind::Form => !has_file,
             _ => false,
         });
-        if kinds.is_empty() {
-            kinds.push(if has_file {
-                "multipart/form-data"
-            } else {
-                "application/x-www-form-urlencoded"
+        if media_types.is_empty() {
+            media_types.push(match has_file {
+                true => "multipart/form-data",
+                false => "application/x-www-form-urlencoded",
             });
         }
         let mut encodings = Vec::new();
-        let mut required = false;
-        for node_ref in fields {
-            let node = documents.node(*node_ref);
-            let name = node.get("name").and_then(TreeNode::as_str).unwrap_or_default();
-            self.checker.check_parameter(
-                &self.context,
-                *node_ref,
-                &doc_path.member("parameters").member(name),
-            );
-            required |= node.get("required").and_then(TreeNode::as_bool) == Some(true);
-            encodings.extend(field_encoding(node));
+        for field in fields {
+            let name = field.text("name").unwrap_or_default();
+            let path = path.member("parameters");
+            self.checker.check_parameter(&self.context, *field, &path.member(name));
+            encodings.extend(field_encoding(*field));
         }
-        let shape = SchemaShape::SwaggerForm(fields.into());
-        let candidate = |media_type: &&str| BodyCandidate {
-            encodings: encodings.clone(),
-            ..simple_candidate(media_type::content_kind(media_type), media_type, shape.clone())
-        };
-        let candidates = kinds.iter().map(candidate).collect();
-        self.plan_body(candidates, required, None)
+        let shape = SchemaShape::SwaggerForm(fields.iter().map(|field| field.node_ref()).collect());
+        let candidates = media_types.into_iter().map(|media_type| {
+            let kind = MediaKind::of_request(media_type);
+            let (content, shape) = candidate(kind, media_type, shape.clone());
+            (BodyContent { encodings: encodings.clone(), ..content }, shape)
+        });
+        let required = fields.iter().any(|field| field.flag("required"));
+        plan_body(candidates.collect(), required, None)
     }
 }
 
-/// Converts a candidate to the planned content. A wildcard range that includes JSON becomes
-/// `application/json`.
-fn content(candidate: BodyCandidate) -> BodyContent {
-    let is_any =
-        matches!(media_type::essence(&candidate.media_type).as_str(), "*/*" | "application/*" | "");
-    let media_type = match candidate.kind {
-        ContentKind::Json if is_any => "application/json".to_owned(),
-        _ => candidate.media_type,
+fn plan_body(
+    mut candidates: Vec<BodyCandidate>,
+    required: bool,
+    described_at: Option<Node<'_>>,
+) -> PlannedBody<'_> {
+    candidates.sort_by_key(|(content, _)| match content.kind {
+        // A form with binary properties ranks after multipart.
+        MediaKind::Form if content.encodings.iter().any(|encoding| encoding.is_binary) => 5,
+        _ => media_type::rank(&content.media_type),
+    });
+    let has_structured = candidates
+        .iter()
+        .any(|(content, _)| !matches!(content.kind, MediaKind::Text | MediaKind::Binary));
+    // Plain text adds no alternative to the schema if there is a structured media type.
+    let counts = |(content, shape): &&BodyCandidate| {
+        !has_structured || content.kind != MediaKind::Text || *shape != SchemaShape::Text
     };
-    BodyContent { media_type, kind: candidate.kind, encodings: candidate.encodings }
+    let shape =
+        SchemaShape::any_of(candidates.iter().filter(counts).map(|(_, shape)| shape.clone()));
+    let contents = candidates.into_iter().map(|(mut content, _)| {
+        let essence = media_type::essence(&content.media_type);
+        if content.kind == MediaKind::Json && matches!(essence, "*/*" | "application/*") {
+            content.media_type = "application/json".to_owned();
+        }
+        content
+    });
+    let body = RequestBody { input: "body".to_owned(), required, contents: contents.collect() };
+    PlannedBody { body, shape, described_at }
 }
 
-fn simple_candidate(kind: ContentKind, media_type: &str, shape: SchemaShape) -> BodyCandidate {
-    BodyCandidate { media_type: media_type.to_owned(), kind, shape, encodings: Vec::new() }
+fn candidate(kind: MediaKind, media_type: &str, shape: SchemaShape) -> BodyCandidate {
+    let media_type = media_type.to_owned();
+    (BodyContent { media_type, kind, encodings: Vec::new() }, shape)
+}
+
+/// Whether a media type is a wildcard whose schema declares binary data.
+fn is_binary_wildcard(media_type: &str, schema: Node<'_>) -> bool {
+    matches!(media_type::essence(media_type), "*/*" | "application/*")
+        && schema.target().is_ok_and(|schema| is_binary(schema, SchemaUsage::Form))
+}
+
+/// Whether a schema has one of these types.
+pub(super) fn has_type(schema: Node<'_>, types: &[&str]) -> bool {
+    let schema = schema.target().ok();
+    schema.and_then(|schema| schema.text("type")).is_some_and(|own| types.contains(&own))
 }
 
 /// Returns the encoding of a Swagger 2.0 form field. Only arrays and files need one.
-fn field_encoding(node: TreeNode<'_>) -> Option<PropertyEncoding> {
-    let property = node.get("name")?.as_str()?.to_owned();
-    let kind = node.get("type").and_then(TreeNode::as_str);
-    let (style, explode) = collection_style(node, ParameterLocation::Query);
-    let fields = FormProperty { property, is_binary: kind == Some("file") };
-    match kind {
-        Some("file") => Some(fields.encoding(None)),
-        Some("array") => Some(fields.encoding(Some((style, explode, false)))),
+fn field_encoding(field: Node<'_>) -> Option<PropertyEncoding> {
+    let name = field.text("name")?;
+    match field.text("type") {
+        Some("file") => Some(property_encoding(name, true)),
+        Some("array") => {
+            let (style, explode) = collection_style(field, ParameterLocation::Query);
+            let style = Some((style, explode, false));
+            Some(PropertyEncoding { style, ..property_encoding(name, false) })
+        }
         _ => None,
     }
 }

@@ -9,13 +9,12 @@
 //! | `path_item`, `naming` | the operations of the document and their names |
 //! | `operation` | one operation: its spec and its plan |
 //! | `peer_gateway` | operations of another gateway |
-//! | `parameter`, `body`, `form`, `response`, `media_type` | requests and responses |
+//! | `parameter`, `body`, `form`, `response` | requests and responses |
 //! | `server`, `security` | server URLs and security requirements |
 //! | `report` | the import report for users and the command line |
 
 mod body;
 mod form;
-mod media_type;
 mod naming;
 mod operation;
 mod parameter;
@@ -32,12 +31,13 @@ mod version;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::document::{DocumentSet, NodeRef, TreeNode};
+use super::document::{DocumentSet, Node};
 use super::plan::{OperationPlan, SecurityRequirement, SecurityScheme, ServerTemplate};
 use super::schema::{
-    self, DocumentPath, DocumentWarning, SchemaChecker, SchemaContext, SchemaShape, SchemaUsage,
+    self, DocumentWarning, SchemaChecker, SchemaContext, SchemaShape, SchemaUsage,
 };
 use super::settings::Namespaces;
+use crate::json::ValuePath;
 use crate::schema::Schema;
 use crate::spec::{MAX_NAME_LENGTH, OperationId, OperationSpec};
 use path_item::PathOperation;
@@ -74,7 +74,7 @@ pub(crate) fn import(
     namespace: &str,
     namespaces: Namespaces,
 ) -> Result<ImportResult, ImportError> {
-    let version = SpecVersion::from_document(documents.node(documents.root()))?;
+    let version = SpecVersion::from_document(documents.root())?;
     OperationId::new(namespace, "any")?;
     let mut importer = Importer::new(documents, namespace, namespaces, version);
     importer.set_defaults();
@@ -124,8 +124,7 @@ impl<'l> Importer<'l> {
         namespaces: Namespaces,
         version: SpecVersion,
     ) -> Self {
-        let dialect =
-            documents.node(documents.root()).get("jsonSchemaDialect").and_then(TreeNode::as_str);
+        let dialect = documents.root().text("jsonSchemaDialect");
         let hides = version <= SpecVersion::V30
             || dialect.is_some_and(schema::dialect_ignores_ref_siblings);
         Self {
@@ -147,31 +146,28 @@ impl<'l> Importer<'l> {
     /// Sets the servers and security of operations that declare none.
     fn set_defaults(&mut self) {
         let root = self.documents.root();
-        let servers = self.servers(root, &DocumentPath::Root);
+        let servers = self.servers(root, &ValuePath::ROOT);
         self.default_servers = servers.unwrap_or_else(|| self.document_server());
-        self.default_security = self.security(root, &DocumentPath::Root).unwrap_or_default();
-        let webhooks =
-            self.documents.node(root).get("webhooks").map_or(0, |all| all.members().len());
+        self.default_security = self.security(root, &ValuePath::ROOT).unwrap_or_default();
+        let webhooks = root.get("webhooks").map_or(0, |all| all.members().len());
         if webhooks > 0 {
             let message = format!(
                 "{webhooks} webhooks are requests that the service makes; they are no operations"
             );
-            self.warn(&DocumentPath::Root.member("webhooks"), message);
+            self.warn(&ValuePath::ROOT.member("webhooks"), message);
         }
     }
 
     /// Adds one warning about the header parameters that are not part of the input.
     fn warn_implicit_headers(&mut self) {
-        let names: Vec<String> = std::mem::take(&mut self.implicit_headers)
-            .iter()
-            .map(|name| format!("`{name}`"))
-            .collect();
+        let names = self.implicit_headers.iter().map(|name| format!("`{name}`"));
+        let names: Vec<String> = names.collect();
         if !names.is_empty() {
             let names = names.join(", ");
             let message = format!(
                 "header parameters that follow from the request or from `auth` cannot be given: {names}"
             );
-            self.warn(&DocumentPath::Root.member("paths"), message);
+            self.warn(&ValuePath::ROOT.member("paths"), message);
         }
     }
 
@@ -184,13 +180,12 @@ impl<'l> Importer<'l> {
     ) -> Vec<String> {
         let mut requests = Vec::with_capacity(operations.len());
         for (operations, peer_operation) in operations.iter().zip(peer_operations) {
-            let node_ref =
-                self.documents.resolve_chain(operations.operation).unwrap_or(operations.operation);
-            let id = self.documents.node(node_ref).get("operationId").and_then(TreeNode::as_str);
+            let node = operations.operation.target().unwrap_or(operations.operation);
+            let id = node.text("operationId");
             let is_plain_operation = matches!(peer_operation, PeerOperation::None);
             let id = id.map(str::trim).filter(|id| is_plain_operation && !id.is_empty());
             if id.is_some_and(|id| id.chars().count() > MAX_NAME_LENGTH) {
-                let paths = DocumentPath::Root.member("paths");
+                let paths = ValuePath::ROOT.member("paths");
                 let message = format!("`operationId` has more than {MAX_NAME_LENGTH} characters");
                 self.warn(&paths.member(operations.path).member(operations.method_key), message);
             }
@@ -210,52 +205,43 @@ impl<'l> Importer<'l> {
         naming::assign_names(&requests)
     }
 
-    fn warn(&mut self, doc_path: &DocumentPath<'_>, message: impl Into<String>) {
-        self.checker.warn(doc_path, message);
+    fn warn(&mut self, path: &ValuePath<'_>, message: impl Into<String>) {
+        self.checker.warn(path, message);
     }
 
     /// Resolves references to an object. A failure becomes a warning that states the consequence.
     fn resolve_object(
         &mut self,
-        node_ref: NodeRef,
-        doc_path: &DocumentPath<'_>,
+        node: Node<'l>,
+        path: &ValuePath<'_>,
         consequence: &str,
-    ) -> Option<NodeRef> {
-        match self.documents.resolve_chain(node_ref) {
-            Ok(target) if self.documents.node(target).is_object() => Some(target),
-            Ok(target) => {
-                let found = self.documents.node(target).type_name();
-                self.warn(doc_path, format!("expected an object, found {found}; {consequence}"));
-                None
-            }
-            Err(error) => {
-                self.warn(doc_path, format!("{error}; {consequence}"));
-                None
-            }
-        }
+    ) -> Option<Node<'l>> {
+        let problem = match node.target() {
+            Ok(target) if target.is_object() => return Some(target),
+            Ok(target) => format!("expected an object, found {}", target.type_name()),
+            Err(error) => error.to_string(),
+        };
+        self.warn(path, format!("{problem}; {consequence}"));
+        None
     }
 
     /// Returns the shape of a document schema, and adds warnings about its problems.
     fn schema_shape(
         &mut self,
-        node_ref: NodeRef,
+        node: Node<'l>,
         usage: SchemaUsage,
-        doc_path: &DocumentPath<'_>,
+        path: &ValuePath<'_>,
     ) -> SchemaShape {
-        let node = self.documents.node(node_ref);
         if node.as_bool() == Some(true) || (node.is_object() && node.members().len() == 0) {
             return SchemaShape::Unknown;
         }
         if !node.is_object() && node.as_bool().is_none() {
             let found = node.type_name();
-            self.warn(
-                doc_path,
-                format!("a schema must be an object, found {found}; anything fits"),
-            );
+            self.warn(path, format!("a schema must be an object, found {found}; anything fits"));
             return SchemaShape::Unknown;
         }
-        self.checker.check_schema(&self.context, node_ref, doc_path);
-        SchemaShape::Schema(node_ref, usage)
+        self.checker.check_schema(&self.context, node, path);
+        SchemaShape::Schema(node.node_ref(), usage)
     }
 
     /// Returns the cached schema of a shape, which other operations may use as well.
@@ -270,21 +256,11 @@ impl<'l> Importer<'l> {
         built
     }
 
-    /// Returns the schema of a shape without caching it.
-    fn unshared_schema(&self, shape: SchemaShape) -> Schema {
-        schema::schema_of_shape(&self.context, shape)
-    }
-
     /// Returns the media types of a Swagger 2.0 operation: its own, or those of the document, or
     /// JSON.
-    fn media_types(&self, operation: NodeRef, keyword: &str) -> Vec<&'l str> {
-        let listed = |node_ref: NodeRef| {
-            let listed = self.documents.node(node_ref).get(keyword);
-            let listed: Vec<&'l str> =
-                listed.into_iter().flat_map(TreeNode::items).filter_map(TreeNode::as_str).collect();
-            (!listed.is_empty()).then_some(listed)
-        };
-        let both = listed(operation).or_else(|| listed(self.documents.root()));
-        both.unwrap_or_else(|| vec!["application/json"])
+    fn media_types(&self, operation: Node<'l>, keyword: &str) -> Vec<&'l str> {
+        let owners = [operation, self.documents.root()].into_iter();
+        let mut listed = owners.map(|owner| owner.texts_of(keyword).collect::<Vec<_>>());
+        listed.find(|listed| !listed.is_empty()).unwrap_or_else(|| vec!["application/json"])
     }
 }

@@ -1,19 +1,19 @@
 //! Parameters of an operation: their locations and serialization.
 
-use super::super::document::{NodeRef, TreeNode};
+use super::super::document::Node;
 use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization, Style};
-use super::super::schema::DocumentPath;
 use super::Importer;
 use super::path_item::PathOperation;
 use super::server::template_names;
 use super::version::SpecVersion;
+use crate::json::ValuePath;
 
 /// A parameter as declared in the document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RawParameter<'l> {
     pub(super) name: &'l str,
     pub(super) location: RawParameterLocation,
-    pub(super) node_ref: NodeRef,
+    pub(super) node: Node<'l>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub(super) enum RawParameterLocation {
 
 /// A parameter of a plan and the node that declares it. The node is `None` for an undeclared path
 /// parameter.
-pub(super) struct PlannedParameter {
+pub(super) struct PlannedParameter<'l> {
     pub(super) parameter: Parameter,
-    pub(super) node_ref: Option<NodeRef>,
+    pub(super) node: Option<Node<'l>>,
 }
 
 impl<'l> Importer<'l> {
@@ -42,12 +42,12 @@ impl<'l> Importer<'l> {
     pub(super) fn raw_parameters(
         &mut self,
         path_operation: &PathOperation<'l>,
-        operation: NodeRef,
-        spots: [&DocumentPath<'_>; 2],
+        operation: Node<'l>,
+        paths: [&ValuePath<'_>; 2],
     ) -> Result<Vec<RawParameter<'l>>, String> {
         let mut all: Vec<RawParameter<'l>> = Vec::new();
-        for (owner, doc_path) in [path_operation.path_item, operation].into_iter().zip(spots) {
-            for raw in self.declared_parameters(owner, doc_path)? {
+        for (owner, path) in [path_operation.path_item, operation].into_iter().zip(paths) {
+            for raw in self.declared_parameters(owner, path)? {
                 match all.iter_mut().find(|known| is_same(known, &raw)) {
                     Some(known) => *known = raw,
                     None => all.push(raw),
@@ -59,26 +59,20 @@ impl<'l> Importer<'l> {
 
     fn declared_parameters(
         &mut self,
-        owner: NodeRef,
-        doc_path: &DocumentPath<'_>,
+        owner: Node<'l>,
+        path: &ValuePath<'_>,
     ) -> Result<Vec<RawParameter<'l>>, String> {
-        let documents = self.documents;
-        let Some(listed) = documents.node(owner).get("parameters") else { return Ok(Vec::new()) };
-        let doc_path = doc_path.member("parameters");
+        let Some(listed) = owner.get("parameters") else { return Ok(Vec::new()) };
+        let path = path.member("parameters");
         if !listed.is_array() {
-            self.warn(
-                &doc_path,
-                format!("`parameters` must be a list, found {}", listed.type_name()),
-            );
+            let found = listed.type_name();
+            self.warn(&path, format!("`parameters` must be a list, found {found}"));
         }
         let mut raws = Vec::new();
         for (index, node) in listed.items().enumerate() {
-            let doc_path = doc_path.item(index);
-            let node_ref = documents.node_ref(owner, node);
-            if let Some(node_ref) =
-                self.resolve_object(node_ref, &doc_path, "the parameter is left out")
-            {
-                raws.extend(self.parse_parameter(node_ref, &doc_path)?);
+            let path = path.item(index);
+            if let Some(node) = self.resolve_object(node, &path, "the parameter is left out") {
+                raws.extend(self.parse_parameter(node, &path)?);
             }
         }
         Ok(raws)
@@ -86,39 +80,34 @@ impl<'l> Importer<'l> {
 
     fn parse_parameter(
         &mut self,
-        node_ref: NodeRef,
-        doc_path: &DocumentPath<'_>,
+        node: Node<'l>,
+        path: &ValuePath<'_>,
     ) -> Result<Option<RawParameter<'l>>, String> {
-        let node = self.documents.node(node_ref);
-        let text = |name| node.get(name).and_then(TreeNode::as_str);
-        let location = match (text("in"), self.version) {
-            (Some("path"), _) => RawParameterLocation::Request(ParameterLocation::Path),
-            (Some("query"), _) => RawParameterLocation::Request(ParameterLocation::Query),
-            (Some("header"), _) => RawParameterLocation::Request(ParameterLocation::Header),
-            (Some("cookie"), _) => RawParameterLocation::Request(ParameterLocation::Cookie),
-            (Some("querystring"), SpecVersion::V32) => {
-                RawParameterLocation::Request(ParameterLocation::QueryString)
+        let written = node.text("in");
+        let request_location = written.and_then(ParameterLocation::from_name).filter(|location| {
+            *location != ParameterLocation::QueryString || self.version == SpecVersion::V32
+        });
+        let location = match (request_location, written) {
+            (Some(location), _) => RawParameterLocation::Request(location),
+            (_, Some("body")) if self.version == SpecVersion::V2 => RawParameterLocation::Body,
+            (_, Some("formData")) if self.version == SpecVersion::V2 => {
+                RawParameterLocation::FormData
             }
-            (Some("body"), SpecVersion::V2) => RawParameterLocation::Body,
-            (Some("formData"), SpecVersion::V2) => RawParameterLocation::FormData,
-            (other, _) => {
-                let name = text("name").unwrap_or("without a name");
-                let node_ref = other.map_or("stands nowhere".to_owned(), |other| {
+            (_, other) => {
+                let name = node.text("name").unwrap_or("without a name");
+                let problem = other.map_or("stands nowhere".to_owned(), |other| {
                     format!("stands in `{other}`, which is not known")
                 });
-                return self.reject_parameter(
-                    node,
-                    doc_path,
-                    &format!("the parameter `{name}` {node_ref}"),
-                );
+                let reason = format!("the parameter `{name}` {problem}");
+                return self.reject_parameter(node, path, &reason);
             }
         };
-        match text("name").filter(|name| !name.is_empty()) {
-            Some(name) => Ok(Some(RawParameter { name, location, node_ref })),
+        match node.text("name").filter(|name| !name.is_empty()) {
+            Some(name) => Ok(Some(RawParameter { name, location, node })),
             None if location == RawParameterLocation::Body => {
-                Ok(Some(RawParameter { name: "body", location, node_ref }))
+                Ok(Some(RawParameter { name: "body", location, node }))
             }
-            None => self.reject_parameter(node, doc_path, "a parameter has no name"),
+            None => self.reject_parameter(node, path, "a parameter has no name"),
         }
     }
 
@@ -126,11 +115,11 @@ impl<'l> Importer<'l> {
     /// operation.
     fn reject_parameter<T>(
         &mut self,
-        node: TreeNode<'_>,
-        doc_path: &DocumentPath<'_>,
+        node: Node<'_>,
+        doc_path: &ValuePath<'_>,
         reason: &str,
     ) -> Result<Option<T>, String> {
-        if node.get("required").and_then(TreeNode::as_bool) == Some(true) {
+        if node.flag("required") {
             return Err(format!("{reason}, and it is required"));
         }
         self.warn(doc_path, format!("{reason}; it is left out"));
@@ -143,10 +132,10 @@ impl<'l> Importer<'l> {
         raws: &[RawParameter<'l>],
         path: &str,
         has_body: bool,
-        doc_path: &DocumentPath<'_>,
-    ) -> (Vec<PlannedParameter>, String) {
+        doc_path: &ValuePath<'_>,
+    ) -> (Vec<PlannedParameter<'l>>, String) {
         let mut path = path.to_owned();
-        let mut planned = Vec::new();
+        let mut planned: Vec<PlannedParameter<'l>> = Vec::new();
         for raw in raws {
             let RawParameterLocation::Request(location) = raw.location else { continue };
             if location == ParameterLocation::Header && self.is_implicit_header(raw.name) {
@@ -159,37 +148,32 @@ impl<'l> Importer<'l> {
             {
                 continue;
             }
-            planned.push(self.planned_parameter(raw, location, serialization));
+            let required = raw.node.flag("required") || location == ParameterLocation::Path;
+            let (name, input) = (raw.name.to_owned(), raw.name.to_owned());
+            let parameter = Parameter { name, input, location, required, serialization };
+            planned.push(PlannedParameter { parameter, node: Some(raw.node) });
         }
         for name in template_names(&path) {
-            if !planned.iter().any(|known| known.is_in_path(name)) {
+            let is_it = |known: &PlannedParameter<'_>| {
+                known.parameter.location == ParameterLocation::Path && known.parameter.name == name
+            };
+            if !planned.iter().any(is_it) {
                 self.warn(
                     doc_path,
                     format!("no parameter describes `{{{name}}}` of the path; it takes any text"),
                 );
-                planned.push(undeclared_path_parameter(name));
+                let parameter = Parameter {
+                    name: name.to_owned(),
+                    input: name.to_owned(),
+                    location: ParameterLocation::Path,
+                    required: true,
+                    serialization: serialization(Style::Simple, false, false),
+                };
+                planned.push(PlannedParameter { parameter, node: None });
             }
         }
         qualify_input_names(&mut planned, has_body);
         (planned, path)
-    }
-
-    fn planned_parameter(
-        &self,
-        raw: &RawParameter<'l>,
-        location: ParameterLocation,
-        serialization: ParameterSerialization,
-    ) -> PlannedParameter {
-        let node = self.documents.node(raw.node_ref);
-        let required = node.get("required").and_then(TreeNode::as_bool) == Some(true);
-        let parameter = Parameter {
-            name: raw.name.to_owned(),
-            input: raw.name.to_owned(),
-            location,
-            required: required || location == ParameterLocation::Path,
-            serialization,
-        };
-        PlannedParameter { parameter, node_ref: Some(raw.node_ref) }
     }
 
     /// Whether the body, the credentials or the HTTP client set a header. Swagger 2.0 does not
@@ -217,7 +201,7 @@ impl<'l> Importer<'l> {
         path: &mut String,
         raw: &RawParameter<'_>,
         serialization: &mut ParameterSerialization,
-        doc_path: &DocumentPath<'_>,
+        doc_path: &ValuePath<'_>,
     ) -> bool {
         let names = template_names(path);
         if names.contains(&raw.name) {
@@ -245,63 +229,36 @@ impl<'l> Importer<'l> {
         &mut self,
         raw: &RawParameter<'_>,
         location: ParameterLocation,
-        doc_path: &DocumentPath<'_>,
+        doc_path: &ValuePath<'_>,
     ) -> ParameterSerialization {
-        let node = self.documents.node(raw.node_ref);
+        let node = raw.node;
         if self.version == SpecVersion::V2 {
-            return collection_serialization(node, location);
+            let (style, explode) = collection_style(node, location);
+            return serialization(style, explode, false);
         }
-        let content = node.get("content").and_then(|content| content.members().next());
-        match content {
-            Some((media_type, _)) => ParameterSerialization::Content(media_type.to_owned()),
-            None if location == ParameterLocation::QueryString => {
-                ParameterSerialization::Content("application/x-www-form-urlencoded".to_owned())
-            }
-            None => self.style_serialization(raw, node, location, doc_path),
+        if let Some((media_type, _)) = node.members_of("content").next() {
+            return ParameterSerialization::Content(media_type.to_owned());
         }
-    }
-
-    fn style_serialization(
-        &mut self,
-        raw: &RawParameter<'_>,
-        node: TreeNode<'_>,
-        location: ParameterLocation,
-        doc_path: &DocumentPath<'_>,
-    ) -> ParameterSerialization {
-        let default_style = match location {
-            ParameterLocation::Query
-            | ParameterLocation::Cookie
-            | ParameterLocation::QueryString => Style::Form,
-            ParameterLocation::Path | ParameterLocation::Header => Style::Simple,
-        };
-        let style = match node.get("style").and_then(TreeNode::as_str) {
-            None => default_style,
-            Some(name) => {
-                match parse_style(name).filter(|style| is_style_allowed(*style, location)) {
-                    Some(style) => style,
-                    None => {
-                        let message =
-                            format!("the parameter `{}` cannot have the style `{name}`", raw.name);
-                        self.warn(doc_path, format!("{message}; it has the usual one"));
-                        default_style
-                    }
-                }
-            }
-        };
-        let explode = node.get("explode").and_then(TreeNode::as_bool);
-        ParameterSerialization::Style {
-            style,
-            explode: explode
-                .unwrap_or(matches!(style, Style::Form | Style::Cookie | Style::DeepObject)),
-            allow_reserved: node.get("allowReserved").and_then(TreeNode::as_bool) == Some(true),
+        if location == ParameterLocation::QueryString {
+            let media_type = "application/x-www-form-urlencoded".to_owned();
+            return ParameterSerialization::Content(media_type);
         }
+        let name = node.text("style");
+        let allowed = name.and_then(parse_style).filter(|it| is_style_allowed(*it, location));
+        if let (Some(name), None) = (name, allowed) {
+            let message = format!("the parameter `{}` cannot have the style `{name}`", raw.name);
+            self.warn(doc_path, format!("{message}; it has the usual one"));
+        }
+        let style = allowed.unwrap_or(usual_style(location));
+        let explode = node.get("explode").and_then(|explode| explode.as_bool());
+        let explode =
+            explode.unwrap_or(matches!(style, Style::Form | Style::Cookie | Style::DeepObject));
+        serialization(style, explode, node.flag("allowReserved"))
     }
 }
 
-impl PlannedParameter {
-    fn is_in_path(&self, name: &str) -> bool {
-        self.parameter.location == ParameterLocation::Path && self.parameter.name == name
-    }
+fn serialization(style: Style, explode: bool, allow_reserved: bool) -> ParameterSerialization {
+    ParameterSerialization::Style { style, explode, allow_reserved }
 }
 
 fn is_same(left: &RawParameter<'_>, right: &RawParameter<'_>) -> bool {
@@ -313,22 +270,6 @@ fn is_same(left: &RawParameter<'_>, right: &RawParameter<'_>) -> bool {
         _ => left.name == right.name,
     };
     left.location == right.location && same_name
-}
-
-fn undeclared_path_parameter(name: &str) -> PlannedParameter {
-    let serialization = ParameterSerialization::Style {
-        style: Style::Simple,
-        explode: false,
-        allow_reserved: false,
-    };
-    let parameter = Parameter {
-        name: name.to_owned(),
-        input: name.to_owned(),
-        location: ParameterLocation::Path,
-        required: true,
-        serialization,
-    };
-    PlannedParameter { parameter, node_ref: None }
 }
 
 pub(super) fn parse_style(name: &str) -> Option<Style> {
@@ -357,21 +298,17 @@ fn is_style_allowed(style: Style, location: ParameterLocation) -> bool {
     }
 }
 
-/// Returns the serialization for `collectionFormat` of Swagger 2.0.
-fn collection_serialization(
-    node: TreeNode<'_>,
-    location: ParameterLocation,
-) -> ParameterSerialization {
-    let (style, explode) = collection_style(node, location);
-    ParameterSerialization::Style { style, explode, allow_reserved: false }
-}
-
-pub(super) fn collection_style(node: TreeNode<'_>, location: ParameterLocation) -> (Style, bool) {
-    let comma = match location {
+fn usual_style(location: ParameterLocation) -> Style {
+    match location {
         ParameterLocation::Path | ParameterLocation::Header => Style::Simple,
         _ => Style::Form,
-    };
-    match node.get("collectionFormat").and_then(TreeNode::as_str) {
+    }
+}
+
+/// Returns the style and `explode` for `collectionFormat` of Swagger 2.0.
+pub(super) fn collection_style(node: Node<'_>, location: ParameterLocation) -> (Style, bool) {
+    let comma = usual_style(location);
+    match node.text("collectionFormat") {
         Some("ssv") => (Style::SpaceDelimited, false),
         Some("tsv") => (Style::TabDelimited, false),
         Some("pipes") => (Style::PipeDelimited, false),
@@ -383,14 +320,14 @@ pub(super) fn collection_style(node: TreeNode<'_>, location: ParameterLocation) 
 /// Assigns the input property names. A unique name that does not conflict with the body is kept.
 /// Other names are prefixed with their location. This is repeated until all names are unique, so
 /// the result does not depend on the order.
-fn qualify_input_names(planned: &mut [PlannedParameter], has_body: bool) {
+fn qualify_input_names(planned: &mut [PlannedParameter<'_>], has_body: bool) {
     let mut qualified = vec![false; planned.len()];
     loop {
         let clashes: Vec<usize> = (0..planned.len())
             .filter(|at| !qualified[*at])
             .filter(|at| {
                 let name = &planned[*at].parameter.input;
-                let taken = |(other, known): (usize, &PlannedParameter)| {
+                let taken = |(other, known): (usize, &PlannedParameter<'_>)| {
                     other != *at && known.parameter.input == *name
                 };
                 (has_body && name == "body") || planned.iter().enumerate().any(taken)
@@ -401,18 +338,8 @@ fn qualify_input_names(planned: &mut [PlannedParameter], has_body: bool) {
         }
         for at in clashes {
             let parameter = &mut planned[at].parameter;
-            parameter.input = format!("{}_{}", location_prefix(parameter.location), parameter.name);
+            parameter.input = format!("{}_{}", parameter.location.name(), parameter.name);
             qualified[at] = true;
         }
-    }
-}
-
-fn location_prefix(location: ParameterLocation) -> &'static str {
-    match location {
-        ParameterLocation::Path => "path",
-        ParameterLocation::Query => "query",
-        ParameterLocation::QueryString => "querystring",
-        ParameterLocation::Header => "header",
-        ParameterLocation::Cookie => "cookie",
     }
 }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::super::document::{NodeRef, TreeNode};
-use super::super::plan::{ContentKind, DeclaredResponse, ResponseContent, StatusRange};
-use super::super::schema::{DocumentPath, SchemaShape, SchemaUsage};
+use super::super::document::Node;
+use super::super::media_type::{self, MediaKind};
+use super::super::plan::{DeclaredResponse, ResponseContent, StatusRange};
+use super::super::schema::{SchemaShape, SchemaUsage};
 use super::Importer;
-use super::media_type;
+use super::body::has_type;
 use super::version::SpecVersion;
+use crate::json::ValuePath;
 use crate::spec::ErrorDefinition;
 
 /// The planned responses of an operation.
@@ -30,209 +32,143 @@ struct ParsedResponse<'l> {
 impl<'l> Importer<'l> {
     pub(super) fn plan_responses(
         &mut self,
-        operation: NodeRef,
+        operation: Node<'l>,
         is_head: bool,
-        doc_path: &DocumentPath<'_>,
+        path: &ValuePath<'_>,
     ) -> PlannedResponses {
-        let mut declared = self.parse_responses(operation, &doc_path.member("responses"));
+        let mut declared = self.parse_responses(operation, &path.member("responses"));
         if is_head {
             declared.iter_mut().for_each(|response| response.contents.clear());
         }
         declared.sort_by_key(|response| response.status);
-        let has_success = declared.iter().any(|response| is_success(response.status));
+        let has_success = declared.iter().any(|response| response.status.is_success());
         // If no success response is declared, `default` covers success as well.
         let counts = |response: &&ParsedResponse<'_>| {
-            is_success(response.status) || (!has_success && response.status == StatusRange::Default)
+            response.status.is_success()
+                || (!has_success && response.status == StatusRange::Default)
         };
         let successes: Vec<&ParsedResponse<'_>> = declared.iter().filter(counts).collect();
         let is_stream = successes.iter().any(|response| {
-            response.contents.iter().any(|(media_type, _)| media_type::is_event_stream(media_type))
+            response.contents.iter().any(|(media_type, _)| is_event_stream(media_type))
         });
         let output = if is_head { SchemaShape::Null } else { output_shape(&successes, is_stream) };
         let errors = declared.iter().filter(|response| !counts(response));
         let errors: Vec<ErrorDefinition> =
             errors.filter_map(|response| self.error_definition(response)).collect();
         let responses = declared.into_iter().map(|response| {
-            let is_error = !counts(&&response);
-            self.declared_response(response, is_error)
+            let code = error_code(response.status).filter(|_| !counts(&&response));
+            let contents =
+                response.contents.into_iter().map(|(media_type, shape)| ResponseContent {
+                    media_type: media_type.to_owned(),
+                    schema: self.shared_schema(shape),
+                });
+            DeclaredResponse { status: response.status, contents: contents.collect(), code }
         });
         PlannedResponses { responses: responses.collect(), output, errors, is_stream }
     }
 
     fn parse_responses(
         &mut self,
-        operation: NodeRef,
-        doc_path: &DocumentPath<'_>,
+        operation: Node<'l>,
+        path: &ValuePath<'_>,
     ) -> Vec<ParsedResponse<'l>> {
-        let documents = self.documents;
-        let mut all: Vec<ParsedResponse<'l>> = Vec::new();
-        let Some(responses) = documents.get(operation, "responses") else { return all };
-        for (status, node) in documents.node(responses).members() {
+        let mut all = Vec::new();
+        for (status, node) in operation.members_of("responses") {
             if status.starts_with("x-") {
                 continue;
             }
-            let doc_path = doc_path.member(status);
-            let node_ref = documents.node_ref(responses, node);
+            let path = path.member(status);
             let Some(range) = parse_status_range(status) else {
-                self.warn(&doc_path, format!("`{status}` is no status; the response is left out"));
+                self.warn(&path, format!("`{status}` is no status; the response is left out"));
                 continue;
             };
-            if let Some(node_ref) =
-                self.resolve_object(node_ref, &doc_path, "the response is left out")
-            {
-                let declared = self.parse_response(operation, node_ref, range, &doc_path);
-                all.push(declared);
+            if let Some(node) = self.resolve_object(node, &path, "the response is left out") {
+                let contents = match self.version {
+                    SpecVersion::V2 => self.swagger_response_contents(operation, node, &path),
+                    _ => self.response_contents(node, &path),
+                };
+                let description = node.text("description").unwrap_or_default();
+                all.push(ParsedResponse { status: range, description, contents });
             }
         }
         all
     }
 
-    fn parse_response(
-        &mut self,
-        operation: NodeRef,
-        node_ref: NodeRef,
-        status: StatusRange,
-        doc_path: &DocumentPath<'_>,
-    ) -> ParsedResponse<'l> {
-        let node = self.documents.node(node_ref);
-        let description = node.get("description").and_then(TreeNode::as_str).unwrap_or_default();
-        let contents = match self.version {
-            SpecVersion::V2 => self.swagger_response_contents(operation, node_ref, doc_path),
-            _ => self.response_contents(node_ref, doc_path),
-        };
-        ParsedResponse { status, description, contents }
-    }
-
     fn response_contents(
         &mut self,
-        response: NodeRef,
-        doc_path: &DocumentPath<'_>,
+        response: Node<'l>,
+        path: &ValuePath<'_>,
     ) -> Vec<(&'l str, SchemaShape)> {
-        let documents = self.documents;
         let mut contents = Vec::new();
-        let Some(content) = documents.get(response, "content") else { return contents };
-        let doc_path = doc_path.member("content");
-        for (media_type, node) in documents.node(content).members() {
-            let doc_path = doc_path.member(media_type);
-            let media = documents.node_ref(content, node);
-            if let Some(media) = self.resolve_object(media, &doc_path, "the media type is left out")
-            {
-                let schema = documents.get(media, "schema");
-                let item = documents.get(media, "itemSchema");
-                contents
-                    .push((media_type, self.response_shape(media_type, schema, item, &doc_path)));
+        let path = path.member("content");
+        for (media_type, media) in response.members_of("content") {
+            let path = path.member(media_type);
+            if let Some(media) = self.resolve_object(media, &path, "the media type is left out") {
+                contents.push((media_type, self.response_shape(media_type, media, &path)));
             }
         }
         contents
     }
 
+    /// A response of Swagger 2.0 has a schema like a media type.
     fn swagger_response_contents(
         &mut self,
-        operation: NodeRef,
-        response: NodeRef,
-        doc_path: &DocumentPath<'_>,
+        operation: Node<'l>,
+        response: Node<'l>,
+        path: &ValuePath<'_>,
     ) -> Vec<(&'l str, SchemaShape)> {
-        let produces = self.media_types(operation, "produces");
-        let schema = self.documents.get(response, "schema");
-        let carries =
-            |media_type: &&str| schema.is_some() || media_type::is_event_stream(media_type);
-        let produces: Vec<&'l str> = produces.into_iter().filter(carries).collect();
-        let mut contents = Vec::new();
-        for media_type in produces {
-            contents.push((media_type, self.response_shape(media_type, schema, None, doc_path)));
-        }
-        contents
+        let has_schema = response.get("schema").is_some();
+        let mut produces = self.media_types(operation, "produces");
+        produces.retain(|media_type| has_schema || is_event_stream(media_type));
+        let shapes = produces
+            .into_iter()
+            .map(|media_type| (media_type, self.response_shape(media_type, response, path)));
+        shapes.collect()
     }
 
     fn response_shape(
         &mut self,
         media_type: &str,
-        schema: Option<NodeRef>,
-        item: Option<NodeRef>,
-        doc_path: &DocumentPath<'_>,
+        media: Node<'l>,
+        path: &ValuePath<'_>,
     ) -> SchemaShape {
-        if media_type::is_event_stream(media_type) {
-            return self.event_shape(schema, item, doc_path);
+        if is_event_stream(media_type) {
+            return self.event_shape(media, path);
         }
-        let list = |shape| SchemaShape::ArrayOf(Box::new(shape));
-        match (media_type::content_kind(media_type), schema, item) {
-            (ContentKind::Text | ContentKind::Form, _, _) => SchemaShape::Text,
-            (ContentKind::Binary | ContentKind::Multipart, _, _) => {
-                SchemaShape::Binary(SchemaUsage::Response)
-            }
-            (ContentKind::JsonLines, _, Some(item)) | (_, None, Some(item)) => {
-                list(self.schema_shape(item, SchemaUsage::Response, &doc_path.member("itemSchema")))
-            }
-            (ContentKind::JsonLines, Some(node_ref), None) if !self.is_array_schema(node_ref) => {
-                list(self.schema_shape(node_ref, SchemaUsage::Response, &doc_path.member("schema")))
-            }
-            (_, Some(node_ref), _) => {
-                self.schema_shape(node_ref, SchemaUsage::Response, &doc_path.member("schema"))
-            }
-            (_, None, None) => SchemaShape::Unknown,
+        match MediaKind::of_request(media_type) {
+            MediaKind::Text | MediaKind::Form => SchemaShape::Text,
+            MediaKind::Binary | MediaKind::Multipart => SchemaShape::Binary(SchemaUsage::Response),
+            kind => self.media_shape(kind, media, SchemaUsage::Response, path),
         }
     }
 
     /// Returns the shape of the event data. OpenAPI 3.2 describes the whole event, whose `data` is
     /// a string that may contain JSON. In earlier versions the schema usually describes the JSON in
     /// each event, unless it only declares the stream as text.
-    fn event_shape(
-        &mut self,
-        schema: Option<NodeRef>,
-        item: Option<NodeRef>,
-        doc_path: &DocumentPath<'_>,
-    ) -> SchemaShape {
-        match (schema, item) {
-            (_, Some(item)) => self.event_data_shape(item, doc_path, 3),
-            (Some(schema), None) if !self.is_container(schema) => {
-                self.schema_shape(schema, SchemaUsage::Response, &doc_path.member("schema"))
+    fn event_shape(&mut self, media: Node<'l>, path: &ValuePath<'_>) -> SchemaShape {
+        match (media.get("schema"), media.get("itemSchema")) {
+            (_, Some(item)) => self.event_data_shape(item, &path.member("itemSchema"), 3),
+            (Some(schema), None) if !has_type(schema, &["string", "array", "file"]) => {
+                self.schema_shape(schema, SchemaUsage::Response, &path.member("schema"))
             }
             _ => SchemaShape::Unknown,
         }
     }
 
-    fn event_data_shape(
-        &mut self,
-        item: NodeRef,
-        doc_path: &DocumentPath<'_>,
-        hops: u32,
-    ) -> SchemaShape {
-        let documents = self.documents;
-        let Ok(event) = documents.resolve_chain(item) else { return SchemaShape::Unknown };
-        let node = documents.node(event);
-        let variants = ["oneOf", "anyOf"].into_iter().find_map(|keyword| node.get(keyword));
+    fn event_data_shape(&mut self, item: Node<'l>, path: &ValuePath<'_>, hops: u32) -> SchemaShape {
+        let Ok(event) = item.target() else { return SchemaShape::Unknown };
+        let variants = ["oneOf", "anyOf"].into_iter().find_map(|keyword| event.get(keyword));
         if let (Some(variants), Some(hops)) = (variants, hops.checked_sub(1)) {
-            let node_refs = variants.items().map(|node| documents.node_ref(event, node));
-            let node_refs: Vec<NodeRef> = node_refs.collect();
-            return SchemaShape::any_of(
-                node_refs
-                    .into_iter()
-                    .map(|node_ref| self.event_data_shape(node_ref, doc_path, hops)),
-            );
+            let shapes = variants.items().map(|variant| self.event_data_shape(variant, path, hops));
+            return SchemaShape::any_of(shapes.collect::<Vec<_>>());
         }
-        match documents
-            .get(event, "properties")
-            .and_then(|properties| documents.get(properties, "data"))
-        {
-            Some(data) => {
-                let content = documents
-                    .resolve_chain(data)
-                    .ok()
-                    .and_then(|data| documents.get(data, "contentSchema"));
-                content.map_or(SchemaShape::Unknown, |content| {
-                    self.schema_shape(
-                        content,
-                        SchemaUsage::Response,
-                        &doc_path.member("itemSchema"),
-                    )
-                })
-            }
-            None => self.schema_shape(item, SchemaUsage::Response, &doc_path.member("itemSchema")),
-        }
-    }
-
-    fn is_container(&self, schema: NodeRef) -> bool {
-        matches!(self.type_of(schema), Some("string" | "array" | "file"))
+        let schema = match event.get("properties").and_then(|properties| properties.get("data")) {
+            Some(data) => data.target().ok().and_then(|data| data.get("contentSchema")),
+            None => Some(item),
+        };
+        schema.map_or(SchemaShape::Unknown, |schema| {
+            self.schema_shape(schema, SchemaUsage::Response, path)
+        })
     }
 
     fn error_definition(&mut self, response: &ParsedResponse<'_>) -> Option<ErrorDefinition> {
@@ -245,26 +181,17 @@ impl<'l> Importer<'l> {
             _ => error,
         })
     }
+}
 
-    fn declared_response(
-        &mut self,
-        response: ParsedResponse<'_>,
-        is_error: bool,
-    ) -> DeclaredResponse {
-        let code = error_code(response.status).filter(|_| is_error);
-        let responses = response.contents.into_iter().map(|(media_type, shape)| ResponseContent {
-            media_type: media_type.to_owned(),
-            schema: self.shared_schema(shape),
-        });
-        DeclaredResponse { status: response.status, contents: responses.collect(), code }
-    }
+fn is_event_stream(media_type: &str) -> bool {
+    MediaKind::from_content_type(media_type) == MediaKind::EventStream
 }
 
 /// Returns the shape of the best declared media type, preferably JSON.
 fn preferred_shape(response: &ParsedResponse<'_>, is_stream: bool) -> SchemaShape {
     let best = response.contents.iter().map(|(media_type, _)| rank(media_type)).min();
     let counts = |media_type: &str| {
-        Some(rank(media_type)) == best || (is_stream && media_type::is_event_stream(media_type))
+        Some(rank(media_type)) == best || (is_stream && is_event_stream(media_type))
     };
     let shapes = response.contents.iter().filter(|(media_type, _)| counts(media_type));
     SchemaShape::any_of(shapes.map(|(_, shape)| shape.clone()))
@@ -284,10 +211,6 @@ fn output_shape(successes: &[&ParsedResponse<'_>], is_stream: bool) -> SchemaSha
         _ => Some(preferred_shape(response, is_stream)),
     });
     SchemaShape::any_of(shapes)
-}
-
-fn is_success(status: StatusRange) -> bool {
-    matches!(status, StatusRange::Exactly(200..=299) | StatusRange::Class(2))
 }
 
 /// Returns the error code of a response: `HTTP_404`, `HTTP_4XX`, or `HTTP_ERROR` for `default`.

@@ -1,6 +1,6 @@
 //! Specification version of a document.
 
-use super::super::document::TreeNode;
+use super::super::document::Node;
 use crate::spec::IdError;
 
 /// A supported specification version.
@@ -45,11 +45,13 @@ pub enum ImportError {
 }
 
 impl SpecVersion {
-    pub(super) fn from_document(document: TreeNode<'_>) -> Result<Self, ImportError> {
+    pub(super) fn from_document(document: Node<'_>) -> Result<Self, ImportError> {
         if !document.is_object() {
             return Err(ImportError::NotAnObject { found: document.type_name() });
         }
-        let version_member = |name| document.get(name).map(|value| (name, version_text(value)));
+        // In YAML, an unquoted version is a number.
+        let text = |value: Node<'_>| value.scalar_text().unwrap_or(value.type_name().to_owned());
+        let version_member = |name| document.get(name).map(|value| (name, text(value)));
         let (name, found) = version_member("openapi")
             .or_else(|| version_member("swagger"))
             .ok_or(ImportError::NoVersion)?;
@@ -63,14 +65,5 @@ impl SpecVersion {
             ("swagger" | "openapi", Some("2"), None | Some("0")) => Ok(Self::V2),
             _ => Err(ImportError::UnknownVersion { name, found }),
         }
-    }
-}
-
-/// Returns a version as text. In YAML, an unquoted version is a number.
-fn version_text(value: TreeNode<'_>) -> String {
-    match (value.as_str(), value.as_number()) {
-        (Some(text), _) => text.to_owned(),
-        (None, Some(number)) => number.to_string(),
-        (None, None) => value.type_name().to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use url::Url;
 
-use super::super::document::{DocumentSet, NodeRef, Tree, TreeNode};
+use super::super::document::{Node, Tree, TreeNode};
 use super::location::display_url;
 
 /// A reference to another file.
@@ -45,20 +45,20 @@ const MAP_KEYWORDS: [&str; 16] = [
 ];
 
 /// Returns the references of a file to other files, without duplicates and in document order.
-pub(super) fn external_refs(documents: &DocumentSet, root: NodeRef) -> Vec<ExternalRef> {
-    if !has_external_refs(&documents.file(root).tree) {
+pub(super) fn external_refs(root: Node<'_>) -> Vec<ExternalRef> {
+    if !has_external_refs(root.tree()) {
         return Vec::new();
     }
     let mut found = Vec::new();
     let mut targets = HashSet::new();
     let mut visited = HashSet::new();
-    let mut stack = vec![(documents.node(root), "")];
+    let mut stack = vec![(root, "")];
     while let Some((node, name)) = stack.pop() {
         if node.is_container() && !visited.insert(node.compact_value()) {
             continue;
         }
         for reference in references_in(node, name) {
-            let external = external_ref(documents, documents.node_ref(root, node), reference);
+            let external = external_ref(node, reference);
             found.extend(external.filter(|external| targets.insert(external.target.clone())));
         }
         let is_map_keyword = MAP_KEYWORDS.contains(&name);
@@ -82,9 +82,8 @@ fn has_external_refs(tree: &Tree) -> bool {
 }
 
 /// Returns the references of one object to other files, without those of nested objects.
-fn references_in<'t>(node: TreeNode<'t>, name: &str) -> impl Iterator<Item = &'t str> {
-    let references = ["$ref", "$dynamicRef"].into_iter();
-    let references = references.filter_map(move |name| node.get(name)?.as_str());
+fn references_in<'d>(node: Node<'d>, name: &str) -> impl Iterator<Item = &'d str> {
+    let references = ["$ref", "$dynamicRef"].into_iter().filter_map(move |name| node.text(name));
     let mapped = (name == "mapping").then(|| node.members().filter_map(|(_, to)| to.as_str()));
     let mapped = mapped.into_iter().flatten().filter(|to| is_file_reference(to));
     references.filter(|reference| !reference.starts_with('#')).chain(mapped)
@@ -96,13 +95,13 @@ fn is_file_reference(mapped: &str) -> bool {
     url.contains('/') || [".json", ".yaml", ".yml"].iter().any(|end| url.ends_with(end))
 }
 
-fn external_ref(documents: &DocumentSet, from: NodeRef, reference: &str) -> Option<ExternalRef> {
-    let file = &documents.file(from).url;
-    let mut target = documents.resolve_url(from, reference)?;
+fn external_ref(from: Node<'_>, reference: &str) -> Option<ExternalRef> {
+    let file = from.file_url();
+    let mut target = from.resolve_url(reference)?;
     let is_relative = Url::parse(reference) == Err(url::ParseError::RelativeUrlWithoutBase);
-    let mut url = if is_relative { file.join(reference).ok()? } else { target.clone() };
+    let mut fetch_url = if is_relative { file.join(reference).ok()? } else { target.clone() };
     target.set_fragment(None);
-    url.set_fragment(None);
-    let from = display_url(file);
-    Some(ExternalRef { reference: reference.to_owned(), referrer: from, target, fetch_url: url })
+    fetch_url.set_fragment(None);
+    let (reference, referrer) = (reference.to_owned(), display_url(file));
+    Some(ExternalRef { reference, referrer, target, fetch_url })
 }

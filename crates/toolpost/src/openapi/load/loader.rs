@@ -29,7 +29,7 @@ impl<'s> DocumentLoader<'s> {
     pub(super) fn new(fetcher: Fetcher<'s>) -> Self {
         Self {
             fetcher,
-            documents: DocumentSet::new(Vec::new()),
+            documents: DocumentSet::default(),
             warnings: Vec::new(),
             requested: HashSet::new(),
             aliases: Vec::new(),
@@ -100,7 +100,7 @@ impl<'s> DocumentLoader<'s> {
     fn next_references(&mut self, roots: &[NodeRef]) -> Vec<ExternalRef> {
         let mut queue = Vec::new();
         for root in roots {
-            for reference in external_refs::external_refs(&self.documents, *root) {
+            for reference in external_refs::external_refs(self.documents.node(*root)) {
                 self.enqueue(reference, *root, &mut queue);
             }
         }
@@ -120,7 +120,7 @@ impl<'s> DocumentLoader<'s> {
             return;
         }
         self.requested.insert(reference.fetch_url.clone());
-        let from = &self.documents.file(from).url;
+        let from = self.documents.node(from).file_url();
         match reference_policy::check_reference(
             from,
             &reference.fetch_url,
@@ -141,10 +141,7 @@ impl<'s> DocumentLoader<'s> {
         if self.is_file_limit_reached {
             let max = self.fetcher.settings.max_files;
             let message = format!("only {max} files were read; `max_files` says how many");
-            warnings.push(LoadWarning {
-                at: display_url(&documents.file(documents.root()).url),
-                message,
-            });
+            warnings.push(LoadWarning { at: display_url(documents.root().file_url()), message });
         }
         LoadedDocument { documents, warnings }
     }

@@ -128,10 +128,8 @@ async fn load_document(
 
 /// Resolves a member of the root document.
 fn resolve_member(loaded: &LoadedDocument, name: &str) -> Result<Value, String> {
-    let documents = &loaded.documents;
-    let node_ref = documents.get(documents.root(), name).unwrap();
-    let node_ref = documents.resolve_chain(node_ref).map_err(|error| error.to_string())?;
-    Ok(documents.node(node_ref).to_value())
+    let node = loaded.documents.root().get(name).unwrap();
+    Ok(node.target().map_err(|error| error.to_string())?.to_value())
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::envelope::Envelope;
 use crate::error::CallError;
-use crate::openapi::response::{SecretRedactor, essence};
+use crate::openapi::media_type::essence;
+use crate::openapi::response::SecretRedactor;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalized, Repair};

@@ -2,17 +2,16 @@
 
 use reqwest::header::HeaderValue;
 
+use super::super::media_type::{self, MediaKind};
 use super::super::plan::{DeclaredResponse, StatusRange};
-use super::media_type;
-
-const EVENT_STREAM: &str = "text/event-stream";
 
 /// Returns the value of `Accept`. JSON has the highest weight, and any other type is accepted with
 /// a low one. If an event stream is declared, only event streams are accepted.
 pub(super) fn accept_header(responses: &[DeclaredResponse]) -> HeaderValue {
     let declared = success_media_types(responses);
-    if declared.iter().any(|one| media_type::essence(one).eq_ignore_ascii_case(EVENT_STREAM)) {
-        return HeaderValue::from_static(EVENT_STREAM);
+    let kind = |one: &&str| MediaKind::from_content_type(one);
+    if declared.iter().any(|one| kind(one) == MediaKind::EventStream) {
+        return HeaderValue::from_static("text/event-stream");
     }
     let (json, other): (Vec<&str>, Vec<&str>) =
         declared.into_iter().partition(|one| media_type::is_json(one));
@@ -25,9 +24,7 @@ pub(super) fn accept_header(responses: &[DeclaredResponse]) -> HeaderValue {
 
 fn success_media_types(responses: &[DeclaredResponse]) -> Vec<&str> {
     let mut all: Vec<&str> = Vec::new();
-    let is_success =
-        |status| matches!(status, StatusRange::Exactly(200..=299) | StatusRange::Class(2));
-    let mut found = responses.iter().filter(|response| is_success(response.status)).peekable();
+    let mut found = responses.iter().filter(|response| response.status.is_success()).peekable();
     // If no success response is declared, `default` covers success as well.
     let fallback = found.peek().is_none();
     let default = responses.iter().filter(|one| fallback && one.status == StatusRange::Default);

@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::super::plan::{Parameter, ParameterSerialization, Style};
 use super::escape::PercentEscape;
 use super::header::to_header_value;
-use super::input_path::InputPath;
 use super::query::encode_content;
 use super::style::ValueSerializer;
+use crate::json::ValuePath;
 use crate::schema::Issue;
 
 /// Value of the `Cookie` header of one request.
@@ -17,7 +17,7 @@ pub(super) struct CookieHeader(String);
 
 impl CookieHeader {
     pub(super) fn add(&mut self, parameter: &Parameter, value: &Value) -> Result<(), Issue> {
-        let input_path = InputPath::root(&parameter.input);
+        let input_path = ValuePath::ROOT.member(&parameter.input);
         let (escape, style, explode) = match &parameter.serialization {
             ParameterSerialization::Content(media_type) => {
                 let text = encode_content(media_type, value, PercentEscape::All);

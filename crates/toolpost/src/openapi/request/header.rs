@@ -4,12 +4,12 @@
 use reqwest::header::HeaderValue;
 use serde_json::Value;
 
+use super::super::media_type;
 use super::super::plan::{Parameter, ParameterSerialization};
 use super::escape::PercentEscape;
-use super::input_path::InputPath;
-use super::media_type;
 use super::style::ValueSerializer;
 use super::value::scalar_text;
+use crate::json::ValuePath;
 use crate::schema::Issue;
 
 /// Headers that control routing and message framing. Setting them from the input would allow
@@ -47,7 +47,7 @@ pub(super) fn encode_header(parameter: &Parameter, value: &Value) -> Result<Head
         }
         ParameterSerialization::Content(_) => out.push_str(&scalar_text(value)),
     }
-    to_header_value(&out).map_err(|reason| InputPath::root(&parameter.input).issue(reason))
+    to_header_value(&out).map_err(|reason| ValuePath::ROOT.member(&parameter.input).issue(reason))
 }
 
 /// Converts text to a header value. Fails if the service would not receive it unchanged.

@@ -6,8 +6,6 @@ mod body;
 mod cookie;
 mod escape;
 mod header;
-mod input_path;
-mod media_type;
 mod path_template;
 mod prepared;
 mod query;
@@ -16,10 +14,20 @@ mod style;
 mod template;
 mod value;
 
+use crate::json::ValuePath;
+use crate::schema::Issue;
+
 pub(crate) use prepared::PreparedRequest;
 pub use server::ServerSettings;
 pub(crate) use server::server_url;
 pub(crate) use template::RequestTemplate;
+
+impl ValuePath<'_> {
+    /// Creates an issue about the input value with this path.
+    fn issue(&self, message: impl Into<String>) -> Issue {
+        Issue::new(self.to_string(), message)
+    }
+}
 
 #[cfg(test)]
 pub(in crate::openapi) mod tests;

@@ -4,10 +4,10 @@ use serde_json::{Map, Value};
 
 use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization, Style};
 use super::escape::PercentEscape;
-use super::input_path::InputPath;
 use super::query::encode_content;
 use super::style::ValueSerializer;
 use super::template::TemplateError;
+use crate::json::ValuePath;
 use crate::schema::Issue;
 
 /// A parsed path template.
@@ -113,7 +113,7 @@ fn check_segment(out: &str, filled: Option<&Parameter>) -> Result<(), Issue> {
         ("." | "..", _) => format!("`{segment}` would be another path"),
         _ => return Ok(()),
     };
-    Err(InputPath::root(&parameter.input).issue(reason))
+    Err(ValuePath::ROOT.member(&parameter.input).issue(reason))
 }
 
 /// Splits the text at the first `{name}` into the part before it, the name and the part after it.

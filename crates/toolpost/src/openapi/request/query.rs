@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
+use super::super::media_type::{self, MediaKind};
 use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization};
 use super::escape::PercentEscape;
-use super::media_type;
 use super::style::ValueSerializer;
 use super::value::scalar_text;
 
@@ -46,7 +46,7 @@ pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value:
 pub(super) fn encode_content(media_type: &str, value: &Value, escape: PercentEscape) -> String {
     let mut out = String::new();
     match value {
-        Value::Object(members) if media_type::is_form(media_type) => {
+        Value::Object(members) if MediaKind::from_content_type(media_type) == MediaKind::Form => {
             for (name, value) in members {
                 append_form_pairs(&mut out, name, value);
             }

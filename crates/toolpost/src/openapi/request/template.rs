@@ -15,12 +15,12 @@ use super::accept::accept_header;
 use super::body;
 use super::cookie::CookieHeader;
 use super::header;
-use super::input_path::InputPath;
 use super::path_template::PathTemplate;
 use super::prepared::PreparedRequest;
 use super::query;
 use super::value::is_undefined;
 use crate::error::CallError;
+use crate::json::ValuePath;
 use crate::schema::Issue;
 
 /// Request template of an operation, without its input.
@@ -179,7 +179,7 @@ impl RequestTemplate {
             }
             None => format!("`{}` cannot be the name of a header", parameter.name),
         };
-        Err(InputPath::root(&parameter.input).issue(reason))
+        Err(ValuePath::ROOT.member(&parameter.input).issue(reason))
     }
 
     /// Returns the parameters that the input sets. Undefined values count only for required

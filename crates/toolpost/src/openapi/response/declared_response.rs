@@ -1,6 +1,6 @@
 //! Lookup of the declared response for a status and content type.
 
-use super::media_kind::{MediaKind, essence};
+use crate::openapi::media_type::{MediaKind, essence};
 use crate::openapi::plan::{DeclaredResponse, OperationPlan, StatusRange};
 use crate::schema::Schema;
 

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::charset;
-use super::media_kind::{self, MediaKind};
+use crate::openapi::media_type::{self, MediaKind};
 use crate::payload::Payload;
 
 /// A decoded body.
@@ -32,12 +32,14 @@ pub(crate) fn decode_body(body: Vec<u8>, content_type: &str, json_mode: JsonMode
         return Value::Null.into();
     }
     match MediaKind::from_content_type(content_type) {
-        MediaKind::Binary => binary_value(&body, content_type).into(),
+        MediaKind::Binary | MediaKind::Multipart => binary_value(&body, content_type).into(),
         MediaKind::Unknown => decode_unknown(body, json_mode),
         MediaKind::Json => decode_json(body, content_type, json_mode),
         MediaKind::JsonLines => decode_json_list(body, content_type, '\n'),
         MediaKind::JsonSequence => decode_json_list(body, content_type, '\u{1e}'),
-        MediaKind::Text | MediaKind::EventStream => decode_text(body, content_type),
+        MediaKind::Text | MediaKind::EventStream | MediaKind::Form => {
+            decode_text(body, content_type)
+        }
     }
 }
 
@@ -53,7 +55,7 @@ pub(crate) fn parse_json(text: &str, json_mode: JsonMode) -> Result<Payload, ser
 }
 
 fn decode_json(body: Vec<u8>, content_type: &str, json_mode: JsonMode) -> DecodedBody {
-    let text = match charset::decode_text(body, media_kind::charset(content_type)) {
+    let text = match charset::decode_text(body, media_type::parameter(content_type, "charset")) {
         Ok(text) => text,
         Err(body) => {
             let warning = "the service says that this is JSON, and it is no text".to_owned();
@@ -72,7 +74,7 @@ fn decode_json(body: Vec<u8>, content_type: &str, json_mode: JsonMode) -> Decode
 }
 
 fn decode_text(body: Vec<u8>, content_type: &str) -> DecodedBody {
-    match charset::decode_text(body, media_kind::charset(content_type)) {
+    match charset::decode_text(body, media_type::parameter(content_type, "charset")) {
         Ok(text) => Value::String(text).into(),
         Err(body) => binary_value(&body, content_type).into(),
     }
@@ -80,7 +82,7 @@ fn decode_text(body: Vec<u8>, content_type: &str) -> DecodedBody {
 
 /// Decodes a complete sequence of JSON values as an array.
 fn decode_json_list(body: Vec<u8>, content_type: &str, separator: char) -> DecodedBody {
-    let text = match charset::decode_text(body, media_kind::charset(content_type)) {
+    let text = match charset::decode_text(body, media_type::parameter(content_type, "charset")) {
         Ok(text) => text,
         Err(body) => return binary_value(&body, content_type).into(),
     };

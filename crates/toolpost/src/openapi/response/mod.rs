@@ -4,7 +4,6 @@ mod charset;
 mod declared_response;
 mod decode;
 mod error_response;
-mod media_kind;
 
 use reqwest::header::HeaderMap;
 
@@ -19,7 +18,6 @@ pub(crate) use declared_response::response_schema;
 use decode::{DecodedBody, decode_body};
 pub(crate) use decode::{JsonMode, parse_json};
 pub(crate) use error_response::{SecretRedactor, response_error};
-pub(crate) use media_kind::{MediaKind, essence};
 
 /// Converts a success response to an output, with the schema that is declared for its status.
 pub(crate) fn success_output(

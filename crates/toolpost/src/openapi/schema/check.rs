@@ -2,14 +2,14 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::super::document::{NodeRef, TreeNode};
+use super::super::document::{Node, NodeRef};
 use super::context::SchemaContext;
-use super::document_path::DocumentPath;
 use super::input::parameter_schema;
 use super::keyword::{
     KeywordRule, is_annotation, is_nullable, is_schema, keyword_error, keyword_rule,
 };
 use super::schema_writer::{dialect_ignores_ref_siblings, resolve_schema};
+use crate::json::ValuePath;
 
 /// A problem in a document that does not prevent the import.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -37,28 +37,26 @@ pub(crate) struct SchemaChecker {
 }
 
 impl SchemaChecker {
-    pub(crate) fn warn(&mut self, doc_path: &DocumentPath<'_>, message: impl Into<String>) {
-        self.warnings.push(DocumentWarning { at: doc_path.to_string(), message: message.into() });
+    pub(crate) fn warn(&mut self, path: &ValuePath<'_>, message: impl Into<String>) {
+        self.warnings.push(DocumentWarning { at: path.to_string(), message: message.into() });
     }
 
     /// Checks a schema and all schemas that it refers to.
     pub(crate) fn check_schema(
         &mut self,
         context: &SchemaContext,
-        node_ref: NodeRef,
-        doc_path: &DocumentPath<'_>,
+        schema: Node<'_>,
+        path: &ValuePath<'_>,
     ) {
-        if !self.visited.insert(node_ref) {
+        if !self.visited.insert(schema.node_ref()) {
             return;
         }
+        let ignores = context.ignores_ref_siblings;
         let mut walk = CheckWalk { context, checker: self, queue: VecDeque::new() };
-        walk.check_schema(node_ref, doc_path, context.ignores_ref_siblings);
-        while let Some((node_ref, reference)) = walk.queue.pop_front() {
-            walk.check_schema(
-                node_ref,
-                &DocumentPath::Reference(&reference),
-                context.ignores_ref_siblings,
-            );
+        walk.check_schema(schema, path, ignores);
+        while let Some((schema, reference)) = walk.queue.pop_front() {
+            let base = reference.strip_prefix('#').unwrap_or(reference);
+            walk.check_schema(schema, &ValuePath::Base(base), ignores);
         }
     }
 
@@ -67,145 +65,102 @@ impl SchemaChecker {
     pub(crate) fn check_parameter(
         &mut self,
         context: &SchemaContext,
-        node_ref: NodeRef,
-        doc_path: &DocumentPath<'_>,
+        parameter: Node<'_>,
+        path: &ValuePath<'_>,
     ) {
-        match parameter_schema(context, node_ref) {
-            Some(schema) => self.check_schema(context, schema, &doc_path.member("schema")),
-            None => self.check_schema(context, node_ref, doc_path),
+        match parameter_schema(parameter) {
+            Some(schema) => self.check_schema(context, schema, &path.member("schema")),
+            None => self.check_schema(context, parameter, path),
         }
     }
 }
 
-struct CheckWalk<'c, 'w> {
+struct CheckWalk<'c, 'd, 'w> {
     context: &'c SchemaContext,
     checker: &'w mut SchemaChecker,
-    queue: VecDeque<(NodeRef, String)>,
+    /// Schemas to check, with the references to them.
+    queue: VecDeque<(Node<'d>, &'d str)>,
 }
 
-impl<'c> CheckWalk<'c, '_> {
-    fn check_schema(
-        &mut self,
-        node_ref: NodeRef,
-        doc_path: &DocumentPath<'_>,
-        ignores_ref_siblings: bool,
-    ) {
-        let node = self.context.documents.node(node_ref);
-        let dialect = node.get("$schema").and_then(TreeNode::as_str);
-        let ignores_ref_siblings =
-            dialect.map_or(ignores_ref_siblings, dialect_ignores_ref_siblings);
-        let reference = node.get("$ref").and_then(TreeNode::as_str);
-        if let Some(reference) = reference.filter(|_| ignores_ref_siblings) {
-            return self.check_reference(node_ref, reference, doc_path);
+impl<'d> CheckWalk<'_, 'd, '_> {
+    fn check_schema(&mut self, schema: Node<'d>, path: &ValuePath<'_>, ignores: bool) {
+        let dialect = schema.text("$schema");
+        let ignores_ref_siblings = dialect.map_or(ignores, dialect_ignores_ref_siblings);
+        if let Some(reference) = schema.text("$ref").filter(|_| ignores_ref_siblings) {
+            return self.check_reference(schema, reference, path);
         }
-        for (keyword, value) in node.members() {
-            match keyword_error(self.context, keyword, value, node) {
-                Some(message) if is_worth_warning(keyword, value, node) => {
-                    self.checker.warn(&doc_path.member(keyword), message);
+        for (keyword, value) in schema.members() {
+            let keyword_path = path.member(keyword);
+            match keyword_error(self.context, keyword, value, schema) {
+                Some(message) if is_worth_warning(keyword, value, schema) => {
+                    self.checker.warn(&keyword_path, message);
                 }
                 Some(_) => {}
-                None => {
-                    self.check_keyword(node_ref, keyword, value, doc_path, ignores_ref_siblings);
-                }
+                None => match keyword_rule(keyword) {
+                    KeywordRule::Reference | KeywordRule::DynamicReference => {
+                        self.check_reference(schema, value.as_str().unwrap_or_default(), path);
+                    }
+                    rule => self.check_value(rule, value, &keyword_path, ignores_ref_siblings),
+                },
             }
         }
     }
 
-    fn check_keyword(
+    /// Checks the schemas in the value of a keyword.
+    fn check_value(
         &mut self,
-        node_ref: NodeRef,
-        keyword: &str,
-        value: TreeNode<'c>,
-        doc_path: &DocumentPath<'_>,
-        ignores_ref_siblings: bool,
+        rule: KeywordRule,
+        value: Node<'d>,
+        path: &ValuePath<'_>,
+        ignores: bool,
     ) {
-        let keyword_path = doc_path.member(keyword);
-        match keyword_rule(keyword) {
-            KeywordRule::Reference | KeywordRule::DynamicReference => {
-                self.check_reference(node_ref, value.as_str().unwrap_or_default(), doc_path);
+        match rule {
+            KeywordRule::Schema => self.check_subschema(value, path, ignores),
+            KeywordRule::Items if !value.is_array() => self.check_subschema(value, path, ignores),
+            KeywordRule::Schemas | KeywordRule::Items => {
+                for (index, item) in value.items().enumerate() {
+                    self.check_subschema(item, &path.item(index), ignores);
+                }
             }
-            KeywordRule::Items if value.is_array() => {
-                self.check_list(node_ref, value, &keyword_path, ignores_ref_siblings);
-            }
-            KeywordRule::Schema | KeywordRule::Items => {
-                self.check_subschema(node_ref, value, &keyword_path, ignores_ref_siblings);
-            }
-            KeywordRule::Schemas => {
-                self.check_list(node_ref, value, &keyword_path, ignores_ref_siblings);
-            }
-            KeywordRule::SchemaMap => {
-                self.check_map(node_ref, value, &keyword_path, ignores_ref_siblings);
-            }
-            KeywordRule::PatternMap => {
-                for (pattern, _) in value.members() {
-                    if !self.context.is_valid_pattern(pattern) {
+            KeywordRule::SchemaMap | KeywordRule::PatternMap => {
+                let is_pattern_map = rule == KeywordRule::PatternMap;
+                for (name, _) in value.members().filter(|_| is_pattern_map) {
+                    if !self.context.is_valid_pattern(name) {
                         let message = "is no regular expression; it is left out";
-                        self.checker.warn(&keyword_path.member(pattern), message);
+                        self.checker.warn(&path.member(name), message);
                     }
                 }
-                self.check_map(node_ref, value, &keyword_path, ignores_ref_siblings);
+                for (name, member) in value.members() {
+                    self.check_subschema(member, &path.member(name), ignores);
+                }
             }
             _ => {}
         }
     }
 
-    fn check_list(
-        &mut self,
-        node_ref: NodeRef,
-        value: TreeNode<'c>,
-        doc_path: &DocumentPath<'_>,
-        ignores_ref_siblings: bool,
-    ) {
-        for (index, item) in value.items().enumerate() {
-            self.check_subschema(node_ref, item, &doc_path.item(index), ignores_ref_siblings);
-        }
-    }
-
-    fn check_map(
-        &mut self,
-        node_ref: NodeRef,
-        value: TreeNode<'c>,
-        doc_path: &DocumentPath<'_>,
-        ignores_ref_siblings: bool,
-    ) {
-        for (name, node) in value.members() {
-            self.check_subschema(node_ref, node, &doc_path.member(name), ignores_ref_siblings);
-        }
-    }
-
-    fn check_subschema(
-        &mut self,
-        node_ref: NodeRef,
-        node: TreeNode<'c>,
-        doc_path: &DocumentPath<'_>,
-        ignores_ref_siblings: bool,
-    ) {
+    fn check_subschema(&mut self, node: Node<'d>, path: &ValuePath<'_>, ignores: bool) {
         if is_schema(node) {
-            return self.check_schema(
-                self.context.documents.node_ref(node_ref, node),
-                doc_path,
-                ignores_ref_siblings,
-            );
+            return self.check_schema(node, path, ignores);
         }
-        let message =
-            format!("a schema must be an object, found {}; anything fits", node.type_name());
-        self.checker.warn(doc_path, message);
+        let found = node.type_name();
+        let message = format!("a schema must be an object, found {found}; anything fits");
+        self.checker.warn(path, message);
     }
 
-    fn check_reference(&mut self, node_ref: NodeRef, reference: &str, doc_path: &DocumentPath<'_>) {
-        match resolve_schema(self.context, node_ref, reference) {
-            Ok(target) if self.checker.visited.insert(target) => {
-                self.queue.push_back((target, reference.to_owned()));
+    fn check_reference(&mut self, schema: Node<'d>, reference: &'d str, path: &ValuePath<'_>) {
+        match resolve_schema(schema, reference) {
+            Ok(target) if self.checker.visited.insert(target.node_ref()) => {
+                self.queue.push_back((target, reference));
             }
             Ok(_) => {}
-            Err(message) => self.checker.warn(&doc_path.member("$ref"), message),
+            Err(message) => self.checker.warn(&path.member("$ref"), message),
         }
     }
 }
 
 /// Whether omitting a keyword needs a warning. A null default usually means no default, and
 /// `required: true` belongs to the parameter if a parameter is read as a schema.
-fn is_worth_warning(keyword: &str, value: TreeNode<'_>, schema: TreeNode<'_>) -> bool {
+fn is_worth_warning(keyword: &str, value: Node<'_>, schema: Node<'_>) -> bool {
     match keyword {
         "default" => !value.is_null() || is_nullable(schema),
         "required" => !(schema.get("in").is_some() && schema.get("name").is_some()),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::super::document::{DocumentSet, NodeRef, TreeNode};
+use super::super::document::{DocumentSet, NodeRef};
+use super::keyword::is_nullable;
 
 /// A document and the rules for reading its schemas.
 #[derive(Debug)]
@@ -40,17 +41,13 @@ impl SchemaContext {
     /// Follows schemas that are only a reference, so that different references to one schema have
     /// the same node.
     pub(super) fn canonical(&self, node_ref: NodeRef) -> NodeRef {
-        let mut at = node_ref;
+        let mut node = self.documents.node(node_ref);
         for _ in 0..64 {
-            let node = self.documents.node(at);
             let is_lone_reference = self.ignores_ref_siblings || node.members().len() == 1;
-            let reference = node.get("$ref").and_then(TreeNode::as_str);
-            match reference.filter(|_| is_lone_reference && !super::keyword::is_nullable(node)) {
-                Some(reference) => match self.documents.resolve(at, reference) {
-                    Ok(next) => at = next,
-                    Err(_) => return at,
-                },
-                None => return at,
+            let reference = node.text("$ref").filter(|_| is_lone_reference && !is_nullable(node));
+            match reference.and_then(|reference| node.resolve(reference).ok()) {
+                Some(next) => node = next,
+                None => return node.node_ref(),
             }
         }
         node_ref

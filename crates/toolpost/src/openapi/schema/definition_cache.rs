@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::super::document::{NodeRef, TreeNode};
+use super::super::document::NodeRef;
 use super::context::SchemaContext;
 use super::definition_name;
 use super::schema_writer::{DefinitionNames, SchemaCursor, SchemaWriter};
@@ -59,7 +59,8 @@ impl DefinitionCache {
                 SplitRoot::Definition(extraction.start_root(context, *node_ref, *usage))
             }
             other => {
-                SplitRoot::Inline(SchemaWriter::new(context, &mut extraction).write_shape(other))
+                let mut writer = SchemaWriter { context, names: &mut extraction };
+                SplitRoot::Inline(writer.write_shape(other))
             }
         };
         extraction.steps.clear();
@@ -128,8 +129,7 @@ impl<'v> SchemaExtraction<'v> {
         usage: SchemaUsage,
     ) -> usize {
         let index = self.cache.definition_index(context.canonical(node_ref), usage);
-        let reference = context.documents.node(node_ref).get("$ref").and_then(TreeNode::as_str);
-        if let Some(reference) = reference {
+        if let Some(reference) = context.documents.node(node_ref).text("$ref") {
             self.suggest_key(index, &definition_name::name_from_reference(reference));
         }
         self.names.insert(index, "#".to_owned());
@@ -147,8 +147,9 @@ impl<'v> SchemaExtraction<'v> {
                 steps
             }
             None => {
-                let mut writer = SchemaWriter::new(context, self);
-                let text = writer.write_schema(writer.cursor(node_ref, usage));
+                let node = context.documents.node(node_ref);
+                let mut writer = SchemaWriter { context, names: self };
+                let text = writer.write_schema(writer.cursor(node, usage));
                 let key = self.cache.definitions[definition_index].key.clone();
                 self.cache.pending.push(SharedDefinition {
                     index: definition_index,
@@ -196,11 +197,11 @@ impl<'v> SchemaExtraction<'v> {
     }
 }
 
-impl DefinitionNames for SchemaExtraction<'_> {
-    fn reference_to(&mut self, cursor: SchemaCursor, reference: &str) -> String {
+impl DefinitionNames<'_> for SchemaExtraction<'_> {
+    fn reference_to(&mut self, cursor: SchemaCursor<'_>, reference: &str) -> String {
         // A schema that becomes a definition because of its depth depends on the schema around it.
         self.is_context_dependent |= cursor.depth > 0;
-        let index = self.cache.definition_index(cursor.node_ref, cursor.usage);
+        let index = self.cache.definition_index(cursor.node.node_ref(), cursor.usage);
         let preferred_name = definition_name::name_from_reference(reference);
         self.assign_name(index, &preferred_name);
         self.steps.push(NamingStep::Reference(index, preferred_name.into()));

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::document::{NodeRef, TreeNode};
-use super::context::SchemaContext;
+use super::super::document::{Node, NodeRef};
 use super::keyword::{is_schema, nests_deeper};
 use super::schema_writer::SchemaWriter;
 use super::shape::{InputProperty, PropertySource, SchemaUsage};
@@ -11,20 +10,14 @@ use super::shape::{InputProperty, PropertySource, SchemaUsage};
 /// Maximum number of examples per parameter.
 const MAX_EXAMPLES: usize = 3;
 
-impl SchemaWriter<'_, '_> {
+impl<'c> SchemaWriter<'c, '_> {
     pub(super) fn write_input(&mut self, members: &[InputProperty]) -> Value {
-        let required = members.iter().filter(|member| member.required);
-        let required: Vec<&str> = required.map(|member| &*member.name).collect();
         let properties: Map<String, Value> = members
             .iter()
             .map(|member| (member.name.to_string(), self.write_source(&member.source)))
             .collect();
-        let mut root = Map::new();
-        root.insert("type".to_owned(), "object".into());
-        root.insert("properties".to_owned(), properties.into());
-        if !required.is_empty() {
-            root.insert("required".to_owned(), required.into());
-        }
+        let required = members.iter().filter(|member| member.required).map(|member| &*member.name);
+        let mut root = object_schema(properties, required.collect());
         root.insert("additionalProperties".to_owned(), false.into());
         root.into()
     }
@@ -32,13 +25,13 @@ impl SchemaWriter<'_, '_> {
     fn write_source(&mut self, source: &PropertySource) -> Value {
         match source {
             PropertySource::Parameter(node_ref) => {
-                self.write_parameter(*node_ref, SchemaUsage::Request)
+                self.write_parameter(self.context.documents.node(*node_ref), SchemaUsage::Request)
             }
             PropertySource::Undeclared => json!({"type": "string"}),
             PropertySource::Body(shape, described) => {
                 let schema = self.write_shape(shape);
                 let node = described.map(|node_ref| self.context.documents.node(node_ref));
-                match node.and_then(|node| node.get("description")).and_then(TreeNode::as_str) {
+                match node.and_then(|node| node.text("description")) {
                     Some(description) if schema.get("description").is_none() => {
                         with_keyword(schema, "description", description.into())
                     }
@@ -49,75 +42,63 @@ impl SchemaWriter<'_, '_> {
     }
 
     pub(super) fn write_form(&mut self, parameters: &[NodeRef]) -> Value {
-        let documents = &self.context.documents;
         let mut properties = Map::new();
         let mut required = Vec::new();
-        for node_ref in parameters {
-            let node = documents.node(*node_ref);
-            let Some(name) = node.get("name").and_then(TreeNode::as_str) else { continue };
-            properties.insert(name.to_owned(), self.write_parameter(*node_ref, SchemaUsage::Form));
-            if node.get("required").and_then(TreeNode::as_bool) == Some(true) {
+        for parameter in parameters.iter().map(|parameter| self.context.documents.node(*parameter))
+        {
+            let Some(name) = parameter.text("name") else { continue };
+            properties.insert(name.to_owned(), self.write_parameter(parameter, SchemaUsage::Form));
+            if parameter.flag("required") {
                 required.push(name);
             }
         }
-        let mut form = Map::new();
-        form.insert("type".to_owned(), "object".into());
-        form.insert("properties".to_owned(), properties.into());
-        if !required.is_empty() {
-            form.insert("required".to_owned(), required.into());
-        }
-        form.into()
+        object_schema(properties, required).into()
     }
 
     /// Writes the schema of a parameter, with the description, deprecation and examples of the
     /// parameter. A parameter without a schema is read as a schema itself, as in Swagger 2.0.
-    fn write_parameter(&mut self, node_ref: NodeRef, usage: SchemaUsage) -> Value {
-        let documents = &self.context.documents;
-        let schema = match parameter_schema(self.context, node_ref) {
-            Some(schema) => self.write_schema(self.cursor(schema, usage)),
-            None => self.write_schema(self.cursor(node_ref, usage)),
-        };
-        let node = documents.node(node_ref);
-        let mut schema = schema;
-        if let Some(description) = node.get("description").and_then(TreeNode::as_str) {
+    fn write_parameter(&mut self, parameter: Node<'c>, usage: SchemaUsage) -> Value {
+        let schema = parameter_schema(parameter).unwrap_or(parameter);
+        let mut schema = self.write_schema(self.cursor(schema, usage));
+        if let Some(description) = parameter.text("description") {
             schema = with_keyword(schema, "description", description.into());
         }
-        if node.get("deprecated").and_then(TreeNode::as_bool) == Some(true) {
+        if parameter.flag("deprecated") {
             schema = with_keyword(schema, "deprecated", true.into());
         }
-        match parameter_examples(self.context, node_ref) {
+        match parameter_examples(parameter) {
             Some(examples) => with_keyword(schema, "examples", examples),
             None => schema,
         }
     }
 }
 
-/// Returns the schema node of a parameter, if it has one.
-pub(super) fn parameter_schema(context: &SchemaContext, parameter: NodeRef) -> Option<NodeRef> {
-    let documents = &context.documents;
-    let schema =
-        documents.get(parameter, "schema").filter(|node_ref| is_schema(documents.node(*node_ref)));
-    schema.or_else(|| {
-        let content = documents.get(parameter, "content")?;
-        let (_, media) = documents.node(content).members().next()?;
-        let media = documents.resolve_chain(documents.node_ref(content, media)).ok()?;
-        documents.get(media, "schema").filter(|node_ref| is_schema(documents.node(*node_ref)))
-    })
+fn object_schema(properties: Map<String, Value>, required: Vec<&str>) -> Map<String, Value> {
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "object".into());
+    schema.insert("properties".to_owned(), properties.into());
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), required.into());
+    }
+    schema
 }
 
-fn parameter_examples(context: &SchemaContext, parameter: NodeRef) -> Option<Value> {
-    let documents = &context.documents;
-    let node = documents.node(parameter);
-    let fits = |value: &TreeNode<'_>| !nests_deeper(*value, 32);
-    if parameter_schema(context, parameter).is_some()
-        && let Some(example) = node.get("example").filter(fits)
+/// Returns the schema node of a parameter, if it has one.
+pub(super) fn parameter_schema<'d>(parameter: Node<'d>) -> Option<Node<'d>> {
+    let content = || parameter.members_of("content").next()?.1.target().ok()?.get("schema");
+    let is_one = |schema: &Node<'d>| is_schema(*schema);
+    parameter.get("schema").filter(is_one).or_else(|| content().filter(is_one))
+}
+
+fn parameter_examples(parameter: Node<'_>) -> Option<Value> {
+    let fits = |value: &Node<'_>| !nests_deeper(*value, 32);
+    if parameter_schema(parameter).is_some()
+        && let Some(example) = parameter.get("example").filter(fits)
     {
         return Some(json!([example.to_value()]));
     }
-    let listed = documents.get(parameter, "examples")?;
-    let values = documents.node(listed).members().filter_map(|(_, example)| {
-        let example = documents.resolve_chain(documents.node_ref(listed, example)).ok()?;
-        documents.node(example).get("value").filter(fits).map(TreeNode::to_value)
+    let values = parameter.members_of("examples").filter_map(|(_, example)| {
+        Some(example.target().ok()?.get("value").filter(fits)?.to_value())
     });
     let values: Vec<Value> = values.take(MAX_EXAMPLES).collect();
     (!values.is_empty()).then(|| values.into())

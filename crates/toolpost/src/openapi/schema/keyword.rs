@@ -1,6 +1,6 @@
 //! Rules for the values of schema keywords. Keywords with invalid values are omitted.
 
-use super::super::document::{CompactValue, TreeNode};
+use super::super::document::{CompactValue, Node};
 use super::context::SchemaContext;
 
 /// The expected value of a keyword.
@@ -82,8 +82,8 @@ const MAX_VALUE_DEPTH: u32 = 32;
 pub(super) fn keyword_error(
     context: &SchemaContext,
     keyword: &str,
-    value: TreeNode<'_>,
-    schema: TreeNode<'_>,
+    value: Node<'_>,
+    schema: Node<'_>,
 ) -> Option<String> {
     let wants = |what: &str| {
         Some(format!("`{keyword}` must be {what}, found {}; it is left out", describe_value(value)))
@@ -126,7 +126,7 @@ pub(super) fn keyword_error(
 }
 
 /// Whether a node can be a schema: an object, `true` or `false`.
-pub(super) fn is_schema(node: TreeNode<'_>) -> bool {
+pub(super) fn is_schema(node: Node<'_>) -> bool {
     node.is_object() || node.as_bool().is_some()
 }
 
@@ -149,7 +149,7 @@ pub(super) fn is_annotation(keyword: &str) -> bool {
     )
 }
 
-fn describe_value(value: TreeNode<'_>) -> String {
+fn describe_value(value: Node<'_>) -> String {
     match (value.as_str(), value.as_number()) {
         (Some(text), _) if text.chars().count() <= 40 => format!("the text `{text}`"),
         (_, Some(number)) => number.to_string(),
@@ -158,12 +158,12 @@ fn describe_value(value: TreeNode<'_>) -> String {
     }
 }
 
-fn is_count(value: TreeNode<'_>) -> bool {
+fn is_count(value: Node<'_>) -> bool {
     let number = value.as_number();
     number.is_some_and(|n| n.is_u64() || n.as_f64().is_some_and(|n| n >= 0.0 && n.fract() == 0.0))
 }
 
-fn is_name_list(value: TreeNode<'_>) -> bool {
+fn is_name_list(value: Node<'_>) -> bool {
     value.is_array() && value.items().all(|name| name.as_str().is_some())
 }
 
@@ -172,7 +172,7 @@ pub(super) fn is_type_name(name: &str) -> bool {
 }
 
 /// Checks a type name or an array of them. An unquoted `null` in YAML counts as the type name.
-fn type_error(value: TreeNode<'_>) -> Option<String> {
+fn type_error(value: Node<'_>) -> Option<String> {
     let wrong = |name: &str| Some(format!("`{name}` is no type of JSON; `type` is left out"));
     match value.as_str() {
         Some("file") => None,
@@ -192,7 +192,7 @@ fn type_error(value: TreeNode<'_>) -> Option<String> {
     }
 }
 
-fn pattern_error(context: &SchemaContext, keyword: &str, value: TreeNode<'_>) -> Option<String> {
+fn pattern_error(context: &SchemaContext, keyword: &str, value: Node<'_>) -> Option<String> {
     match value.as_str() {
         Some(pattern) if context.is_valid_pattern(pattern) => None,
         Some(pattern) => Some(format!(
@@ -206,7 +206,7 @@ fn pattern_error(context: &SchemaContext, keyword: &str, value: TreeNode<'_>) ->
     }
 }
 
-fn enum_error(value: TreeNode<'_>, schema: TreeNode<'_>) -> Option<String> {
+fn enum_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
     if value.items().len() == 0 {
         let found = describe_value(value);
         return Some(format!("`enum` must be a list of values, found {found}; it is left out"));
@@ -220,7 +220,7 @@ fn enum_error(value: TreeNode<'_>, schema: TreeNode<'_>) -> Option<String> {
 
 /// Checks a default value. Defaults are filled in, so an invalid one would make a valid input
 /// invalid.
-fn default_error(value: TreeNode<'_>, schema: TreeNode<'_>) -> Option<String> {
+fn default_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
     if value.is_null() && is_nullable(schema) {
         return None;
     }
@@ -235,26 +235,25 @@ fn default_error(value: TreeNode<'_>, schema: TreeNode<'_>) -> Option<String> {
     None
 }
 
-fn depth_error(keyword: &str, value: TreeNode<'_>) -> Option<String> {
+fn depth_error(keyword: &str, value: Node<'_>) -> Option<String> {
     let fault =
         || format!("`{keyword}` nests deeper than {MAX_VALUE_DEPTH} levels; it is left out");
     nests_deeper(value, MAX_VALUE_DEPTH).then(fault)
 }
 
-pub(super) fn nests_deeper(value: TreeNode<'_>, levels: u32) -> bool {
+pub(super) fn nests_deeper(value: Node<'_>, levels: u32) -> bool {
     let Some(below) = levels.checked_sub(1) else { return true };
     value.items().any(|item| nests_deeper(item, below))
         || value.members().any(|(_, member)| nests_deeper(member, below))
 }
 
 /// Whether a schema allows null with `nullable` or `x-nullable`.
-pub(super) fn is_nullable(schema: TreeNode<'_>) -> bool {
-    let is_true = |name| schema.get(name).and_then(TreeNode::as_bool) == Some(true);
-    is_true("nullable") || is_true("x-nullable")
+pub(super) fn is_nullable(schema: Node<'_>) -> bool {
+    schema.flag("nullable") || schema.flag("x-nullable")
 }
 
 /// Whether a value has one of the types in `type`.
-fn has_type(value: TreeNode<'_>, types: TreeNode<'_>) -> bool {
+fn has_type(value: Node<'_>, types: Node<'_>) -> bool {
     let has = |name: &str| match name {
         "integer" => value.as_number().is_some_and(is_integer),
         name => value.type_name() == name,
@@ -269,10 +268,10 @@ fn is_integer(number: &serde_json::Number) -> bool {
     !number.is_f64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-fn is_equal(left: TreeNode<'_>, right: TreeNode<'_>) -> bool {
+fn is_equal(left: Node<'_>, right: Node<'_>) -> bool {
     match (left.compact_value(), right.compact_value()) {
         (CompactValue::Number(_), CompactValue::Number(_)) => {
-            let number = |node: TreeNode<'_>| node.as_number().and_then(serde_json::Number::as_f64);
+            let number = |node: Node<'_>| node.as_number().and_then(serde_json::Number::as_f64);
             number(left) == number(right)
         }
         (CompactValue::Array(_) | CompactValue::Object(_), _) => {

@@ -3,10 +3,11 @@
 //! omitted.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt::Display;
 
 use serde_json::{Map, Value, json};
 
-use super::super::document::{NodeRef, TreeNode};
+use super::super::document::{Node, NodeRef};
 use super::context::SchemaContext;
 use super::keyword::{KeywordRule, is_nullable, is_schema, keyword_error, keyword_rule};
 use super::shape::{SchemaShape, SchemaUsage, binary_schema};
@@ -18,13 +19,13 @@ const MAX_INLINE: u32 = 40;
 
 pub(super) struct SchemaWriter<'c, 'n> {
     pub(super) context: &'c SchemaContext,
-    names: &'n mut dyn DefinitionNames,
+    pub(super) names: &'n mut dyn DefinitionNames<'c>,
 }
 
 /// Assigns names to the schemas that are written as definitions.
-pub(super) trait DefinitionNames {
+pub(super) trait DefinitionNames<'c> {
     /// Returns the reference to a schema, and adds the schema as a definition if it is new.
-    fn reference_to(&mut self, cursor: SchemaCursor, reference: &str) -> String;
+    fn reference_to(&mut self, cursor: SchemaCursor<'c>, reference: &str) -> String;
 
     /// Returns the reference to a schema if it is a definition already.
     fn existing_reference(&mut self, node_ref: NodeRef, usage: SchemaUsage) -> Option<String>;
@@ -32,43 +33,52 @@ pub(super) trait DefinitionNames {
 
 /// Definition names of a self-contained schema.
 #[derive(Default)]
-struct BundledNames {
+struct BundledNames<'c> {
     names: HashMap<(NodeRef, SchemaUsage), String>,
     used_names: HashSet<String>,
-    queue: VecDeque<(String, SchemaCursor)>,
+    queue: VecDeque<(String, SchemaCursor<'c>)>,
 }
 
 /// A schema node and how to read it.
 #[derive(Clone, Copy)]
-pub(super) struct SchemaCursor {
-    pub(super) node_ref: NodeRef,
+pub(super) struct SchemaCursor<'c> {
+    pub(super) node: Node<'c>,
     pub(super) usage: SchemaUsage,
     pub(super) depth: u32,
     ignores_ref_siblings: bool,
     /// The schema that contains this one in `allOf`. It may describe the properties that this one
     /// requires.
-    parent_schema: Option<NodeRef>,
+    parent: Option<Node<'c>>,
 }
 
-impl<'c, 'n> SchemaWriter<'c, 'n> {
-    pub(super) fn new(context: &'c SchemaContext, names: &'n mut dyn DefinitionNames) -> Self {
-        Self { context, names }
+/// Writes a shape as a self-contained schema. If the root is only a reference, its target is
+/// written instead, and references to that target become `#`.
+pub(super) fn write_bundled(context: &SchemaContext, shape: &SchemaShape) -> Value {
+    let mut shape = shape.clone();
+    let mut names = BundledNames::default();
+    if let SchemaShape::Schema(node_ref, usage) = &mut shape {
+        *node_ref = context.canonical(*node_ref);
+        names.names.insert((*node_ref, *usage), "#".to_owned());
     }
-
-    pub(super) fn write(context: &'c SchemaContext, shape: &SchemaShape) -> Value {
-        let mut names_of_schema = BundledNames::default();
-        let root = match shape {
-            SchemaShape::Schema(node_ref, usage) => {
-                names_of_schema.write_root(context, *node_ref, *usage)
-            }
-            other => SchemaWriter::new(context, &mut names_of_schema).write_shape(other),
-        };
-        names_of_schema.finish(context, root)
+    let root = SchemaWriter { context, names: &mut names }.write_shape(&shape);
+    let mut definitions = Map::new();
+    while let Some((name, cursor)) = names.queue.pop_front() {
+        let schema = SchemaWriter { context, names: &mut names }.write_schema(cursor);
+        definitions.insert(name, schema);
     }
+    match root {
+        Value::Object(mut root) if !definitions.is_empty() => {
+            root.insert("$defs".to_owned(), definitions.into());
+            root.into()
+        }
+        root => root,
+    }
+}
 
-    pub(super) fn cursor(&self, node_ref: NodeRef, usage: SchemaUsage) -> SchemaCursor {
+impl<'c> SchemaWriter<'c, '_> {
+    pub(super) fn cursor(&self, node: Node<'c>, usage: SchemaUsage) -> SchemaCursor<'c> {
         let ignores_ref_siblings = self.context.ignores_ref_siblings;
-        SchemaCursor { node_ref, usage, depth: 0, ignores_ref_siblings, parent_schema: None }
+        SchemaCursor { node, usage, depth: 0, ignores_ref_siblings, parent: None }
     }
 
     pub(super) fn write_shape(&mut self, shape: &SchemaShape) -> Value {
@@ -78,7 +88,7 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
             SchemaShape::Text => json!({"type": "string"}),
             SchemaShape::Binary(usage) => binary_schema(*usage),
             SchemaShape::Schema(node_ref, usage) => {
-                self.write_schema(self.cursor(*node_ref, *usage))
+                self.write_schema(self.cursor(self.context.documents.node(*node_ref), *usage))
             }
             SchemaShape::ArrayOf(item) => json!({"type": "array", "items": self.write_shape(item)}),
             SchemaShape::SwaggerForm(parameters) => self.write_form(parameters),
@@ -98,37 +108,38 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
         }
     }
 
-    pub(super) fn write_schema(&mut self, cursor: SchemaCursor) -> Value {
-        let node = self.context.documents.node(cursor.node_ref);
-        match node.as_bool() {
+    pub(super) fn write_schema(&mut self, cursor: SchemaCursor<'c>) -> Value {
+        match cursor.node.as_bool() {
             Some(fits) => Value::Bool(fits),
-            None if !node.is_object() => Value::Bool(true),
+            None if !cursor.node.is_object() => Value::Bool(true),
             None if cursor.depth > MAX_INLINE => {
                 json!({"$ref": self.names.reference_to(cursor, "#/inner")})
             }
-            None => self.write_object(cursor, node),
+            None => self.write_object(cursor),
         }
     }
 
-    fn write_object(&mut self, mut cursor: SchemaCursor, node: TreeNode<'c>) -> Value {
-        if let Some(dialect) = node.get("$schema").and_then(TreeNode::as_str) {
+    fn write_object(&mut self, mut cursor: SchemaCursor<'c>) -> Value {
+        let node = cursor.node;
+        if let Some(dialect) = node.text("$schema") {
             cursor.ignores_ref_siblings = dialect_ignores_ref_siblings(dialect);
         }
         let mut schema = Map::new();
-        let reference = node.get("$ref").and_then(TreeNode::as_str);
-        match reference.filter(|_| cursor.ignores_ref_siblings) {
-            Some(reference) => self.write_lone_reference(&mut schema, cursor, reference),
-            None => {
-                for (keyword, value) in node.members() {
-                    if keyword_error(self.context, keyword, value, node).is_none() {
-                        self.write_keyword(&mut schema, cursor, keyword, value);
-                    }
+        if let Some(reference) = node.text("$ref").filter(|_| cursor.ignores_ref_siblings) {
+            // Sibling keywords are omitted, except for the description.
+            let target = self.write_reference(cursor, reference);
+            schema.extend(target.map(|target| ("$ref".to_owned(), target.into())));
+            let description = node.text("description");
+            schema.extend(description.map(|text| ("description".to_owned(), text.into())));
+        } else {
+            for (keyword, value) in node.members() {
+                if keyword_error(self.context, keyword, value, node).is_none() {
+                    let written = self.write_keyword(&mut schema, cursor, keyword, value);
+                    schema.extend(written.map(|(keyword, value)| (keyword.to_owned(), value)));
                 }
             }
         }
-        if node.get("type").and_then(TreeNode::as_str) == Some("file")
-            || is_binary(node, cursor.usage)
-        {
+        if node.text("type") == Some("file") || is_binary(node, cursor.usage) {
             replace_with_binary(&mut schema, cursor.usage);
             if allows_null(node) {
                 nullable::allow_null(&mut schema);
@@ -142,119 +153,70 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
         schema.into()
     }
 
-    /// Writes a reference without its sibling keywords, except for the description.
-    fn write_lone_reference(
+    /// Returns the written keyword and its value, or `None` if it is omitted or written already.
+    fn write_keyword<'k>(
         &mut self,
         schema: &mut Map<String, Value>,
-        cursor: SchemaCursor,
-        reference: &str,
-    ) {
-        if let Some(target) = self.write_reference(cursor, reference) {
-            schema.insert("$ref".to_owned(), target.into());
-        }
-        let node = self.context.documents.node(cursor.node_ref);
-        if let Some(description) = node.get("description").and_then(TreeNode::as_str) {
-            schema.insert("description".to_owned(), description.into());
-        }
-    }
-
-    fn write_keyword(
-        &mut self,
-        schema: &mut Map<String, Value>,
-        cursor: SchemaCursor,
-        keyword: &str,
-        value: TreeNode<'c>,
-    ) {
-        let node = self.context.documents.node(cursor.node_ref);
+        cursor: SchemaCursor<'c>,
+        keyword: &'k str,
+        value: Node<'c>,
+    ) -> Option<(&'k str, Value)> {
         let written = match keyword_rule(keyword) {
-            KeywordRule::Ignored => return,
+            KeywordRule::Ignored => return None,
             KeywordRule::Reference | KeywordRule::DynamicReference => {
-                let target =
-                    value.as_str().and_then(|reference| self.write_reference(cursor, reference));
-                schema.extend(target.map(|target| ("$ref".to_owned(), target.into())));
-                return;
+                return Some(("$ref", self.write_reference(cursor, value.as_str()?)?.into()));
             }
             KeywordRule::Schema => self.write_subschema(cursor, value),
-            KeywordRule::Items => return self.write_items(schema, cursor, value),
+            KeywordRule::Items => {
+                self.write_items(schema, cursor, value);
+                return None;
+            }
             KeywordRule::Schemas => self.write_list(cursor, keyword, value),
-            KeywordRule::SchemaMap => self.write_map(cursor, value),
-            KeywordRule::PatternMap => self.write_pattern_map(cursor, value),
-            KeywordRule::Type => match type_list(value) {
-                Some(types) => types,
-                None => return,
-            },
+            KeywordRule::SchemaMap => self.write_map(cursor, value, |_| true),
+            KeywordRule::PatternMap => {
+                let context = self.context;
+                self.write_map(cursor, value, |pattern| context.is_valid_pattern(pattern))
+            }
+            KeywordRule::Type => type_list(value)?,
             KeywordRule::Number => {
-                let keyword = limit_keyword(keyword, node);
-                schema.insert(keyword.to_owned(), value.to_value());
-                return;
+                return Some((limit_keyword(keyword, cursor.node), value.to_value()));
             }
-            KeywordRule::Limit if value.as_number().is_none() => return,
-            KeywordRule::Names => match required::required_names(
-                self.context,
-                cursor.node_ref,
-                cursor.parent_schema,
-                cursor.usage,
-            ) {
-                names if names.is_empty() => return,
-                names => names.into(),
-            },
-            KeywordRule::Example => {
-                schema.entry("examples").or_insert_with(|| json!([value.to_value()]));
-                return;
+            KeywordRule::Limit if value.as_number().is_none() => return None,
+            KeywordRule::Names => {
+                let names = required::required_names(cursor.node, cursor.parent, cursor.usage);
+                Some(names).filter(|names| !names.is_empty())?.into()
             }
-            KeywordRule::Discriminator => match self.write_discriminator(cursor, value) {
-                Some(written) => written,
-                None => return,
-            },
+            KeywordRule::Example if schema.contains_key("examples") => return None,
+            KeywordRule::Example => return Some(("examples", json!([value.to_value()]))),
+            KeywordRule::Discriminator => self.write_discriminator(cursor, value)?,
             _ => value.to_value(),
         };
-        schema.insert(keyword.to_owned(), written);
+        Some((keyword, written))
     }
 
     /// Writes a nested schema.
-    fn write_subschema(&mut self, cursor: SchemaCursor, node: TreeNode<'c>) -> Value {
-        let node_ref = self.context.documents.node_ref(cursor.node_ref, node);
-        self.write_schema(SchemaCursor {
-            node_ref,
-            depth: cursor.depth + 1,
-            parent_schema: None,
-            ..cursor
-        })
+    fn write_subschema(&mut self, cursor: SchemaCursor<'c>, node: Node<'c>) -> Value {
+        self.write_schema(SchemaCursor { node, depth: cursor.depth + 1, parent: None, ..cursor })
     }
 
-    fn write_list(&mut self, cursor: SchemaCursor, keyword: &str, value: TreeNode<'c>) -> Value {
-        let parent_schema =
-            (keyword == "allOf").then(|| cursor.parent_schema.unwrap_or(cursor.node_ref));
-        let documents = &self.context.documents;
-        value
+    fn write_list(&mut self, cursor: SchemaCursor<'c>, keyword: &str, value: Node<'c>) -> Value {
+        let parent = (keyword == "allOf").then(|| cursor.parent.unwrap_or(cursor.node));
+        let depth = cursor.depth + 1;
+        let schemas = value
             .items()
-            .map(|item| {
-                let node_ref = documents.node_ref(cursor.node_ref, item);
-                self.write_schema(SchemaCursor {
-                    node_ref,
-                    depth: cursor.depth + 1,
-                    parent_schema,
-                    ..cursor
-                })
-            })
-            .collect()
+            .map(|node| self.write_schema(SchemaCursor { node, depth, parent, ..cursor }));
+        schemas.collect()
     }
 
-    fn write_map(&mut self, cursor: SchemaCursor, value: TreeNode<'c>) -> Value {
-        let schemas = value
-            .members()
-            .map(|(name, node)| (name.to_owned(), self.write_subschema(cursor, node)));
-        Value::Object(schemas.collect())
-    }
-
-    fn write_pattern_map(&mut self, cursor: SchemaCursor, value: TreeNode<'c>) -> Value {
-        let schemas = value
-            .members()
-            .filter(|(pattern, _)| self.context.is_valid_pattern(pattern))
-            .collect::<Vec<_>>();
-        let schemas = schemas
-            .into_iter()
-            .map(|(name, node)| (name.to_owned(), self.write_subschema(cursor, node)));
+    fn write_map(
+        &mut self,
+        cursor: SchemaCursor<'c>,
+        value: Node<'c>,
+        is_valid: impl Fn(&str) -> bool,
+    ) -> Value {
+        let members = value.members().filter(|(name, _)| is_valid(name));
+        let schemas =
+            members.map(|(name, node)| (name.to_owned(), self.write_subschema(cursor, node)));
         Value::Object(schemas.collect())
     }
 
@@ -262,40 +224,35 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
     fn write_items(
         &mut self,
         schema: &mut Map<String, Value>,
-        cursor: SchemaCursor,
-        value: TreeNode<'c>,
+        cursor: SchemaCursor<'c>,
+        value: Node<'c>,
     ) {
-        if !value.is_array() {
-            let written = self.write_subschema(cursor, value);
-            schema.insert("items".to_owned(), written);
-            return;
-        }
         if value.items().len() > 0 && !schema.contains_key("prefixItems") {
             let listed = self.write_list(cursor, "prefixItems", value);
             schema.insert("prefixItems".to_owned(), listed);
         }
-        let rest = self.context.documents.node(cursor.node_ref).get("additionalItems");
-        if let Some(rest) = rest.filter(|rest| is_schema(*rest)) {
-            let written = self.write_subschema(cursor, rest);
-            schema.insert("items".to_owned(), written);
-        }
+        let items = match value.is_array() {
+            true => cursor.node.get("additionalItems").filter(|rest| is_schema(*rest)),
+            false => Some(value),
+        };
+        let written = items.map(|items| self.write_subschema(cursor, items));
+        schema.extend(written.map(|written| ("items".to_owned(), written)));
     }
 
     /// Writes a discriminator. The mapping contains only schemas that are definitions already.
-    fn write_discriminator(&mut self, cursor: SchemaCursor, value: TreeNode<'c>) -> Option<Value> {
-        let property = value.as_str().or_else(|| value.get("propertyName")?.as_str())?;
+    fn write_discriminator(&mut self, cursor: SchemaCursor<'c>, value: Node<'c>) -> Option<Value> {
+        let property = value.as_str().or_else(|| value.text("propertyName"))?;
         let mut written = Map::new();
         written.insert("propertyName".to_owned(), property.into());
         let mut mapping = Map::new();
-        for (text, target) in value.get("mapping").into_iter().flat_map(TreeNode::members) {
+        for (text, target) in value.members_of("mapping") {
             let Some(target) = target.as_str() else { continue };
             let by_name = format!("#/components/schemas/{target}");
-            let documents = &self.context.documents;
-            let node_ref = [&*by_name, target]
+            let node = [&*by_name, target]
                 .into_iter()
-                .find_map(|reference| documents.resolve(cursor.node_ref, reference).ok());
+                .find_map(|reference| cursor.node.resolve(reference).ok());
             let known =
-                node_ref.and_then(|node_ref| self.names.existing_reference(node_ref, cursor.usage));
+                node.and_then(|node| self.names.existing_reference(node.node_ref(), cursor.usage));
             mapping.extend(known.map(|known| (text.to_owned(), known.into())));
         }
         if !mapping.is_empty() {
@@ -305,47 +262,15 @@ impl<'c, 'n> SchemaWriter<'c, 'n> {
     }
 
     /// Returns the written form of a reference, or `None` if it cannot be resolved.
-    fn write_reference(&mut self, cursor: SchemaCursor, reference: &str) -> Option<String> {
-        let target = resolve_schema(self.context, cursor.node_ref, reference).ok()?;
-        let cursor = SchemaCursor { node_ref: target, ..self.cursor(target, cursor.usage) };
-        Some(self.names.reference_to(cursor, reference))
+    fn write_reference(&mut self, cursor: SchemaCursor<'c>, reference: &str) -> Option<String> {
+        let target = resolve_schema(cursor.node, reference).ok()?;
+        Some(self.names.reference_to(self.cursor(target, cursor.usage), reference))
     }
 }
 
-impl BundledNames {
-    /// Writes the root schema. If it is only a reference, its target is written instead, and
-    /// references to that target become `#`.
-    fn write_root(
-        &mut self,
-        context: &SchemaContext,
-        node_ref: NodeRef,
-        usage: SchemaUsage,
-    ) -> Value {
-        let node_ref = context.canonical(node_ref);
-        self.names.insert((node_ref, usage), "#".to_owned());
-        let mut writer = SchemaWriter::new(context, self);
-        writer.write_schema(writer.cursor(node_ref, usage))
-    }
-
-    fn finish(mut self, context: &SchemaContext, root: Value) -> Value {
-        let mut definitions = Map::new();
-        while let Some((name, cursor)) = self.queue.pop_front() {
-            let schema = SchemaWriter::new(context, &mut self).write_schema(cursor);
-            definitions.insert(name, schema);
-        }
-        match root {
-            Value::Object(mut root) if !definitions.is_empty() => {
-                root.insert("$defs".to_owned(), definitions.into());
-                root.into()
-            }
-            root => root,
-        }
-    }
-}
-
-impl DefinitionNames for BundledNames {
-    fn reference_to(&mut self, cursor: SchemaCursor, reference: &str) -> String {
-        let key = (cursor.node_ref, cursor.usage);
+impl<'c> DefinitionNames<'c> for BundledNames<'c> {
+    fn reference_to(&mut self, cursor: SchemaCursor<'c>, reference: &str) -> String {
+        let key = (cursor.node.node_ref(), cursor.usage);
         if let Some(name) = self.names.get(&key) {
             return definition_pointer(name);
         }
@@ -368,18 +293,13 @@ impl DefinitionNames for BundledNames {
 /// # Errors
 ///
 /// The target does not exist or is not a schema, or the reference is circular.
-pub(super) fn resolve_schema(
-    context: &SchemaContext,
-    from: NodeRef,
-    reference: &str,
-) -> Result<NodeRef, String> {
-    let documents = &context.documents;
-    let left_out = |reason: String| format!("{reason}; the reference is left out");
-    let target = documents.resolve(from, reference).map_err(|error| left_out(error.to_string()))?;
-    documents.resolve_chain(target).map_err(|error| left_out(error.to_string()))?;
-    match is_schema(documents.node(target)) {
+pub(super) fn resolve_schema<'d>(from: Node<'d>, reference: &str) -> Result<Node<'d>, String> {
+    let left_out = |reason: &dyn Display| format!("{reason}; the reference is left out");
+    let target = from.resolve(reference).map_err(|error| left_out(&error))?;
+    target.target().map_err(|error| left_out(&error))?;
+    match is_schema(target) {
         true => Ok(target),
-        false => Err(left_out(format!("`{reference}` leads to what is no schema"))),
+        false => Err(left_out(&format_args!("`{reference}` leads to what is no schema"))),
     }
 }
 
@@ -392,18 +312,18 @@ pub(crate) fn dialect_ignores_ref_siblings(dialect: &str) -> bool {
 
 /// Returns the keyword for a limit. A limit with a boolean `exclusiveMinimum` or `exclusiveMaximum`
 /// becomes that keyword.
-fn limit_keyword<'k>(keyword: &'k str, schema: TreeNode<'_>) -> &'k str {
+fn limit_keyword<'k>(keyword: &'k str, schema: Node<'_>) -> &'k str {
     let strict = match keyword {
         "minimum" => "exclusiveMinimum",
         _ => "exclusiveMaximum",
     };
-    match schema.get(strict).and_then(TreeNode::as_bool) {
+    match schema.get(strict).and_then(|strict| strict.as_bool()) {
         Some(true) => strict,
         _ => keyword,
     }
 }
 
-fn type_list(value: TreeNode<'_>) -> Option<Value> {
+fn type_list(value: Node<'_>) -> Option<Value> {
     match value.as_str() {
         Some("file") => None,
         Some(name) => Some(name.into()),
@@ -420,11 +340,11 @@ fn type_list(value: TreeNode<'_>) -> Option<Value> {
 }
 
 /// Whether the schema of a form property declares binary data.
-pub(crate) fn is_binary(schema: TreeNode<'_>, usage: SchemaUsage) -> bool {
+pub(crate) fn is_binary(schema: Node<'_>, usage: SchemaUsage) -> bool {
     if usage != SchemaUsage::Form {
         return false;
     }
-    let text = |name| schema.get(name).and_then(TreeNode::as_str);
+    let text = |name| schema.text(name);
     match text("type") {
         Some("string") => {
             text("format") == Some("binary")
@@ -447,9 +367,8 @@ fn replace_with_binary(schema: &mut Map<String, Value>, usage: SchemaUsage) {
 }
 
 /// Whether `null` is in a list of types.
-fn allows_null(schema: TreeNode<'_>) -> bool {
-    let types = schema.get("type").into_iter().flat_map(TreeNode::items);
-    types.filter_map(TreeNode::as_str).any(|name| name == "null")
+fn allows_null(schema: Node<'_>) -> bool {
+    schema.texts_of("type").any(|name| name == "null")
 }
 
 /// Replaces `oneOf` by `anyOf` if open objects could match several of its schemas; services mean

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::document::NodeRef;
 use super::context::SchemaContext;
 use super::definition_cache::DefinitionCache;
-use super::schema_writer::SchemaWriter;
+use super::schema_writer::write_bundled;
 use crate::schema::{Schema, SchemaPart, SharedDefs, SplitSchema};
 
 /// Direction in which a schema is used.
@@ -107,7 +107,7 @@ struct DocumentSchema {
 
 impl SchemaPart for DocumentSchema {
     fn to_value(&self) -> Value {
-        SchemaWriter::write(&self.context, &self.shape)
+        write_bundled(&self.context, &self.shape)
     }
 }
 

@@ -10,7 +10,7 @@ use reqwest::Response;
 use super::record_stream::{Record, RecordStream};
 use crate::envelope::SseMeta;
 use crate::http::innermost_cause;
-use crate::openapi::response::MediaKind;
+use crate::openapi::media_type::MediaKind;
 use crate::sse::{SseDecoder, SseStream, SseStreamError};
 
 type ByteChunks = BoxStream<'static, Result<Bytes, reqwest::Error>>;

@@ -26,11 +26,7 @@ fn credential_store(client: OAuth2Client) -> CredentialStore {
 }
 
 fn security(server: &TokenServer, scopes: &[&str]) -> [SecurityRequirement; 1] {
-    let scheme = SecurityScheme::OAuth2 {
-        token_url: Some(server.token_url()),
-        refresh_url: None,
-        has_client_credentials: true,
-    };
+    let scheme = SecurityScheme::OAuth2 { token_url: Some(server.token_url()) };
     let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
     [vec![SchemeRequirement { name: "o".to_owned(), scheme: Arc::new(scheme), scopes }]]
 }

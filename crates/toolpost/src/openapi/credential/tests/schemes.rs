@@ -36,7 +36,7 @@ fn other_http_scheme(name: &str) -> SecurityScheme {
 
 fn oauth2_scheme(token_url: Option<&str>) -> SecurityScheme {
     let token_url = token_url.map(|url| url.parse().unwrap());
-    SecurityScheme::OAuth2 { token_url, refresh_url: None, has_client_credentials: true }
+    SecurityScheme::OAuth2 { token_url }
 }
 
 fn requirement(schemes: &[(&str, SecurityScheme)]) -> SecurityRequirement {
@@ -100,7 +100,7 @@ async fn every_security_scheme_is_applied_where_declared() {
         (SecurityScheme::Bearer, bearer(), ("authorization", BEARER)),
         (SecurityScheme::Basic, basic(), ("authorization", BASIC)),
         (oauth2_scheme(None), bearer(), ("authorization", BEARER)),
-        (SecurityScheme::OpenIdConnect { url: None }, bearer(), ("authorization", BEARER)),
+        (SecurityScheme::OpenIdConnect, bearer(), ("authorization", BEARER)),
         (other_http_scheme("Token"), api_key(), ("authorization", "Token hush-hush")),
         (in_header(), api_key(), ("x-key", SECRET)),
         (

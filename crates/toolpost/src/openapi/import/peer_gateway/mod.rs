@@ -8,15 +8,15 @@ mod schema;
 use std::collections::HashSet;
 
 use reqwest::Method;
-use serde_json::{Map, Value};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use super::super::document::{NodeRef, TreeNode};
-use super::super::plan::{OperationPlan, ServiceProtocol};
-use super::super::schema::DocumentPath;
+use super::super::document::Node;
 use super::super::settings::Namespaces;
+use super::Importer;
 use super::path_item::PathOperation;
-use super::{ImportedOperation, Importer};
 use crate::access::AccessControl;
+use crate::json::ValuePath;
 use crate::schema::Schema;
 use crate::spec::{ErrorDefinition, HUB_META_KEY, OperationId, OperationSpec};
 
@@ -77,9 +77,8 @@ impl<'l> Importer<'l> {
         peer_operations
     }
 
-    fn extension(&self, path_operation: &PathOperation<'l>) -> Option<NodeRef> {
-        let node_ref = self.documents.resolve_chain(path_operation.operation).ok()?;
-        self.documents.get(node_ref, EXTENSION)
+    fn extension(&self, path_operation: &PathOperation<'l>) -> Option<Node<'l>> {
+        path_operation.operation.target().ok()?.get(EXTENSION)
     }
 
     fn reject_extension(
@@ -87,7 +86,7 @@ impl<'l> Importer<'l> {
         path_operation: &PathOperation<'l>,
         reason: &str,
     ) -> PeerOperation {
-        let paths = DocumentPath::Root.member("paths");
+        let paths = ValuePath::ROOT.member("paths");
         let path = paths.member(path_operation.path);
         let message = format!("{reason}; it is imported as a plain HTTP operation");
         self.warn(&path.member(path_operation.method_key).member(EXTENSION), message);
@@ -135,14 +134,13 @@ impl<'l> Importer<'l> {
     fn parse_extension(
         &mut self,
         path_operation: &PathOperation<'l>,
-        extension: NodeRef,
+        extension: Node<'l>,
     ) -> Result<PeerExtension, String> {
-        let node = self.documents.node(extension);
-        if !node.is_object() {
-            return Err(format!("it must be an object, found {}", node.type_name()));
+        if !extension.is_object() {
+            return Err(format!("it must be an object, found {}", extension.type_name()));
         }
-        if node.get("form").is_some() {
-            let text = |name| node.get(name).and_then(TreeNode::as_str).unwrap_or_default();
+        if extension.get("form").is_some() {
+            let text = |name| extension.text(name).unwrap_or_default();
             let id = OperationId::new(text("namespace"), text("name"));
             return id.map(PeerExtension::AlternateForm).map_err(|error| error.to_string());
         }
@@ -160,35 +158,24 @@ impl<'l> Importer<'l> {
         Ok(PeerExtension::Operation(Box::new(spec), id))
     }
 
-    fn parse_spec(&mut self, extension: NodeRef) -> Result<OperationSpec, String> {
-        let node = self.documents.node(extension);
-        let mut members = Map::new();
-        for (name, value) in node.members() {
-            if !["inputSchema", "outputSchema", "errorSchemas", "accessControl"].contains(&name) {
-                members.insert(name.to_owned(), value.to_value());
-            }
-        }
-        let read = serde_json::from_value::<OperationSpec>(Value::Object(members));
-        let mut spec = read.map_err(|error| error.to_string())?;
+    fn parse_spec(&mut self, extension: Node<'l>) -> Result<OperationSpec, String> {
+        const OMITTED: [&str; 4] = ["inputSchema", "outputSchema", "errorSchemas", "accessControl"];
+        let mut spec: OperationSpec =
+            parse_without(extension, &OMITTED).map_err(|error| error.to_string())?;
         spec.input_schema = self.peer_schema(extension, "inputSchema")?;
         spec.output_schema = self.peer_schema(extension, "outputSchema")?;
         spec.error_schemas = self.parse_errors(extension)?;
         Ok(spec)
     }
 
-    fn parse_errors(&mut self, extension: NodeRef) -> Result<Vec<ErrorDefinition>, String> {
-        let documents = self.documents;
-        let listed = documents.node(extension).get("errorSchemas");
+    fn parse_errors(&mut self, extension: Node<'l>) -> Result<Vec<ErrorDefinition>, String> {
         let mut errors = Vec::new();
-        for node in listed.into_iter().flat_map(TreeNode::items) {
-            let node_ref = documents.node_ref(extension, node);
-            let members = node.members().filter(|(name, _)| *name != "schema");
-            let members = members.map(|(name, value)| (name.to_owned(), value.to_value()));
-            let read = serde_json::from_value::<ErrorDefinition>(Value::Object(members.collect()));
-            let error = read.map_err(|error| format!("errorSchemas: {error}"))?;
-            errors.push(error.with_schema(self.peer_schema(node_ref, "schema")?));
+        for node in extension.items_of("errorSchemas") {
+            let error: ErrorDefinition = parse_without(node, &["schema"])
+                .map_err(|error| format!("errorSchemas: {error}"))?;
+            errors.push(error.with_schema(self.peer_schema(node, "schema")?));
         }
-        match listed {
+        match extension.get("errorSchemas") {
             Some(listed) if !listed.is_array() => {
                 Err(format!("`errorSchemas` must be a list, found {}", listed.type_name()))
             }
@@ -197,46 +184,18 @@ impl<'l> Importer<'l> {
     }
 
     /// Returns a schema of the other gateway without changes.
-    fn peer_schema(&mut self, owner: NodeRef, name: &str) -> Result<Schema, String> {
-        let Some(node_ref) = self.documents.get(owner, name) else { return Ok(Schema::unknown()) };
-        let taken = self.peer_schemas.get_or_build(&self.context.documents, node_ref);
+    fn peer_schema(&mut self, owner: Node<'l>, name: &str) -> Result<Schema, String> {
+        let Some(node) = owner.get(name) else { return Ok(Schema::unknown()) };
+        let taken = self.peer_schemas.get_or_build(&self.context.documents, node);
         taken.map_err(|error| format!("{name}: {error}"))
     }
+}
 
-    /// Imports an operation of another gateway with its plan.
-    pub(super) fn import_peer_operation(
-        &mut self,
-        path_operation: &PathOperation<'l>,
-        spec: OperationSpec,
-    ) -> ImportedOperation {
-        let paths = DocumentPath::Root.member("paths");
-        let item = paths.member(path_operation.path);
-        let doc_path = item.member(path_operation.method_key);
-        let node_ref = self
-            .documents
-            .resolve_chain(path_operation.operation)
-            .unwrap_or(path_operation.operation);
-        let servers = self
-            .servers(node_ref, &doc_path)
-            .or_else(|| self.servers(path_operation.path_item, &item));
-        let security = self.security(node_ref, &doc_path);
-        let is_absolute = path_operation.path.starts_with('/');
-        let plan = OperationPlan {
-            method: Method::POST,
-            protocol: ServiceProtocol::Toolpost,
-            path: if is_absolute {
-                path_operation.path.to_owned()
-            } else {
-                format!("/{}", path_operation.path)
-            },
-            servers: servers.unwrap_or_else(|| self.default_servers.clone()),
-            parameters: Vec::new(),
-            body: None,
-            responses: Vec::new(),
-            security: security.unwrap_or_else(|| self.default_security.clone()),
-        };
-        ImportedOperation { spec, plan }
-    }
+/// Deserializes an object without some of its members.
+fn parse_without<T: DeserializeOwned>(node: Node<'_>, omitted: &[&str]) -> serde_json::Result<T> {
+    let members = node.members().filter(|(name, _)| !omitted.contains(name));
+    let members = members.map(|(name, value)| (name.to_owned(), value.to_value()));
+    serde_json::from_value(Value::Object(members.collect()))
 }
 
 /// The content of a valid extension.

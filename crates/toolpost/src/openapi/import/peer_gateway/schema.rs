@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::super::document::{DocumentSet, NodeRef, TreeNode};
+use super::super::super::document::{DocumentSet, Node, NodeRef};
 use crate::schema::{Schema, SchemaPart, referenced_components, unbundle};
 
 /// Prefix of references to schema components.
@@ -35,18 +35,17 @@ impl PeerSchemas {
     pub(super) fn get_or_build(
         &mut self,
         documents: &Arc<DocumentSet>,
-        node_ref: NodeRef,
+        node: Node<'_>,
     ) -> Result<Schema, String> {
-        let node = documents.node(node_ref);
         if component_name(node).is_none() {
-            return build_schema(documents, node_ref);
+            return build_schema(documents, node.node_ref());
         }
         let text = node.to_value().to_string();
         if let Some(known) = self.cache.get(&text) {
             return known.clone();
         }
         let schema = match collect_components(documents, node, &mut self.remaining_values) {
-            Some(_) => build_schema(documents, node_ref),
+            Some(_) => build_schema(documents, node.node_ref()),
             None => Err("the schemas of the document are too large together".to_owned()),
         };
         self.cache.insert(text, schema.clone());
@@ -88,7 +87,7 @@ impl SchemaPart for PeerSchema {
 /// exceed the remaining values.
 fn collect_components(
     documents: &DocumentSet,
-    peer_schema: TreeNode<'_>,
+    peer_schema: Node<'_>,
     remaining_values: &mut usize,
 ) -> Option<HashMap<String, Value>> {
     let mut components = HashMap::new();
@@ -97,7 +96,8 @@ fn collect_components(
         if components.contains_key(&name) {
             continue;
         }
-        let Some(node) = component(documents, &name) else { continue };
+        let schemas = documents.root().get("components").and_then(|it| it.get("schemas"));
+        let Some(node) = schemas.and_then(|schemas| schemas.get(&name)) else { continue };
         *remaining_values = remaining_values.checked_sub(value_count(node))?;
         let value = node.to_value();
         queue.extend(referenced_components(&value).map(str::to_owned));
@@ -107,21 +107,17 @@ fn collect_components(
 }
 
 /// Returns the names of the components that a schema and its definitions refer to.
-fn component_names(node: TreeNode<'_>) -> impl Iterator<Item = &str> {
-    let definitions = ["$defs", "definitions"].into_iter().filter_map(move |name| node.get(name));
-    let definitions = definitions.flat_map(|definitions| definitions.members().map(|(_, one)| one));
+fn component_names(node: Node<'_>) -> impl Iterator<Item = &str> {
+    let definitions = ["$defs", "definitions"].into_iter().flat_map(move |it| node.members_of(it));
+    let definitions = definitions.map(|(_, definition)| definition);
     std::iter::once(node).chain(definitions).filter_map(component_name)
 }
 
-fn component_name(node: TreeNode<'_>) -> Option<&str> {
-    node.get("$ref").and_then(TreeNode::as_str)?.strip_prefix(COMPONENT_PREFIX)
+fn component_name(node: Node<'_>) -> Option<&str> {
+    node.text("$ref")?.strip_prefix(COMPONENT_PREFIX)
 }
 
-fn component<'l>(documents: &'l DocumentSet, name: &str) -> Option<TreeNode<'l>> {
-    documents.node(documents.root()).get("components")?.get("schemas")?.get(name)
-}
-
-fn value_count(node: TreeNode<'_>) -> usize {
+fn value_count(node: Node<'_>) -> usize {
     1 + node.items().map(value_count).sum::<usize>()
         + node.members().map(|(_, value)| value_count(value)).sum::<usize>()
 }

@@ -1,7 +1,8 @@
 //! Request bodies.
 
 use super::*;
-use crate::openapi::plan::{ContentKind, RequestBody, Style};
+use crate::openapi::media_type::MediaKind;
+use crate::openapi::plan::{RequestBody, Style};
 
 fn imported_body(version: &str, members: &Value) -> (RequestBody, Value) {
     let operation = import_single(&document(version, &json!({"paths": {"/a": {"post": members}}})));
@@ -9,7 +10,7 @@ fn imported_body(version: &str, members: &Value) -> (RequestBody, Value) {
     (operation.plan.body.unwrap(), schema)
 }
 
-fn content_kinds(body: &RequestBody) -> Vec<(&str, ContentKind)> {
+fn content_kinds(body: &RequestBody) -> Vec<(&str, MediaKind)> {
     body.contents.iter().map(|content| (&*content.media_type, content.kind)).collect()
 }
 
@@ -21,7 +22,7 @@ fn binary_schema() -> Value {
 
 #[test]
 fn body_contents_are_ordered_by_preference() {
-    use ContentKind::*;
+    use MediaKind::*;
     let object = json!({"type": "object"});
     let all = [
         "image/png",
@@ -37,7 +38,7 @@ fn body_contents_are_ordered_by_preference() {
     let (body, schema) =
         imported_body("3.0.0", &json!({"requestBody": {"required": true, "content": content}}));
     assert!(body.required);
-    let found: Vec<ContentKind> = body.contents.iter().map(|content| content.kind).collect();
+    let found: Vec<MediaKind> = body.contents.iter().map(|content| content.kind).collect();
     assert_eq!(found, [Json, Json, JsonLines, Form, Multipart, Text, Binary]);
     assert_eq!(body.contents[0].media_type, "application/json");
     // Text adds no alternative next to an object; binary does.
@@ -46,7 +47,7 @@ fn body_contents_are_ordered_by_preference() {
 
 #[test]
 fn body_schema_follows_the_media_type() {
-    use ContentKind::*;
+    use MediaKind::*;
     let text = json!({"type": "string"});
     let rows = [
         (
@@ -163,7 +164,7 @@ fn form_encodings_are_imported_per_property() {
 
 #[test]
 fn swagger_body_and_form_data_become_request_bodies() {
-    use ContentKind::*;
+    use MediaKind::*;
     let parameters = |list: Value| json!({ "parameters": list });
     let field = |name: &str, kind: &str| json!({"name": name, "in": "formData", "type": kind});
     let mut files = parameters(json!([field("f", "file"), field("n", "integer"),

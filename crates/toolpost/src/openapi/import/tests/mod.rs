@@ -30,7 +30,7 @@ fn document_set_of(files: &[(&str, &[u8])]) -> Arc<DocumentSet> {
         url: address.parse().unwrap(),
         tree: parse(bytes).unwrap().tree,
     };
-    Arc::new(DocumentSet::new(files.iter().map(file).collect()))
+    Arc::new(files.iter().map(file).collect())
 }
 
 fn import(documents: &Arc<DocumentSet>, namespace: &str) -> Result<ImportResult, ImportError> {

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use data_encoding::BASE64;
 use serde_json::Value;
 
-use super::super::input_path::InputPath;
-use super::super::media_type;
+use super::super::super::media_type;
+use crate::json::ValuePath;
 use crate::schema::Issue;
 
 const OCTET_STREAM: &str = "application/octet-stream";
@@ -27,7 +27,7 @@ impl<'v> BinaryValue<'v> {
         Some(Self { encoded: member("$binary")?, content_type, filename })
     }
 
-    pub(super) fn decode(&self, path: &InputPath<'_>) -> Result<Vec<u8>, Issue> {
+    pub(super) fn decode(&self, path: &ValuePath<'_>) -> Result<Vec<u8>, Issue> {
         decode_base64(self.encoded, &path.member("$binary"))
     }
 
@@ -41,9 +41,9 @@ impl<'v> BinaryValue<'v> {
     pub(super) fn content_type_for<'t>(
         &'t self,
         declared: &'t str,
-        path: &InputPath<'_>,
+        path: &ValuePath<'_>,
     ) -> Result<Cow<'t, str>, Issue> {
-        if media_type::is_valid(declared) && !media_type::is_range(declared) {
+        if media_type::is_concrete(declared) {
             return Ok(declared.into());
         }
         Ok(self
@@ -54,10 +54,9 @@ impl<'v> BinaryValue<'v> {
     }
 
     /// Returns the stated content type, which must be a valid media type.
-    pub(super) fn declared_type(&self, path: &InputPath<'_>) -> Result<Option<&'v str>, Issue> {
-        let is_type = |stated: &str| media_type::is_valid(stated) && !media_type::is_range(stated);
+    pub(super) fn declared_type(&self, path: &ValuePath<'_>) -> Result<Option<&'v str>, Issue> {
         match self.content_type {
-            Some(stated) if !is_type(stated) => {
+            Some(stated) if !media_type::is_concrete(stated) => {
                 Err(path.member("contentType").issue("it is no media type such as `image/png`"))
             }
             stated => Ok(stated),
@@ -66,7 +65,7 @@ impl<'v> BinaryValue<'v> {
 }
 
 /// Decodes strict base64: standard alphabet, padded, with padding only at the end.
-pub(super) fn decode_base64(encoded: &str, path: &InputPath<'_>) -> Result<Vec<u8>, Issue> {
+pub(super) fn decode_base64(encoded: &str, path: &ValuePath<'_>) -> Result<Vec<u8>, Issue> {
     // The decoder accepts concatenated padded texts, so padding before the end is rejected here.
     let unpadded = &encoded.as_bytes()[..encoded.len().saturating_sub(2)];
     if let Some(at) = memchr::memchr(b'=', unpadded) {

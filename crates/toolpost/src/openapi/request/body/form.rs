@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
+use super::super::super::media_type;
 use super::super::super::plan::{BodyContent, PropertyEncoding};
 use super::super::escape::PercentEscape;
-use super::super::input_path::InputPath;
-use super::super::media_type;
 use super::super::query::append_form_pairs;
 use super::super::style::ValueSerializer;
 use super::binary::BinaryValue;
+use crate::json::ValuePath;
 use crate::schema::Issue;
 
 pub(super) fn encode(
     content: &BodyContent,
     value: &Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<String, Issue> {
     let mut out = String::new();
     for (name, value) in value.as_object().into_iter().flatten() {
@@ -29,7 +29,7 @@ fn encode_property(
     encoding: Option<&PropertyEncoding>,
     name: &str,
     value: &Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<(), Issue> {
     let media_type = encoding.and_then(|encoding| encoding.content_type.as_deref());
     match encoding.and_then(|encoding| encoding.style) {
@@ -56,7 +56,7 @@ fn encode_unstyled(
     media_type: Option<&str>,
     name: &str,
     value: &Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<(), Issue> {
     match value {
         Value::Array(items) => {
@@ -74,7 +74,7 @@ fn encode_single(
     media_type: Option<&str>,
     name: &str,
     value: &Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<(), Issue> {
     if let Some(binary) = BinaryValue::from_value(value) {
         append_form_pairs(out, name, &Value::from(""));

@@ -2,17 +2,16 @@
 
 mod binary;
 mod form;
-mod json_lines;
 mod multipart;
 
 use bytes::Bytes;
 use reqwest::header::HeaderValue;
 use serde_json::{Map, Value};
 
-use super::super::plan::{BodyContent, ContentKind, RequestBody};
-use super::input_path::InputPath;
-use super::media_type;
+use super::super::media_type::{self, MediaKind};
+use super::super::plan::{BodyContent, RequestBody};
 use super::value::{scalar_text, type_with_article};
+use crate::json::ValuePath;
 use crate::schema::Issue;
 use binary::BinaryValue;
 
@@ -28,7 +27,7 @@ pub(super) fn encode_body(
     body: &RequestBody,
     input: &Map<String, Value>,
 ) -> Result<Option<EncodedBody>, Issue> {
-    let path = InputPath::root(&body.input);
+    let path = ValuePath::ROOT.member(&body.input);
     let value = match input.get(&body.input) {
         Some(Value::Null) | None if !body.required => return Ok(None),
         Some(value) => value,
@@ -44,7 +43,7 @@ pub(super) fn encode_body(
 fn select_content<'c>(contents: &'c [BodyContent], value: &Value) -> Option<&'c BodyContent> {
     let Some(binary) = BinaryValue::from_value(value) else {
         // A value that contains files prefers multipart; in JSON a file would be sent as an object.
-        let parts = contents.iter().find(|content| content.kind == ContentKind::Multipart);
+        let parts = contents.iter().find(|content| content.kind == MediaKind::Multipart);
         let parts = parts.filter(|content| contains_file(value) && accepts(content, value));
         return parts.or_else(|| contents.iter().find(|content| accepts(content, value)));
     };
@@ -52,9 +51,9 @@ fn select_content<'c>(contents: &'c [BodyContent], value: &Value) -> Option<&'c 
         contents.iter().find(|content| media_type::covers(&content.media_type, stated))
     });
     let of_kind = |kind| contents.iter().find(|content| content.kind == kind);
-    let bytes = || of_kind(ContentKind::Binary).or_else(|| of_kind(ContentKind::Text));
+    let bytes = || of_kind(MediaKind::Binary).or_else(|| of_kind(MediaKind::Text));
     // If only JSON is declared, the `$binary` object is sent as plain JSON.
-    stated.or_else(bytes).or_else(|| of_kind(ContentKind::Json))
+    stated.or_else(bytes).or_else(|| of_kind(MediaKind::Json))
 }
 
 /// Whether a member of an object is a file or an array that contains one.
@@ -69,14 +68,16 @@ fn contains_file(value: &Value) -> bool {
 
 fn accepts(content: &BodyContent, value: &Value) -> bool {
     match content.kind {
-        ContentKind::Json => true,
-        ContentKind::JsonLines => value.is_array(),
-        ContentKind::Form => value.is_object(),
-        ContentKind::Multipart => {
+        MediaKind::Json => true,
+        MediaKind::JsonLines | MediaKind::JsonSequence => value.is_array(),
+        MediaKind::Form => value.is_object(),
+        MediaKind::Multipart => {
             value.is_object() || (value.is_array() && !multipart::is_form_data(content))
         }
-        ContentKind::Text => value.is_string() || value.is_number() || value.is_boolean(),
-        ContentKind::Binary => value.is_string() || accepts_json(content),
+        MediaKind::Text | MediaKind::EventStream => {
+            value.is_string() || value.is_number() || value.is_boolean()
+        }
+        MediaKind::Binary | MediaKind::Unknown => value.is_string() || accepts_json(content),
     }
 }
 
@@ -88,7 +89,7 @@ fn accepts_json(content: &BodyContent) -> bool {
 
 fn no_content_message(contents: &[BodyContent], value: &Value) -> String {
     let types: Vec<String> = contents.iter().map(|one| format!("`{}`", one.media_type)).collect();
-    let hint = if contents.iter().any(|one| one.kind == ContentKind::Text) {
+    let hint = if contents.iter().any(|one| one.kind == MediaKind::Text) {
         "; give it as text, as it is to be sent"
     } else {
         ""
@@ -99,36 +100,40 @@ fn no_content_message(contents: &[BodyContent], value: &Value) -> String {
 fn encode(
     content: &BodyContent,
     value: &Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<EncodedBody, Issue> {
     let declared = content.media_type.as_str();
     if let Some(binary) = BinaryValue::from_value(value)
-        && (content.kind != ContentKind::Json || binary.has_type(declared))
+        && (content.kind != MediaKind::Json || binary.has_type(declared))
     {
         let bytes = binary.decode(path)?;
         return encoded_body(&binary.content_type_for(declared, path)?, bytes, path);
     }
+    let or_default = |default| declared_or_default(declared, default);
     match content.kind {
-        ContentKind::Json => {
-            encoded_body(declared_or_default(declared, "application/json"), json_bytes(value), path)
+        MediaKind::Json => encoded_body(or_default("application/json"), json_bytes(value), path),
+        MediaKind::JsonLines | MediaKind::JsonSequence => {
+            encoded_body(or_default("application/jsonl"), json_list(declared, value), path)
         }
-        ContentKind::JsonLines => encoded_body(
-            declared_or_default(declared, "application/jsonl"),
-            json_lines::encode(declared, value),
-            path,
-        ),
-        ContentKind::Form => {
+        MediaKind::Form => {
             let form = form::encode(content, value, path)?;
-            encoded_body(
-                declared_or_default(declared, "application/x-www-form-urlencoded"),
-                form,
-                path,
-            )
+            encoded_body(or_default("application/x-www-form-urlencoded"), form, path)
         }
-        ContentKind::Multipart => multipart::encode(content, value, path),
-        ContentKind::Text => encode_text(declared_or_default(declared, "text/plain"), value, path),
-        ContentKind::Binary => encode_untyped(declared, value, path),
+        MediaKind::Multipart => multipart::encode(content, value, path),
+        MediaKind::Text | MediaKind::EventStream => {
+            encode_text(or_default("text/plain"), value, path)
+        }
+        MediaKind::Binary | MediaKind::Unknown => encode_untyped(declared, value, path),
     }
+}
+
+/// Encodes each item on its own line. `json-seq` adds a record separator before each item (RFC
+/// 7464).
+fn json_list(media_type: &str, value: &Value) -> Vec<u8> {
+    let is_sequence = media_type::essence(media_type).to_ascii_lowercase().ends_with("json-seq");
+    let separator = if is_sequence { "\x1e" } else { "" };
+    let items = value.as_array().into_iter().flatten();
+    items.map(|item| format!("{separator}{item}\n")).collect::<String>().into_bytes()
 }
 
 /// Encodes a value for a binary body. A string is base64, except for `*/*`, where it is sent as
@@ -136,7 +141,7 @@ fn encode(
 fn encode_untyped(
     declared: &str,
     value: &Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<EncodedBody, Issue> {
     match value {
         Value::String(_) if media_type::essence(declared) == "*/*" => {
@@ -152,11 +157,7 @@ fn encode_untyped(
 
 /// Returns the declared type, or the default if the declared type is a range or invalid.
 fn declared_or_default<'m>(declared: &'m str, default: &'m str) -> &'m str {
-    if media_type::is_valid(declared) && !media_type::is_range(declared) {
-        declared
-    } else {
-        default
-    }
+    if media_type::is_concrete(declared) { declared } else { default }
 }
 
 fn json_bytes(value: &Value) -> Vec<u8> {
@@ -166,7 +167,7 @@ fn json_bytes(value: &Value) -> Vec<u8> {
 fn encode_text(
     media_type: &str,
     value: &Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<EncodedBody, Issue> {
     let text = scalar_text(value);
     let media_type = with_charset(media_type, &text).map_err(|reason| path.issue(reason))?;
@@ -197,7 +198,7 @@ fn with_charset<'m>(
 fn encoded_body(
     media_type: &str,
     bytes: impl Into<Bytes>,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<EncodedBody, Issue> {
     let content_type = HeaderValue::from_str(media_type)
         .map_err(|_| path.issue("its content type does not fit a header"))?;

@@ -6,15 +6,15 @@ use memchr::memmem;
 use reqwest::header::HeaderName;
 use serde_json::Value;
 
+use super::super::super::media_type;
 use super::super::super::plan::{BodyContent, PropertyEncoding};
 use super::super::escape::PercentEscape;
 use super::super::header::to_header_value;
-use super::super::input_path::InputPath;
-use super::super::media_type;
 use super::super::style::ValueSerializer;
 use super::super::value::{scalar_text, type_with_article};
 use super::binary::BinaryValue;
 use super::{EncodedBody, encoded_body, with_charset};
+use crate::json::ValuePath;
 use crate::schema::Issue;
 
 const FORM_DATA: &str = "multipart/form-data";
@@ -32,15 +32,14 @@ struct MultipartPart<'v> {
 
 /// Whether the body is sent as `multipart/form-data`. This includes ranges and invalid types.
 pub(super) fn is_form_data(content: &BodyContent) -> bool {
-    let is_valid =
-        media_type::is_valid(&content.media_type) && !media_type::is_range(&content.media_type);
-    !is_valid || media_type::covers(&content.media_type, FORM_DATA)
+    !media_type::is_concrete(&content.media_type)
+        || media_type::covers(&content.media_type, FORM_DATA)
 }
 
 pub(super) fn encode(
     content: &BodyContent,
     value: &Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<EncodedBody, Issue> {
     let mut parts = Vec::new();
     for (name, value) in value.as_object().into_iter().flatten() {
@@ -62,7 +61,7 @@ fn push_property_parts<'v>(
     encoding: Option<&'v PropertyEncoding>,
     name: &'v str,
     value: &'v Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<(), Issue> {
     if let Some((style, explode, _)) = encoding.and_then(|encoding| encoding.style) {
         let serializer = ValueSerializer { style, explode, escape: PercentEscape::None };
@@ -102,7 +101,7 @@ fn build_part<'v>(
     encoding: Option<&'v PropertyEncoding>,
     name: Option<&'v str>,
     value: &'v Value,
-    path: &InputPath<'_>,
+    path: &ValuePath<'_>,
 ) -> Result<MultipartPart<'v>, Issue> {
     let declared =
         encoding.and_then(|encoding| first_declared_type(encoding.content_type.as_deref()?));
@@ -155,7 +154,7 @@ fn into_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
 /// Returns the first type of a comma-separated list that is valid and not a range.
 fn first_declared_type(list: &str) -> Option<&str> {
     let mut types = list.split(',').map(str::trim);
-    types.find(|one| media_type::is_valid(one) && !media_type::is_range(one))
+    types.find(|one| media_type::is_concrete(one))
 }
 
 /// Returns a random boundary that occurs in none of the parts.

@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use super::echo_server::EchoServer;
 use super::external_parsers;
 use super::plans::{body_content, default_encoding, fill_request, with_body};
-use crate::openapi::plan::{BodyContent, ContentKind, PropertyEncoding, Style};
-use ContentKind::{Binary, Form, Json, JsonLines, Multipart, Text};
+use crate::openapi::media_type::MediaKind;
+use crate::openapi::plan::{BodyContent, PropertyEncoding, Style};
+use MediaKind::{Binary, Form, Json, JsonLines, Multipart, Text};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-fn single_content(media_type: &str, kind: ContentKind) -> Vec<BodyContent> {
+fn single_content(media_type: &str, kind: MediaKind) -> Vec<BodyContent> {
     vec![body_content(media_type, kind, Vec::new())]
 }
 

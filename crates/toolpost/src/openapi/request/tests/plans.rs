@@ -6,8 +6,9 @@ use reqwest::Method;
 use serde_json::Value;
 use url::Url;
 
+use crate::openapi::media_type::MediaKind;
 use crate::openapi::plan::{
-    BodyContent, ContentKind, OperationPlan, Parameter, ParameterLocation, ParameterSerialization,
+    BodyContent, OperationPlan, Parameter, ParameterLocation, ParameterSerialization,
     PropertyEncoding, RequestBody, ServiceProtocol, Style,
 };
 use crate::openapi::request::{PreparedRequest, RequestTemplate};
@@ -58,7 +59,7 @@ pub(in crate::openapi) fn with_reserved_allowed(mut parameter: Parameter) -> Par
 
 pub(in crate::openapi) fn body_content(
     media_type: &str,
-    kind: ContentKind,
+    kind: MediaKind,
     encodings: Vec<PropertyEncoding>,
 ) -> BodyContent {
     BodyContent { media_type: media_type.to_owned(), kind, encodings }

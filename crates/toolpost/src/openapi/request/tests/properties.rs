@@ -13,7 +13,8 @@ use super::plans::{
     body_content, content_parameter, fill_request, plan, styled_parameter, with_body,
     with_reserved_allowed,
 };
-use crate::openapi::plan::{ContentKind, ParameterLocation, Style};
+use crate::openapi::media_type::MediaKind;
+use crate::openapi::plan::{ParameterLocation, Style};
 
 fn server() -> Url {
     "https://a.example/v1".parse().unwrap()
@@ -78,8 +79,8 @@ fn locations() -> impl Strategy<Value = ParameterLocation> {
     ])
 }
 
-fn content_kinds() -> impl Strategy<Value = ContentKind> {
-    use ContentKind::{Binary, Form, Json, JsonLines, Multipart, Text};
+fn content_kinds() -> impl Strategy<Value = MediaKind> {
+    use MediaKind::{Binary, Form, Json, JsonLines, Multipart, Text};
     select(vec![Json, JsonLines, Form, Multipart, Text, Binary])
 }
 
@@ -189,7 +190,7 @@ fn forms_and_parts_round_trip_through_external_parsers() {
         .iter()
         .map(|fields| fields.iter().map(|(name, value)| json!([name, value])).collect())
         .collect();
-    assert_eq!(external_parsers::parse_with_python(&bodies(FORM, ContentKind::Form)), pairs);
+    assert_eq!(external_parsers::parse_with_python(&bodies(FORM, MediaKind::Form)), pairs);
 
     let expected: Vec<Value> = fields
         .iter()
@@ -200,7 +201,7 @@ fn forms_and_parts_round_trip_through_external_parsers() {
         })
         .collect();
     let read =
-        external_parsers::parse_with_node(&bodies("multipart/form-data", ContentKind::Multipart));
+        external_parsers::parse_with_node(&bodies("multipart/form-data", MediaKind::Multipart));
     for (read, expected) in read.iter().zip(&expected) {
         assert_eq!(read, expected);
     }

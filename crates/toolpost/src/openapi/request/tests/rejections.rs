@@ -8,7 +8,8 @@ use super::plans::{
     body_content, content_parameter, default_encoding, fill_request, plan, styled_parameter,
     with_body, with_reserved_allowed,
 };
-use crate::openapi::plan::{ContentKind, OperationPlan, Parameter, ParameterLocation, Style};
+use crate::openapi::media_type::MediaKind;
+use crate::openapi::plan::{OperationPlan, Parameter, ParameterLocation, Style};
 use crate::openapi::request::RequestTemplate;
 use ParameterLocation::{Cookie, Header, Path, Query};
 
@@ -90,7 +91,7 @@ fn invalid_header_and_cookie_values_are_rejected() {
 
 #[test]
 fn unencodable_bodies_are_rejected_with_input_path() {
-    use ContentKind::{Binary, Form, JsonLines, Multipart, Text};
+    use MediaKind::{Binary, Form, JsonLines, Multipart, Text};
     let one = |media_type: &str, kind| vec![body_content(media_type, kind, Vec::new())];
     let xml = default_encoding("x");
     let xml =
