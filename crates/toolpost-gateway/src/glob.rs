@@ -1,9 +1,26 @@
 //! Patterns over operation names. `*` matches any sequence of characters, including slashes and the
 //! empty sequence.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// A pattern with `*` wildcards, such as `issues/*`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glob(String);
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(inline)]
+pub struct Glob(#[schemars(length(min = 1))] String);
+
+/// A setting is not empty.
+impl TryFrom<String> for Glob {
+    type Error = &'static str;
+
+    fn try_from(pattern: String) -> Result<Self, Self::Error> {
+        if pattern.is_empty() {
+            return Err("an empty pattern fits no operation; `*` fits every one");
+        }
+        Ok(Self(pattern))
+    }
+}
 
 impl Glob {
     /// Creates a pattern. Every text is valid; one without `*` matches only itself.

@@ -18,7 +18,7 @@
 //! | `server` | accepts, limits and drains connections |
 //! | `source` | the configured sources |
 //! | `telemetry` | metrics and traces |
-//! | `glob`, `units` | name patterns and durations |
+//! | `glob`, `shorthand`, `units` | how settings are written |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,6 +46,7 @@ mod limits;
 pub mod room;
 mod runtime;
 mod server;
+mod shorthand;
 mod source;
 mod telemetry;
 mod units;

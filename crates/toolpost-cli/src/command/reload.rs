@@ -44,12 +44,12 @@ mod tests {
             (json!({"unchanged": ["a"], "added": [], "notes": []}), &["No changes."][..]),
             (
                 json!({"added": ["b", "c"], "removed": ["a"], "notes": ["`x` was added"],
-                    "restartNeeded": ["[journal]"]}),
+                    "restartNeeded": ["journal"]}),
                 &[
                     "added: b, c",
                     "removed: a",
                     "`x` was added",
-                    "takes effect after a restart: [journal]",
+                    "takes effect after a restart: journal",
                 ],
             ),
         ];

@@ -255,7 +255,7 @@ fn add_openapi_invalid_arguments_write_nothing() {
         (&["pets.yaml", "--basic", "name"], "--basic NAME:PASSWORD"),
         (&["pets.yaml", "--header", "X Y: z"], "\"X Y\": this is not the name of a header"),
         (&["pets.yaml", "--host", "a b"], "source.x.openapi.hosts: `a b` is no host"),
-        (&["pets.yaml", "--exclude", ""], "source.x.exclude: an empty pattern"),
+        (&["pets.yaml", "--exclude", ""], "source.x.exclude[0]: an empty pattern"),
         (&["pets.yaml", "--basic", "name:"], "password: an empty text is no secret"),
     ] {
         let output = folder.toolpost(&[&["add", "openapi", "x"], typed].concat());

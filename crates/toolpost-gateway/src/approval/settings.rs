@@ -2,20 +2,34 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::glob::Glob;
+use crate::units::{Count, PositiveDuration};
 
 /// Which calls require approval in addition to operations that declare it, for how long they stay
 /// pending, and how many.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    deny_unknown_fields,
+    default,
+    expecting = "a table such as { operations = [\"files.write*\"] }"
+)]
+#[schemars(rename = "Approval")]
 #[non_exhaustive]
 pub struct ApprovalSettings {
-    /// Patterns of operation ids that require approval.
+    /// Patterns of operation ids that require approval; `*` is any run of characters. They do not
+    /// apply to the namespaces `gateway` and `hub`.
     pub operations: Vec<Glob>,
     /// Time after which a pending call expires.
+    #[serde(with = "PositiveDuration")]
     pub expires: Duration,
     /// Maximum number of pending calls. Further calls are rejected with `OVERLOADED`.
+    #[serde(with = "Count")]
     pub max_pending: usize,
-    /// Maximum number of pending calls per caller.
+    /// Maximum number of pending calls of one caller.
+    #[serde(with = "Count")]
     pub max_pending_per_caller: usize,
 }
 

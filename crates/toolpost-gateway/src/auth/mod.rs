@@ -11,9 +11,8 @@ use arc_swap::ArcSwap;
 use toolpost::Identity;
 
 use jwt::JwtVerifier;
-pub use jwt::{Algorithm, JwtError, JwtSettings, ScopesClaim};
+pub use jwt::{Algorithm, JwtError, JwtSettings};
 pub use token::{Token, TokenHash, TokenHashError};
-pub(crate) use toolpost::http::is_secure_url;
 
 /// Id of callers without a token, where none is required.
 pub const LOCAL: &str = "local";

@@ -9,11 +9,9 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::entry::parent_folder;
 use super::expand::Expander;
-use super::node::TomlNode;
+use super::node::{TomlNode, suggestion};
 use super::problem::{ConfigError, ConfigProblem, PositionTracker};
-use super::suggest::suggestion;
 
 /// The table whose entries are independent: a missing reference disables one entry only.
 const SOURCE_TABLE: &str = "source";
@@ -29,6 +27,8 @@ pub(super) struct TomlDocument<'a> {
     text: &'a str,
     root: Spanned<DeValue<'a>>,
     pub(super) expander: Expander<'a>,
+    /// Keys of the root table that were read.
+    known: RefCell<Vec<&'static str>>,
     /// Shared with the nodes during deserialization. Positions are offsets in the text.
     problems: RefCell<Vec<Diagnostic>>,
     /// Keys with invalid values. They are skipped so that the remaining keys are still checked.
@@ -69,6 +69,7 @@ impl<'a> TomlDocument<'a> {
             text,
             root,
             expander: Expander::new(environment, parent_folder(file)),
+            known: RefCell::default(),
             problems: RefCell::default(),
             skipped: RefCell::default(),
             current_source: RefCell::default(),
@@ -76,19 +77,20 @@ impl<'a> TomlDocument<'a> {
         })
     }
 
-    /// Reports unknown keys of the root table.
-    pub(super) fn check_root(&self, known: &[&str]) {
-        let Some(root) = self.root.get_ref().as_table() else { return };
-        for (key, _) in root {
+    /// Reports the keys of the root table that were not read.
+    pub(super) fn report_unknown_root_keys(&self) {
+        let known = self.known.take();
+        for (key, _) in self.root.get_ref().as_table().into_iter().flatten() {
             if !known.contains(&key.get_ref().as_ref()) {
-                self.unknown_key(dotted_key("", key.get_ref()), key.span(), key.get_ref(), known);
+                self.unknown_key(dotted_key("", key.get_ref()), key.span(), key.get_ref(), &known);
             }
         }
     }
 
     /// Reads the entries of a root table. Each entry is read on its own, so that problems in one do
     /// not hide those in the next.
-    pub(super) fn entries<T: DeserializeOwned>(&self, table: &str) -> BTreeMap<String, T> {
+    pub(super) fn entries<T: DeserializeOwned>(&self, table: &'static str) -> BTreeMap<String, T> {
+        self.known.borrow_mut().push(table);
         let Some(value) = self.root.get_ref().get(table) else { return BTreeMap::new() };
         let Some(entries) = value.get_ref().as_table() else {
             let message = format!("expected tables such as [{table}.NAME]");
@@ -108,14 +110,9 @@ impl<'a> TomlDocument<'a> {
         read
     }
 
-    /// Returns the keys of a table in the document root.
-    pub(super) fn names(&self, table: &str) -> Vec<String> {
-        let table = self.root.get_ref().get(table).and_then(|value| value.get_ref().as_table());
-        table.into_iter().flatten().map(|(name, _)| name.get_ref().to_string()).collect()
-    }
-
     /// Reads the value of a key in the document root.
-    pub(super) fn value<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+    pub(super) fn value<T: DeserializeOwned>(&self, key: &'static str) -> Option<T> {
+        self.known.borrow_mut().push(key);
         let value = self.root.get_ref().get(key)?;
         self.entry(&TomlNode::new(self, value, key.to_owned()))
     }
@@ -132,8 +129,7 @@ impl<'a> TomlDocument<'a> {
             // A skipped key also appears to be missing, but is already reported.
             let table = field.as_deref().unwrap_or(node.key());
             let is_reported = misfit.missing.is_some_and(|missing| {
-                self.is_skipped(&dotted_key(table, missing))
-                    || self.has_suggestion_in(table, missing)
+                self.is_skipped(&dotted_key(table, missing)) || self.has_suggestion(table, missing)
             });
             if !is_reported {
                 let is_absence = misfit.is_missing_reference;
@@ -167,28 +163,9 @@ impl<'a> TomlDocument<'a> {
         self.locate(path).1 == path.len()
     }
 
-    /// Reports a problem at this path, whether the key is present or missing.
-    pub(super) fn report(&self, path: &[&str], message: impl Into<String>) {
-        let key = path.iter().fold(String::new(), |key, part| dotted_key(&key, part));
-        self.report_at(self.locate(path).0.start, key, message.into());
-    }
-
-    /// Reports a problem with one item of the list at this path.
-    pub(super) fn report_item(&self, path: &[&str], number: usize, message: String) {
-        let key = path.iter().fold(String::new(), |key, part| dotted_key(&key, part));
-        let mut found = Some(&self.root);
-        for part in path {
-            found = found.and_then(|value| value.get_ref().get(*part));
-        }
-        let item = found.and_then(|list| list.get_ref().get(number));
-        let at = item.map_or_else(|| self.locate(path).0, Spanned::span);
-        self.report_at(at.start, format!("{key}[{number}]"), message);
-    }
-
-    /// Reports that a value at this path of a source refers to a missing variable or file.
-    pub(super) fn report_missing(&self, source: &str, path: &[&str], message: String) {
-        let key = path.iter().fold(String::new(), |key, part| dotted_key(&key, part));
-        self.add_missing(source, self.locate(path).0.start, key, message);
+    /// Returns the table at this path, for checks of its values.
+    pub(super) fn section<'s>(&'s self, path: &'s [&'s str]) -> Section<'s, 'a> {
+        Section { document: self, path }
     }
 
     pub(super) fn unknown_key(&self, key: String, at: Range<usize>, name: &str, known: &[&str]) {
@@ -197,39 +174,29 @@ impl<'a> TomlDocument<'a> {
     }
 
     /// Whether an unknown key of this table was reported as a misspelling of `name`.
-    pub(super) fn has_suggestion(&self, table: &[&str], name: &str) -> bool {
-        self.has_suggestion_in(
-            &table.iter().fold(String::new(), |key, part| dotted_key(&key, part)),
-            name,
-        )
-    }
-
-    fn has_suggestion_in(&self, table: &str, name: &str) -> bool {
+    fn has_suggestion(&self, table: &str, name: &str) -> bool {
         let message = format!("unknown key; {}", suggestion(name, &[name]));
         let is_of = |key: &str| key.rsplit_once('.').is_some_and(|(above, _)| above == table);
         self.problems.borrow().iter().any(|(_, key, reported)| *reported == message && is_of(key))
     }
 
     /// Returns all reported problems, in file order.
-    pub(super) fn finish(self) -> DocumentReport {
-        let Self { file, text, expander: values, problems, missing_references: absences, .. } =
-            self;
+    pub(super) fn finish(&self) -> DocumentReport {
         let placed = |mut found: Vec<Diagnostic>| {
             // A value that is read twice is reported twice.
             found.sort();
             found.dedup();
-            let mut positions = PositionTracker::new(text);
+            let mut positions = PositionTracker::new(self.text);
             let placed = found.into_iter().map(|(offset, key, message)| {
-                ConfigProblem::at_position(file, positions.position_of(offset), key, message)
+                ConfigProblem::at_position(self.file, positions.position_of(offset), key, message)
             });
             placed.collect::<Vec<_>>()
         };
-        let absences = absences.into_inner().into_iter();
-        let absences = absences.map(|(source, found)| (source, placed(found))).collect();
-        let (files, notes) = values.into_files_and_notes();
+        let missing = self.missing_references.take().into_iter();
+        let (files, notes) = self.expander.take_files_and_notes();
         DocumentReport {
-            problems: placed(problems.into_inner()),
-            missing_references: absences,
+            problems: placed(self.problems.take()),
+            missing_references: missing.map(|(source, found)| (source, placed(found))).collect(),
             files,
             notes,
         }
@@ -257,6 +224,56 @@ impl<'a> TomlDocument<'a> {
     }
 }
 
+/// A table of the document. Paths are relative to it.
+#[derive(Clone, Copy)]
+pub(super) struct Section<'s, 'd> {
+    pub(super) document: &'s TomlDocument<'d>,
+    pub(super) path: &'s [&'s str],
+}
+
+impl Section<'_, '_> {
+    /// Reports a problem, whether the key is present or missing.
+    pub(super) fn report(&self, path: &[&str], message: impl Into<String>) {
+        let (offset, key) = self.locate(path);
+        self.document.report_at(offset, key, message.into());
+    }
+
+    pub(super) fn contains(&self, path: &[&str]) -> bool {
+        self.document.contains(&[self.path, path].concat())
+    }
+
+    /// Whether an unknown key of this table was reported as a misspelling of `name`.
+    pub(super) fn has_suggestion(&self, name: &str) -> bool {
+        self.document.has_suggestion(&dotted_path("", self.path), name)
+    }
+
+    /// Returns the directory that relative paths are resolved against.
+    pub(super) fn folder(&self) -> &Path {
+        self.document.folder()
+    }
+
+    /// Reads the secret file that the value at `path` names. If it is missing, only the source of
+    /// this table is affected.
+    pub(super) fn read_secret_file(&self, file: &str, path: &[&str]) -> Option<String> {
+        let read = self.document.expander.read_secret_file(file);
+        read.map_err(|error| {
+            let (offset, key) = self.locate(path);
+            self.document.add_missing(self.path[1], offset, key, error.to_string());
+        })
+        .ok()
+    }
+
+    fn locate(&self, path: &[&str]) -> (usize, String) {
+        let path = [self.path, path].concat();
+        (self.document.locate(&path).0.start, dotted_path("", &path))
+    }
+}
+
+/// Appends the parts of a path to a dotted key.
+pub(super) fn dotted_path(key: &str, path: &[&str]) -> String {
+    path.iter().fold(key.to_owned(), |key, part| dotted_key(&key, part))
+}
+
 /// Appends a part to a dotted key, quoted if TOML requires it.
 pub(super) fn dotted_key(key: &str, part: &str) -> String {
     let is_bare = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
@@ -266,4 +283,9 @@ pub(super) fn dotted_key(key: &str, part: &str) -> String {
         format!("{part:?}")
     };
     if key.is_empty() { part } else { format!("{key}.{part}") }
+}
+
+/// Returns the directory that relative paths in a file are resolved against.
+pub(super) fn parent_folder(file: &Path) -> &Path {
+    file.parent().unwrap_or(Path::new(""))
 }

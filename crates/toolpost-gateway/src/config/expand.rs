@@ -76,8 +76,8 @@ impl<'a> Expander<'a> {
     }
 
     /// Returns the referenced files, readable or not, and the warnings about them.
-    pub(super) fn into_files_and_notes(self) -> (Vec<PathBuf>, Vec<String>) {
-        (self.files.into_inner(), self.notes.into_inner())
+    pub(super) fn take_files_and_notes(&self) -> (Vec<PathBuf>, Vec<String>) {
+        (self.files.take(), self.notes.take())
     }
 
     fn expand_reference(&self, expanded: &mut String, reference: &str) -> Result<(), ExpandError> {
@@ -115,21 +115,16 @@ impl<'a> Expander<'a> {
             self.warn_if_world_readable(&file);
             self.files.borrow_mut().push(file.clone());
         }
+        let unreadable = |reason| ExpandError::Unreadable { file: displayed_path, reason };
         let mut text = String::new();
         let read = std::fs::File::open(&file)
             .and_then(|file| file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text));
         match read {
             Ok(bytes) if bytes as u64 > MAX_SECRET_BYTES => {
-                let reason = format!("it is larger than {MAX_SECRET_BYTES} bytes");
-                return Err(ExpandError::Unreadable { file: displayed_path, reason });
+                return Err(unreadable(format!("it is larger than {MAX_SECRET_BYTES} bytes")));
             }
             Ok(_) => {}
-            Err(error) => {
-                return Err(ExpandError::Unreadable {
-                    file: displayed_path,
-                    reason: error.to_string(),
-                });
-            }
+            Err(error) => return Err(unreadable(error.to_string())),
         }
         let line = text.strip_suffix('\n').unwrap_or(&text);
         Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
@@ -237,7 +232,7 @@ mod tests {
                     assert!(found.unwrap_err().contains(expected_error), "{name}");
                 }
             }
-            let (files, notes) = values.into_files_and_notes();
+            let (files, notes) = values.take_files_and_notes();
             assert_eq!(files, [folder.join(name)]);
             assert!(notes.iter().all(|note| !note.contains("hush")));
         }
@@ -260,7 +255,7 @@ mod tests {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
             let values = Expander::new(&|_| None, Path::new(""));
             values.expand(&format!("${{file:{}}}", file.display())).unwrap();
-            assert_eq!(!values.into_files_and_notes().1.is_empty(), is_reported, "{mode:o}");
+            assert_eq!(!values.take_files_and_notes().1.is_empty(), is_reported, "{mode:o}");
         }
         std::fs::remove_file(&file).unwrap();
     }

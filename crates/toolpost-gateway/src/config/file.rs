@@ -1,113 +1,101 @@
-//! The file as it is typed: what serde reads, and what the JSON Schema describes.
-
-mod approval;
-mod auth;
-mod capability;
-mod http;
-mod journal;
-mod limits;
-mod mcp;
-mod mcp_endpoint;
-mod openapi;
-mod operation;
-mod room;
-mod size;
-mod telemetry;
+//! The root of the configuration file: its tables, and the validation of those that no component
+//! reads as they are.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::num::NonZeroUsize;
-use std::time::Duration;
+use std::collections::btree_map::Entry;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, Expected, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use toolpost::{Extras, OutputPolicy};
+use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+use toolpost::Identity;
+use url::Url;
 
 use super::document::TomlDocument;
-use crate::units::parse_duration;
+use super::limits::{LimitsConfig, LimitsTable};
+use super::source_entry::{SourceTable, deserialize_scopes};
+use super::{Config, IdentityConfig};
+use crate::admin::OPERATOR;
+use crate::approval::ApprovalSettings;
+use crate::auth::{JwtSettings, LOCAL, TokenHash, is_resource_id};
+use crate::endpoint::McpEndpointSettings;
+use crate::journal::JournalSettings;
+use crate::room::capability::CapabilityTexts;
+use crate::room::{RoomSettings, RoomsSettings};
+use crate::shorthand::ShortOrLong;
+use crate::telemetry::TelemetrySettings;
 
-pub(super) use approval::{ApprovalRuleText, ApprovalText};
-pub(super) use auth::AuthorizationText;
-pub(super) use capability::CapabilityText;
-pub(super) use http::HttpText;
-pub(super) use journal::JournalText;
-pub use limits::LimitsConfig;
-pub(super) use limits::{BreakerText, LimitsText};
-pub(super) use mcp::{McpText, OAuthText, PROTOCOLS, RootsText, SamplingText, ToolEnvelopeText};
-pub(super) use mcp_endpoint::McpEndpointText;
-pub(super) use openapi::{
-    AuthText, BasicText, ClientText, NamespacesText, OpenApiTable, OpenApiText, SchemeText,
-    SecretText,
-};
-pub(super) use operation::OperationText;
-pub(super) use room::RoomText;
-pub(super) use size::SizeText;
-pub(super) use telemetry::TelemetryText;
-
-/// The configuration of a Toolpost gateway. `${VAR}` in a string is replaced from the environment,
-/// `${VAR:-default}` by the default where there is none, `${file:PATH}` by what a file holds; `$${` is a
-/// plain `${`.
-#[derive(Debug, JsonSchema)]
-#[schemars(title = "toolpost.toml", deny_unknown_fields)]
+/// The configuration of a Toolpost gateway. `${VAR}` in a string is replaced by the environment
+/// variable, `${VAR:-default}` by the default if it is not set, `${file:PATH}` by the content of a
+/// file; `$${` is a literal `${`.
+///
+/// A change to a key with `x-toolpost-restart` takes effect after a restart.
+#[derive(Default, JsonSchema)]
+#[schemars(title = "toolpost.toml", deny_unknown_fields, default)]
 pub(super) struct ConfigFile {
-    /// Which calls wait until somebody agrees.
-    #[schemars(default, extend("default" = {}))]
-    pub(super) approval: ApprovalText,
-    /// An authorization server whose signed tokens are taken.
-    #[schemars(default, with = "AuthorizationText")]
-    pub(super) auth: Option<AuthorizationText>,
-    /// Who may come in. With none, everybody on this machine may, without a token.
-    #[schemars(default, extend("default" = {}))]
-    pub(super) identity: BTreeMap<String, IdentityText>,
+    /// Which calls need approval.
+    approval: ApprovalSettings,
+    /// Tokens signed by an authorization server.
+    auth: Option<JwtSettings>,
+    /// Identities and their tokens. Without any, every program on this machine may call.
+    identity: BTreeMap<String, IdentityTable>,
     /// Whether the demo operations, `demo.*`, are registered.
-    #[schemars(default, extend("default" = true))]
-    pub(super) demo: bool,
-    /// Where operations come from. The name becomes their namespace.
-    #[schemars(default, extend("default" = {}))]
-    pub(super) source: BTreeMap<String, SourceText>,
-    /// Files with the MCP servers of other clients (`mcpServers`, `servers`, `context_servers`), from
-    /// the folder of this file. Each server becomes a source.
-    #[schemars(default, extend("default" = []))]
+    #[schemars(extend("default" = true))]
+    demo: bool,
+    /// Where operations come from, by namespace.
+    source: BTreeMap<String, SourceTable>,
+    /// Files with the MCP servers of other clients (`mcpServers`, `servers`, `context_servers`),
+    /// relative to the folder of this file. Each server becomes a source.
     pub(super) mcp_servers: Vec<String>,
     /// What MCP clients see.
-    #[schemars(default, extend("default" = {}))]
-    pub(super) mcp: McpEndpointText,
+    mcp: McpEndpointSettings,
     /// Cross-origin access to the HTTP endpoints.
-    #[schemars(default, extend("default" = {}))]
-    pub(super) http: HttpText,
-    /// What is written down about calls.
-    #[schemars(default, extend("default" = {}))]
-    pub(super) journal: JournalText,
-    /// How much is too much.
-    #[schemars(default, extend("default" = {}))]
-    pub(super) limits: LimitsText,
+    http: HttpTable,
+    /// Recording of calls.
+    #[schemars(extend("x-toolpost-restart" = true))]
+    journal: ShortOrLong<JournalSettings>,
+    /// Limits of callers, sources, connections and time.
+    limits: LimitsTable,
     /// Rooms whose settings differ from the defaults.
-    #[schemars(default, extend("default" = {}))]
-    pub(super) room: BTreeMap<String, RoomText>,
-    /// What is seen from outside.
-    #[schemars(default, extend("default" = {}))]
-    pub(super) telemetry: TelemetryText,
+    room: BTreeMap<String, RoomSettings>,
+    /// Metrics and traces.
+    #[schemars(extend("x-toolpost-restart" = true))]
+    telemetry: TelemetrySettings,
+}
+
+/// An identity with a token; `toolpost token new NAME` writes it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a table with `token_hash`")]
+#[schemars(rename = "Identity")]
+struct IdentityTable {
+    /// The SHA-256 of the token, in hexadecimal digits.
+    #[schemars(regex(pattern = r"^([0-9a-fA-F]{64}|.*\$\{.*)$"))]
+    token_hash: String,
+    /// The scopes of the identity.
+    #[serde(default, deserialize_with = "deserialize_scopes")]
+    scopes: Vec<String>,
+    /// Actions on single resources: `"type:id" = ["action"]`; `type:*` is every one of a type.
+    #[serde(default)]
+    resources: BTreeMap<String, Vec<String>>,
+    /// The messages that the identity may send in rooms; the defaults of the room, if empty.
+    #[serde(default, with = "CapabilityTexts")]
+    capabilities: Vec<String>,
+}
+
+/// Cross-origin access to the HTTP endpoints.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table such as { cors = [\"https://…\"] }")]
+#[schemars(rename = "Http")]
+struct HttpTable {
+    /// Origins, such as `https://app.example`, whose pages may call and read the responses,
+    /// compared exactly.
+    #[serde(deserialize_with = "deserialize_origins")]
+    #[schemars(extend("x-toolpost-restart" = true))]
+    cors: Vec<String>,
 }
 
 impl ConfigFile {
     pub(super) fn read(document: &TomlDocument<'_>) -> Self {
-        document.check_root(&[
-            "approval",
-            "auth",
-            "demo",
-            "http",
-            "identity",
-            "journal",
-            "source",
-            "mcp_servers",
-            "mcp",
-            "limits",
-            "room",
-            "telemetry",
-        ]);
-        Self {
+        let read = Self {
             approval: document.value("approval").unwrap_or_default(),
             auth: document.value("auth"),
             demo: document.value("demo").unwrap_or(true),
@@ -120,262 +108,176 @@ impl ConfigFile {
             limits: document.value("limits").unwrap_or_default(),
             room: document.entries("room"),
             telemetry: document.value("telemetry").unwrap_or_default(),
+        };
+        document.report_unknown_root_keys();
+        read
+    }
+
+    pub(super) fn into_config(self, document: &TomlDocument<'_>) -> Config {
+        let identities = identities(document, self.identity);
+        let rooms = rooms(document, self.room, self.limits.rooms);
+        let mut limits = LimitsConfig::new(self.limits);
+        let sources = self.source.into_iter();
+        let sources = sources
+            .filter_map(|(name, source)| source.into_config(document, name, &mut limits))
+            .collect();
+        let auth = self.auth.map(|auth| jwt_settings(document, auth, &identities));
+        let mut journal = self.journal.0;
+        if journal.retain_for.is_some_and(|time| time.is_zero()) {
+            let message = "nothing would be kept; write mode = \"off\" if that is meant";
+            document.section(&["journal"]).report(&["retain_for"], message);
+        }
+        journal.path = journal.path.map(|path| document.folder().join(path));
+        Config {
+            approval: self.approval,
+            auth,
+            cors: self.http.cors,
+            identities,
+            journal,
+            limits,
+            mcp: self.mcp,
+            sources,
+            telemetry: self.telemetry,
+            without_demo: !self.demo,
+            rooms,
+            ..Config::default()
         }
     }
 }
 
-/// Somebody with a token; `toolpost token new NAME` writes it.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table with `token_hash`")]
-#[schemars(rename = "Identity")]
-pub(super) struct IdentityText {
-    /// The SHA-256 of the token, in hexadecimal digits.
-    #[schemars(regex(pattern = r"^([0-9a-fA-F]{64}|.*\$\{.*)$"))]
-    pub(super) token_hash: String,
-    /// What the identity may do in general.
-    #[serde(default)]
-    pub(super) scopes: Vec<String>,
-    /// Actions on single resources: `"type:id" = ["action"]`; `type:*` is every one of a type.
-    #[serde(default)]
-    pub(super) resources: BTreeMap<String, Vec<String>>,
-    /// Which messages the identity may send in a room; what its room says, if there is none.
-    #[serde(default)]
-    pub(super) capabilities: Vec<CapabilityText>,
-}
-
-/// Where operations come from: exactly one of `mcp`, `openapi`, `spoke` and `hub`, and what is
-/// adjusted on the way.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table with `mcp`, `openapi`, `spoke` or `hub`")]
-#[schemars(
-    rename = "Source",
-    extend("oneOf" = [
-        {"required": ["mcp"]},
-        {"required": ["openapi"]},
-        {"required": ["spoke"]},
-        {"required": ["hub"]},
-    ])
-)]
-pub(super) struct SourceText {
-    /// The tools of an MCP server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "McpText")]
-    pub(super) mcp: Option<McpText>,
-    /// An HTTP service with an OpenAPI document: a file, an address, or a table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "OpenApiText")]
-    pub(super) openapi: Option<OpenApiText>,
-    /// What is shown to the HTTP service.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "AuthText")]
-    pub(super) auth: Option<AuthText>,
-    /// A process that connects to this gateway and offers operations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "SpokeText")]
-    pub(super) spoke: Option<SpokeText>,
-    /// The operations of another hub.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "HubText")]
-    pub(super) hub: Option<HubText>,
-    /// Who may call: `"open"`, or those with all of these scopes. Replaces what the source says. The
-    /// operations of MCP servers and HTTP services ask for the scope `source:NAME` if it is absent and
-    /// there are identities.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "AccessText")]
-    pub(super) access: Option<AccessText>,
-    /// Whether somebody with the scope `toolpost:approve` has to agree to each call: of every operation,
-    /// or of those whose name fits one of these patterns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "ApprovalRuleText")]
-    pub(super) approval: Option<ApprovalRuleText>,
-    /// What holds for single operations, by the names that the source gives them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) operation: BTreeMap<String, OperationText>,
-    /// How long a call may take, such as `"500ms"`, `"10s"`, `"2m"`; a number is seconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "DurationText")]
-    pub(super) timeout: Option<DurationText>,
-    /// How many of its calls may run at the same time; `limits.source_calls` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "NonZeroUsize")]
-    pub(super) concurrency: Option<NonZeroUsize>,
-    /// How many of its calls may wait for a place; `limits.source_queue` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "usize")]
-    pub(super) queue: Option<usize>,
-    /// Its circuit breaker; `limits.breaker` if absent. Each host of an HTTP service has its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "BreakerText")]
-    pub(super) breaker: Option<BreakerText>,
-    /// What is done about an output that does not fit its schema: repair it without making anything
-    /// up, cast it as TypeBox does, refuse what cannot be repaired, or do not look.
-    #[serde(default)]
-    #[schemars(schema_with = "output_schema")]
-    pub(super) output: OutputPolicy,
-    /// What is done about properties of an output that no schema names.
-    #[serde(default)]
-    #[schemars(schema_with = "extras_schema")]
-    pub(super) extras: Extras,
-    /// Whether calls of an operation run one after another; what the source says, if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "bool")]
-    pub(super) exclusive: Option<bool>,
-    /// Only operations whose name fits one of these patterns; `*` stands for anything.
-    #[serde(default = "include_all")]
-    pub(super) include: Vec<String>,
-    /// None of the operations whose name fits one of these patterns.
-    #[serde(default)]
-    pub(super) exclude: Vec<String>,
-    /// Other names for single operations of an HTTP service: `"old" = "new"`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) rename: BTreeMap<String, String>,
-    /// What the names of the operations of an HTTP service begin with here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub(super) prefix: Option<String>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table such as { identity = \"NAME\" }")]
-#[schemars(rename = "Spoke")]
-pub(super) struct SpokeText {
-    /// Only this identity may connect under the name of the source.
-    pub(super) identity: String,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "a table such as { url = \"ws://…\" }")]
-#[schemars(rename = "Hub")]
-pub(super) struct HubText {
-    /// The address of the other hub, `ws://…`.
-    pub(super) url: String,
-    /// The token that the other hub knows this gateway by.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
-    pub(super) token: Option<String>,
-}
-
-/// Without the token.
-impl fmt::Debug for HubText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HubText").finish_non_exhaustive()
-    }
-}
-
-fn include_all() -> Vec<String> {
-    vec!["*".to_owned()]
-}
-
-fn output_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": ["normalize", "cast", "enforce", "raw"]})
-}
-
-fn extras_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "enum": ["strip", "keep"]})
-}
-
-/// `"open"` or `{ scopes = […] }`.
-#[derive(Debug)]
-pub(super) enum AccessText {
-    Open,
-    Scopes(Vec<String>),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScopesText {
-    scopes: Vec<String>,
-}
-
-impl<'de> Deserialize<'de> for AccessText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AccessVisitor;
-        impl<'de> Visitor<'de> for AccessVisitor {
-            type Value = AccessText;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"open\" or { scopes = […] }")
+fn identities(
+    document: &TomlDocument<'_>,
+    entries: BTreeMap<String, IdentityTable>,
+) -> Vec<IdentityConfig> {
+    let mut owners: BTreeMap<TokenHash, String> = BTreeMap::new();
+    let mut identities = Vec::new();
+    for (name, table) in entries {
+        let path = ["identity", &name];
+        let at = document.section(&path);
+        if let Err(message) = check_identity_name(&name) {
+            at.report(&[], message);
+        }
+        for resource in table.resources.keys().filter(|resource| !is_resource_id(resource)) {
+            at.report(&["resources", resource], RESOURCE_FORMAT);
+        }
+        let token_hash = match table.token_hash.parse::<TokenHash>() {
+            Ok(hash) => hash,
+            Err(error) => {
+                at.report(&["token_hash"], error.to_string());
+                continue;
             }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<AccessText, E> {
-                match text {
-                    "open" => Ok(AccessText::Open),
-                    _ => Err(E::custom("expected \"open\" or { scopes = […] }")),
-                }
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AccessText, A::Error> {
-                let read = ScopesText::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(AccessText::Scopes(read.scopes))
+        };
+        match owners.entry(token_hash) {
+            Entry::Vacant(free) => drop(free.insert(name.clone())),
+            Entry::Occupied(owner) => {
+                let owner = owner.get();
+                let message = format!(
+                    "`{owner}` has the same token; `toolpost token new {name} --replace` makes another"
+                );
+                at.report(&["token_hash"], message);
             }
         }
-        deserializer.deserialize_any(AccessVisitor)
+        let mut identity = Identity::new(name).with_scopes(table.scopes);
+        (identity.resources, identity.capabilities) = (table.resources, table.capabilities);
+        identities.push(IdentityConfig { identity, token_hash });
     }
+    identities
 }
 
-impl JsonSchema for AccessText {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Access".into()
-    }
+/// Description of the resource syntax, for error messages.
+pub(super) const RESOURCE_FORMAT: &str =
+    "a resource is `type:id`, or `type:*` for every one of a type";
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"anyOf": [
-            {"const": "open"},
-            {
-                "type": "object",
-                "properties": {
-                    "scopes": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-                },
-                "required": ["scopes"],
-                "additionalProperties": false,
-            },
-        ]})
-    }
-}
-
-/// `"10s"` or `10`.
-#[derive(Debug, Clone)]
-pub(super) struct DurationText(pub(super) Duration);
-
-impl<'de> Deserialize<'de> for DurationText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct DurationVisitor;
-        impl Visitor<'_> for DurationVisitor {
-            type Value = DurationText;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a duration such as \"500ms\", \"10s\", \"2m\" or \"1h\"")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<DurationText, E> {
-                // Its own words tell the text, which may have come from a secret variable.
-                let wrong = format!("expected {}", &self as &dyn Expected);
-                parse_duration(text).map(DurationText).map_err(|_| E::custom(wrong))
-            }
-
-            fn visit_i64<E: Error>(self, seconds: i64) -> Result<DurationText, E> {
-                self.visit_str(&seconds.to_string())
-            }
-
-            fn visit_f64<E: Error>(self, seconds: f64) -> Result<DurationText, E> {
-                self.visit_str(&seconds.to_string())
-            }
+/// Checks the name of an identity. The characters are restricted because it appears in logs and
+/// messages.
+pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
+    let owner = match name {
+        LOCAL => "callers without a token",
+        OPERATOR => "the operator",
+        _ if is_plain_name(name, b"-_.@") => return Ok(()),
+        _ => {
+            let message =
+                "the name of an identity is 1 to 64 letters, digits, `-`, `_`, `.` or `@`";
+            return Err(message.to_owned());
         }
-        deserializer.deserialize_any(DurationVisitor)
-    }
+    };
+    Err(format!("`{name}` is reserved for {owner}; choose another name"))
 }
 
-impl JsonSchema for DurationText {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Duration".into()
-    }
+/// Whether a name has 1 to 64 letters, digits and these punctuation marks.
+fn is_plain_name(name: &str, marks: &[u8]) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte))
+}
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                {"type": "string", "pattern": r"^([0-9.]+(ms|s|m|h|d)?|.*\$\{.*)$"},
-                {"type": "number", "exclusiveMinimum": 0},
-            ],
-        })
+/// Completes the settings. An audience is required, or derived from `resource`, so that a token for
+/// another service is not accepted.
+fn jwt_settings(
+    document: &TomlDocument<'_>,
+    mut settings: JwtSettings,
+    identities: &[IdentityConfig],
+) -> JwtSettings {
+    let at = document.section(&["auth"]);
+    if !at.contains(&["issuer"]) {
+        at.report(&[], "the key `issuer` is missing; add it");
     }
+    match &settings.resource {
+        Some(resource) if settings.audience.is_empty() => {
+            let base = resource.as_str().trim_end_matches('/');
+            settings.audience = ["", "/", "/mcp"].map(|path| format!("{base}{path}")).into();
+        }
+        None if settings.audience.is_empty() && !at.contains(&["resource"]) => {
+            let message = "add `audience`, what tokens for this gateway have in their claim `aud`, or `resource`";
+            at.report(&[], message);
+        }
+        _ => {}
+    }
+    let names = identities.iter().map(|known| known.identity.id.clone());
+    settings.reserved_names = names.chain([LOCAL, OPERATOR].map(str::to_owned)).collect();
+    settings
+}
+
+fn rooms(
+    document: &TomlDocument<'_>,
+    rooms: BTreeMap<String, RoomSettings>,
+    max_rooms: usize,
+) -> RoomsSettings {
+    if rooms.len() > max_rooms {
+        let message = "there are more tables than rooms may be open; raise limits.rooms";
+        document.section(&["room"]).report(&[], message);
+    }
+    for (name, room) in &rooms {
+        let path = ["room", name];
+        let at = document.section(&path);
+        // The characters are restricted because the name appears in URLs and logs.
+        if !is_plain_name(name, b"-_.") {
+            at.report(&[], "the name of a room is 1 to 64 letters, digits, `-`, `_` or `.`");
+        }
+        if room.members.iter().flatten().any(String::is_empty) {
+            at.report(&["members"], "an empty name is no identity; remove it");
+        }
+    }
+    RoomsSettings { rooms, max_rooms }
+}
+
+/// Reads origins, each in the form that browsers send.
+fn deserialize_origins<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<String>, D::Error> {
+    let origins = Vec::<String>::deserialize(deserializer)?;
+    for origin in &origins {
+        let url = Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let Some(url) = url else {
+            return Err(D::Error::custom(
+                "an origin is `https://` and a host, as in \"https://app.example\"; each one is \
+                 named, and there is none for all",
+            ));
+        };
+        let written = url.origin().ascii_serialization();
+        if written != *origin {
+            let message = format!("browsers write this origin as \"{written}\"");
+            return Err(D::Error::custom(message));
+        }
+    }
+    Ok(origins)
 }

@@ -6,22 +6,26 @@
 mod client_file;
 mod document;
 mod edit;
-mod entry;
 mod expand;
 mod file;
 mod fingerprint;
+mod limits;
 mod lint;
+mod mcp_entry;
 mod node;
+mod openapi;
 mod problem;
+mod schema;
 mod source;
-mod suggest;
-mod validate;
+mod source_entry;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use toolpost::Identity;
 use toolpost::openapi::DocumentLocation;
+use url::Url;
 
 use crate::admin::OPERATOR;
 use crate::approval::ApprovalSettings;
@@ -30,22 +34,20 @@ use crate::endpoint::McpEndpointSettings;
 use crate::journal;
 use crate::room::RoomsSettings;
 use crate::telemetry::TelemetrySettings;
-use document::{DocumentReport, Environment, TomlDocument};
-use entry::{ProblemCollector, parent_folder};
-use expand::Expander;
+use document::{DocumentReport, Environment, TomlDocument, dotted_path, parent_folder};
 use file::ConfigFile;
 
 pub use crate::glob::Glob;
 pub use crate::units::parse_duration;
 pub use client_file::{ClientFile, ClientServer, RejectedServer};
 pub use edit::{
-    ConfigOverview, ConfigTable, EditError, IfExists, SourceEntry, create_with_mcp_servers,
-    overview, preserve_mcp_entry, preserve_openapi_entry, relative_path, remove_identity,
-    remove_source, settings_after_replace, write_identity, write_source, write_template,
+    ConfigOverview, ConfigTable, EditError, IfExists, OpenApiEntry, SourceEntry,
+    create_with_mcp_servers, mcp_settings, overview, preserve_mcp_entry, preserve_openapi_entry,
+    relative_path, remove_identity, remove_source, write_identity, write_source, write_template,
 };
-pub use entry::{McpEntry, OpenApiEntry};
-pub use file::LimitsConfig;
 pub use fingerprint::FileFingerprint;
+pub use limits::LimitsConfig;
+pub use mcp_entry::{McpEntry, OAuthEntry};
 pub use problem::{ConfigError, ConfigProblem};
 pub use source::{
     Access, Adjustments, ApprovalRule, OperationAdjustments, SourceChange, SourceConfig, SourceKind,
@@ -187,16 +189,16 @@ impl Config {
         environment: &Environment<'_>,
     ) -> Result<(Self, Vec<ConfigProblem>), ConfigError> {
         let document = TomlDocument::parse(file, text, environment)?;
-        let mut typed = ConfigFile::read(&document);
-        let others = std::mem::take(&mut typed.mcp_servers);
-        let mut config = validate::validate(&document, typed);
-        let kinds = source_kinds(&document);
-        let DocumentReport { mut problems, missing_references: absences, files, notes } =
-            document.finish();
+        let mut read = ConfigFile::read(&document);
+        let others = std::mem::take(&mut read.mcp_servers);
+        let mut config = read.into_config(&document);
+        let DocumentReport { mut problems, missing_references, files, notes } = document.finish();
         (config.files, config.notes) = (files, notes);
-        for (name, missing) in absences {
-            let kind = kinds.get(&name).copied().unwrap_or_default().to_owned();
-            config.sources.push(SourceConfig::incomplete(name, kind, missing));
+        for (name, missing) in missing_references {
+            let kinds = source_entry::SOURCE_KINDS;
+            let kind = kinds.into_iter().find(|kind| document.contains(&["source", &name, kind]));
+            let kind = SourceKind::Incomplete { kind: kind.unwrap_or_default(), missing };
+            config.sources.push(SourceConfig::new(name, kind));
         }
         config.sources.sort_by(|one, other| one.name.cmp(&other.name));
         for other in others {
@@ -217,36 +219,22 @@ impl Config {
             Err(error) => return error.into_problems(),
         };
         self.notes.extend(read.notes);
-        let folder = parent_folder(file);
-        let values = Expander::new(environment, folder);
         let mut problems = Vec::new();
         for server in read.servers {
-            let mut found = ProblemCollector::new(file, server.key);
+            // Problems are reported at the server's key in its own file.
+            let own = dotted_path("", &["source", &server.name, "mcp"]);
+            let place = |problem: &mut ConfigProblem| {
+                let key = problem.key.strip_prefix(&own).unwrap_or_default();
+                problem.key = format!("{}{key}", server.key);
+            };
+            let (source, found) =
+                edit::read_entry(file, &server.name, &server.entry, environment, place);
+            problems.extend(found);
             if self.sources.iter().any(|source| source.name == server.name) {
                 let message = format!("there is a source `{}` already; rename one", server.name);
-                found.report(&[], &message);
+                problems.push(ConfigProblem::in_file(file, server.key.clone(), message));
             }
-            let missing = server.entry.missing_references(&values);
-            if !missing.is_empty() && found.is_empty() {
-                for (path, error_message) in &missing {
-                    let path: Vec<&str> = path.iter().map(String::as_str).collect();
-                    found.report(&path, error_message);
-                }
-                let missing = found.into_problems();
-                let source = SourceConfig::incomplete(server.name, "mcp".to_owned(), missing);
-                self.sources.push(source);
-                continue;
-            }
-            let checked = server.entry.validate(folder, &values, &mut |path, error_message| {
-                found.report(path, error_message);
-            });
-            problems.extend(found.into_problems());
-            if let Some(settings) = checked {
-                let kind = SourceKind::Mcp(Box::new(settings));
-                let adjustments = Adjustments::default();
-                let source = SourceConfig { name: server.name, kind, adjustments, document: None };
-                self.sources.push(source);
-            }
+            self.sources.extend(source);
         }
         problems
     }
@@ -348,20 +336,29 @@ impl Config {
 
     /// Returns the JSON Schema of the configuration file.
     pub fn json_schema() -> serde_json::Value {
-        schemars::schema_for!(ConfigFile).to_value()
+        schema::json_schema()
+    }
+
+    /// Returns the keys that differ in `next` and take effect after a restart.
+    pub(crate) fn restart_needed(&self, next: &Self) -> Vec<String> {
+        let [before, after] = [self, next].map(|config| {
+            json!({
+                "http": {"cors": config.cors},
+                "journal": config.journal,
+                "limits": config.limits.table,
+                "telemetry": config.telemetry,
+            })
+        });
+        let keys = schema::restart_keys().into_iter();
+        let changed = keys.filter(|key| before.pointer(key) != after.pointer(key));
+        changed.map(|key| key[1..].replace('/', ".")).collect()
     }
 }
 
-/// Returns the kind of each source in a document.
-fn source_kinds(document: &TomlDocument<'_>) -> BTreeMap<String, &'static str> {
-    let names = document.names("source").into_iter();
-    let kinds = names.filter_map(|name| {
-        let kind = validate::SOURCE_KINDS
-            .into_iter()
-            .find(|kind| document.contains(&["source", &name, kind]));
-        kind.map(|kind| (name, kind))
-    });
-    kinds.collect()
+/// Parses an HTTP or HTTPS URL with a host.
+fn parse_http_url(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.filter(|url| url.host_str().is_some_and(|host| !host.is_empty()))
 }
 
 #[cfg(test)]

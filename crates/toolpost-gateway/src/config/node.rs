@@ -10,9 +10,9 @@ use serde::de::{
 };
 use toml::Spanned;
 use toml::de::DeValue;
+use toolpost::suggest_name;
 
 use super::document::{TomlDocument, dotted_key};
-use super::suggest::{closest_match, suggestion};
 
 #[derive(Clone)]
 pub(super) struct TomlNode<'a> {
@@ -67,6 +67,23 @@ impl<'a> TomlNode<'a> {
         fields
     }
 
+    /// Visits a table. Serde would also read a list as the fields of a struct in order, which is
+    /// never intended.
+    fn visit_table<V: Visitor<'a>>(
+        &self,
+        visitor: V,
+        known: Option<&[&str]>,
+        is_struct: bool,
+    ) -> Result<V::Value, NodeError> {
+        match self.value.get_ref() {
+            DeValue::Table(_) => {
+                let rest = self.fields(known).into_iter();
+                visitor.visit_map(NodeFields { rest, value: None, is_struct })
+            }
+            other => Err(NodeError::invalid_type(Unexpected::Other(other.type_str()), &visitor)),
+        }
+    }
+
     fn visit_number<V: Visitor<'a>>(&self, visitor: V) -> Result<V::Value, NodeError> {
         match self.value.get_ref() {
             DeValue::Integer(number) => {
@@ -92,10 +109,7 @@ impl<'a> Deserializer<'a> for TomlNode<'a> {
             DeValue::Boolean(value) => visitor.visit_bool(*value),
             DeValue::Array(_) => visitor.visit_seq(NodeItems { node: self, next: 0 }),
             // A visitor that also accepts other types has a fixed set of keys.
-            DeValue::Table(_) => {
-                let rest = self.fields(None).into_iter();
-                visitor.visit_map(NodeFields { rest, value: None, is_struct: true })
-            }
+            DeValue::Table(_) => self.visit_table(visitor, None, true),
             DeValue::Integer(_) | DeValue::Float(_) | DeValue::Datetime(_) => {
                 self.visit_number(visitor)
             }
@@ -120,25 +134,12 @@ impl<'a> Deserializer<'a> for TomlNode<'a> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, NodeError> {
-        match self.value.get_ref() {
-            DeValue::Table(_) => {
-                let rest = self.fields(Some(fields)).into_iter();
-                visitor.visit_map(NodeFields { rest, value: None, is_struct: true })
-            }
-            // Serde would read a list as the fields in order, which is never intended.
-            other => Err(NodeError::invalid_type(Unexpected::Other(other.type_str()), &visitor)),
-        }
+        self.visit_table(visitor, Some(fields), true)
     }
 
     /// Reads a table with arbitrary keys, of which there may be many.
     fn deserialize_map<V: Visitor<'a>>(self, visitor: V) -> Result<V::Value, NodeError> {
-        match self.value.get_ref() {
-            DeValue::Table(_) => {
-                let rest = self.fields(None).into_iter();
-                visitor.visit_map(NodeFields { rest, value: None, is_struct: false })
-            }
-            _ => self.deserialize_any(visitor),
-        }
+        self.visit_table(visitor, None, false)
     }
 
     fn deserialize_enum<V: Visitor<'a>>(
@@ -280,8 +281,8 @@ impl serde::de::Error for NodeError {
             "a sequence" => "a list".to_owned(),
             "a map" => "a table".to_owned(),
             "a boolean" => "true or false".to_owned(),
-            "u16" | "u32" | "u64" | "usize" => "a whole number from 0 on".to_owned(),
-            "a nonzero u32" | "a nonzero usize" => "a whole number from 1 on".to_owned(),
+            "u32" | "usize" => "a whole number from 0 on".to_owned(),
+            "a nonzero u64" => "a whole number from 1 on".to_owned(),
             "f32" | "f64" => "a number".to_owned(),
             other => other.to_owned(),
         };
@@ -294,7 +295,8 @@ impl serde::de::Error for NodeError {
 
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
         let list = expected.join("`, `");
-        let hint = closest_match(found, expected).map(|name| format!("; did you mean `{name}`?"));
+        let hint = suggest_name(found, expected.iter().copied())
+            .map(|name| format!("; did you mean `{name}`?"));
         let hint = hint.unwrap_or_default();
         Self::custom(format!("expected one of `{list}`{hint}"))
     }
@@ -306,6 +308,14 @@ impl serde::de::Error for NodeError {
     fn missing_field(field: &'static str) -> Self {
         let misfit = Self::custom(format!("the key `{field}` is missing; add it"));
         Self { missing: Some(field), ..misfit }
+    }
+}
+
+/// Returns a question with the closest known name, or the list of known names.
+pub(super) fn suggestion(input: &str, known: &[&str]) -> String {
+    match suggest_name(input, known.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("known here: `{}`", known.join("`, `")),
     }
 }
 

@@ -97,7 +97,12 @@ impl ConfigProblem {
 
     pub(super) fn unreadable(file: &Path, error: &std::io::Error) -> Self {
         let message = format!("cannot be read: {error}; name another file");
-        Self { file: file.to_owned(), position: None, key: String::new(), message }
+        Self::in_file(file, String::new(), message)
+    }
+
+    /// Creates a problem without a position.
+    pub(super) fn in_file(file: &Path, key: String, message: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), position: None, key, message: message.into() }
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use toolpost::mcp::{McpSettings, McpTransport};
 use toolpost::openapi::OpenApiSettings;
 use toolpost::{AccessControl, OperationSpec, ResultPolicy};
@@ -13,6 +15,8 @@ use super::problem::ConfigProblem;
 use crate::approval;
 use crate::auth::Token;
 use crate::glob::Glob;
+use crate::shorthand::ShortOrLong;
+use crate::units::PositiveDuration;
 
 /// Configuration of a source of operations.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,12 +45,7 @@ pub enum SourceChange {
 }
 
 impl SourceConfig {
-    pub(super) fn incomplete(
-        name: String,
-        source_kind: String,
-        problems: Vec<ConfigProblem>,
-    ) -> Self {
-        let kind = SourceKind::Incomplete { kind: source_kind, missing: problems };
+    pub(super) fn new(name: String, kind: SourceKind) -> Self {
         Self { name, kind, adjustments: Adjustments::default(), document: None }
     }
 
@@ -86,7 +85,7 @@ pub enum SourceKind {
     /// are not affected.
     Incomplete {
         /// The kind it would have.
-        kind: String,
+        kind: &'static str,
         /// The missing variables and files.
         missing: Vec<ConfigProblem>,
     },
@@ -94,13 +93,13 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// Returns the kind, as the key in the file.
-    pub fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Mcp(_) => "mcp",
             Self::OpenApi(_) => "openapi",
             Self::Spoke { .. } => "spoke",
             Self::Hub { .. } => "hub",
-            Self::Incomplete { kind: source_kind, .. } => source_kind,
+            Self::Incomplete { kind, .. } => kind,
         }
     }
 
@@ -154,7 +153,8 @@ impl fmt::Debug for SourceKind {
 }
 
 /// Access to the operations of a source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(from = "ShortOrLong<Self>")]
 #[non_exhaustive]
 pub enum Access {
     /// Every caller that the endpoint admits.
@@ -164,7 +164,8 @@ pub enum Access {
 }
 
 /// Which operations of a source need approval.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(from = "ShortOrLong<Self>")]
 #[non_exhaustive]
 pub enum ApprovalRule {
     /// All operations, or none.
@@ -173,15 +174,18 @@ pub enum ApprovalRule {
     Patterns(Vec<Glob>),
 }
 
-/// Overrides for one operation.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Overrides for one operation, which take precedence over those of its source.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table such as { access = \"open\" }")]
+#[schemars(rename = "Operation")]
 #[non_exhaustive]
 pub struct OperationAdjustments {
-    /// Replaces the access from the source and its adjustments.
+    /// Who may call it: `"open"`, or `{ scopes = […] }`, all of which are required.
     pub access: Option<Access>,
     /// Whether each call needs approval.
     pub approval: Option<bool>,
     /// Timeout of each call, in addition to that of the source.
+    #[serde(with = "PositiveDuration")]
     pub timeout: Option<Duration>,
     /// Whether calls of the operation run one at a time.
     pub exclusive: Option<bool>,

@@ -1,5 +1,6 @@
 //! Parsing and validation of the configuration file, and the reported problems.
 
+mod docs;
 mod limits;
 mod mcp;
 mod room;
@@ -320,14 +321,14 @@ fn problems_report_position_key_and_remedy() {
         (
             "[source.a]\nhub = { url = \"ws://x\" }\ninclude = [\"\"]\nexclusive = \"yes\"",
             &[
-                "3:11: source.a.include: an empty pattern",
+                "3:12: source.a.include[0]: an empty pattern",
                 "4:13: source.a.exclusive: expected true or false, found a string",
             ],
         ),
         (
             "[source.a]\nhub = { url = \"ws://x\" }\ninclude = [\"\"]\ntimeout = 0",
             &[
-                "3:11: source.a.include: an empty pattern",
+                "3:12: source.a.include[0]: an empty pattern",
                 "4:11: source.a.timeout: must be greater than zero",
             ],
         ),
@@ -463,7 +464,29 @@ fn auth_section_rejects_unsafe_issuer_settings() {
 #[test]
 fn schema_defaults_match_effective_defaults() {
     let schema = Config::json_schema();
-    let rows: [(&str, &str, &str, &[&str]); 5] = [
+    let rows: [(&str, &str, &str, &[&str]); 7] = [
+        (
+            "source.a.mcp",
+            "Mcp",
+            "command = 'x'\n",
+            &[
+                "start_timeout",
+                "max_timeout",
+                "max_restart",
+                "message_bytes",
+                "elicitation",
+                "sampling",
+                "roots",
+                "parse_json_text",
+                "tool_envelope",
+            ],
+        ),
+        (
+            "source.a.openapi",
+            "OpenApi",
+            "document = 'x.yaml'\n",
+            &["connect_timeout", "response_bytes", "retries", "reconnect", "private", "namespaces"],
+        ),
         (
             "room.a",
             "Room",
@@ -710,7 +733,7 @@ fn missing_reference_disables_only_its_source() {
     });
     let config = config.unwrap();
     let [incomplete, fine] = &config.sources[..] else { panic!("{config:?}") };
-    assert!(matches!(&incomplete.kind, SourceKind::Incomplete { kind, .. } if kind == "mcp"));
+    assert!(matches!(&incomplete.kind, SourceKind::Incomplete { kind, .. } if *kind == "mcp"));
     assert!(matches!(&fine.kind, SourceKind::Mcp(_)));
     let message = config.check_missing().unwrap_err().to_string();
     assert!(

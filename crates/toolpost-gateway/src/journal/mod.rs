@@ -45,10 +45,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use toolpost::epoch_ms;
 
+use crate::shorthand::Shorthand;
+use crate::units::{DurationText, Size};
 use layout::JournalLayout;
 use queue::Queue;
 use segment::ChainEnd;
@@ -62,7 +66,8 @@ pub(crate) use room_records::{RoomMessageRecord, RoomRejectionRecord};
 pub use verify::{Anchor, ChainReport};
 
 /// Durability of the journal relative to the response of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum JournalMode {
     /// The enter record is fsynced before the call runs, the exit record before the response is
@@ -75,20 +80,26 @@ pub enum JournalMode {
     Off,
 }
 
-/// Settings of a journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Settings of the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Journal")]
 #[non_exhaustive]
 pub struct JournalSettings {
     /// Durability of the records.
     pub mode: JournalMode,
     /// Maximum number of bytes recorded of an input or an output. A larger body is replaced by its
     /// SHA-256 hash and its length.
+    #[serde(with = "Size::<0>")]
     pub body_limit: usize,
-    /// Maximum age of records.
+    /// Maximum age of records, such as `"30d"`; unlimited if absent.
+    #[serde(with = "DurationText")]
     pub retain_for: Option<Duration>,
-    /// Maximum total size of records, in bytes.
+    /// Maximum total size of records.
+    #[serde(with = "Size::<0>")]
     pub retain_size: Option<u64>,
-    /// Folder for the records; by default the data folder.
+    /// Folder of the records, relative to the folder of this file; the data folder if absent. The
+    /// key and the signed head stay in the data folder.
     pub path: Option<PathBuf>,
 }
 
@@ -101,6 +112,24 @@ impl Default for JournalSettings {
             retain_size: Some(4 * 1024 * 1024 * 1024),
             path: None,
         }
+    }
+}
+
+/// `journal = "sync"` sets the mode.
+impl Shorthand for JournalSettings {
+    const NAME: &'static str = "JournalOrMode";
+    const EXPECTED: &'static str =
+        "\"sync\", \"batch\", \"off\" or a table such as { mode = \"sync\" }";
+    const WORDS: &'static [&'static str] = &["sync", "batch", "off"];
+    type Long = Self;
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let mode = serde_json::from_value(text.into()).map_err(|_| Self::unexpected())?;
+        Ok(Self { mode, ..Self::default() })
+    }
+
+    fn from_long(settings: Self) -> Result<Self, String> {
+        Ok(settings)
     }
 }
 

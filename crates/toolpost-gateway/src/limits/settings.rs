@@ -3,6 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::DurationText;
+
 /// Limits on calls, in addition to [`GatewaySettings`](crate::GatewaySettings).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -37,16 +42,21 @@ pub struct SourceLimits {
     pub breaker: Option<BreakerLimits>,
 }
 
-/// Settings of a source's circuit breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// When the circuit breaker of a source opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table such as { failures = 5 }")]
+#[schemars(rename = "Breaker")]
 #[non_exhaustive]
 pub struct BreakerLimits {
-    /// Number of consecutive connection losses or timeouts.
+    /// Number of consecutive connection losses or timeouts; 0 disables the breaker. An error that
+    /// the source reports does not count.
     pub failures: u32,
     /// How long the breaker stays open before it admits a probe call.
+    #[serde(rename = "open", with = "DurationText")]
     pub open_for: Duration,
     /// Minimum duration of a timed-out call that counts as a failure. A call with a shorter timeout
     /// does not show that the source is slow.
+    #[serde(with = "DurationText")]
     pub slow: Duration,
 }
 

@@ -3,30 +3,44 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::capability::CapabilityTexts;
+use crate::units::{Count, PositiveDuration, Size};
+
 /// Settings of one room.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table such as { participants = 20 }")]
+#[schemars(rename = "Room")]
 #[non_exhaustive]
 pub struct RoomSettings {
     /// Maximum number of messages in the history.
+    #[serde(rename = "history")]
     pub max_history_messages: usize,
-    /// Maximum total size of the history, in bytes.
+    /// Maximum total size of the history.
+    #[serde(rename = "history_bytes", with = "Size::<0>")]
     pub max_history_bytes: usize,
     /// Maximum number of concurrent participants.
+    #[serde(rename = "participants", with = "Count")]
     pub max_participants: usize,
-    /// Maximum message size, in bytes.
+    /// Maximum message size.
+    #[serde(rename = "message_bytes", with = "Size::<1>")]
     pub max_message_bytes: usize,
     /// Maximum number of messages per participant and minute. Up to half of them can be sent in a
     /// burst.
+    #[serde(with = "Count")]
     pub messages_per_minute: u32,
     /// Maximum number of open streams.
+    #[serde(rename = "streams")]
     pub max_streams: usize,
     /// How long a proposal stays open.
+    #[serde(with = "PositiveDuration")]
     pub proposal_expires: Duration,
-    /// Default capabilities of participants whose identity defines none, in either notation; a
-    /// pattern is written as JSON.
+    /// Capabilities of participants whose identity has none, in either notation.
+    #[serde(with = "CapabilityTexts")]
     pub capabilities: Vec<String>,
-    /// Names of the participants that can join. Without a list, every caller that the gateway
-    /// accepts can join.
+    /// Names of the identities that may join; every identity if absent.
     pub members: Option<Vec<String>>,
 }
 

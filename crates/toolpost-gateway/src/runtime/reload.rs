@@ -228,7 +228,7 @@ impl Reloader {
         // under the old rules.
         self.apply_identities(before, &config, &mut report);
         self.apply_rules(before, &config, &mut report);
-        report.restart_needed = restart_needed(&self.initial, &config);
+        report.restart_needed = self.initial.restart_needed(&config);
         report.add_source_changes(sources.apply_config(&config, DRAIN_TIMEOUT).await);
         // Disconnects callers that were authenticated under the old configuration during the
         // reload.
@@ -304,21 +304,6 @@ impl Reloader {
             report.notes.push("[mcp] applies to new requests".to_owned());
         }
     }
-}
-
-/// Returns the keys that differ from the initial configuration and take effect only after a
-/// restart.
-fn restart_needed(initial: &Config, now: &Config) -> Vec<String> {
-    let mut keys = initial.limits.restart_only_changes(&now.limits);
-    let differences = [
-        ("telemetry", initial.telemetry != now.telemetry),
-        ("http.cors", initial.cors != now.cors),
-        ("[journal]", initial.journal != now.journal),
-    ];
-    keys.extend(
-        differences.iter().filter(|(_, differs)| *differs).map(|(key, _)| (*key).to_owned()),
-    );
-    keys
 }
 
 impl ReloadReport {

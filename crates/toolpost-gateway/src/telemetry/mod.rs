@@ -18,7 +18,6 @@ use serde_json::{Map, Value};
 use toolpost::{AuditOutcome, CallSpan, CallTimes, CallView, Observer, Operation, epoch_ms};
 
 pub use settings::TelemetrySettings;
-pub(crate) use settings::otlp_address;
 
 use metrics::Metrics;
 use tracer::Tracer;

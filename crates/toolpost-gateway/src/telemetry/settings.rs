@@ -1,31 +1,42 @@
 //! Settings of metrics and traces.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 /// Which metrics and traces are produced.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table such as { otlp = \"http://…\" }")]
+#[schemars(rename = "Telemetry")]
 #[non_exhaustive]
 pub struct TelemetrySettings {
-    /// OTLP/HTTP endpoint for spans. If absent, no spans are created and trace contexts are only
-    /// propagated.
+    /// OTLP/HTTP endpoint for spans, such as `http://127.0.0.1:4318`; the variable
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT` if absent. Without either, no spans are created and trace
+    /// contexts are only propagated.
+    #[serde(deserialize_with = "deserialize_address")]
+    #[schemars(with = "String")]
     pub otlp: Option<Url>,
     /// Additional headers of export requests, such as an API key.
-    pub headers: Vec<(String, String)>,
-    /// Service name reported to the collector.
+    pub headers: BTreeMap<String, String>,
+    /// Service name reported to the collector; the variable `OTEL_SERVICE_NAME` takes precedence.
     pub service: String,
     /// Fraction of the traces started here that are recorded, from 0 to 1. A trace started
     /// elsewhere is recorded if it is sampled there.
+    #[serde(deserialize_with = "deserialize_fraction")]
+    #[schemars(range(min = 0, max = 1))]
     pub sample: f64,
-    /// Whether calls are also counted per operation.
+    /// Whether `/metrics` also counts calls per operation.
     pub per_operation: bool,
 }
 
 impl Default for TelemetrySettings {
     fn default() -> Self {
         let service = "toolpost".to_owned();
-        Self { otlp: None, headers: Vec::new(), service, sample: 1.0, per_operation: false }
+        Self { otlp: None, headers: BTreeMap::new(), service, sample: 1.0, per_operation: false }
     }
 }
 
@@ -71,9 +82,17 @@ impl TelemetrySettings {
     }
 }
 
-/// Returns the traces URL of the collector at this address.
-pub(crate) fn otlp_address(text: &str) -> Result<Url, &'static str> {
-    parse_address(text).map(with_traces_path)
+fn deserialize_address<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Url>, D::Error> {
+    let address = parse_address(&String::deserialize(deserializer)?).map_err(D::Error::custom)?;
+    Ok(Some(with_traces_path(address)))
+}
+
+fn deserialize_fraction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let fraction = f64::deserialize(deserializer)?;
+    let is_valid = (0.0..=1.0).contains(&fraction);
+    is_valid.then_some(fraction).ok_or_else(|| D::Error::custom("a share is a number from 0 to 1"))
 }
 
 /// Appends the traces path to a collector URL, unless the URL already ends with it.
@@ -149,7 +168,7 @@ mod tests {
         };
         let read = TelemetrySettings::default().with_environment(headers).unwrap();
         let expected = [("key", "a=b"), ("tenant", "t")];
-        assert_eq!(read.headers, expected.map(|(k, v)| (k.to_owned(), v.to_owned())));
+        assert_eq!(read.headers, expected.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
         assert!(!format!("{read:?}").contains("a=b"));
     }
 }

@@ -424,7 +424,7 @@ async fn reload_applies_limits_and_reports_restart_needed() {
                    [http]\ncors = [\"https://app.example\"]\n";
         let report = running.apply_config(config(now)).await.unwrap();
         assert_eq!(report.notes, ["limits updated"]);
-        assert_eq!(report.restart_needed, ["limits.connections", "telemetry", "http.cors"]);
+        assert_eq!(report.restart_needed, ["http.cors", "limits.connections", "telemetry"]);
         let (with_source, without_source) = (
             format!("{now}[source.far]\nhub = {{ url = \"ws://127.0.0.1:1/hub\" }}\n"),
             now.to_owned(),

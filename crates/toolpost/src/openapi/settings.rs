@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::credential::Credentials;
@@ -70,7 +72,9 @@ impl fmt::Debug for OpenApiSettings {
 }
 
 /// Namespaces of the operations of another gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 #[non_exhaustive]
 pub enum Namespaces {
     /// All operations are in the namespace of the source, as for another hub: `demo.add` becomes

@@ -1,5 +1,6 @@
 //! Repairs: the changes that normalization makes to a value.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -47,8 +48,9 @@ impl RepairAction {
 }
 
 /// How to handle properties that no schema declares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 #[non_exhaustive]
 pub enum Extras {
     /// Remove them, and record a repair for each.

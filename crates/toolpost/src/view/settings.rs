@@ -4,8 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// Wire format of tool results, configured per endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 #[non_exhaustive]
 pub enum Dialect {
     /// The data. Results of MCP servers are relayed unchanged.
@@ -30,15 +35,16 @@ pub enum ProtocolGeneration {
 }
 
 /// Which operations are listed as tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 #[non_exhaustive]
 pub enum ListMode {
     /// Every operation that the caller can access, including offline ones.
     All,
     /// Only the four operations that find and call all others.
     Compact,
-    /// [`ListMode::Compact`] if there are more than [`ViewSettings::compact_above`] operations,
-    /// otherwise [`ListMode::All`].
+    /// `compact` above a number of operations, otherwise `all`.
     #[default]
     Auto,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use toolpost::protocol::Secret;
-use toolpost_gateway::config::{ClientFile, McpEntry};
+use toolpost_gateway::config::{ClientFile, McpEntry, OAuthEntry};
 
 use crate::arguments::{AddMcpOptions, separator_hint};
 use crate::error::CommandError;
@@ -68,10 +68,12 @@ fn entry_from_options(options: &AddMcpOptions) -> Result<McpEntry, CommandError>
     entry.cwd = options.cwd.as_deref().map(absolute_path);
     entry.headers = parse_headers(&options.headers)?;
     entry.bearer = reveal(options.bearer.as_ref());
-    entry.client_id.clone_from(&options.client_id);
-    entry.client_secret = reveal(options.client_secret.as_ref());
-    entry.client_metadata_url.clone_from(&options.client_metadata_url);
-    entry.scopes.clone_from(&options.scopes);
+    let mut client = OAuthEntry::default();
+    client.client_id.clone_from(&options.client_id);
+    client.client_secret = reveal(options.client_secret.as_ref());
+    client.client_metadata_url.clone_from(&options.client_metadata_url);
+    client.scopes.clone_from(&options.scopes);
+    entry.oauth = (client != OAuthEntry::default()).then_some(client);
     Ok(entry)
 }
 

@@ -13,8 +13,8 @@ use futures::future::join_all;
 use toolpost::Registry;
 use toolpost::mcp::{McpSettings, McpTransport, ServerInfo};
 use toolpost_gateway::config::{
-    Access, ConfigError, ConfigTable, EditError, IfExists, SourceEntry, overview,
-    preserve_mcp_entry, settings_after_replace, write_source,
+    Access, ConfigError, ConfigTable, EditError, IfExists, SourceEntry, mcp_settings, overview,
+    preserve_mcp_entry, write_source,
 };
 
 use super::config_file::include_mcp_json;
@@ -208,12 +208,8 @@ fn effective_settings(
     options: &AddMcpOptions,
     server: &ServerCandidate,
 ) -> Result<McpSettings, ConfigError> {
-    let (file, name) = (&options.write.file.config, &server.name);
-    if options.write.replace {
-        settings_after_replace(file, name, &server.entry)
-    } else {
-        server.entry.settings(file, name)
-    }
+    let existing = if options.write.replace { IfExists::Replace } else { IfExists::Fail };
+    mcp_settings(&options.write.file.config, &server.name, &server.entry, existing)
 }
 
 /// Checks a server without connecting to it. An unset variable is only a warning, because it can be

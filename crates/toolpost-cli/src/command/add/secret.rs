@@ -58,7 +58,8 @@ fn literal_secrets(entry: &McpEntry) -> Vec<String> {
     if entry.bearer.as_deref().is_some_and(is_literal) {
         names.push("token".to_owned());
     }
-    if entry.client_secret.as_deref().is_some_and(is_literal) {
+    let client_secret = entry.oauth.as_ref().and_then(|client| client.client_secret.as_deref());
+    if client_secret.is_some_and(is_literal) {
         names.push("client secret".to_owned());
     }
     for (kind, pairs) in [("header", &entry.headers), ("variable", &entry.env)] {

@@ -3,10 +3,15 @@
 use std::str::FromStr;
 
 use ring::signature;
+use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
 
 /// An asymmetric signature algorithm. `none` and the algorithms with a shared secret are not
 /// supported: any party that can verify such a token can also forge one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(inline)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// RSA PKCS#1 v1.5 with SHA-256.
@@ -26,6 +31,7 @@ pub enum Algorithm {
     /// ECDSA on P-384 with SHA-384.
     Es384,
     /// Ed25519.
+    #[serde(rename = "EdDSA")]
     EdDsa,
 }
 
@@ -68,6 +74,21 @@ impl Algorithm {
             Self::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
             Self::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
             Self::Es256 | Self::Es384 | Self::EdDsa => return None,
+        })
+    }
+}
+
+/// By name. The error of a symmetric algorithm says why it is missing.
+impl<'de> Deserialize<'de> for Algorithm {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(|_| {
+            if name.eq_ignore_ascii_case("none") || name.to_uppercase().starts_with("HS") {
+                let message = "symmetric algorithms are not accepted; name one with public keys";
+                return D::Error::custom(message);
+            }
+            let known = Self::ALL.map(Self::as_str).join("`, `");
+            D::Error::custom(format_args!("unknown algorithm; known here: `{known}`"))
         })
     }
 }

@@ -8,7 +8,7 @@ use toolpost::Identity;
 
 use super::super::is_resource_id;
 use super::JwtError;
-use super::settings::{JwtSettings, ScopesClaim};
+use super::settings::JwtSettings;
 
 /// Maximum length of an identity name, in bytes.
 const MAX_NAME_LEN: usize = 255;
@@ -27,7 +27,7 @@ impl Claims {
     pub(super) fn identity(&self, settings: &JwtSettings, now: u64) -> Result<Identity, JwtError> {
         self.validate(settings, now).map_err(|reason| JwtError::Claims(reason.to_owned()))?;
         let mut identity = Identity::new(self.subject(settings)?);
-        identity.scopes = self.scopes(&settings.scopes_claim);
+        identity.scopes = self.scopes(settings.scopes_claim.as_deref());
         if let Some(claim) = &settings.resources_claim {
             identity.resources = self.resources(claim)?;
         }
@@ -124,12 +124,10 @@ impl Claims {
         Ok(name)
     }
 
-    fn scopes(&self, claim: &ScopesClaim) -> Vec<String> {
+    fn scopes(&self, claim: Option<&str>) -> Vec<String> {
         let found = match claim {
-            ScopesClaim::Standard => {
-                ["scope", "scp", "permissions"].into_iter().find_map(|name| self.0.get(name))
-            }
-            ScopesClaim::Custom(name) => self.0.get(name),
+            None => ["scope", "scp", "permissions"].into_iter().find_map(|name| self.0.get(name)),
+            Some(name) => self.0.get(name),
         };
         match found {
             Some(Value::String(text)) => text.split_ascii_whitespace().map(str::to_owned).collect(),
@@ -236,17 +234,17 @@ mod tests {
 
     #[test]
     fn scopes_are_read_from_known_claims() {
-        let custom_claim = ScopesClaim::Custom("https://x.example/roles".to_owned());
+        let custom_claim = Some("https://x.example/roles");
         for (claims, claim, expected) in [
-            (json!({"scope": "a b  c"}), &ScopesClaim::Standard, vec!["a", "b", "c"]),
-            (json!({"scp": ["a", "b", 3]}), &ScopesClaim::Standard, vec!["a", "b"]),
-            (json!({"scp": "a b"}), &ScopesClaim::Standard, vec!["a", "b"]),
-            (json!({"permissions": ["a:b"]}), &ScopesClaim::Standard, vec!["a:b"]),
-            (json!({"scope": "a", "permissions": ["b"]}), &ScopesClaim::Standard, vec!["a"]),
-            (json!({"scope": "a", "https://x.example/roles": ["b"]}), &custom_claim, vec!["b"]),
-            (json!({"scope": "a"}), &custom_claim, vec![]),
-            (json!({"scope": {"a": true}}), &ScopesClaim::Standard, vec![]),
-            (json!({}), &ScopesClaim::Standard, vec![]),
+            (json!({"scope": "a b  c"}), None, vec!["a", "b", "c"]),
+            (json!({"scp": ["a", "b", 3]}), None, vec!["a", "b"]),
+            (json!({"scp": "a b"}), None, vec!["a", "b"]),
+            (json!({"permissions": ["a:b"]}), None, vec!["a:b"]),
+            (json!({"scope": "a", "permissions": ["b"]}), None, vec!["a"]),
+            (json!({"scope": "a", "https://x.example/roles": ["b"]}), custom_claim, vec!["b"]),
+            (json!({"scope": "a"}), custom_claim, vec![]),
+            (json!({"scope": {"a": true}}), None, vec![]),
+            (json!({}), None, vec![]),
         ] {
             let read = Claims::parse(claims.to_string().as_bytes()).unwrap();
             assert_eq!(read.scopes(claim), expected, "{claims}");

@@ -29,7 +29,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use toolpost::Identity;
 
 pub use algorithm::Algorithm;
-pub use settings::{JwtSettings, ScopesClaim};
+pub use settings::JwtSettings;
 
 use claims::Claims;
 use key_store::{KeyStore, KeyStoreError};

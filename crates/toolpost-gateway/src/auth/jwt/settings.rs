@@ -2,63 +2,84 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+use toolpost::http::is_secure_url;
 use url::Url;
 
 use super::Algorithm;
+use crate::units::DurationText;
 
-/// Which JWTs are accepted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Which JWTs are accepted, in addition to the tokens of identities.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table with `issuer`")]
+#[schemars(rename = "AuthorizationServer", extend("required" = ["issuer"]))]
 #[non_exhaustive]
 pub struct JwtSettings {
-    /// Required value of `iss`, compared exactly.
+    /// The issuer of the tokens, an `https://` address or one on this machine; `iss` must equal it
+    /// exactly.
+    #[serde(deserialize_with = "deserialize_issuer")]
     pub issuer: String,
-    /// Accepted audiences; `aud` must contain at least one of them.
+    /// Accepted audiences: `aud` must contain one of them. By default, the addresses below
+    /// `resource`.
     pub audience: Vec<String>,
-    /// JWKS URL; discovered from the issuer's metadata if absent.
+    /// Address of the keys; discovered from the issuer's metadata if absent.
+    #[serde(deserialize_with = "deserialize_url")]
+    #[schemars(with = "String")]
     pub jwks: Option<Url>,
-    /// Accepted signature algorithms.
+    /// Accepted signature algorithms; `none` and those with a shared secret are not possible.
+    #[serde(deserialize_with = "deserialize_algorithms")]
+    #[schemars(length(min = 1))]
     pub algorithms: Vec<Algorithm>,
-    /// The claim that contains the scopes.
-    pub scopes_claim: ScopesClaim,
-    /// The claim that contains actions on individual resources, as `{"type:id": ["action"]}`. If
-    /// absent, tokens grant no resource actions.
+    /// The claim that contains the scopes: a space-separated string or a list. The first of `scope`,
+    /// `scp` and `permissions` if absent.
+    #[serde(rename = "scopes", deserialize_with = "deserialize_claim")]
+    pub scopes_claim: Option<String>,
+    /// The claim that contains actions on individual resources, as `{"type:id": ["action"]}`; tokens
+    /// grant none if absent.
+    #[serde(rename = "resources", deserialize_with = "deserialize_claim")]
     pub resources_claim: Option<String>,
-    /// The claim that contains a list of capabilities. If absent, tokens grant no capabilities.
+    /// The claim that contains a list of capabilities, patterns as JSON strings; tokens grant none
+    /// if absent.
+    #[serde(rename = "capabilities", deserialize_with = "deserialize_claim")]
     pub capabilities_claim: Option<String>,
-    /// The claim that holds the identity name.
+    /// The claim that contains the name of the caller. The names of configured identities, `local`
+    /// and `operator` are rejected.
+    #[serde(rename = "identity", deserialize_with = "deserialize_claim")]
     pub identity_claim: String,
-    /// Tolerated clock skew.
+    /// Tolerated clock skew, at most `5m`.
+    #[serde(serialize_with = "DurationText::serialize", deserialize_with = "deserialize_leeway")]
+    #[schemars(with = "DurationText")]
     pub leeway: Duration,
     /// Identity names that a JWT must not have, because they belong to identities with tokens of
     /// this gateway.
+    #[serde(skip)]
     pub reserved_names: Vec<String>,
-    /// The URL under which clients reach this gateway, for the protected resource metadata.
+    /// The address under which clients reach this gateway, such as `https://gateway.example`; the
+    /// `Host` of requests if absent. Set it behind a proxy.
+    #[serde(deserialize_with = "deserialize_url")]
+    #[schemars(with = "String")]
     pub resource: Option<Url>,
     /// Age at which keys are fetched again, and the minimum interval between two fetches.
+    #[serde(skip)]
     pub refresh: (Duration, Duration),
     /// Timeout of a request to the authorization server.
+    #[serde(skip)]
     pub fetch_timeout: Duration,
 }
 
-/// The location of the scopes in a token.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ScopesClaim {
-    /// The first claim present of `scope`, `scp` and `permissions`.
-    Standard,
-    /// In this one.
-    Custom(String),
-}
+/// Maximum tolerated clock skew in a configuration.
+const MAX_LEEWAY: Duration = Duration::from_secs(300);
 
-impl JwtSettings {
-    /// Returns the default settings for tokens of this issuer.
-    pub fn new(issuer: impl Into<String>, audience: Vec<String>) -> Self {
+impl Default for JwtSettings {
+    fn default() -> Self {
         Self {
-            issuer: issuer.into(),
-            audience,
+            issuer: String::new(),
+            audience: Vec::new(),
             jwks: None,
             algorithms: Algorithm::ALL.to_vec(),
-            scopes_claim: ScopesClaim::Standard,
+            scopes_claim: None,
             resources_claim: None,
             capabilities_claim: None,
             identity_claim: "sub".to_owned(),
@@ -69,4 +90,54 @@ impl JwtSettings {
             fetch_timeout: Duration::from_secs(5),
         }
     }
+}
+
+impl JwtSettings {
+    /// Returns the default settings for tokens of this issuer.
+    pub fn new(issuer: impl Into<String>, audience: Vec<String>) -> Self {
+        Self { issuer: issuer.into(), audience, ..Self::default() }
+    }
+}
+
+fn deserialize_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    let url = Url::parse(&String::deserialize(deserializer)?).ok().filter(is_secure_url);
+    let message =
+        "this is an address with https://, or on this machine, such as https://as.example";
+    url.map(Some).ok_or_else(|| D::Error::custom(message))
+}
+
+/// Returns the issuer as it is written, since it is compared exactly.
+fn deserialize_issuer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let issuer = String::deserialize(deserializer)?;
+    deserialize_url(serde::de::value::StrDeserializer::new(&issuer))?;
+    Ok(issuer)
+}
+
+fn deserialize_algorithms<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Algorithm>, D::Error> {
+    let algorithms = Vec::deserialize(deserializer)?;
+    if algorithms.is_empty() {
+        let message = "no token could be signed; leave it out if every algorithm is meant";
+        return Err(D::Error::custom(message));
+    }
+    Ok(algorithms)
+}
+
+fn deserialize_claim<'de, D: Deserializer<'de>, T: From<String>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let claim = String::deserialize(deserializer)?;
+    if claim.is_empty() {
+        return Err(D::Error::custom("an empty text names no claim; write one, or remove this"));
+    }
+    Ok(claim.into())
+}
+
+fn deserialize_leeway<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let leeway = DurationText::deserialize(deserializer)?;
+    if leeway > MAX_LEEWAY {
+        return Err(D::Error::custom("clocks are at most 5m apart; write less"));
+    }
+    Ok(leeway)
 }

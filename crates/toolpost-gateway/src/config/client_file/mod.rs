@@ -4,7 +4,6 @@
 //! `toolpost.toml` with their variables unexpanded. Members that Toolpost does not support are
 //! ignored.
 
-mod jsonc;
 mod name;
 mod server;
 mod variables;
@@ -12,13 +11,13 @@ mod variables;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::document::dotted_key;
-use super::entry::{McpEntry, ProblemCollector};
+use super::document::{dotted_key, dotted_path};
+use super::mcp_entry::McpEntry;
 use super::problem::{ConfigError, ConfigProblem};
 use name::namespace_from_name;
-use server::ParsedServer;
+use server::ServerParser;
 use variables::ClientVariables;
 
 /// The keys under which clients store their servers: Claude, Cursor, Windsurf, Gemini and
@@ -116,34 +115,24 @@ impl ClientFile {
     }
 
     fn parse_lenient(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        let root: Value = serde_json::from_str(&jsonc::to_json(text))
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let root: Value = jsonc_parser::parse_to_serde_value(text, &Default::default())
             .map_err(|error| ConfigError::new(vec![json_problem(file, &error)]))?;
-        let mut reading = ClientFileParser {
+        let mut parser = ClientFileParser {
             file,
             variables: ClientVariables::for_file(file),
             names: BTreeMap::new(),
             parsed: Self::default(),
-            problems: Vec::new(),
         };
-        reading.parse_root(&root);
-        if reading.problems.is_empty() {
-            Ok(reading.parsed)
-        } else {
-            Err(ConfigError::new(reading.problems))
-        }
+        parser.parse_root(&root).map_err(|problem| ConfigError::new(vec![problem]))?;
+        Ok(parser.parsed)
     }
 }
 
-fn json_problem(file: &Path, error: &serde_json::Error) -> ConfigProblem {
-    let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default();
-    let position = (error.line(), error.column().max(1));
-    ConfigProblem::at_position(
-        file,
-        position,
-        String::new(),
-        format!("this is not JSON: {message}"),
-    )
+fn json_problem(file: &Path, error: &jsonc_parser::errors::ParseError) -> ConfigProblem {
+    let position = (error.line_display(), error.column_display());
+    let message = format!("this is not JSON: {}", error.kind());
+    ConfigProblem::at_position(file, position, String::new(), message)
 }
 
 struct ClientFileParser<'a> {
@@ -152,115 +141,81 @@ struct ClientFileParser<'a> {
     /// The client's name for each source name in use.
     names: BTreeMap<String, String>,
     parsed: ClientFile,
-    problems: Vec<ConfigProblem>,
 }
 
 impl ClientFileParser<'_> {
-    fn parse_root(&mut self, root: &Value) {
-        // VS Code settings nest them under `mcp`.
-        let parents = [(String::new(), Some(root)), ("mcp".to_owned(), root.get("mcp"))];
+    fn parse_root(&mut self, root: &Value) -> Result<(), ConfigProblem> {
         let mut is_found = false;
-        for (parent, value) in parents {
+        // VS Code settings nest them under `mcp`.
+        for (parent, value) in [(&[][..], Some(root)), (&["mcp"], root.get("mcp"))] {
             for key in SERVER_KEYS {
                 let Some(servers) = value.and_then(|value| value.get(key)) else { continue };
                 is_found = true;
-                self.parse_servers(&join_key(&parent, key), servers);
+                let key = dotted_key(&dotted_path("", parent), key);
+                let Some(servers) = servers.as_object() else {
+                    let message = "expected an object with a server under each name";
+                    return Err(ConfigProblem::in_file(self.file, key, message));
+                };
+                for (client_name, server) in servers {
+                    self.parse_server(dotted_key(&key, client_name), client_name, server);
+                }
             }
         }
-        if !is_found {
-            let message = format!(
-                "there are no MCP servers in it; expected `{}`",
-                SERVER_KEYS.join("` or `")
-            );
-            self.report(String::new(), message);
+        if is_found {
+            return Ok(());
         }
+        let keys = SERVER_KEYS.join("` or `");
+        let message = format!("there are no MCP servers in it; expected `{keys}`");
+        Err(ConfigProblem::in_file(self.file, String::new(), message))
     }
 
-    fn parse_servers(&mut self, key: &str, servers: &Value) {
-        let Some(servers) = servers.as_object() else {
-            self.report(key.to_owned(), "expected an object with a server under each name".into());
-            return;
+    fn parse_server(&mut self, key: String, client_name: &str, server: &Value) {
+        let Some(members) = server.as_object() else {
+            let message = "expected an object with `command` or `url`";
+            return self.reject(client_name, vec![(key, message.to_owned())]);
         };
-        for (original_name, server) in servers {
-            let key = dotted_key(key, original_name);
-            match server.as_object() {
-                Some(members) => self.parse_server(&key, original_name, members),
-                None => {
-                    self.reject(
-                        key,
-                        original_name,
-                        "expected an object with `command` or `url`".into(),
-                    );
-                }
-            }
+        if let Some(reason) = server::skip_reason(members) {
+            return self.add_note(client_name, reason);
         }
-    }
-
-    fn parse_server(&mut self, key: &str, original_name: &str, members: &Map<String, Value>) {
-        let mut problems = ProblemCollector::new(self.file, key.to_owned());
-        let read = server::parse_server(members, &self.variables, &mut |path, message| {
-            problems.report(path, message);
-        });
-        let problems = problems.into_problems();
-        match read {
-            ParsedServer::Skipped(why) => self.add_note(original_name, why),
-            ParsedServer::Server { .. } if !problems.is_empty() => {
-                self.reject_with(original_name, problems);
-            }
-            ParsedServer::Server { entry, notes } => {
-                for note in notes {
-                    self.add_note(original_name, &note);
-                }
-                self.add_server(key, original_name, *entry);
-            }
+        let mut parser = ServerParser::new(&self.variables, &key);
+        let (entry, notes) = parser.parse(members);
+        if !parser.problems.is_empty() {
+            let problems = parser.problems;
+            return self.reject(client_name, problems);
         }
-    }
-
-    fn add_server(&mut self, key: &str, original_name: &str, entry: McpEntry) {
-        let Some(name) = namespace_from_name(original_name) else {
+        notes.iter().for_each(|note| self.add_note(client_name, note));
+        let Some(name) = namespace_from_name(client_name) else {
             let message = "no letter or digit of this name can stand in a namespace; rename it";
-            self.reject(key.to_owned(), original_name, message.to_owned());
-            return;
+            return self.reject(client_name, vec![(key, message.to_owned())]);
         };
-        if let Some(other) = self.names.insert(name.clone(), original_name.to_owned()) {
+        if let Some(other) = self.names.insert(name.clone(), client_name.to_owned()) {
             let message =
                 format!("this and `{other}` would both be the source `{name}`; rename one");
-            self.reject(key.to_owned(), original_name, message);
-            return;
+            return self.reject(client_name, vec![(key, message)]);
         }
-        if name != original_name {
-            self.add_note(original_name, &format!("is the source `{name}` here"));
+        if name != client_name {
+            self.add_note(client_name, &format!("is the source `{name}` here"));
         }
-        let (typed_name, key) = (original_name.to_owned(), key.to_owned());
-        self.parsed.servers.push(ClientServer { name, client_name: typed_name, key, entry });
+        let client_name = client_name.to_owned();
+        self.parsed.servers.push(ClientServer { name, client_name, key, entry });
     }
 
-    fn add_note(&mut self, original_name: &str, text: &str) {
-        self.parsed.notes.push(format!("{}: `{original_name}` {text}", self.file.display()));
+    fn add_note(&mut self, client_name: &str, text: &str) {
+        self.parsed.notes.push(format!("{}: `{client_name}` {text}", self.file.display()));
     }
 
-    fn report(&mut self, key: String, message: String) {
-        self.problems.push(self.problem(key, message));
+    /// Records the problems of a server, each a key and a message.
+    fn reject(&mut self, client_name: &str, problems: Vec<(String, String)>) {
+        let problems = problems.into_iter();
+        let problems =
+            problems.map(|(key, message)| ConfigProblem::in_file(self.file, key, message));
+        let client_name = client_name.to_owned();
+        self.parsed.rejected.push(RejectedServer {
+            name: namespace_from_name(&client_name).unwrap_or_else(|| client_name.clone()),
+            client_name,
+            problems: problems.collect(),
+        });
     }
-
-    fn problem(&self, key: String, message: String) -> ConfigProblem {
-        ConfigProblem { file: self.file.to_owned(), position: None, key, message }
-    }
-
-    fn reject(&mut self, key: String, original_name: &str, message: String) {
-        let problem = self.problem(key, message);
-        self.reject_with(original_name, vec![problem]);
-    }
-
-    fn reject_with(&mut self, original_name: &str, problems: Vec<ConfigProblem>) {
-        let typed_name = original_name.to_owned();
-        let name = namespace_from_name(original_name).unwrap_or_else(|| typed_name.clone());
-        self.parsed.rejected.push(RejectedServer { name, client_name: typed_name, problems });
-    }
-}
-
-fn join_key(parent: &str, key: &str) -> String {
-    if parent.is_empty() { key.to_owned() } else { dotted_key(parent, key) }
 }
 
 #[cfg(test)]

@@ -4,25 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::super::entry::McpEntry;
-use super::super::validate::ReportFn;
+use super::super::document::dotted_path;
+use super::super::mcp_entry::McpEntry;
 use super::variables::ClientVariables;
-
-/// The result of parsing a server.
-pub(super) enum ParsedServer {
-    Server {
-        entry: Box<McpEntry>,
-        /// Differences from the client's configuration.
-        notes: Vec<String>,
-    },
-    /// The server is skipped, with the reason.
-    Skipped(&'static str),
-}
 
 const SSE_TRANSPORT_NOTE: &str =
     "asks for the old transport HTTP+SSE; streamable HTTP is tried at its address";
 
 /// The transport that a server declares.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum TransportHint {
     Stdio,
     Http,
@@ -32,51 +22,18 @@ enum TransportHint {
     Unspecified,
 }
 
-pub(super) fn parse_server(
-    members: &Map<String, Value>,
-    variables: &ClientVariables,
-    report: &mut ReportFn<'_>,
-) -> ParsedServer {
-    if members.get("disabled") == Some(&Value::Bool(true)) {
-        return ParsedServer::Skipped("is disabled there and left out");
-    }
-    if members.get("enabled") == Some(&Value::Bool(false)) {
-        return ParsedServer::Skipped("is not enabled there and left out");
-    }
+/// Returns why a server is not used, if it is not.
+pub(super) fn skip_reason(members: &Map<String, Value>) -> Option<&'static str> {
     let is_extension = members.get("source").and_then(Value::as_str) == Some("extension");
-    if is_extension && !members.contains_key("command") && !members.contains_key("url") {
-        return ParsedServer::Skipped("belongs to an extension of the editor and is left out");
+    if members.get("disabled") == Some(&Value::Bool(true)) {
+        Some("is disabled there and left out")
+    } else if members.get("enabled") == Some(&Value::Bool(false)) {
+        Some("is not enabled there and left out")
+    } else if is_extension && !members.contains_key("command") && !members.contains_key("url") {
+        Some("belongs to an extension of the editor and is left out")
+    } else {
+        None
     }
-    let reached = transport_hint(members, report);
-    let mut reader = ServerParser { variables, report, has_problems: false };
-    let (mut entry, is_old) = (McpEntry::default(), matches!(reached, TransportHint::Sse));
-    if !matches!(reached, TransportHint::Http | TransportHint::Sse) {
-        reader.parse_stdio(members, &mut entry);
-    }
-    if !matches!(reached, TransportHint::Stdio) {
-        reader.parse_http(members, &mut entry);
-    }
-    match (entry.command.is_some(), entry.url.is_some()) {
-        // An invalid value is already reported.
-        (false, false) if !reader.has_problems => {
-            report(
-                &[],
-                "a server has a `command` or a `url`; add the one that its `type` asks for",
-            );
-        }
-        (true, true) => {
-            report(&[], "a server has a `command` or a `url`; remove one, or say the `type`");
-        }
-        _ => {}
-    }
-    let mut notes: Vec<String> =
-        is_old.then(|| SSE_TRANSPORT_NOTE.to_owned()).into_iter().collect();
-    let missed: Vec<&str> =
-        UNSUPPORTED_KEYS.into_iter().filter(|key| members.get(*key).is_some_and(is_set)).collect();
-    if !missed.is_empty() {
-        notes.push(format!("has `{}`, which is not taken over", missed.join("`, `")));
-    }
-    ParsedServer::Server { entry: Box::new(entry), notes }
 }
 
 /// Keys that change what a server does and have no counterpart in the configuration of the gateway.
@@ -104,35 +61,73 @@ fn is_set(value: &Value) -> bool {
 /// The keys of the URL: most clients, Windsurf, Gemini.
 const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
-fn transport_hint(members: &Map<String, Value>, report: &mut ReportFn<'_>) -> TransportHint {
-    for key in ["type", "transport"] {
-        let Some(kind) = members.get(key) else { continue };
-        return match kind.as_str().map(str::to_ascii_lowercase).as_deref() {
+/// Reads one server.
+pub(super) struct ServerParser<'a> {
+    variables: &'a ClientVariables,
+    key: &'a str,
+    /// Keys and messages.
+    pub(super) problems: Vec<(String, String)>,
+}
+
+impl<'a> ServerParser<'a> {
+    pub(super) fn new(variables: &'a ClientVariables, key: &'a str) -> Self {
+        Self { variables, key, problems: Vec::new() }
+    }
+
+    /// Returns the server, and the differences from the client's configuration.
+    pub(super) fn parse(&mut self, members: &Map<String, Value>) -> (McpEntry, Vec<String>) {
+        let hint = self.transport_hint(members);
+        let before = self.problems.len();
+        let mut entry = McpEntry::default();
+        if !matches!(hint, TransportHint::Http | TransportHint::Sse) {
+            self.parse_stdio(members, &mut entry);
+        }
+        if hint != TransportHint::Stdio {
+            self.parse_http(members, &mut entry);
+        }
+        let remedy = match (entry.command.is_some(), entry.url.is_some()) {
+            // An invalid value is already reported.
+            (false, false) if self.problems.len() == before => {
+                Some("add the one that its `type` asks for")
+            }
+            (true, true) => Some("remove one, or say the `type`"),
+            _ => None,
+        };
+        if let Some(remedy) = remedy {
+            self.report(&[], &format!("a server has a `command` or a `url`; {remedy}"));
+        }
+        let mut notes = Vec::new();
+        if hint == TransportHint::Sse {
+            notes.push(SSE_TRANSPORT_NOTE.to_owned());
+        }
+        let missed = UNSUPPORTED_KEYS.into_iter();
+        let missed: Vec<&str> =
+            missed.filter(|key| members.get(*key).is_some_and(is_set)).collect();
+        if !missed.is_empty() {
+            notes.push(format!("has `{}`, which is not taken over", missed.join("`, `")));
+        }
+        (entry, notes)
+    }
+
+    fn transport_hint(&mut self, members: &Map<String, Value>) -> TransportHint {
+        let declared = ["type", "transport"].into_iter();
+        let declared = declared.filter_map(|key| Some((key, members.get(key)?))).next();
+        let Some((key, kind)) = declared else { return TransportHint::Unspecified };
+        match kind.as_str().map(str::to_ascii_lowercase).as_deref() {
             Some("stdio" | "local") => TransportHint::Stdio,
             Some("http" | "streamable-http" | "streamablehttp" | "streamable_http" | "remote") => {
                 TransportHint::Http
             }
             Some("sse") => TransportHint::Sse,
             _ => {
-                report(&[key], "expected one of `stdio`, `http`, `streamable-http`, `sse`");
+                self.report(&[key], "expected one of `stdio`, `http`, `streamable-http`, `sse`");
                 TransportHint::Unspecified
             }
-        };
+        }
     }
-    TransportHint::Unspecified
-}
 
-struct ServerParser<'a, 'r> {
-    variables: &'a ClientVariables,
-    report: &'a mut ReportFn<'r>,
-    /// Whether a problem was reported.
-    has_problems: bool,
-}
-
-impl ServerParser<'_, '_> {
-    fn add_problem(&mut self, path: &[&str], message: &str) {
-        self.has_problems = true;
-        (self.report)(path, message);
+    fn report(&mut self, path: &[&str], message: &str) {
+        self.problems.push((dotted_path(self.key, path), message.to_owned()));
     }
 
     fn parse_stdio(&mut self, members: &Map<String, Value>, entry: &mut McpEntry) {
@@ -149,7 +144,7 @@ impl ServerParser<'_, '_> {
                 items.iter().filter_map(|item| self.string(&["args"], item)).collect()
             }
             Some(_) => {
-                self.add_problem(&["args"], "expected a list of strings");
+                self.report(&["args"], "expected a list of strings");
                 Vec::new()
             }
         };
@@ -174,7 +169,7 @@ impl ServerParser<'_, '_> {
             None | Some(Value::Null) => return BTreeMap::new(),
             Some(Value::Object(members)) => members,
             Some(_) => {
-                self.add_problem(&[key], "expected an object of strings");
+                self.report(&[key], "expected an object of strings");
                 return BTreeMap::new();
             }
         };
@@ -190,14 +185,14 @@ impl ServerParser<'_, '_> {
             Value::Number(_) | Value::Bool(_) => value.to_string(),
             Value::Null => return None,
             _ => {
-                self.add_problem(path, "expected a string");
+                self.report(path, "expected a string");
                 return None;
             }
         };
         match self.variables.translate(&raw) {
             Ok(text) => Some(text),
             Err(message) => {
-                self.add_problem(path, &message);
+                self.report(path, &message);
                 None
             }
         }

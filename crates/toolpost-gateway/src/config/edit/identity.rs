@@ -8,7 +8,8 @@ use toolpost::Identity;
 
 use super::{ConfigTable, EditError, EntryEditor, IfExists, set_value};
 use crate::auth::{TokenHash, is_resource_id};
-use crate::config::validate::{RESOURCE_FORMAT, SCOPE_FORMAT, check_identity_name, is_scope};
+use crate::config::file::{RESOURCE_FORMAT, check_identity_name};
+use crate::config::source_entry::{SCOPE_FORMAT, is_scope};
 use crate::room::capability::Capability;
 
 /// Writes `[identity.NAME]` and preserves comments and order. A missing file is created with access
@@ -33,7 +34,10 @@ pub fn write_identity(
     }
     identity.capabilities.iter().try_for_each(|text| check_capability(text))?;
     let editor = EntryEditor { file, table: ConfigTable::Identity, name: &identity.id };
-    editor.write(existing, |entry| fill_identity(entry, identity, token_hash))
+    editor.write(existing, |entry| {
+        fill_identity(entry, identity, token_hash);
+        Ok(())
+    })
 }
 
 /// Validates a capability. The message may quote the text, because the caller supplied it.
@@ -77,7 +81,10 @@ mod tests {
         let hash = TokenHash::of("abc");
         let editor =
             EntryEditor { file: Path::new(FILE), table: ConfigTable::Identity, name: &identity.id };
-        let text = editor.apply(text, existing, |entry| fill_identity(entry, identity, hash));
+        let text = editor.apply(text, existing, |entry| {
+            fill_identity(entry, identity, hash);
+            Ok(())
+        });
         Ok(text.map_err(|error| error.to_string())?.replace(&hash.to_string(), "HASH"))
     }
 

@@ -1,32 +1,31 @@
 //! Editing of the configuration file. An entry is added, changed or removed; everything else keeps
 //! its formatting.
 
-mod atomic_write;
-mod check;
 mod identity;
 mod init;
 mod merge;
 mod openapi_source;
-mod preserve;
 mod remove;
 mod source;
 
+use std::ffi::OsString;
 use std::fmt;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
-use super::document::dotted_key;
-use super::entry::parent_folder;
+use super::Config;
+use super::document::{dotted_path, parent_folder};
 use super::problem::{ConfigError, ConfigProblem};
-use atomic_write::AtomicWrite;
 
 pub use identity::write_identity;
 pub use init::write_template;
-pub use preserve::{preserve_mcp_entry, preserve_openapi_entry, settings_after_replace};
+pub use openapi_source::{OpenApiEntry, preserve_openapi_entry};
 pub use remove::{remove_identity, remove_source};
-pub use source::{SourceEntry, write_source};
+pub(super) use source::read_entry;
+pub use source::{SourceEntry, mcp_settings, preserve_mcp_entry, write_source};
 
 /// How to handle an existing entry of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,24 +93,16 @@ pub enum EditError {
         /// Where.
         file: PathBuf,
     },
-    /// There is no source to remove.
-    #[error("there is no source `{name}` in {file}; {known}", file = .file.display())]
-    SourceNotFound {
+    /// There is no entry to remove.
+    #[error("there is no {part} `{name}` in {file}; {known}", file = .file.display())]
+    NothingToRemove {
+        /// The table of the name.
+        part: ConfigTable,
         /// Which name.
         name: String,
         /// Where.
         file: PathBuf,
-        /// Lists the existing sources.
-        known: String,
-    },
-    /// There is no identity to remove.
-    #[error("there is no identity `{name}` in {file}; {known}", file = .file.display())]
-    IdentityNotFound {
-        /// Which name.
-        name: String,
-        /// Where.
-        file: PathBuf,
-        /// Lists the existing identities.
+        /// Lists the existing entries.
         known: String,
     },
     /// Removing the last identity would disable authentication.
@@ -230,16 +221,41 @@ fn parse(file: &Path, text: &str) -> Result<DocumentMut, EditError> {
     })
 }
 
-/// Replaces the text of a file with the result of `change`.
+/// Replaces the text of a file with the result of `change`, atomically. The name of the temporary
+/// file is fixed, so a second concurrent writer fails instead of overwriting a change.
 fn rewrite(
     file: &Path,
     change: impl FnOnce(&str) -> Result<String, EditError>,
 ) -> Result<(), EditError> {
     // A symbolic link is preserved; its target is replaced.
     let target = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let replacement = AtomicWrite::begin(&target)?;
-    let changed = change(&read_file(&target)?)?;
-    replacement.commit(&changed)
+    let failed = |source| EditError::Io { file: target.clone(), source };
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(".new");
+    let temporary = target.with_file_name(name);
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut new = options.open(&temporary).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => EditError::Locked(temporary.clone()),
+        _ => failed(error),
+    })?;
+    let mut write = |text: String| {
+        new.write_all(text.as_bytes())?;
+        if let Ok(old) = std::fs::metadata(&target) {
+            new.set_permissions(old.permissions())?;
+        }
+        new.sync_all()?;
+        std::fs::rename(&temporary, &target)
+    };
+    let changed = read_file(&target).and_then(|text| change(&text));
+    let written = changed.and_then(|text| write(text).map_err(failed));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
 }
 
 /// Edits one entry of a file.
@@ -250,31 +266,24 @@ struct EntryEditor<'a> {
 }
 
 impl EntryEditor<'_> {
+    /// Edits the entry if the result is a valid configuration.
     fn write(
         &self,
         existing: IfExists,
-        fill: impl FnOnce(&mut dyn TableLike),
+        fill: impl FnOnce(&mut dyn TableLike) -> Result<(), EditError>,
     ) -> Result<(), EditError> {
-        rewrite(self.file, |text| self.edited_text(text, existing, fill))
-    }
-
-    /// Returns the edited text if it is a valid configuration.
-    fn edited_text(
-        &self,
-        text: &str,
-        existing: IfExists,
-        fill: impl FnOnce(&mut dyn TableLike),
-    ) -> Result<String, EditError> {
-        let changed = self.apply(text, existing, fill)?;
-        check::check_edit(self, text, &changed)?;
-        Ok(changed)
+        rewrite(self.file, |text| {
+            let changed = self.apply(text, existing, fill)?;
+            self.check(text, &changed)?;
+            Ok(changed)
+        })
     }
 
     fn apply(
         &self,
         text: &str,
         existing: IfExists,
-        fill: impl FnOnce(&mut dyn TableLike),
+        fill: impl FnOnce(&mut dyn TableLike) -> Result<(), EditError>,
     ) -> Result<String, EditError> {
         let mut document = parse(self.file, text)?;
         let (key, name) = (self.table.key(), self.name.to_owned());
@@ -290,19 +299,41 @@ impl EntryEditor<'_> {
         }
         let entry = document.get_mut(key).and_then(|entries| entries.get_mut(self.name));
         let entry = entry.and_then(Item::as_table_like_mut).ok_or_else(|| self.not_a_table())?;
-        fill(entry);
+        fill(entry)?;
         Ok(document.to_string())
     }
 
+    /// Checks that the edited entry is valid and that the edit adds no other problems.
+    fn check(&self, before: &str, after: &str) -> Result<(), EditError> {
+        let entry = dotted_path("", &[self.table.key(), self.name]);
+        let is_of_entry = |key: &str| {
+            key.strip_prefix(&entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let old = self.problems(before);
+        let is_known = |new: &ConfigProblem| {
+            old.iter().any(|old| (&old.key, &old.message) == (&new.key, &new.message))
+        };
+        let mut found = self.problems(after);
+        found.retain(|new| is_of_entry(&new.key) || !is_known(new));
+        // The positions refer to a text that is not on disk.
+        found.iter_mut().for_each(|problem| problem.position = None);
+        if found.is_empty() { Ok(()) } else { Err(EditError::Rejected(ConfigError::new(found))) }
+    }
+
+    /// Returns the problems of a text. Unset variables are not reported; they may be set where the
+    /// gateway runs.
+    fn problems(&self, text: &str) -> Vec<ConfigProblem> {
+        let read = Config::read_document(self.file, text, &|name| std::env::var(name).ok());
+        read.map_or_else(ConfigError::into_problems, |(_, problems)| problems)
+    }
+
+    fn problem(&self, path: &[&str], message: impl Into<String>) -> EditError {
+        let key = dotted_path(&dotted_path("", &[self.table.key(), self.name]), path);
+        EditError::Problem(ConfigProblem::in_file(self.file, key, message))
+    }
+
     fn not_a_table(&self) -> EditError {
-        let key = dotted_key(self.table.key(), self.name);
-        let message = format!("this and `{}` must be tables; correct it first", self.table);
-        EditError::Problem(ConfigProblem {
-            file: self.file.to_owned(),
-            position: None,
-            key,
-            message,
-        })
+        self.problem(&[], format!("this and `{}` must be tables; correct it first", self.table))
     }
 }
 

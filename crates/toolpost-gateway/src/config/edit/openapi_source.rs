@@ -1,10 +1,125 @@
 //! Editing of `[source.NAME]` for HTTP services.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use toml_edit::{InlineTable, Item, TableLike};
 
-use super::source::{list_value, string_value, table_value};
-use super::{merge, set_value};
-use crate::config::entry::OpenApiEntry;
+use super::source::{list_value, set_values, string_value, table_value};
+use super::{ConfigTable, EditError, merge, parse, read_file, set_value};
+use crate::config::document::{dotted_path, parent_folder};
+use crate::config::expand::Expander;
+use crate::config::problem::{ConfigError, ConfigProblem};
+
+/// An HTTP service as written to the configuration file, with unexpanded `${VAR}` references.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct OpenApiEntry {
+    /// Path or URL of the OpenAPI document.
+    pub document: String,
+    /// The server URL, instead of the one in the document.
+    pub server: Option<String>,
+    /// Headers sent with every request.
+    pub headers: BTreeMap<String, String>,
+    /// Whether fetching the document requires the credentials of the service.
+    pub private: bool,
+    /// Allowed hosts in addition to those in the document.
+    pub hosts: Vec<String>,
+    /// A token.
+    pub bearer: Option<String>,
+    /// User name and password.
+    pub basic: Option<(String, String)>,
+    /// A key.
+    pub api_key: Option<String>,
+    /// Operation names to include; all, if empty.
+    pub include: Vec<String>,
+    /// Names to exclude.
+    pub exclude: Vec<String>,
+    /// New names of individual operations.
+    pub rename: BTreeMap<String, String>,
+    /// Prefix of every operation name.
+    pub prefix: Option<String>,
+}
+
+impl OpenApiEntry {
+    /// Creates an entry with a document and no other settings.
+    pub fn new(document: impl Into<String>) -> Self {
+        Self { document: document.into(), ..Self::default() }
+    }
+
+    /// Returns the headers for fetching a private document: the bearer token and the configured
+    /// headers, with variables expanded. `file` names the configuration in errors, and relative
+    /// paths start at its directory.
+    ///
+    /// # Errors
+    ///
+    /// A variable or file is missing, or a value is not valid in a header.
+    pub fn document_headers(&self, file: &Path, name: &str) -> Result<HeaderMap, ConfigError> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let values = Expander::new(&environment, parent_folder(file));
+        let bearer = self.bearer.iter().map(|token| ("authorization", format!("Bearer {token}")));
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        let (mut sent, mut problems) = (HeaderMap::new(), Vec::new());
+        for (header, raw) in bearer.chain(headers) {
+            let value = values.expand(&raw).map_err(|error| error.to_string());
+            let pair = value.and_then(|value| {
+                let pair =
+                    HeaderName::try_from(header).ok().zip(HeaderValue::try_from(&*value).ok());
+                pair.ok_or_else(|| "this cannot be sent in a header".to_owned())
+            });
+            match pair {
+                Ok((header, value)) => drop(sent.insert(header, value)),
+                Err(message) => {
+                    let key = dotted_path("", &["source", name, "auth", header]);
+                    problems.push(ConfigProblem::in_file(file, key, message));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(sent) } else { Err(ConfigError::new(problems)) }
+    }
+
+    /// Whether credentials or headers are set.
+    pub fn has_credentials(&self) -> bool {
+        self.bearer.is_some()
+            || self.basic.is_some()
+            || self.api_key.is_some()
+            || !self.headers.is_empty()
+    }
+}
+
+/// Omits all values, since any of them may be a secret.
+impl fmt::Debug for OpenApiEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenApiEntry").finish_non_exhaustive()
+    }
+}
+
+/// Fills an unset server and unset hosts of the entry from the source in the file, if the document
+/// is the same.
+///
+/// # Errors
+///
+/// The file is not valid TOML, or an I/O error occurs.
+pub fn preserve_openapi_entry(
+    file: &Path,
+    name: &str,
+    mut entry: OpenApiEntry,
+) -> Result<OpenApiEntry, EditError> {
+    let document = parse(file, &read_file(file)?)?;
+    let source = document.get(ConfigTable::Source.key()).and_then(|sources| sources.get(name));
+    let old = source.and_then(|source| source.get("openapi"));
+    if let Some(old) = old.filter(|old| document_of(old) == Some(&entry.document)) {
+        let server = old.get("server").and_then(Item::as_str).map(str::to_owned);
+        entry.server = entry.server.or(server);
+        if entry.hosts.is_empty() {
+            let hosts = old.get("hosts").and_then(Item::as_array).into_iter().flatten();
+            entry.hosts = hosts.filter_map(|host| host.as_str().map(str::to_owned)).collect();
+        }
+    }
+    Ok(entry)
+}
 
 /// The keys that locate a service; the others are adjustments.
 const LOCATION_KEYS: &[&str] = &["document", "server", "hosts"];
@@ -23,15 +138,14 @@ pub(super) fn fill(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     }
     fill_document(table, entry);
     fill_auth(table, entry);
-    for (key, value) in [
+    let adjustments = set_values([
         ("include", list_value(&entry.include)),
         ("exclude", list_value(&entry.exclude)),
         ("rename", table_value(&entry.rename)),
         ("prefix", string_value(entry.prefix.as_ref())),
-    ] {
-        if let Some(value) = value {
-            set_value(table, key, value);
-        }
+    ]);
+    for (key, value) in adjustments {
+        set_value(table, &key, value);
     }
 }
 
@@ -43,20 +157,18 @@ fn is_same_service(table: &dyn TableLike, entry: &OpenApiEntry) -> bool {
 }
 
 /// Returns the document of `openapi = …`.
-pub(super) fn document_of(openapi: &Item) -> Option<&str> {
+fn document_of(openapi: &Item) -> Option<&str> {
     openapi.as_str().or_else(|| openapi.get("document")?.as_str())
 }
 
 /// Writes the document as a string, or as a table if there are more keys or it was a table before.
 fn fill_document(table: &mut dyn TableLike, entry: &OpenApiEntry) {
-    let more =
-        [("server", string_value(entry.server.as_ref())), ("hosts", list_value(&entry.hosts))];
-    let more = more.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    let mut members = InlineTable::from_iter([("document", &entry.document)]);
-    members.extend(more);
-    if entry.private {
-        members.insert("private", true.into());
-    }
+    let members = set_values([
+        ("document", Some((&entry.document).into())),
+        ("server", string_value(entry.server.as_ref())),
+        ("hosts", list_value(&entry.hosts)),
+        ("private", entry.private.then(|| true.into())),
+    ]);
     let is_table = table.get("openapi").is_some_and(Item::is_table_like);
     if members.len() == 1 && !is_table {
         return set_value(table, "openapi", &entry.document);
@@ -70,13 +182,11 @@ fn fill_auth(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     let basic = entry.basic.as_ref().map(|(username, password)| {
         InlineTable::from_iter([("username", username), ("password", password)]).into()
     });
-    let kinds = [
+    let mut members = set_values([
         ("bearer", string_value(entry.bearer.as_ref())),
         ("basic", basic),
         ("api_key", string_value(entry.api_key.as_ref())),
-    ];
-    let mut members: InlineTable =
-        kinds.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    ]);
     let ours: &[&str] =
         if members.is_empty() { &[] } else { &["bearer", "basic", "api_key", "oauth2"] };
     members.extend(table_value(&entry.headers).map(|headers| ("headers", headers)));

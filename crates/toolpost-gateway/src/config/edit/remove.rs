@@ -15,9 +15,7 @@ use super::{ConfigTable, EditError, EntryEditor, parse, rewrite};
 pub fn remove_source(file: &Path, name: &str) -> Result<(), EditError> {
     // Removing an entry must not create a missing file.
     let known = super::overview(file)?.sources;
-    if !known.iter().any(|known| known == name) {
-        return Err(source_not_found(file, name, &known));
-    }
+    check_exists(file, ConfigTable::Source, name, &known)?;
     let editor = EntryEditor { file, table: ConfigTable::Source, name };
     rewrite(file, |text| text_without_entry(&editor, text))
 }
@@ -30,34 +28,33 @@ pub fn remove_source(file: &Path, name: &str) -> Result<(), EditError> {
 /// referenced by a source; the file is not a valid configuration; or an I/O error occurs.
 pub fn remove_identity(file: &Path, name: &str) -> Result<(), EditError> {
     let known = super::overview(file)?;
-    if !known.identities.iter().any(|known| known == name) {
-        return Err(identity_not_found(file, name, &known.identities));
-    }
+    check_exists(file, ConfigTable::Identity, name, &known.identities)?;
     if known.identities.len() == 1 && !known.has_jwt_auth {
         return Err(EditError::LastIdentity { name: name.to_owned(), file: file.to_owned() });
     }
     let editor = EntryEditor { file, table: ConfigTable::Identity, name };
     rewrite(file, |text| {
         let remaining = text_without_entry(&editor, text)?;
-        super::check::check_edit(&editor, text, &remaining)?;
+        editor.check(text, &remaining)?;
         Ok(remaining)
     })
 }
 
-fn source_not_found(file: &Path, name: &str, known: &[String]) -> EditError {
-    let known = match known {
-        [] => "it has no sources".to_owned(),
-        known => format!("there are: {}", known.join(", ")),
+fn check_exists(
+    file: &Path,
+    part: ConfigTable,
+    name: &str,
+    known: &[String],
+) -> Result<(), EditError> {
+    if known.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let known = match (known, part) {
+        ([], ConfigTable::Source) => "it has no sources".to_owned(),
+        ([], ConfigTable::Identity) => "there are no identities".to_owned(),
+        (known, _) => format!("there are: {}", known.join(", ")),
     };
-    EditError::SourceNotFound { name: name.to_owned(), file: file.to_owned(), known }
-}
-
-fn identity_not_found(file: &Path, name: &str, known: &[String]) -> EditError {
-    let known = match known {
-        [] => "there are no identities".to_owned(),
-        known => format!("there are: {}", known.join(", ")),
-    };
-    EditError::IdentityNotFound { name: name.to_owned(), file: file.to_owned(), known }
+    Err(EditError::NothingToRemove { part, name: name.to_owned(), file: file.to_owned(), known })
 }
 
 fn text_without_entry(editor: &EntryEditor<'_>, text: &str) -> Result<String, EditError> {
@@ -200,6 +197,7 @@ mod tests {
             let editor = EntryEditor { file: Path::new(FILE), table: ConfigTable::Source, name: "x" };
             let added = editor.apply(&before, IfExists::Fail, |entry| {
                 entry.insert("mcp", toml_edit::value("y"));
+                Ok(())
             });
             let Ok(added) = added else { return Ok(()) };
             let after = without(&added, "x");

@@ -2,15 +2,19 @@
 
 use std::path::Path;
 
-use toml_edit::{Array, InlineTable, Item, TableLike, Value};
+use serde::Deserialize;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
+use toolpost::mcp::McpSettings;
 
-use super::{
-    ConfigTable, EditError, EntryEditor, IfExists, check, merge, openapi_source, set_value,
-};
-use crate::config::entry::{McpEntry, OpenApiEntry};
-use crate::config::problem::ConfigProblem;
-use crate::config::source::Access;
-use crate::config::validate::check_source_name;
+use super::openapi_source::{self, OpenApiEntry};
+use super::{ConfigTable, EditError, EntryEditor, IfExists, merge, parse, read_file, set_value};
+use crate::config::Config;
+use crate::config::document::{Environment, parent_folder};
+use crate::config::expand::{ExpandError, Expander};
+use crate::config::mcp_entry::McpEntry;
+use crate::config::problem::{ConfigError, ConfigProblem};
+use crate::config::source::{Access, SourceConfig, SourceKind};
+use crate::config::source_entry::check_source_name;
 
 /// A source to write to the configuration file.
 #[derive(Debug, Clone, Copy)]
@@ -54,17 +58,14 @@ pub fn write_source<'a>(
     let entry = entry.into();
     let editor = EntryEditor { file, table: ConfigTable::Source, name };
     let access = access.filter(|_| existing == IfExists::Fail);
-    let mut written_access = Ok(None);
-    super::rewrite(file, |text| {
-        let changed = editor.apply(text, existing, |table| {
-            fill(table, entry, access);
-            written_access = parse_access(table);
-        })?;
-        written_access.clone().map_err(|message| editor.problem("access", message))?;
-        check::check_edit(&editor, text, &changed)?;
-        Ok(changed)
+    let mut written_access = None;
+    editor.write(existing, |table| {
+        fill(table, entry, access);
+        let access = parse_access(table).map_err(|message| editor.problem(&["access"], message));
+        written_access = access?;
+        Ok(())
     })?;
-    Ok(written_access.unwrap_or_default())
+    Ok(written_access)
 }
 
 pub(super) fn fill<'a>(
@@ -110,44 +111,206 @@ fn parse_access(table: &dyn TableLike) -> Result<Option<Access>, &'static str> {
     scopes.collect::<Option<_>>().map(|scopes| Some(Access::Scopes(scopes))).ok_or(EXPECTED)
 }
 
-impl EntryEditor<'_> {
-    fn problem(&self, key: &str, message: &str) -> EditError {
-        let entry = super::dotted_key(self.table.key(), self.name);
-        let (file, key) = (self.file.to_owned(), super::dotted_key(&entry, key));
-        EditError::Problem(ConfigProblem { file, position: None, key, message: message.to_owned() })
+/// Returns the settings of a server as they are after the entry is written as `[source.NAME]` of
+/// `file`. An entry that replaces another keeps the `mcp` keys that do not describe the connection.
+///
+/// # Errors
+///
+/// All problems of the entry, the name and the kept keys.
+pub fn mcp_settings(
+    file: &Path,
+    name: &str,
+    entry: &McpEntry,
+    existing: IfExists,
+) -> Result<McpSettings, ConfigError> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let alone = settings_of(read_entry(file, name, entry, &environment, |_| {}))?;
+    match merged_text(file, name, entry) {
+        Ok(text) if existing == IfExists::Replace => {
+            settings_of(read_single_source(file, &text, &environment, |_| {}))
+        }
+        _ => Ok(alone),
+    }
+}
+
+type ReadSource = (Option<SourceConfig>, Vec<ConfigProblem>);
+
+fn settings_of((source, problems): ReadSource) -> Result<McpSettings, ConfigError> {
+    match source.map(|source| source.kind) {
+        Some(SourceKind::Mcp(settings)) if problems.is_empty() => Ok(*settings),
+        Some(SourceKind::Incomplete { missing, .. }) if problems.is_empty() => {
+            Err(ConfigError::new(missing))
+        }
+        _ => Err(ConfigError::new(problems)),
+    }
+}
+
+/// Reads an entry as `[source.NAME]` of `file`, and returns its problems without positions, changed
+/// by `place`.
+pub(in super::super) fn read_entry(
+    file: &Path,
+    name: &str,
+    entry: &McpEntry,
+    environment: &Environment<'_>,
+    place: impl Fn(&mut ConfigProblem),
+) -> ReadSource {
+    let text = single_source_text(name, server_table(entry).into());
+    read_single_source(file, &text, environment, place)
+}
+
+fn read_single_source(
+    file: &Path,
+    text: &str,
+    environment: &Environment<'_>,
+    place: impl Fn(&mut ConfigProblem),
+) -> ReadSource {
+    let (mut source, mut problems) = match Config::read_document(file, text, environment) {
+        Ok((config, problems)) => (config.sources.into_iter().next(), problems),
+        Err(error) => (None, error.into_problems()),
+    };
+    let missing = match source.as_mut().map(|source| &mut source.kind) {
+        Some(SourceKind::Incomplete { missing, .. }) => &mut missing[..],
+        _ => &mut [],
+    };
+    for problem in problems.iter_mut().chain(missing) {
+        // The position refers to a text that is not on disk.
+        problem.position = None;
+        place(problem);
+    }
+    (source, problems)
+}
+
+/// Returns the text of a file that contains only this server, as it would be written.
+fn merged_text(file: &Path, name: &str, entry: &McpEntry) -> Result<String, EditError> {
+    let editor = EntryEditor { file, table: ConfigTable::Source, name };
+    let changed = editor.apply(&read_file(file)?, IfExists::Replace, |table| {
+        fill_server(table, entry);
+        Ok(())
+    })?;
+    let changed = parse(file, &changed)?;
+    Ok(single_source_text(name, changed["source"][name]["mcp"].clone()))
+}
+
+fn single_source_text(name: &str, mcp: Item) -> String {
+    let source = Table::from_iter([("mcp", mcp)]);
+    let sources = Table::from_iter([(name, Item::Table(source))]);
+    DocumentMut::from(Table::from_iter([("source", Item::Table(sources))])).to_string()
+}
+
+/// Fills unset fields of the entry from the source in the file: the environment and directory of a
+/// program; the headers and credentials if the URL has the same origin.
+///
+/// # Errors
+///
+/// The file is not valid TOML, or an I/O error occurs.
+pub fn preserve_mcp_entry(
+    file: &Path,
+    name: &str,
+    mut entry: McpEntry,
+) -> Result<McpEntry, EditError> {
+    let text = read_file(file)?;
+    parse(file, &text)?;
+    let document: toml::Table = toml::from_str(&text).unwrap_or_default();
+    let source = document.get("source").and_then(|sources| sources.get(name));
+    let old = source.and_then(|source| source.get("mcp")).cloned();
+    if let Some(old) = old.and_then(|old| McpEntry::deserialize(old).ok()) {
+        preserve_settings(&mut entry, old);
+    }
+    Ok(entry)
+}
+
+fn preserve_settings(entry: &mut McpEntry, old: McpEntry) {
+    if entry.command.is_some() && old.command.is_some() {
+        if entry.env.is_empty() {
+            entry.env = old.env;
+        }
+        entry.cwd = entry.cwd.take().or(old.cwd);
+    }
+    let is_same_origin = match (&entry.url, &old.url) {
+        (Some(new), Some(old)) => url_origin(new) == url_origin(old),
+        _ => false,
+    };
+    if !is_same_origin {
+        return;
+    }
+    let is_authorization = |name: &String| name.eq_ignore_ascii_case("authorization");
+    let has_credentials = entry.bearer.is_some()
+        || entry.oauth.is_some()
+        || entry.headers.keys().any(is_authorization);
+    if entry.headers.is_empty() {
+        entry.headers = old.headers;
+        // Do not keep an old `Authorization` header next to new credentials.
+        entry.headers.retain(|name, _| !(has_credentials && is_authorization(name)));
+    }
+    if !has_credentials {
+        (entry.bearer, entry.oauth) = (old.bearer, old.oauth);
+    }
+}
+
+/// Returns scheme, host and port of a URL as text, which may contain variables.
+fn url_origin(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
+    &url[..end]
+}
+
+impl McpEntry {
+    /// Returns the unset environment variables and the unreadable files, resolved relative to the
+    /// directory of `file`, that the entry refers to. Returns nothing if a reference is malformed.
+    pub fn unset_variables(&self, file: &Path) -> Vec<String> {
+        let environment = |name: &str| std::env::var(name).ok();
+        let expander = Expander::new(&environment, parent_folder(file));
+        let mut texts = Vec::new();
+        collect_strings(&server_table(self).into(), &mut texts);
+        let errors = texts.iter().filter_map(|text| expander.expand(text).err());
+        let unset = errors.map(|error| match error {
+            ExpandError::Unset(variable) => Some(variable),
+            ExpandError::Unreadable { file, .. } => Some(file),
+            ExpandError::Malformed => None,
+        });
+        let mut unset = unset.collect::<Option<Vec<_>>>().unwrap_or_default();
+        unset.sort();
+        unset.dedup();
+        unset
+    }
+}
+
+fn collect_strings(value: &Value, texts: &mut Vec<String>) {
+    match value {
+        Value::String(text) => texts.push(text.value().clone()),
+        Value::Array(items) => items.iter().for_each(|item| collect_strings(item, texts)),
+        Value::InlineTable(table) => {
+            table.iter().for_each(|(_, member)| collect_strings(member, texts));
+        }
+        _ => {}
     }
 }
 
 /// Formats an entry as `{ command = "…", args = […] }` with the fields that are set.
 fn server_table(entry: &McpEntry) -> InlineTable {
-    let mut table = InlineTable::new();
-    let mut put = |key: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            table.insert(key, value);
-        }
-    };
-    put("command", string_value(entry.command.as_ref()));
-    put("args", list_value(&entry.args));
-    put("env", table_value(&entry.env));
-    put("cwd", string_value(entry.cwd.as_ref()));
-    put("url", string_value(entry.url.as_ref()));
-    put("headers", table_value(&entry.headers));
-    put("bearer", string_value(entry.bearer.as_ref()));
-    if entry.has_oauth() {
-        let mut client = InlineTable::new();
-        for (key, value) in [
-            ("client_id", string_value(entry.client_id.as_ref())),
-            ("client_secret", string_value(entry.client_secret.as_ref())),
-            ("client_metadata_url", string_value(entry.client_metadata_url.as_ref())),
-            ("scopes", list_value(&entry.scopes)),
-        ] {
-            if let Some(value) = value {
-                client.insert(key, value);
-            }
-        }
-        table.insert("oauth", client.into());
-    }
-    table
+    let oauth = entry.oauth.as_ref().map(|client| {
+        set_values([
+            ("client_id", string_value(client.client_id.as_ref())),
+            ("client_secret", string_value(client.client_secret.as_ref())),
+            ("client_metadata_url", string_value(client.client_metadata_url.as_ref())),
+            ("scopes", list_value(&client.scopes)),
+        ])
+    });
+    set_values([
+        ("command", string_value(entry.command.as_ref())),
+        ("args", list_value(&entry.args)),
+        ("env", table_value(&entry.env)),
+        ("cwd", string_value(entry.cwd.as_ref())),
+        ("url", string_value(entry.url.as_ref())),
+        ("headers", table_value(&entry.headers)),
+        ("bearer", string_value(entry.bearer.as_ref())),
+        ("oauth", oauth.map(Value::from)),
+    ])
+}
+
+/// Creates a table of the values that are set.
+pub(super) fn set_values<const N: usize>(values: [(&str, Option<Value>); N]) -> InlineTable {
+    values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
 pub(super) fn string_value(text: Option<&String>) -> Option<Value> {
@@ -175,27 +338,26 @@ mod tests {
         let editor =
             EntryEditor { file: Path::new("toolpost.toml"), table: ConfigTable::Source, name: "x" };
         editor
-            .apply(before, existing, |table| fill(table, entry, access))
+            .apply(before, existing, |table| {
+                fill(table, entry, access);
+                Ok(())
+            })
             .map_err(|e| e.to_string())
     }
 
+    fn entry(text: &str) -> McpEntry {
+        toml::from_str(text).unwrap()
+    }
+
     fn stdio_entry() -> McpEntry {
-        McpEntry {
-            command: Some("npx".to_owned()),
-            args: vec!["-y".to_owned(), "a \"b\"".to_owned()],
-            env: [("KEY".to_owned(), "${KEY}".to_owned())].into(),
-            ..McpEntry::default()
-        }
+        entry("command = 'npx'\nargs = ['-y', 'a \"b\"']\nenv = { KEY = '${KEY}' }")
     }
 
     fn http_entry() -> McpEntry {
-        McpEntry {
-            url: Some("https://x.example/mcp".to_owned()),
-            headers: [("X-A".to_owned(), "1".to_owned())].into(),
-            client_id: Some("me".to_owned()),
-            scopes: vec!["read".to_owned()],
-            ..McpEntry::default()
-        }
+        entry(
+            "url = 'https://x.example/mcp'\nheaders = { X-A = '1' }\n\
+             oauth = { client_id = 'me', scopes = ['read'] }",
+        )
     }
 
     #[test]
@@ -230,8 +392,7 @@ mod tests {
     /// Each row: a source, the entry that replaces it, and the result.
     #[test]
     fn replace_source_keeps_comments_and_settings() {
-        let plain =
-            |command: &str| McpEntry { command: Some(command.to_owned()), ..McpEntry::default() };
+        let plain = |command: &str| entry(&format!("command = '{command}'"));
         for (before, entry, expected) in [
             (
                 "[source.x]\nmcp = { command = \"a\", roots = [\"/r\"] } # one\naccess = { scopes = [\"s\"] }\n",
@@ -259,7 +420,7 @@ mod tests {
             ),
             (
                 "[source.x.mcp]\n# why a\ncommand = \"a\"\n[source.x.mcp.env]\nA = \"1\"\n",
-                McpEntry { url: Some("http://x".to_owned()), ..McpEntry::default() },
+                entry("url = 'http://x'"),
                 "[source.x.mcp]\n# why a\nurl = \"http://x\"\n",
             ),
         ] {
@@ -278,7 +439,7 @@ mod tests {
             ("access = 5", Err(())),
             ("access = { scopes = [5] }", Err(())),
         ] {
-            let document: toml_edit::DocumentMut = text.parse().unwrap();
+            let document: DocumentMut = text.parse().unwrap();
             assert_eq!(parse_access(document.as_table()).map_err(drop), expected, "{text}");
         }
     }
@@ -304,6 +465,54 @@ mod tests {
         ] {
             let error = written(text, &stdio_entry(), None, existing).unwrap_err();
             assert!(error.starts_with(expected), "{text}: {error}");
+        }
+    }
+
+    /// Each row: the old settings, the new entry, and the result.
+    #[test]
+    fn replace_preserves_compatible_settings() {
+        for (old, new, expected) in [
+            (
+                "command = 'a'\nargs = ['x']\nenv = { A = '1' }\ncwd = '/'",
+                "command = 'b'",
+                "command = 'b'\nenv = { A = '1' }\ncwd = '/'",
+            ),
+            (
+                "command = 'a'\nenv = { A = '1' }\ncwd = '/'",
+                "command = 'b'\nenv = { B = '2' }\ncwd = '/c'",
+                "command = 'b'\nenv = { B = '2' }\ncwd = '/c'",
+            ),
+            ("command = 'a'\nenv = { A = '1' }", "url = 'http://x'", "url = 'http://x'"),
+            ("url = 'http://x'\nbearer = 't'", "command = 'b'", "command = 'b'"),
+            (
+                "url = 'http://x/a'\nheaders = { A = '1' }\nbearer = 't'",
+                "url = 'http://x/b'",
+                "url = 'http://x/b'\nheaders = { A = '1' }\nbearer = 't'",
+            ),
+            (
+                "url = 'http://x/a'\nheaders = { A = '1' }\nbearer = 't'",
+                "url = 'http://x.example/a'",
+                "url = 'http://x.example/a'",
+            ),
+            (
+                "url = 'http://x'\nheaders = { A = '1', authorization = 'o' }",
+                "url = 'http://x'\nbearer = 't'",
+                "url = 'http://x'\nheaders = { A = '1' }\nbearer = 't'",
+            ),
+            (
+                "url = 'http://x'\noauth = { client_id = 'me', scopes = ['s'] }",
+                "url = 'http://x?b'\nheaders = { B = '2' }",
+                "url = 'http://x?b'\nheaders = { B = '2' }\noauth = { client_id = 'me', scopes = ['s'] }",
+            ),
+            (
+                "url = 'http://x'\noauth = { client_id = 'me' }",
+                "url = 'http://x'\nbearer = 't'",
+                "url = 'http://x'\nbearer = 't'",
+            ),
+        ] {
+            let [old_entry, mut found, expected] = [old, new, expected].map(entry);
+            preserve_settings(&mut found, old_entry);
+            assert!(found == expected, "{old}\n{new}");
         }
     }
 }

@@ -130,7 +130,7 @@ fn mcp_source_problems_are_reported() {
             "command = 5, message_bytes = 1, elicitation = 'hush', tool_envelope = 'of', parse_json_text = 1",
             &[
                 "mcp.command: expected a string",
-                "mcp.message_bytes: expected a number of bytes, at least 4096",
+                "mcp.message_bytes: expected a size of at least 4096 bytes",
                 "mcp.elicitation: expected \"client\", \"reject\", \"decline\"",
                 "mcp.tool_envelope: expected one of `auto`, `off`; did you mean `off`?",
                 "mcp.parse_json_text: expected true or false",

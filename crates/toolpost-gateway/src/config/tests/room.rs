@@ -76,7 +76,10 @@ fn invalid_room_settings_are_reported_without_values() {
         (format!("[room.{}]", "x".repeat(65)), "the name of a room is 1 to 64 letters"),
         ("[room.a]\nparticipants = 0".to_owned(), "room.a.participants: "),
         ("[room.a]\nmessages_per_minute = 0".to_owned(), "room.a.messages_per_minute: "),
-        ("[room.a]\nmessage_bytes = 0".to_owned(), "room.a.message_bytes: no message is so small"),
+        (
+            "[room.a]\nmessage_bytes = 0".to_owned(),
+            "room.a.message_bytes: expected a size of at least 1 bytes",
+        ),
         ("[room.a]\nhistory_bytes = \"1MB\"".to_owned(), "room.a.history_bytes: expected a size"),
         ("[room.a]\nproposal_expires = 0".to_owned(), "room.a.proposal_expires: "),
         ("[room.a]\nmembers = [\"\"]".to_owned(), "room.a.members: an empty name"),

@@ -3,51 +3,72 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use toolpost::view::{Dialect, ListMode};
 
-/// Limits and defaults of the MCP endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use crate::units::{Count, DurationText};
+
+/// What MCP clients see at `/mcp` and on standard input, and their limits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table such as { tools = \"compact\" }")]
+#[schemars(rename = "McpEndpoint")]
 #[non_exhaustive]
 pub struct McpEndpointSettings {
-    /// Dialect of results, for clients that do not choose one.
+    /// Dialect of results, for clients that do not choose one with `?dialect=`.
     pub dialect: Dialect,
-    /// Which tools are listed for clients that do not choose.
+    /// Which tools are listed for clients that do not choose with `?tools=`: all operations, the
+    /// four that find and call every other (`compact`), or those four above a number of operations
+    /// (`auto`).
     pub tools: ListMode,
-    /// Number of operations above which [`ListMode::Auto`] lists the compact tools.
+    /// Number of operations above which `tools = "auto"` is compact.
     pub compact_above: usize,
-    /// Instructions for models about this server, instead of the default.
+    /// Instructions for models about this gateway, instead of the default.
     pub instructions: Option<String>,
     /// Maximum number of sessions of clients before 2026-07-28. Beyond it, an idle session ends:
     /// preferably one of the same caller, then one that was never used.
+    #[serde(rename = "sessions", with = "Count")]
     pub max_sessions: usize,
     /// Maximum number of clients that listen for changes over HTTP. Each holds a connection, so the
     /// value should be lower than
     /// [`GatewaySettings::max_connections`](crate::GatewaySettings::max_connections).
+    #[serde(skip)]
     pub max_listeners: usize,
     /// Time without a request or a stream after which a session may end.
+    #[serde(rename = "session_idle", with = "DurationText")]
     pub session_idle_timeout: Duration,
     /// Maximum number of concurrent requests of one client on standard input. Further requests wait
     /// one second and are then rejected.
+    #[serde(skip)]
     pub max_in_flight: usize,
     /// Maximum number of subscription values collected for one result.
+    #[serde(rename = "subscription_values", with = "Count")]
     pub max_subscription_values: usize,
     /// Maximum total size in bytes of the collected values.
+    #[serde(skip)]
     pub max_subscription_bytes: usize,
     /// Maximum time for collecting values.
+    #[serde(rename = "subscription_time", with = "DurationText")]
     pub max_subscription_duration: Duration,
     /// Maximum number of resource subscriptions per client, that is, per session or per listener
     /// stream.
+    #[serde(skip)]
     pub max_resource_subscriptions_per_client: usize,
     /// Maximum number of resource subscriptions of all clients together.
+    #[serde(skip)]
     pub max_resource_subscriptions: usize,
     /// How long changes are collected before clients are notified.
+    #[serde(skip)]
     pub list_changed_debounce: Duration,
     /// How long clients of 2026-07-28 may cache a list.
+    #[serde(skip)]
     pub list_ttl: Duration,
     /// Maximum time to wait for a source when listing resources and prompts.
+    #[serde(skip)]
     pub source_timeout: Duration,
     /// How long lists wait for pending sources after the gateway starts. Many clients list only
     /// once.
+    #[serde(skip)]
     pub startup_source_timeout: Duration,
 }
 

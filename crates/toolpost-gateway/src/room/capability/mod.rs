@@ -53,6 +53,7 @@ mod payload_pattern;
 mod prefilter;
 mod request;
 mod set;
+mod setting;
 mod string_pattern;
 mod subsumption;
 #[cfg(test)]
@@ -74,6 +75,7 @@ pub use denial_reason::DenialReason;
 pub use error::CapabilityError;
 pub use request::CapabilityRequest;
 pub use set::{Capabilities, Decision};
+pub(crate) use setting::CapabilityTexts;
 
 /// Members of a pattern, besides `kind` and `payload`, that are annotations without effect on
 /// matching.
