@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::Router;
@@ -21,11 +21,12 @@ use toolpost::{Endpoint, Identity, Pipeline, Registry};
 
 use crate::auth::Authenticator;
 use crate::endpoint::{
-    self, AnonymousRejections, Endpoints, HttpEndpointSettings, McpEndpoint, McpEndpointSettings,
-    McpView, OpenApiDocuments, StreamRegistry,
+    self, AnonymousRejections, Endpoints, HttpEndpointSettings, McpEndpoint, OpenApiDocuments,
+    StreamRegistry,
 };
 use crate::journal::Journal;
 use crate::limits::Limiter;
+use crate::mcp_service::{McpEndpointSettings, McpService, McpView};
 use crate::room::{RoomStore, Rooms, RoomsSettings};
 use crate::server::{self, DrainReport};
 use crate::source::{SourceState, SourceStatuses};
@@ -191,12 +192,19 @@ impl Gateway {
         pipeline: Pipeline,
         settings: GatewaySettings,
     ) -> Self {
-        let rooms = Rooms::new(RoomsSettings::default(), None, None, stopping.clone());
+        let authenticator = Authenticator::allow_anonymous();
+        let (mcp, rooms) = services(
+            &pipeline,
+            &authenticator,
+            &settings,
+            &stopping,
+            (RoomsSettings::default(), None, None),
+        );
         Self(Arc::new(GatewayState {
             hub: Hub::new(pipeline.clone(), settings.hub.clone()),
             pipeline,
-            authenticator: Authenticator::allow_anonymous(),
-            mcp: Arc::new(McpEndpoint::new(&settings.mcp)),
+            authenticator,
+            mcp,
             sse_streams: Arc::new(StreamRegistry::new(&settings.http)),
             openapi_documents: Arc::default(),
             limiter: None,
@@ -216,7 +224,15 @@ impl Gateway {
     /// Sets the authenticator.
     #[must_use]
     pub fn with_authenticator(self, authenticator: Authenticator) -> Self {
-        Self(Arc::new(GatewayState { authenticator, ..Arc::unwrap_or_clone(self.0) }))
+        let state = Arc::unwrap_or_clone(self.0);
+        let (mcp, rooms) = services(
+            &state.pipeline,
+            &authenticator,
+            &state.settings,
+            &state.stopping,
+            (RoomsSettings::default(), None, state.journal.clone()),
+        );
+        Self(Arc::new(GatewayState { authenticator, mcp, rooms, ..state }))
     }
 
     /// Sets the telemetry and the limiter that the gateway reports. They must be the ones that the
@@ -253,9 +269,15 @@ impl Gateway {
     /// Enables rooms that persist in `store` and are recorded in the gateway's journal.
     #[must_use]
     pub(crate) fn with_rooms(self, settings: RoomsSettings, store: Option<RoomStore>) -> Self {
-        let (journal, stopping) = (self.0.journal.clone(), self.0.stopping.clone());
-        let rooms = Rooms::new(settings, store, journal, stopping);
-        Self(Arc::new(GatewayState { rooms, ..Arc::unwrap_or_clone(self.0) }))
+        let state = Arc::unwrap_or_clone(self.0);
+        let (mcp, rooms) = services(
+            &state.pipeline,
+            &state.authenticator,
+            &state.settings,
+            &state.stopping,
+            (settings, store, state.journal.clone()),
+        );
+        Self(Arc::new(GatewayState { mcp, rooms, ..state }))
     }
 
     /// Returns the pipeline that handles the calls of all endpoints.
@@ -351,12 +373,32 @@ impl Gateway {
         identity: Arc<Identity>,
         view: McpView,
     ) -> BoxFuture<'a, Instant> {
-        endpoint::serve_streams(self, reader, writer, identity, view).boxed()
+        endpoint::serve_streams(&self.0.mcp, reader, writer, identity, view).boxed()
     }
 
     fn check_address(&self, address: SocketAddr) -> Result<(), ListenError> {
         check_address(address, &self.0.authenticator)
     }
+}
+
+/// Creates the MCP endpoint and the rooms, which share the MCP service.
+fn services(
+    pipeline: &Pipeline,
+    authenticator: &Authenticator,
+    settings: &GatewaySettings,
+    stopping: &CancellationToken,
+    (rooms, store, journal): (RoomsSettings, Option<RoomStore>, Option<Journal>),
+) -> (Arc<McpEndpoint>, Rooms) {
+    let service = McpService::new(
+        pipeline.clone(),
+        authenticator.clone(),
+        stopping.clone(),
+        settings.mcp.clone(),
+    );
+    let caller: Weak<McpService> = Arc::downgrade(&service);
+    let rooms = Rooms::new(rooms, store, journal, authenticator.clone(), caller, stopping.clone());
+    let mcp = McpEndpoint::new(service, authenticator.clone(), settings.clone(), stopping.clone());
+    (Arc::new(mcp), rooms)
 }
 
 /// Checks that an address may be served: it is loopback, or authentication is enabled.

@@ -43,6 +43,7 @@ mod endpoint;
 mod glob;
 pub mod journal;
 mod limits;
+mod mcp_service;
 pub mod room;
 mod runtime;
 mod server;
@@ -53,8 +54,9 @@ mod units;
 
 pub use app::{Gateway, GatewaySettings, ListenError, StartupGuard, check_address};
 pub use data::{DataDir, DataError};
-pub use endpoint::{HttpEndpointSettings, McpEndpointSettings, McpView};
+pub use endpoint::HttpEndpointSettings;
 pub use limits::{BreakerLimits, Limiter, LimitsSettings, SourceLimits};
+pub use mcp_service::{McpEndpointSettings, McpView};
 pub use runtime::{ConfigSource, GatewayBuilder, GatewayHandle, ReloadError, ReloadReport};
 pub use server::DrainReport;
 pub use source::{

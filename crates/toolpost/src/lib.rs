@@ -71,6 +71,7 @@ mod header_params;
 pub mod http;
 pub mod hub;
 pub mod json;
+pub mod json_rpc;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
 mod loopback;
 #[cfg(feature = "mcp")]

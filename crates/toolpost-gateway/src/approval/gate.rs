@@ -27,6 +27,10 @@ impl ApprovalGate for Approvals {
         if !requires_approval(&settings, call) {
             return HookResult::Ready(Ok(None));
         }
+        // The consent to a room proposal is the approval.
+        if let Some(approval) = call.approval {
+            return HookResult::Ready(Ok(Some(approval.clone())));
+        }
         match ApprovalWait::start(self, &settings, call) {
             Ok(waiting) => HookResult::Pending(Box::pin(waiting.wait())),
             Err(error) => HookResult::Ready(Err(error)),

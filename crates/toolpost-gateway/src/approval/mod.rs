@@ -30,6 +30,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolpost::Identity;
 
+use crate::admin::scope;
 pub use gate::{RejectingGate, is_list_operation};
 pub(crate) use operation::{NOT_PENDING, ProposalQueue, operations};
 pub(crate) use pending_call::{ApprovalAction, ApprovalEntry};
@@ -38,6 +39,11 @@ pub use settings::ApprovalSettings;
 use input_digest::InputDigester;
 use pending_call::{ApprovalDecision, PendingCall};
 use queue::{ApprovalQueue, DecisionError};
+
+/// Whether an identity may approve the calls of others.
+pub(crate) fn can_approve(identity: &Identity) -> bool {
+    identity.scopes.iter().any(|held| held == scope::APPROVE)
+}
 
 /// The calls pending approval. Clones share state.
 ///

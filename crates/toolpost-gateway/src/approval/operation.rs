@@ -11,9 +11,9 @@ use toolpost::{
     Operation,
 };
 
-use super::Approvals;
 use super::pending_call::{ApprovalAction, ApprovalEntry};
 use super::queue::DecisionError;
+use super::{Approvals, can_approve};
 use crate::admin::scope;
 
 pub(crate) const NOT_PENDING: &str = "NOT_PENDING";
@@ -202,9 +202,11 @@ impl Approver {
 /// Returns the approving identity. The scope is checked again, because calls made by a handler are
 /// otherwise trusted: no operation may lend its own rights to an approver.
 fn approver(context: &CallContext) -> Result<&Identity, CallError> {
-    let can_approve = |identity: &&Identity| identity.scopes.iter().any(|it| it == scope::APPROVE);
     let needs = "approving needs a token with the scope `toolpost:approve`";
-    context.identity().filter(can_approve).ok_or_else(|| CallError::access_denied(needs))
+    context
+        .identity()
+        .filter(|identity| can_approve(identity))
+        .ok_or_else(|| CallError::access_denied(needs))
 }
 
 fn decision_error(error: &DecisionError) -> HandlerError {

@@ -17,7 +17,7 @@ use super::{Config, IdentityConfig};
 use crate::admin::OPERATOR;
 use crate::approval::ApprovalSettings;
 use crate::auth::{JwtSettings, LOCAL, TokenHash, is_resource_id};
-use crate::endpoint::McpEndpointSettings;
+use crate::mcp_service::McpEndpointSettings;
 use crate::journal::JournalSettings;
 use crate::room::capability::CapabilityTexts;
 use crate::room::{RoomSettings, RoomsSettings};

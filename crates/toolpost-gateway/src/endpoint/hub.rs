@@ -48,7 +48,7 @@ pub(super) async fn upgrade(
 
 fn check_handshake(gateway: &Gateway, headers: &HeaderMap) -> Result<HeaderValue, ProblemDetails> {
     let upgrade_message = "/hub serves the call protocol over WebSocket; connect with ws://";
-    let accept = websocket::check_handshake(gateway, headers, upgrade_message)?;
+    let accept = websocket::check_handshake(&gateway.0.stopping, headers, upgrade_message)?;
     let max = gateway.0.settings.max_connections;
     if gateway.0.hub.stats().connections + gateway.0.pending_handshakes.len() >= max {
         let message = format!("connection limit reached: {max} peers are connected");

@@ -20,6 +20,8 @@ mod sse;
 mod static_page;
 mod websocket;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -32,13 +34,11 @@ use tower_service::Service;
 
 use crate::app::Gateway;
 pub use http::HttpEndpointSettings;
-pub(crate) use mcp::{
-    McpEndpoint, RoomRequest, handle_room_request, mask_room_secrets, serve_streams,
-};
-pub use mcp::{McpEndpointSettings, McpView};
+pub(crate) use mcp::{McpEndpoint, serve_streams};
 pub(crate) use openapi::OpenApiDocuments;
 use problem::ProblemDetails;
 pub(crate) use rejected_requests::AnonymousRejections;
+use rooms::RoomsEndpoint;
 pub(crate) use sse::StreamRegistry;
 
 /// Path of the protected resource metadata (RFC 9728) for `/mcp`, which clients try first.
@@ -58,21 +58,26 @@ pub(crate) fn router(gateway: Gateway) -> Router {
 fn endpoint_routes(gateway: Gateway) -> Router {
     let guard =
         axum::middleware::from_fn_with_state(gateway.clone(), origin_guard::reject_foreign_origins);
-    Router::new()
-        .route("/hub", get(hub::upgrade))
-        .route("/mcp", any(mcp::serve))
-        .route("/health", get(health::health))
-        .route("/metrics", get(health::metrics))
-        .route("/ready", get(health::ready))
-        .route(bearer::METADATA_PATH, get(oauth_metadata::metadata))
-        .route(WELL_KNOWN_MCP, get(oauth_metadata::metadata))
-        .route("/openapi.json", get(openapi::document))
+    let mcp = Arc::clone(&gateway.0.mcp);
+    let rooms = RoomsEndpoint::new(&gateway);
+    let room_routes = Router::new()
         .route("/ws", get(rooms::connect))
         .route("/v0/ws", get(rooms::connect))
         .route("/v0.1/ws", get(rooms::connect))
         .route("/v0.1/topics", get(rooms::topics))
         .route("/v0.1/topics/{topic}/participants", get(rooms::participants))
         .route("/v0.1/topics/{topic}/history", get(rooms::history))
+        .with_state(rooms);
+    Router::new()
+        .merge(room_routes)
+        .route("/hub", get(hub::upgrade))
+        .route("/mcp", any(mcp::serve).with_state(mcp))
+        .route("/health", get(health::health))
+        .route("/metrics", get(health::metrics))
+        .route("/ready", get(health::ready))
+        .route(bearer::METADATA_PATH, get(oauth_metadata::metadata))
+        .route(WELL_KNOWN_MCP, get(oauth_metadata::metadata))
+        .route("/openapi.json", get(openapi::document))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(guard)
         .route("/", any(root))
@@ -93,7 +98,7 @@ async fn root(State(gateway): State<Gateway>, request: Request) -> Response {
         return docs::root(State(gateway), request).await;
     }
     match origin_guard::check_origin(&gateway, &request) {
-        Ok(()) => rooms::connect(State(gateway), request).await,
+        Ok(()) => rooms::connect(State(RoomsEndpoint::new(&gateway)), request).await,
         Err(problem) => problem.into_response(),
     }
 }

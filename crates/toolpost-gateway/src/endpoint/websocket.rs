@@ -2,10 +2,10 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use tokio_util::sync::CancellationToken;
 use toolpost::transport::accept_key;
 
 use super::problem::ProblemDetails;
-use crate::app::Gateway;
 
 /// Whether a request is a WebSocket upgrade.
 pub(super) fn is_upgrade_request(headers: &HeaderMap) -> bool {
@@ -16,7 +16,7 @@ pub(super) fn is_upgrade_request(headers: &HeaderMap) -> bool {
 /// Checks a handshake and returns the `Sec-WebSocket-Accept` value. `upgrade_message` is the error
 /// for other requests.
 pub(super) fn check_handshake(
-    gateway: &Gateway,
+    stopping: &CancellationToken,
     headers: &HeaderMap,
     upgrade_message: &str,
 ) -> Result<HeaderValue, ProblemDetails> {
@@ -30,7 +30,7 @@ pub(super) fn check_handshake(
         return Err(ProblemDetails::new(StatusCode::UPGRADE_REQUIRED, message)
             .with_header(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")));
     }
-    if gateway.0.stopping.is_cancelled() {
+    if stopping.is_cancelled() {
         return Err(ProblemDetails::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "the gateway is stopping",

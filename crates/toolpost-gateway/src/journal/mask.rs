@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use toolpost::{CallError, Catalog, Envelope, MASKED, Meta, Operation, Payload, Secrets};
 
@@ -24,7 +25,7 @@ pub(super) const HUB_CALL: &str = "hub.call";
 
 /// Returns the masked input, or `None` if nothing is masked. The input of an unknown operation is
 /// masked completely, because its secrets are unknown. So is an input that cannot be parsed.
-pub(crate) fn input(
+pub(super) fn input(
     catalog: impl FnOnce() -> Arc<Catalog>,
     operation: Option<&Operation>,
     input: &Payload,
@@ -69,9 +70,34 @@ fn mask_forwarded_input(catalog: &Catalog, value: &mut Value) -> bool {
     is_masked
 }
 
-/// Masks the secrets in the output of an operation. Returns whether anything was masked.
-pub(crate) fn output_value(operation: &Operation, data: &mut Value) -> bool {
-    operation.spec().output_schema.secrets().mask(data)
+/// Returns the payload of a room message with its secrets masked, or `None` if nothing is masked. It
+/// is a call of the operation, or the result of one.
+pub(crate) fn message(
+    catalog: &Arc<Catalog>,
+    operation: &Operation,
+    payload: &RawValue,
+    is_result: bool,
+) -> Option<Box<RawValue>> {
+    let spec = operation.spec();
+    let secrets = if is_result { &spec.output_schema } else { &spec.input_schema }.secrets();
+    // Most schemas have no secrets, so the payload is not parsed.
+    if secrets.is_empty() && (is_result || operation.id().as_str() != HUB_CALL) {
+        return None;
+    }
+    let mut payload: Value = serde_json::from_str(payload.get()).ok()?;
+    if is_result {
+        let result = payload.get_mut("result")?;
+        if let Some(data) = result.get_mut("structuredContent") {
+            secrets.mask(data);
+        }
+        // The text content repeats the data, so it is masked completely.
+        result["content"] = json!([{"type": "text", "text": MASKED}]);
+    } else {
+        let arguments = payload.pointer_mut("/params/arguments")?;
+        let sent = Payload::from(arguments.take());
+        *arguments = input(|| Arc::clone(catalog), Some(operation), &sent)?;
+    }
+    to_raw_value(&payload).ok()
 }
 
 /// Returns the masked envelope, or `None` if there is nothing to mask.

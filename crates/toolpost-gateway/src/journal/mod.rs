@@ -58,7 +58,7 @@ use queue::Queue;
 use segment::ChainEnd;
 use writer::JournalWriter;
 
-pub(crate) use mask::{input as mask_input, output_value as mask_output};
+pub(crate) use mask::message as mask_message;
 pub use operations::operations;
 pub(crate) use queue::WriteReceipt;
 pub use reader::JournalReader;

@@ -3,26 +3,27 @@
 //! the same order.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_util::sync::CancellationToken;
-use toolpost::epoch_ms;
+use toolpost::json_rpc::{RawMessage, RpcId};
+use toolpost::{Approval, epoch_ms};
 
 use super::message::{Protocol, RoomMessage};
 use super::rooms::{RoomName, RoomsInner};
 use super::sender::{CloseReason, MessageSender};
 use super::state::{
-    ConnectionId, DisconnectCause, Effect, ParticipantJoin, REGISTRY_PARTICIPANT, Recipients,
-    RegistryCall, Room, RoomInput, StreamFrame,
+    ConnectionId, DisconnectCause, Effect, ParticipantJoin, ProposalDecision, REGISTRY_PARTICIPANT,
+    Recipients, RegistryCall, Room, RoomError, RoomInput, StreamFrame,
 };
-use crate::app::{Gateway, GatewayState};
-use crate::endpoint::{self, RoomRequest};
+use super::tool_caller::{ToolRequest, ToolResult};
+use crate::approval::can_approve;
 use crate::journal::{RoomMessageRecord, RoomRejectionRecord, WriteReceipt};
 
 /// Maximum number of queued commands of a room.
@@ -45,6 +46,7 @@ pub(super) enum RoomCommand {
         sender: MessageSender,
     },
     Apply(RoomInput),
+    Decide(ProposalDecision, oneshot::Sender<Result<(), RoomError>>),
     /// Read the room state. The reply is sent after all earlier work is complete.
     Inspect(Box<dyn FnOnce(&Room) -> DeferredReply + Send>),
 }
@@ -65,7 +67,6 @@ pub(super) struct RoomActor {
     /// Cancellation tokens of the running calls.
     cancellations: HashMap<Box<str>, CancellationToken>,
     notifications: (mpsc::Sender<CallNotification>, mpsc::Receiver<CallNotification>),
-    gateway: Weak<GatewayState>,
     empty_since: Option<Instant>,
     /// Whether a journal or store write failed.
     write_failed: bool,
@@ -92,7 +93,7 @@ enum PendingWrite {
 /// The response of a registry call.
 struct CallResponse {
     request: Box<str>,
-    payload: Option<Box<RawValue>>,
+    result: Option<ToolResult>,
 }
 
 struct CallNotification {
@@ -106,7 +107,6 @@ impl RoomActor {
         room: Room,
         rooms: Arc<RoomsInner>,
         commands: mpsc::Receiver<RoomCommand>,
-        gateway: Weak<GatewayState>,
     ) -> Self {
         Self {
             name,
@@ -118,7 +118,6 @@ impl RoomActor {
             calls: JoinSet::new(),
             cancellations: HashMap::new(),
             notifications: mpsc::channel(COMMAND_QUEUE_CAPACITY),
-            gateway,
             empty_since: None,
             write_failed: false,
         }
@@ -173,6 +172,12 @@ impl RoomActor {
                 self.enqueue_effects(effects);
             }
             RoomCommand::Apply(input) => self.apply(input),
+            RoomCommand::Decide(decision, reply) => {
+                let (decided, effects) = self.room.decide(epoch_ms(), decision);
+                // The caller may have stopped waiting.
+                let _ = reply.send(decided);
+                self.enqueue_effects(effects);
+            }
             RoomCommand::Inspect(look) => {
                 let work = ActorWork::Reply(look(&self.room));
                 self.work_queue.push_back(QueuedWork { work, write: PendingWrite::None });
@@ -261,12 +266,10 @@ impl RoomActor {
             || message.to.iter().any(|to| &**to == REGISTRY_PARTICIPANT);
         let payload = message.payload.as_ref().filter(|_| involves_registry);
         let tool = message.kind.context().filter(|_| message.kind.method() == Some("tools/call"));
-        let masked = self.gateway.upgrade().zip(tool).zip(payload).and_then(
-            |((gateway_state, tool), raw_payload)| {
-                let is_result = message.kind.short() == "mcp/response";
-                endpoint::mask_room_secrets(&Gateway(gateway_state), tool, raw_payload, is_result)
-            },
-        );
+        let is_result = message.kind.short() == "mcp/response";
+        let masked = tool.zip(payload).and_then(|(tool, payload)| {
+            self.rooms.tool_caller.upgrade()?.mask_secrets(tool, payload, is_result)
+        });
         match masked {
             None => message.to_stored(),
             masked => RoomMessage { payload: masked, ..message.clone() }.to_stored(),
@@ -361,37 +364,43 @@ impl RoomActor {
     }
 
     fn spawn_call(&mut self, call: RegistryCall) {
-        let Some(gateway_state) = self.gateway.upgrade() else { return };
+        let Some(tool_caller) = self.rooms.tool_caller.upgrade() else { return };
+        let RegistryCall { request, identity, method, payload, is_addressed, consents_to } = call;
+        let approver = identity.id.clone();
+        let approval = consents_to
+            .filter(|_| can_approve(&identity))
+            .map(|proposal| Approval { id: format!("{}/{proposal}", self.name), approver });
         let cancellation = CancellationToken::new();
-        let request = call.request.clone();
-        let notification_sender =
-            NotificationSender { request: request.clone(), sender: self.notifications.0.clone() };
-        let room_request = RoomRequest {
-            identity: call.identity,
-            id: call.request,
-            payload: call.payload,
-            is_addressed: call.is_addressed,
+        let tool_request = ToolRequest {
+            identity,
+            id: RpcId::from(&*request),
+            method,
+            params: RawMessage::parse(payload.get())
+                .and_then(|payload| payload.params.map(ToOwned::to_owned)),
+            is_addressed,
             has_capacity: self.calls.len() < MAX_CONCURRENT_CALLS,
+            approval,
+            cancellation: cancellation.clone(),
         };
-        self.cancellations.insert(request.clone(), cancellation.clone());
-        self.calls.spawn(async move {
-            let notify = |payload| notification_sender.send(payload);
-            let gateway = Gateway(gateway_state);
-            let payload =
-                endpoint::handle_room_request(&gateway, room_request, &notify, cancellation).await;
-            CallResponse { request, payload }
-        });
+        self.cancellations.insert(request.clone(), cancellation);
+        let (sender, id) = (self.notifications.0.clone(), request.clone());
+        // Notifications are dropped when the queue is full.
+        let notify = move |payload| {
+            let _ = sender.try_send(CallNotification { request: id.clone(), payload });
+        };
+        let calling = tool_caller.call(tool_request, Box::new(notify));
+        self.calls.spawn(async move { CallResponse { request, result: calling.await } });
     }
 
     fn finish_call(&mut self, response: Option<CallResponse>) {
-        let Some(CallResponse { request, payload }) = response else { return };
+        let Some(CallResponse { request, result }) = response else { return };
         // Notifications are delivered before the response.
         while let Ok(CallNotification { request, payload }) = self.notifications.1.try_recv() {
             self.apply(RoomInput::CallNotification { request, payload });
         }
         self.cancellations.remove(&request);
-        if let Some(payload) = payload {
-            self.apply(RoomInput::CallResponse { request, payload });
+        if let Some(result) = result {
+            self.apply(RoomInput::CallResponse { request, result });
         }
     }
 
@@ -459,17 +468,5 @@ async fn wait_for_front(work_queue: &mut VecDeque<QueuedWork>) -> Result<WritePr
             Ok(Err(error)) => Err(error.to_string()),
             Err(error) => Err(error.to_string()),
         },
-    }
-}
-
-/// Sends notifications of a running call. Notifications are dropped when the queue is full.
-struct NotificationSender {
-    request: Box<str>,
-    sender: mpsc::Sender<CallNotification>,
-}
-
-impl NotificationSender {
-    fn send(&self, payload: Box<RawValue>) {
-        let _ = self.sender.try_send(CallNotification { request: self.request.clone(), payload });
     }
 }

@@ -10,6 +10,7 @@
 //! | `actor` | runs a room and performs its effects |
 //! | `sender` | the bounded send queue of one participant |
 //! | `rooms` | the rooms by name |
+//! | `tool_caller` | the interface through which rooms call operations |
 
 mod actor;
 pub mod capability;
@@ -20,15 +21,17 @@ mod sender;
 mod settings;
 mod state;
 mod store;
+mod tool_caller;
 
-pub(crate) use rooms::{JoinRequest, RoomConnection, RoomHandle, Rooms};
+pub(crate) use rooms::{RoomConnection, RoomHandle, Rooms};
 pub(crate) use sender::{CloseReason, MessageReceiver, channel};
 pub use settings::{RoomSettings, RoomsSettings};
 pub(crate) use state::{
-    REGISTRY_PARTICIPANT, RoomError, RoomInput, StreamFrame,
+    ParticipantJoin, REGISTRY_PARTICIPANT, RoomError, RoomInput, StreamFrame,
     check_participant_name as check_participant, format_for_mcpx,
 };
 pub(crate) use store::RoomStore;
+pub(crate) use tool_caller::{ToolCaller, ToolRequest, ToolResult};
 
 /// Name of the built-in room, which is always listed.
 pub const LOBBY: &str = "lobby";

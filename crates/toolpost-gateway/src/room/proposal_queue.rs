@@ -10,7 +10,7 @@ use toolpost::{CallError, DomainError, Endpoint, HandlerError, Identity, epoch_m
 
 use super::capability::Capabilities;
 use super::rooms::{RoomHandle, Rooms};
-use super::state::{OpenProposal, RoomError};
+use super::state::{OpenProposal, ProposalDecision, RoomError};
 use crate::approval::{ApprovalAction, ApprovalEntry, NOT_PENDING, ProposalQueue};
 
 impl ProposalQueue for Rooms {
@@ -33,15 +33,21 @@ impl ProposalQueue for Rooms {
         &'a self,
         id: &'a str,
         identity: Arc<Identity>,
-        decision: ApprovalAction,
+        action: ApprovalAction,
     ) -> BoxFuture<'a, Result<(), HandlerError>> {
         async move {
             let not_pending = || DomainError::new(NOT_PENDING, "no open proposal has this id");
             let (room, id) = id.split_once('/').ok_or_else(not_pending)?;
             let room = self.open_rooms().into_iter().find(|open| &**open.name() == room);
             let room = room.ok_or_else(not_pending)?;
-            let capabilities = Capabilities::of_identity(&identity);
-            let decided = room.decide_proposal(identity, capabilities, id, decision).await;
+            let decision = ProposalDecision {
+                proposal: id.into(),
+                by: identity.id.as_str().into(),
+                token_capabilities: Capabilities::of_identity(&identity),
+                identity,
+                action,
+            };
+            let decided = room.decide_proposal(decision).await;
             decided.map_err(|RoomError { code: error, message, .. }| match error {
                 "capability_violation" | "own_proposal" | "not_a_member" | "kicked" => {
                     CallError::access_denied(message).into()

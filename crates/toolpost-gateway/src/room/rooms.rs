@@ -1,15 +1,14 @@
 //! The rooms by name. A room opens on first use and closes when it is idle.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use data_encoding::BASE32_NOPAD;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolpost::Identity;
 
 use super::actor::{COMMAND_QUEUE_CAPACITY, DeferredReply, RoomActor, RoomCommand};
 use super::message::RoomMessage;
@@ -17,8 +16,8 @@ use super::sender::{CloseReason, MessageSender};
 use super::settings::{RoomSettings, RoomsSettings};
 use super::state::{ConnectionId, ParticipantJoin, ProposalDecision, Room, RoomError, RoomInput};
 use super::store::RoomStore;
-use crate::app::Gateway;
-use crate::approval::ApprovalAction;
+use super::tool_caller::ToolCaller;
+use crate::auth::Authenticator;
 use crate::journal::Journal;
 
 /// The name of a room.
@@ -37,6 +36,9 @@ pub(super) struct RoomsInner {
     open_rooms: Mutex<HashMap<RoomName, OpenRoom>>,
     pub(super) store: Option<Arc<RoomStore>>,
     pub(super) journal: Option<Journal>,
+    authenticator: Authenticator,
+    /// Calls the operations of the gateway. Weak, since operations list the proposals of the rooms.
+    pub(super) tool_caller: Weak<dyn ToolCaller>,
     pub(super) stopping: CancellationToken,
     /// Tracks the async tasks of rooms and connections.
     tasks: TaskTracker,
@@ -80,6 +82,8 @@ impl Rooms {
         settings: RoomsSettings,
         store: Option<RoomStore>,
         journal: Option<Journal>,
+        authenticator: Authenticator,
+        tool_caller: Weak<dyn ToolCaller>,
         stopping: CancellationToken,
     ) -> Self {
         Self(Arc::new(RoomsInner {
@@ -87,6 +91,8 @@ impl Rooms {
             open_rooms: Mutex::default(),
             store: store.map(Arc::new),
             journal,
+            authenticator,
+            tool_caller,
             stopping,
             tasks: TaskTracker::new(),
             next_connection_id: AtomicU64::new(1),
@@ -114,11 +120,7 @@ impl Rooms {
     /// # Errors
     ///
     /// The name is invalid, too many rooms are open, or the gateway is stopping.
-    pub(crate) fn get_or_open(
-        &self,
-        gateway: &Gateway,
-        name: &str,
-    ) -> Result<RoomHandle, RoomError> {
+    pub(crate) fn get_or_open(&self, name: &str) -> Result<RoomHandle, RoomError> {
         check_room_name(name)?;
         let mut rooms = self.0.open_rooms();
         if let Some((name, entry)) = rooms.get_key_value(name) {
@@ -137,15 +139,14 @@ impl Rooms {
         let entry = OpenRoom { commands, handle_count: Arc::default() };
         rooms.insert(Arc::clone(&name), entry.clone());
         let handle = entry.handle(&name);
-        let gateway_state = Arc::downgrade(&gateway.0);
         let rooms = Arc::clone(&self.0);
-        let authenticator = gateway.authenticator().clone();
+        let authenticator = self.0.authenticator.clone();
         self.0.tasks.spawn(async move {
             let opened = load_room(&rooms, &name).await;
             match opened
                 .map(|room| room.with_identity_lookup(move |id| authenticator.has_identity(id)))
             {
-                Ok(room) => RoomActor::new(name, room, rooms, receiver, gateway_state).run().await,
+                Ok(room) => RoomActor::new(name, room, rooms, receiver).run().await,
                 Err(error) => {
                     tracing::error!(room = &*name, error, "room failed to open");
                     rooms.open_rooms().remove(&name);
@@ -157,13 +158,13 @@ impl Rooms {
 
     /// Returns the room with this name if it is open or has a stored document. Used for invitation
     /// tokens, which are valid only in their room.
-    pub(crate) async fn find_existing(&self, gateway: &Gateway, name: &str) -> Option<RoomHandle> {
+    pub(crate) async fn find_existing(&self, name: &str) -> Option<RoomHandle> {
         if let Some((name, entry)) = self.0.open_rooms().get_key_value(name) {
             return Some(entry.handle(name));
         }
         let (store, document) = (Arc::clone(self.0.store.as_ref()?), name.to_owned());
         let is_stored = tokio::task::spawn_blocking(move || store.contains(&document)).await;
-        if is_stored.unwrap_or_default() { self.get_or_open(gateway, name).ok() } else { None }
+        if is_stored.unwrap_or_default() { self.get_or_open(name).ok() } else { None }
     }
 
     /// Returns the sorted names of the open and configured rooms, including the lobby.
@@ -178,7 +179,7 @@ impl Rooms {
     }
 
     /// Returns handles of the open rooms.
-    pub(crate) fn open_rooms(&self) -> Vec<RoomHandle> {
+    pub(super) fn open_rooms(&self) -> Vec<RoomHandle> {
         self.0.open_rooms().iter().map(|(name, entry)| entry.handle(name)).collect()
     }
 
@@ -203,27 +204,19 @@ impl Rooms {
         over.len()
     }
 
-    /// Joins a room. The result is sent through `sender`.
+    /// Joins a room on a new connection. The result is sent through `sender`.
     pub(crate) async fn join(
         &self,
         room: RoomHandle,
-        request: JoinRequest,
+        mut join: ParticipantJoin,
         sender: MessageSender,
     ) -> RoomConnection {
         let connection = self.0.next_connection_id.fetch_add(1, Ordering::Relaxed);
+        join.connection = connection;
         let connection_entry =
-            ConnectionEntry { identity: request.identity.id.clone(), sender: sender.clone() };
+            ConnectionEntry { identity: join.identity.id.clone(), sender: sender.clone() };
         self.0.connections().insert(connection, connection_entry);
         let room_connection = RoomConnection { room, connection, rooms: Arc::clone(&self.0) };
-        let JoinRequest { id, token_capabilities: own, protocol, history, identity } = request;
-        let join = ParticipantJoin {
-            connection,
-            id,
-            token_capabilities: own,
-            identity,
-            protocol,
-            history,
-        };
         room_connection.room.send_command(RoomCommand::Join { join, sender }).await;
         room_connection
     }
@@ -269,16 +262,6 @@ impl Rooms {
     }
 }
 
-/// A participant that joins a room.
-#[derive(Debug)]
-pub(crate) struct JoinRequest {
-    pub(crate) id: Arc<str>,
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) token_capabilities: Option<super::capability::Capabilities>,
-    pub(crate) protocol: super::message::Protocol,
-    pub(crate) history: Option<usize>,
-}
-
 impl RoomConnection {
     /// Sends an input of this connection to the room.
     pub(crate) async fn send(&self, input: impl FnOnce(ConnectionId) -> RoomInput) {
@@ -315,25 +298,12 @@ impl RoomHandle {
     }
 
     /// Approves or rejects a proposal on behalf of an identity.
-    pub(crate) async fn decide_proposal(
+    pub(super) async fn decide_proposal(
         &self,
-        identity: Arc<Identity>,
-        capabilities: Option<super::capability::Capabilities>,
-        proposal: &str,
-        action: ApprovalAction,
+        decision: ProposalDecision,
     ) -> Result<(), RoomError> {
-        let (reply_sender, decided) = oneshot::channel();
-        let by = Arc::from(identity.id.as_str());
-        let proposal = proposal.into();
-        let decision = ProposalDecision {
-            proposal,
-            by,
-            token_capabilities: capabilities,
-            identity,
-            action,
-            reply: reply_sender,
-        };
-        self.send_command(RoomCommand::Apply(RoomInput::Decide(decision))).await;
+        let (reply, decided) = oneshot::channel();
+        self.send_command(RoomCommand::Decide(decision, reply)).await;
         let closed = || RoomError::new("unavailable", "the room is closed");
         decided.await.unwrap_or_else(|_| Err(closed()))
     }

@@ -303,6 +303,10 @@ impl Reloader {
             self.gateway.0.mcp.update_settings(&now.mcp);
             report.notes.push("[mcp] applies to new requests".to_owned());
         }
+        if before.rooms != now.rooms {
+            self.gateway.0.rooms.configure(now.rooms.clone());
+            report.notes.push("[room] applies to new messages".to_owned());
+        }
     }
 }
 

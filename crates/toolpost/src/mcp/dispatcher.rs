@@ -45,20 +45,9 @@ impl Dispatcher {
         text: &str,
         request_id: Option<u64>,
         reply: &dyn Fn() -> ReplyFn,
-    ) -> Result<(), String> {
+    ) -> serde_json::Result<()> {
         rpc::parse(text, &mut |message| match message {
-            RpcMessage::Response { id: Some(id), result: response } => {
-                let response = response.map(ToOwned::to_owned).map_err(RequestError::rpc_error);
-                if !self.pending.complete(id, response) {
-                    let source = self.message_handler.source();
-                    tracing::debug!(source, id, "response without a pending request");
-                }
-            }
-            RpcMessage::Response { id: None, result: response } => {
-                let (source, error) = (self.message_handler.source(), response.err());
-                let error = error.map(|error| truncate_for_log(&error.message));
-                tracing::warn!(source, error, "response with an unknown id");
-            }
+            RpcMessage::Response { id, result } => self.handle_response(id, result),
             // The response repeats the id, so its size is limited.
             RpcMessage::Request { id, .. } if id.get().len() > MAX_ID_BYTES => {
                 tracing::warn!(
@@ -111,6 +100,19 @@ struct IncomingRequest<'a> {
 }
 
 impl Dispatcher {
+    fn handle_response(&self, id: Option<&RawValue>, result: Result<&RawValue, &RawValue>) {
+        let source = self.message_handler.source();
+        let response = result.map_err(rpc::parse_error);
+        let Some(id) = id.and_then(rpc::parse_request_id) else {
+            let error = response.err().map(|error| truncate_for_log(&error.message));
+            return tracing::warn!(source, error, "response with an unknown id");
+        };
+        let response = response.map(ToOwned::to_owned).map_err(RequestError::rpc_error);
+        if !self.pending.complete(id, response) {
+            tracing::debug!(source, id, "response without a pending request");
+        }
+    }
+
     /// Responds from the settings, or forwards the request to the calling client.
     fn handle_request(
         &self,

@@ -157,7 +157,7 @@ const EMPTY_MESSAGE_MEMBER: &str = "jsonrpcSilent";
 /// Converts a JSON-RPC error to a call error. The details hold its code and data, where
 /// [`server_error`] finds them.
 fn rpc_error(error: RpcError) -> CallError {
-    let RpcError { code, message, data } = error;
+    let RpcError { code, message, data, .. } = error;
     let mut details = Map::from_iter([(CODE_MEMBER.to_owned(), code.into())]);
     details.extend(data.map(|data| ("data".to_owned(), data)));
     let message = match message.is_empty() {
@@ -205,6 +205,25 @@ impl fmt::Display for RequestError {
     }
 }
 
+/// An error of an MCP server is forwarded with its own code, message and data. Any other error is
+/// included in `data`.
+impl From<CallError> for RpcError {
+    fn from(error: CallError) -> Self {
+        let whole = || serde_json::to_value(&error).ok();
+        let Some(ServerError { code, message, data, .. }) = server_error(&error) else {
+            let code = error.code().info().json_rpc_code;
+            let message = error.message().to_owned();
+            return Self { code, message, data: whole(), is_forwarded: false };
+        };
+        // These codes describe the connection to the source, not the connection to a client.
+        let (code, data) = match code {
+            Self::HEADER_MISMATCH | Self::UNSUPPORTED_VERSION => (Self::INTERNAL, whole()),
+            code => (code, data.cloned()),
+        };
+        Self { code, message: message.to_owned(), data, is_forwarded: true }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,7 +268,7 @@ mod tests {
             (-32050, "", &data),
             (0, "odd", &Some(json!([1]))),
         ] {
-            let original = RpcError { code, message: message.to_owned(), data: data.clone() };
+            let original = RpcError { data: data.clone(), ..RpcError::new(code, message) };
             let error = RequestError::rpc_error(original).into_call_error("x");
             // A hub serializes and deserializes the error.
             let error = serde_json::from_value(serde_json::to_value(error).unwrap()).unwrap();
@@ -263,6 +282,33 @@ mod tests {
             CallError::access_denied("no").with_details(json!({"data": 1})),
         ] {
             assert_eq!(server_error(&error), None, "{error}");
+        }
+    }
+
+    #[test]
+    fn call_errors_convert_to_json_rpc_errors() {
+        let own = |code: &str| json!({"code": code, "message": "no", "retryable": false});
+        let validation = || CallError::validation("no", &[]);
+        let rpc_details = json!({"jsonrpcCode": -32050, "data": [1]});
+        let issue = json!([{"path": "", "message": "no", "jsonrpcCode": -32602, "data": {"a": 1}}]);
+        let mut details = own("VALIDATION_ERROR");
+        details["details"] = json!([]);
+        for (error, code, data) in [
+            (CallError::access_denied("no"), -32603, Some(own("ACCESS_DENIED"))),
+            (CallError::timeout("no"), -32603, Some(own("TIMEOUT"))),
+            (CallError::unavailable("no"), -32603, Some(own("UNAVAILABLE"))),
+            (validation(), -32602, Some(details)),
+            (CallError::execution("no").with_details(rpc_details), -32050, Some(json!([1]))),
+            (validation().with_details(issue), -32602, Some(json!({"a": 1}))),
+            (CallError::execution("no").with_details(json!({"jsonrpcCode": 7})), 7, None),
+        ] {
+            let row = format!("{error:?}");
+            let is_foreign = error
+                .details()
+                .is_some_and(|rpc_details| rpc_details.to_string().contains("jsonrpcCode"));
+            let expected =
+                RpcError { code, message: "no".to_owned(), data, is_forwarded: is_foreign };
+            assert_eq!(RpcError::from(error), expected, "{row}");
         }
     }
 }

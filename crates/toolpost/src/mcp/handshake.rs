@@ -11,7 +11,7 @@ use super::protocol_version::{
     self, LEGACY_VERSIONS, MODERN_VERSIONS, ProtocolGeneration, ProtocolProfile,
 };
 use super::request::{ClientRequest, Timeouts};
-use super::rpc::{Param, RpcError};
+use super::rpc::{self, Param, RpcError};
 use super::settings::McpSettings;
 use super::transport::ClientTransport;
 
@@ -222,9 +222,9 @@ impl RemoteServer {
 fn legacy_fallback(failure: &RequestError) -> Option<&'static str> {
     let is_legacy_server = match failure {
         RequestError::HttpStatus { status: 400..=499, error, .. } => {
-            !error.as_deref().is_some_and(RpcError::is_modern)
+            !error.as_deref().is_some_and(rpc::is_modern)
         }
-        RequestError::Rpc(error) => !error.is_modern(),
+        RequestError::Rpc(error) => !rpc::is_modern(error),
         // A response that is not MCP, such as an HTML page.
         RequestError::InvalidResponse(_) | RequestError::SessionNotFound { .. } => true,
         _ => false,

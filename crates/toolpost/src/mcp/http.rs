@@ -462,8 +462,8 @@ async fn read_error_response(status: u16, response: Response) -> HttpErrorRespon
     let (mut error, mut answers_request) = (None, false);
     let _ = rpc::parse(&text, &mut |message| {
         if let rpc::RpcMessage::Response { result: Err(snippet), id } = message {
-            error = Some(Box::new(snippet));
-            answers_request = id.is_some();
+            error = Some(Box::new(rpc::parse_error(snippet)));
+            answers_request = id.and_then(rpc::parse_request_id).is_some();
         }
     });
     let mut excerpt: String = match text.trim_start().starts_with('<') {

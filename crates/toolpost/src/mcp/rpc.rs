@@ -1,120 +1,37 @@
-//! JSON-RPC messages, parsed only as far as routing requires.
+//! JSON-RPC messages of an MCP client.
 
-use std::borrow::Cow;
-
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::json_rpc;
+pub(super) use crate::json_rpc::{RpcError, RpcMessage};
 use crate::payload::Payload;
 
-/// A message from the server.
-#[derive(Debug)]
-pub(super) enum RpcMessage<'a> {
-    /// A response; `id` is `None` if it is missing or not a number.
-    Response { id: Option<u64>, result: Result<&'a RawValue, RpcError> },
-    /// A request from the server.
-    Request { id: &'a RawValue, method: Cow<'a, str>, params: Option<&'a RawValue> },
-    /// A message without a response.
-    Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
-}
-
-/// A JSON-RPC error object.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-pub(super) struct RpcError {
-    #[serde(default)]
-    pub(super) code: i64,
-    #[serde(default)]
-    pub(super) message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) data: Option<Value>,
-}
-
-impl RpcError {
-    pub(super) const METHOD_NOT_FOUND: i64 = -32601;
-    pub(super) const INVALID_PARAMS: i64 = -32602;
-    pub(super) const INTERNAL: i64 = -32603;
-    pub(super) const HEADER_MISMATCH: i64 = -32020;
-    pub(super) const MISSING_CAPABILITY: i64 = -32021;
-    pub(super) const UNSUPPORTED_VERSION: i64 = -32022;
-
-    pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None }
-    }
-
-    pub(super) fn is_header_mismatch(&self) -> bool {
-        self.code == Self::HEADER_MISMATCH
-    }
-
-    /// Whether only servers of 2026-07-28 or later send this error.
-    pub(super) fn is_modern(&self) -> bool {
-        matches!(
-            self.code,
-            Self::HEADER_MISMATCH | Self::MISSING_CAPABILITY | Self::UNSUPPORTED_VERSION
-        )
-    }
-}
-
-#[derive(Deserialize)]
-struct RawMessage<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow)]
-    result: Option<&'a RawValue>,
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
-
 /// Parses a message, or each message of a batch (2025-03-26).
-pub(super) fn parse(text: &str, each: &mut dyn FnMut(RpcMessage<'_>)) -> Result<(), String> {
+pub(super) fn parse(text: &str, each: &mut dyn FnMut(RpcMessage<'_>)) -> serde_json::Result<()> {
     if text.trim_start().starts_with('[') {
-        let all: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        return all.into_iter().try_for_each(|one| parse_one(one.get(), each));
+        let all: Vec<&RawValue> = serde_json::from_str(text)?;
+        return all.into_iter().try_for_each(|one| parse(one.get(), each));
     }
-    parse_one(text, each)
-}
-
-fn parse_one(text: &str, each: &mut dyn FnMut(RpcMessage<'_>)) -> Result<(), String> {
-    let members: RawMessage<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let message = match members {
-        RawMessage { method: Some(method), id: Some(id), params, .. } => {
-            RpcMessage::Request { id, method, params }
-        }
-        RawMessage { method: Some(method), params, .. } => {
-            RpcMessage::Notification { method, params }
-        }
-        RawMessage { error: Some(error), id, .. } => RpcMessage::Response {
-            id: id.and_then(parse_request_id),
-            result: Err(parse_error(error)),
-        },
-        RawMessage { result: Some(result), id, .. } => {
-            RpcMessage::Response { id: id.and_then(parse_request_id), result: Ok(result) }
-        }
-        RawMessage { id, .. } => {
-            // `result: null` is invalid in MCP, but it still completes the request.
-            let response = Err(RpcError::new(0, "the response has neither a result nor an error"));
-            RpcMessage::Response { id: id.and_then(parse_request_id), result: response }
-        }
-    };
-    each(message);
+    each(json_rpc::parse_lenient(text)?);
     Ok(())
 }
 
 /// Parses the id of a response. Request ids are numbers; a server may return them as strings.
-fn parse_request_id(id: &RawValue) -> Option<u64> {
+pub(super) fn parse_request_id(id: &RawValue) -> Option<u64> {
     let text = id.get().trim_matches('"');
     text.strip_suffix(".0").unwrap_or(text).parse().ok()
 }
 
-fn parse_error(error: &RawValue) -> RpcError {
+/// Parses the error object of a response.
+pub(super) fn parse_error(error: &RawValue) -> RpcError {
+    if error.get() == "null" {
+        return RpcError::new(0, "the response has neither a result nor an error");
+    }
     serde_json::from_str(error.get()).unwrap_or_else(|_| RpcError {
-        code: 0,
-        message: "the server returned an invalid error object".to_owned(),
         data: serde_json::from_str(error.get()).ok(),
+        ..RpcError::new(0, "the server returned an invalid error object")
     })
 }
 
@@ -174,36 +91,26 @@ pub(super) fn encode_request(
         text.push(b'}');
     }
     text.extend_from_slice(b"}}");
-    replace_newlines(&mut text);
+    json_rpc::to_single_line(&mut text);
     Ok(String::from_utf8(text).expect("JSON is written as UTF-8"))
 }
 
-/// Replaces line breaks with spaces. A message is a single line on a pipe, and in JSON raw line
-/// breaks occur only between tokens.
-fn replace_newlines(text: &mut [u8]) {
-    let mut from = 0;
-    while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[from..]) {
-        text[from + found] = b' ';
-        from += found + 1;
-    }
-}
-
-/// Encodes the response to a server request.
+/// Encodes the response to a server request on one line.
 pub(super) fn encode_response(
     id: &RawValue,
     response: Result<&impl std::fmt::Display, &RpcError>,
 ) -> String {
-    let id = id.get();
-    let mut text = match response {
-        Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
-        Err(error) => {
-            let error = serde_json::to_string(error).unwrap_or_else(|_| "{}".to_owned());
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
-        }
-    }
-    .into_bytes();
-    replace_newlines(&mut text);
+    let mut text = json_rpc::encode_response(id.get(), response).into_bytes();
+    json_rpc::to_single_line(&mut text);
     String::from_utf8(text).expect("line breaks were replaced by spaces")
+}
+
+/// Whether only servers of 2026-07-28 or later send this error.
+pub(super) fn is_modern(error: &RpcError) -> bool {
+    matches!(
+        error.code,
+        RpcError::HEADER_MISMATCH | RpcError::MISSING_CAPABILITY | RpcError::UNSUPPORTED_VERSION
+    )
 }
 
 /// Finds the id of a response that is too long to parse: before `result`, or as the last member
@@ -239,13 +146,16 @@ mod tests {
 
     use super::*;
 
-    fn describe(text: &str) -> Result<Vec<String>, String> {
+    fn describe(text: &str) -> serde_json::Result<Vec<String>> {
         let mut all = Vec::new();
         parse(text, &mut |message| {
             all.push(match message {
-                RpcMessage::Response { id, result: Ok(result) } => format!("{id:?} {result}"),
-                RpcMessage::Response { id, result: Err(error) } => {
-                    format!("{id:?} {} {}", error.code, error.message)
+                RpcMessage::Response { id, result } => {
+                    let id = id.and_then(parse_request_id);
+                    match result.map_err(parse_error) {
+                        Ok(result) => format!("{id:?} {result}"),
+                        Err(error) => format!("{id:?} {} {}", error.code, error.message),
+                    }
                 }
                 RpcMessage::Request { id, method, .. } => format!("{id}? {method}"),
                 RpcMessage::Notification { method, params } => {
@@ -273,7 +183,7 @@ mod tests {
             (r#"{"method":"a\u0062"}"#, "ab -"),
         ];
         for (text, expected) in rows {
-            assert_eq!(describe(text), Ok(vec![expected.to_owned()]), "{text}");
+            assert_eq!(describe(text).unwrap(), [expected], "{text}");
         }
         let batch = r#" [{"id":1,"result":1},{"method":"m"}]"#;
         assert_eq!(describe(batch).unwrap(), ["Some(1) 1", "m -"]);

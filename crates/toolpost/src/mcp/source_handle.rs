@@ -169,7 +169,7 @@ impl SourceHandle {
             let failure = match session.request(&request).await {
                 Err(failure) if failure.is_disconnect() => failure,
                 Err(failure) => {
-                    if failure.rpc().is_some_and(RpcError::is_header_mismatch) {
+                    if failure.rpc().is_some_and(|error| error.code == RpcError::HEADER_MISMATCH) {
                         // The header parameters of the tool have changed since it was listed.
                         session.tools_changed().notify_one();
                     }

@@ -260,7 +260,7 @@ fn handle_line(dispatcher: &Dispatcher, outgoing: &mpsc::WeakSender<String>, lin
     };
     if let Err(error) = dispatcher.dispatch(text, None, &reply) {
         let excerpt: String = text.chars().take(200).collect();
-        tracing::warn!(source, excerpt, error, "invalid message on server stdout");
+        tracing::warn!(source, excerpt, %error, "invalid message on server stdout");
     }
 }
 
@@ -270,7 +270,9 @@ fn reject_invalid_utf8(dispatcher: &Dispatcher, line: &[u8]) {
     tracing::warn!(source, "message is not valid UTF-8");
     let lossy = String::from_utf8_lossy(line);
     let _ = rpc::parse(&lossy, &mut |message| {
-        if let rpc::RpcMessage::Response { id: Some(id), .. } = message {
+        if let rpc::RpcMessage::Response { id: Some(id), .. } = message
+            && let Some(id) = rpc::parse_request_id(id)
+        {
             let failure =
                 RequestError::InvalidResponse("the response is not valid UTF-8".to_owned());
             dispatcher.pending.complete(id, Err(failure));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::approval::Approval;
 use super::hooks::Endpoint;
 use crate::handler::{Attachment, ClientChannel, ProgressSender, RequestId};
 use crate::payload::Payload;
@@ -30,6 +31,7 @@ pub struct CallRequest<'a> {
     pub(super) client_channel: Option<ClientChannel>,
     pub(super) metadata: Option<Arc<Map<String, Value>>>,
     pub(super) attached: Option<Attachment>,
+    pub(super) approval: Option<Approval>,
 }
 
 /// A request that owns its operation id.
@@ -60,6 +62,7 @@ impl<'a> CallRequest<'a> {
             client_channel: None,
             metadata: None,
             attached: None,
+            approval: None,
         }
     }
 
@@ -124,6 +127,13 @@ impl<'a> CallRequest<'a> {
     /// other processes.
     pub fn client_channel(mut self, client_channel: Option<ClientChannel>) -> Self {
         self.client_channel = client_channel;
+        self
+    }
+
+    /// Sets the consent to this call, if it was given before the call. It counts if the
+    /// [`ApprovalGate`](crate::ApprovalGate) accepts it, and is not forwarded to other processes.
+    pub fn approval(mut self, approval: Option<Approval>) -> Self {
+        self.approval = approval;
         self
     }
 

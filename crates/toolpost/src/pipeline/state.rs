@@ -135,7 +135,7 @@ impl CallState {
             started_at: None,
             dispatched_at: None,
             audit_id: None,
-            approval: None,
+            approval: request.approval.map(Box::new),
             dispatched: false,
             span,
         }

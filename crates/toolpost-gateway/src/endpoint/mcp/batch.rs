@@ -6,12 +6,12 @@ use axum::response::Response;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use serde_json::value::RawValue;
+use toolpost::json_rpc::{self, RpcError, RpcId, RpcMessage};
 use toolpost::view::ProtocolGeneration;
 
 use super::http::{McpRequestContext, RejectionResponse, accepted, error_response};
-use super::json_rpc::{self, ClientMessage, JsonRpcError, JsonRpcId};
-use super::notifier::Notifier;
 use super::response;
+use crate::mcp_service::Notifier;
 
 /// The only protocol version with batches.
 const BATCH_VERSION: &str = "2025-03-26";
@@ -23,7 +23,7 @@ const MAX_CONCURRENT: usize = 8;
 const MAX_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 
 struct BatchResponse {
-    id: Option<JsonRpcId>,
+    id: Option<RpcId>,
     message: Vec<u8>,
 }
 
@@ -46,9 +46,7 @@ pub(super) async fn handle(
         } else {
             let error_message =
                 format!("batch responses are limited to {MAX_RESPONSE_BYTES} bytes");
-            all.extend(
-                JsonRpcError::new(JsonRpcError::OVERLOADED, error_message).encode(id.as_ref()),
-            );
+            all.extend(RpcError::new(RpcError::OVERLOADED, error_message).encode(id.as_ref()));
         }
     }
     if all.is_empty() {
@@ -58,11 +56,8 @@ pub(super) async fn handle(
     Ok(response::complete_response(all.into(), StatusCode::OK, context.accepts))
 }
 
-fn parse<'b>(
-    context: &McpRequestContext,
-    body: &'b Bytes,
-) -> Result<Vec<&'b RawValue>, JsonRpcError> {
-    let reject = |message: String| Err(JsonRpcError::new(JsonRpcError::INVALID_REQUEST, message));
+fn parse<'b>(context: &McpRequestContext, body: &'b Bytes) -> Result<Vec<&'b RawValue>, RpcError> {
+    let reject = |message: String| Err(RpcError::invalid_request(message));
     // This version has no version header, so a missing header is accepted.
     let version = context.headers.get(super::generation::VERSION_HEADER);
     let version = version.map_or(Ok(BATCH_VERSION), |version| version.to_str()).unwrap_or_default();
@@ -72,9 +67,8 @@ fn parse<'b>(
             "only {BATCH_VERSION} supports batches; send one message per request"
         ));
     }
-    let messages: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| {
-        JsonRpcError::new(JsonRpcError::PARSE_ERROR, format!("invalid batch: {error}"))
-    })?;
+    let messages: Vec<&RawValue> = serde_json::from_slice(body)
+        .map_err(|error| RpcError::new(RpcError::PARSE_ERROR, format!("invalid batch: {error}")))?;
     if messages.is_empty() || messages.len() > MAX_MESSAGES {
         return reject(format!("a batch must have between 1 and {MAX_MESSAGES} messages"));
     }
@@ -82,24 +76,25 @@ fn parse<'b>(
 }
 
 async fn handle_message(context: &McpRequestContext, text: &str) -> Option<BatchResponse> {
-    match json_rpc::parse(text.as_bytes()) {
-        Ok(ClientMessage::Request { id, method, params }) => {
-            if method == "initialize" {
-                let error_message = "`initialize` must not be part of a batch";
-                let message = JsonRpcError::new(JsonRpcError::INVALID_REQUEST, error_message)
-                    .encode(Some(&id));
-                return Some(BatchResponse { id: Some(id), message });
-            }
-            let message = handle_request(context, id.clone(), &method, params).await;
+    match json_rpc::parse_strict(text.as_bytes()) {
+        Ok(RpcMessage::Request { id, method, params }) => {
+            let id = RpcId::from_raw(id)?;
+            let message = match &*method {
+                "initialize" => {
+                    let error_message = "`initialize` must not be part of a batch";
+                    RpcError::invalid_request(error_message).encode(Some(&id))
+                }
+                method => handle_request(context, id.clone(), method, params).await,
+            };
             Some(BatchResponse { id: Some(id), message })
         }
-        Ok(ClientMessage::Notification { method, params }) => {
+        Ok(RpcMessage::Notification { method, params }) => {
             // An error would concern the whole batch, which is already checked.
             let _ = context.handle_notification(&method, params);
             None
         }
-        Ok(ClientMessage::Response { id, result: reply }) => {
-            context.handle_response(&id, reply);
+        Ok(RpcMessage::Response { id, result }) => {
+            context.handle_response(id, result);
             None
         }
         Err((id, rpc_error)) => {
@@ -111,19 +106,18 @@ async fn handle_message(context: &McpRequestContext, text: &str) -> Option<Batch
 
 async fn handle_request(
     context: &McpRequestContext,
-    id: JsonRpcId,
+    id: RpcId,
     method: &str,
     params: Option<&RawValue>,
 ) -> Vec<u8> {
-    let calls = context.session.as_ref().map(|session| std::sync::Arc::clone(&session.in_flight));
-    let notifier = Notifier::new(id.clone()).with_cancellation(calls);
     match context.parse_request(id.clone(), method, params).await {
         Ok(mut mcp_request) if mcp_request.client.generation == ProtocolGeneration::Legacy => {
             mcp_request.suggests_names = false;
-            mcp_request.handle(notifier).await.message.into_bytes()
+            let notifier = Notifier::new(&mcp_request.client, &id, None);
+            super::handle(mcp_request, notifier).await.message.into_bytes()
         }
         Ok(_) => {
-            let rpc_error = JsonRpcError::unknown_method(method);
+            let rpc_error = RpcError::unknown_method(method);
             context.audit_rejection(method, params, &rpc_error).await;
             rpc_error.encode(Some(&id))
         }

@@ -2,13 +2,11 @@
 
 use axum::http::HeaderMap;
 use serde_json::json;
+use toolpost::json_rpc::RpcError;
 use toolpost::view::ProtocolGeneration;
 use toolpost::view::decode_header;
 
-use super::initialize::VERSIONS;
-use super::json_rpc::JsonRpcError;
-use super::log_level::LogLevel;
-use super::params::RequestParams;
+use crate::mcp_service::{LogLevel, RequestParams, VERSIONS};
 
 pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 const METHOD_HEADER: &str = "mcp-method";
@@ -23,15 +21,13 @@ pub(super) fn from_request(
     headers: &HeaderMap,
     method: &str,
     params: &RequestParams,
-) -> Result<ProtocolGeneration, JsonRpcError> {
+) -> Result<ProtocolGeneration, RpcError> {
     let header_value = single_header(headers, VERSION_HEADER)?;
     let generation = match (header_value, params.version()) {
         // The header does not exist before 2025-06-18.
         (None, None) if !headers.contains_key(METHOD_HEADER) => ProtocolGeneration::Legacy,
         (None, _) => {
-            return Err(JsonRpcError::header_mismatch(
-                "the header MCP-Protocol-Version is missing",
-            ));
+            return Err(RpcError::header_mismatch("the header MCP-Protocol-Version is missing"));
         }
         (Some(header_value), version) => from_version(header_value, version)?,
     };
@@ -43,19 +39,16 @@ pub(super) fn from_request(
 }
 
 /// Returns the protocol generation of a message by its header alone, such as for a notification.
-pub(super) fn from_header(headers: &HeaderMap) -> Result<ProtocolGeneration, JsonRpcError> {
+pub(super) fn from_header(headers: &HeaderMap) -> Result<ProtocolGeneration, RpcError> {
     let header_value = single_header(headers, VERSION_HEADER)?;
     header_value.map_or(Ok(ProtocolGeneration::Legacy), |header_value| {
         supported_version(header_value).map(ProtocolGeneration::from_version)
     })
 }
 
-fn from_version(
-    header_value: &str,
-    version: Option<&str>,
-) -> Result<ProtocolGeneration, JsonRpcError> {
+fn from_version(header_value: &str, version: Option<&str>) -> Result<ProtocolGeneration, RpcError> {
     match version {
-        Some(version) if version != header_value => Err(JsonRpcError::header_mismatch(format!(
+        Some(version) if version != header_value => Err(RpcError::header_mismatch(format!(
             "the header MCP-Protocol-Version says `{}` and the body says `{}`",
             truncate(header_value),
             truncate(version)
@@ -69,13 +62,13 @@ fn from_version(
 /// # Errors
 ///
 /// Returns an error that lists the supported versions.
-pub(super) fn supported_version(version: &str) -> Result<&str, JsonRpcError> {
+pub(super) fn supported_version(version: &str) -> Result<&str, RpcError> {
     if VERSIONS.contains(&version) {
         return Ok(version);
     }
     let displayed = truncate(version);
-    let mut rpc_error = JsonRpcError::new(
-        JsonRpcError::UNSUPPORTED_VERSION,
+    let mut rpc_error = RpcError::new(
+        RpcError::UNSUPPORTED_VERSION,
         format!(
             "the protocol version `{displayed}` is not supported; supported versions: {}",
             VERSIONS.join(", ")
@@ -86,17 +79,17 @@ pub(super) fn supported_version(version: &str) -> Result<&str, JsonRpcError> {
 }
 
 /// Checks the `_meta` members that are required from 2026-07-28 on.
-pub(super) fn check_meta(params: &RequestParams) -> Result<(), JsonRpcError> {
+pub(super) fn check_meta(params: &RequestParams) -> Result<(), RpcError> {
     let missing = |name: &str| {
         let message = format!("`params._meta` must have `io.modelcontextprotocol/{name}`");
-        Err(JsonRpcError::invalid_params(message))
+        Err(RpcError::invalid_params(message))
     };
     if params.version().is_none() {
         return missing("protocolVersion");
     }
     if params.log_level().is_some_and(|level| LogLevel::from_name(level).is_none()) {
         let message = "`io.modelcontextprotocol/logLevel` must be one of";
-        return Err(JsonRpcError::invalid_params(format!("{message} {}", LogLevel::names())));
+        return Err(RpcError::invalid_params(format!("{message} {}", LogLevel::names())));
     }
     let capabilities = params.meta.as_ref().and_then(|meta| meta.capabilities.as_ref());
     match capabilities {
@@ -109,7 +102,7 @@ fn check_routing_headers(
     headers: &HeaderMap,
     method: &str,
     params: &RequestParams,
-) -> Result<(), JsonRpcError> {
+) -> Result<(), RpcError> {
     check_match("Mcp-Method", single_header(headers, METHOD_HEADER)?, method)?;
     let name = match method {
         "tools/call" | "prompts/get" => &params.name,
@@ -119,31 +112,31 @@ fn check_routing_headers(
     // A missing name is reported when the request is handled.
     let Some(name) = name else { return Ok(()) };
     let header_value = single_header(headers, NAME_HEADER)?.map(|header_value| {
-        let unreadable = || JsonRpcError::header_mismatch("the header Mcp-Name cannot be decoded");
+        let unreadable = || RpcError::header_mismatch("the header Mcp-Name cannot be decoded");
         decode_header(header_value).ok_or_else(unreadable)
     });
     check_match("Mcp-Name", header_value.transpose()?.as_deref(), name)
 }
 
-fn check_match(header: &str, header_value: Option<&str>, body: &str) -> Result<(), JsonRpcError> {
+fn check_match(header: &str, header_value: Option<&str>, body: &str) -> Result<(), RpcError> {
     match header_value {
         Some(header_value) if header_value == body => Ok(()),
-        Some(header_value) => Err(JsonRpcError::header_mismatch(format!(
+        Some(header_value) => Err(RpcError::header_mismatch(format!(
             "the header {header} says `{}` and the body says `{}`",
             truncate(header_value),
             truncate(body)
         ))),
-        None => Err(JsonRpcError::header_mismatch(format!("the header {header} is missing"))),
+        None => Err(RpcError::header_mismatch(format!("the header {header} is missing"))),
     }
 }
 
 /// Returns the value of a header that must appear at most once.
-fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, JsonRpcError> {
+fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, RpcError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let value = value.to_str().ok().filter(|_| values.next().is_none());
     let unreadable =
-        || JsonRpcError::header_mismatch(format!("the header {name} must appear exactly once"));
+        || RpcError::header_mismatch(format!("the header {name} must appear exactly once"));
     value.map(Some).ok_or_else(unreadable)
 }
 

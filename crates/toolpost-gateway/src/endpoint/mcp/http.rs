@@ -12,25 +12,18 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::Response;
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use toolpost::json_rpc::{self, RpcError, RpcId, RpcMessage};
 use toolpost::view::ProtocolGeneration;
 use toolpost::{Endpoint, Identity};
 
-use super::audit_rejected;
-use super::batch;
-use super::generation;
-use super::initialize::negotiate_version;
-use super::json_rpc::{self, ClientMessage, JsonRpcError, JsonRpcId};
-use super::list_changed::ChangeNotifier;
-use super::notifier::Notifier;
-use super::params::{self, RequestParams, SubscriptionFilter};
-use super::request::{ClientContext, McpRequest};
-use super::response;
-use super::server_requests::ServerRequests;
 use super::session::ClientSession;
-use super::settings::McpView;
-use crate::app::Gateway;
+use super::{McpEndpoint, batch, generation, response};
 use crate::endpoint::http::{check_content_type, read_bytes, trace_context};
 use crate::endpoint::{bearer, problem::ProblemDetails};
+use crate::mcp_service::{
+    ChangeNotifier, ClientContext, ClientState, McpRequest, McpView, Notifier, RequestParams,
+    SubscriptionFilter, negotiate_version, parse_canceled,
+};
 
 pub(super) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// Maximum number of buffered notifications per request.
@@ -38,7 +31,7 @@ const NOTIFICATION_BUFFER: usize = 64;
 
 /// A request whose body is not read yet.
 pub(super) struct McpRequestContext {
-    pub(super) gateway: Gateway,
+    pub(super) endpoint: Arc<McpEndpoint>,
     pub(super) identity: Arc<Identity>,
     pub(super) view: McpView,
     pub(super) headers: HeaderMap,
@@ -54,13 +47,13 @@ pub(super) struct AcceptedTypes {
 }
 
 pub(in crate::endpoint) async fn serve(
-    State(gateway): State<Gateway>,
+    State(endpoint): State<Arc<McpEndpoint>>,
     request: Request,
 ) -> Response {
     let result = match *request.method() {
-        Method::POST => handle_post(gateway, request).await,
-        Method::GET => handle_get(gateway, request).await,
-        Method::DELETE => handle_delete(gateway, request).await,
+        Method::POST => handle_post(endpoint, request).await,
+        Method::GET => handle_get(endpoint, request).await,
+        Method::DELETE => handle_delete(endpoint, request).await,
         _ => Err(method_not_allowed("POST, GET, DELETE")),
     };
     result.unwrap_or_else(|rejection| *rejection)
@@ -69,45 +62,47 @@ pub(in crate::endpoint) async fn serve(
 /// A boxed error response.
 pub(super) type RejectionResponse = Box<Response>;
 
-async fn handle_post(gateway: Gateway, request: Request) -> Result<Response, RejectionResponse> {
+async fn handle_post(
+    endpoint: Arc<McpEndpoint>,
+    request: Request,
+) -> Result<Response, RejectionResponse> {
     let (parts, body) = request.into_parts();
-    let context = McpRequestContext::new(gateway, parts).await?;
+    let context = McpRequestContext::new(endpoint, parts).await?;
     check_content_type(&context.headers).map_err(problem_response)?;
-    let body = read_bytes(body, &context.gateway.0.settings).await.map_err(problem_response)?;
+    let body = read_bytes(body, &context.endpoint.settings).await.map_err(problem_response)?;
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         return batch::handle(&context, &body).await;
     }
-    match json_rpc::parse(&body) {
-        Ok(ClientMessage::Request { id, method, params }) => {
+    match json_rpc::parse_strict(&body) {
+        Ok(RpcMessage::Request { id, method, params }) => {
+            let id = RpcId::from_raw(id).expect("the id was checked");
             let mcp_request = context.parse_request(id.clone(), &method, params).await;
             let mcp_request =
                 mcp_request.map_err(|rpc_error| error_response(&rpc_error, Some(&id)))?;
             context.handle(mcp_request).await
         }
-        Ok(ClientMessage::Notification { method, params }) => {
+        Ok(RpcMessage::Notification { method, params }) => {
             context.handle_notification(&method, params)
         }
-        Ok(ClientMessage::Response { id, result: reply }) => {
-            Ok(context.handle_response(&id, reply))
-        }
+        Ok(RpcMessage::Response { id, result }) => Ok(context.handle_response(id, result)),
         Err((id, rpc_error)) => Err(error_response(&rpc_error, id.as_ref())),
     }
 }
 
 impl McpRequestContext {
-    async fn new(gateway: Gateway, request: Parts) -> Result<Self, RejectionResponse> {
+    async fn new(endpoint: Arc<McpEndpoint>, request: Parts) -> Result<Self, RejectionResponse> {
         let headers = request.headers;
-        let identity = bearer::authenticate(gateway.authenticator(), "/mcp", &headers)
+        let identity = bearer::authenticate(&endpoint.authenticator, "/mcp", &headers)
             .await
             .map_err(problem_response)?;
         let view = McpView::from_query(request.uri.query().unwrap_or_default())
-            .map_err(|message| error_response(&JsonRpcError::invalid_params(message), None))?;
+            .map_err(|message| error_response(&RpcError::invalid_params(message), None))?;
         let accepts = AcceptedTypes::from_headers(&headers);
         if !accepts.json && !accepts.events {
             let message = "the client must accept application/json and text/event-stream";
             return Err(problem_response(ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message)));
         }
-        let mut context = Self { gateway, identity, view, headers, session: None, accepts };
+        let mut context = Self { endpoint, identity, view, headers, session: None, accepts };
         context.session = context.find_session()?;
         Ok(context)
     }
@@ -119,7 +114,7 @@ impl McpRequestContext {
         if generation::from_header(&self.headers) == Ok(ProtocolGeneration::Modern) {
             return Ok(None);
         }
-        let sessions = &self.gateway.0.mcp.sessions;
+        let sessions = &self.endpoint.sessions;
         let found = id.to_str().ok().and_then(|id| sessions.get(id, &self.identity));
         found.map(Some).ok_or_else(unknown_session)
     }
@@ -127,10 +122,10 @@ impl McpRequestContext {
     /// Parses and validates a request. A rejected tool call is audited.
     pub(super) async fn parse_request(
         &self,
-        id: JsonRpcId,
+        id: RpcId,
         method: &str,
         raw: Option<&RawValue>,
-    ) -> Result<McpRequest, JsonRpcError> {
+    ) -> Result<McpRequest, RpcError> {
         let parsed = self.parse_params(method, raw).await;
         let (client, params) = match parsed {
             Ok(parsed) => parsed,
@@ -139,26 +134,16 @@ impl McpRequestContext {
                 return Err(rpc_error);
             }
         };
-        let is_call = method == "tools/call";
-        let headers = (is_call && client.generation == ProtocolGeneration::Modern)
-            .then(|| self.argument_headers());
-        let raw = raw.filter(|_| !is_call).map(ToOwned::to_owned);
-        Ok(McpRequest {
-            client,
-            id,
-            method: method.to_owned(),
-            params,
-            raw_params: raw,
-            suggests_names: true,
-            argument_headers: headers,
-        })
+        let has_headers = method == "tools/call" && client.generation == ProtocolGeneration::Modern;
+        let argument_headers = has_headers.then(|| self.argument_headers());
+        Ok(McpRequest { argument_headers, ..McpRequest::new(client, id, method, params, raw) })
     }
 
     async fn parse_params(
         &self,
         method: &str,
         raw: Option<&RawValue>,
-    ) -> Result<(ClientContext, RequestParams), JsonRpcError> {
+    ) -> Result<(ClientContext, RequestParams), RpcError> {
         let mut params = RequestParams::parse(raw)?;
         params.header_trace = trace_context(&self.headers);
         let client = self.client_context(generation::from_request(&self.headers, method, &params)?);
@@ -170,41 +155,34 @@ impl McpRequestContext {
         &self,
         method: &str,
         params: Option<&RawValue>,
-        rpc_error: &JsonRpcError,
+        rpc_error: &RpcError,
     ) {
-        Box::pin(audit_rejected::audit_rejected_call(
-            &self.gateway,
-            &self.identity,
-            (method, params),
-            rpc_error,
-        ))
-        .await;
+        let client = self.client_context(ProtocolGeneration::Legacy);
+        Box::pin(client.audit_rejected_call(method, params, rpc_error)).await;
     }
 
     /// Returns the `Mcp-Param-*` headers, which repeat arguments. Most requests have none.
-    fn argument_headers(&self) -> HeaderMap {
-        let repeated =
-            self.headers.iter().filter(|(name, _)| name.as_str().starts_with("mcp-param-"));
-        repeated.map(|(name, value)| (name.clone(), value.clone())).collect()
+    fn argument_headers(&self) -> Vec<(String, String)> {
+        let names = self.headers.keys().filter(|name| name.as_str().starts_with("mcp-param-"));
+        let value = |name: &HeaderName| {
+            let mut values = self.headers.get_all(name).iter();
+            let value = values.next()?.to_str().ok();
+            value.filter(|_| values.next().is_none()).map(str::to_owned)
+        };
+        // NUL matches no argument, so an unreadable or repeated header is a mismatch.
+        names
+            .map(|name| (name.to_string(), value(name).unwrap_or_else(|| "\0".to_owned())))
+            .collect()
     }
 
     pub(super) fn client_context(&self, generation: ProtocolGeneration) -> ClientContext {
         ClientContext {
             endpoint: Endpoint::Mcp,
-            gateway: self.gateway.clone(),
+            service: Arc::clone(&self.endpoint.service),
             identity: Arc::clone(&self.identity),
             view: self.view.clone(),
             generation,
-            log_level: self
-                .session
-                .as_ref()
-                .map(|session| Arc::clone(&session.log_level))
-                .unwrap_or_default(),
-            subscriptions: self.session.as_ref().map(|session| Arc::clone(&session.subscriptions)),
-            server_requests: self
-                .session
-                .as_ref()
-                .and_then(|session| session.server_requests.clone()),
+            state: self.session.as_ref().map(|session| Arc::clone(&session.client)),
         }
     }
 
@@ -212,11 +190,8 @@ impl McpRequestContext {
         match (mcp_request.method.as_str(), mcp_request.client.generation) {
             ("initialize", ProtocolGeneration::Legacy) => self.initialize(&mcp_request),
             ("logging/setLevel", ProtocolGeneration::Legacy) if self.session.is_none() => {
-                let message = "logging/setLevel requires a session";
-                Err(error_response(
-                    &JsonRpcError::new(JsonRpcError::INVALID_REQUEST, message),
-                    Some(&mcp_request.id),
-                ))
+                let error = RpcError::invalid_request("logging/setLevel requires a session");
+                Err(error_response(&error, Some(&mcp_request.id)))
             }
             ("subscriptions/listen", ProtocolGeneration::Modern) => {
                 self.open_subscription(mcp_request).await
@@ -229,15 +204,14 @@ impl McpRequestContext {
     async fn respond(&self, mcp_request: McpRequest) -> Response {
         let generation = mcp_request.client.generation;
         let (sender, notifications) = mpsc::channel(NOTIFICATION_BUFFER);
-        let notifier = Notifier::new(mcp_request.id.clone())
-            .with_notifications(self.accepts.events.then_some(sender))
-            .with_cancellation(self.session.as_ref().map(|session| Arc::clone(&session.in_flight)))
-            .cancel_on_disconnect(generation == ProtocolGeneration::Modern);
+        let sender = self.accepts.events.then_some(sender);
+        let mut notifier = Notifier::new(&mcp_request.client, &mcp_request.id, sender);
+        notifier.cancels_on_disconnect = generation == ProtocolGeneration::Modern;
         let challenge_header = self.scope_challenge(&mcp_request);
-        let pending = Box::pin(mcp_request.handle(notifier));
+        let pending = Box::pin(super::handle(mcp_request, notifier));
+        let heartbeat = self.endpoint.settings.heartbeat_interval;
         let response =
-            response::respond(&self.gateway, self.accepts, generation, pending, notifications)
-                .await;
+            response::respond(heartbeat, self.accepts, generation, pending, notifications).await;
         match challenge_header {
             Some(challenge) => forbidden(response, challenge),
             None => response,
@@ -246,7 +220,7 @@ impl McpRequestContext {
 
     /// Returns the challenge for missing scopes, if an authorization server is configured.
     fn scope_challenge(&self, mcp_request: &McpRequest) -> Option<HeaderValue> {
-        let authenticator = self.gateway.authenticator();
+        let authenticator = &self.endpoint.authenticator;
         authenticator.authorization_server()?;
         let scopes = mcp_request.missing_scopes()?;
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
@@ -254,14 +228,16 @@ impl McpRequestContext {
     }
 
     fn initialize(&self, mcp_request: &McpRequest) -> Result<Response, RejectionResponse> {
-        let version = negotiate_version(mcp_request.raw_params.as_deref());
-        let server_requests = ServerRequests::from_initialize(mcp_request.raw_params.as_deref());
-        let sessions = &self.gateway.0.mcp.sessions;
-        let Some(session) = sessions.create(&self.identity, version, server_requests) else {
+        let McpRequest { client, id, raw_params, .. } = mcp_request;
+        let version = negotiate_version(raw_params.as_deref());
+        let state = ClientState::default();
+        state.initialize(raw_params.as_deref());
+        let Some(session) = self.endpoint.sessions.create(&self.identity, version, state) else {
             let message = "session limit reached; all sessions are in use";
-            return Err(overloaded(message, Some(&mcp_request.id)));
+            return Err(overloaded(message, Some(id)));
         };
-        let welcome = mcp_request.client.initialize_result(&mcp_request.id, version);
+        let result = client.initialize_result(version);
+        let welcome = json_rpc::encode_response(id.as_json(), Ok(result)).into_bytes();
         let mut response =
             response::complete_response(welcome.into(), StatusCode::OK, self.accepts);
         let session = HeaderValue::from_str(&session).expect("hexadecimal digits");
@@ -273,10 +249,8 @@ impl McpRequestContext {
         &self,
         mcp_request: McpRequest,
     ) -> Result<Response, RejectionResponse> {
-        let filter = SubscriptionFilter::parse(
-            mcp_request.raw_params.as_deref(),
-            &self.gateway.0.mcp.settings(),
-        );
+        let settings = self.endpoint.service.settings();
+        let filter = SubscriptionFilter::parse(mcp_request.raw_params.as_deref(), &settings);
         let filter =
             filter.map_err(|rpc_error| error_response(&rpc_error, Some(&mcp_request.id)))?;
         if !self.accepts.events {
@@ -287,19 +261,19 @@ impl McpRequestContext {
         let mut changes = ChangeNotifier::new(mcp_request.client, filter, Some(mcp_request.id));
         changes.subscribe_resources().await;
         let first = changes.acknowledgment();
-        let token = self.gateway.0.mcp.listeners.register(&self.identity.id);
-        Ok(response::notification_stream(&self.gateway, changes, permit, Some(first), Some(token)))
+        let token = self.endpoint.listeners.register(&self.identity.id);
+        Ok(response::notification_stream(&self.endpoint, changes, permit, Some(first), token))
     }
 
     /// Acquires a permit for a listener. Listeners keep connections open, so their number is
     /// limited.
     fn acquire_listener_permit(
         &self,
-        id: Option<&JsonRpcId>,
+        id: Option<&RpcId>,
     ) -> Result<OwnedSemaphorePermit, RejectionResponse> {
-        let permits = Arc::clone(&self.gateway.0.mcp.listener_permits);
+        let permits = Arc::clone(&self.endpoint.listener_permits);
         permits.try_acquire_owned().map_err(|_| {
-            let max = self.gateway.0.mcp.settings().max_listeners;
+            let max = self.endpoint.service.settings().max_listeners;
             overloaded(format!("listener limit reached: {max} clients are listening"), id)
         })
     }
@@ -308,13 +282,11 @@ impl McpRequestContext {
     /// the client cannot know that.
     pub(super) fn handle_response(
         &self,
-        id: &JsonRpcId,
+        id: Option<&RawValue>,
         response: Result<&RawValue, &RawValue>,
     ) -> Response {
-        if let Some(server_requests) =
-            self.session.as_ref().and_then(|session| session.server_requests.as_ref())
-        {
-            server_requests.resolve(id, response);
+        if let Some(session) = &self.session {
+            session.client.handle_response(id, response);
         }
         accepted()
     }
@@ -328,17 +300,20 @@ impl McpRequestContext {
         generation::from_header(&self.headers)
             .map_err(|rpc_error| error_response(&rpc_error, None))?;
         if let ("notifications/cancelled", Some(session)) = (method, &self.session)
-            && let Some((id, reason)) = params::parse_canceled(raw)
+            && let Some((id, reason)) = parse_canceled(raw)
         {
-            session.in_flight.cancel(&id, &reason);
+            session.client.cancel(&id, &reason);
         }
         Ok(accepted())
     }
 }
 
 /// Opens the notification stream of a session, for clients before 2026-07-28.
-async fn handle_get(gateway: Gateway, request: Request) -> Result<Response, RejectionResponse> {
-    let context = McpRequestContext::new(gateway, request.into_parts().0).await?;
+async fn handle_get(
+    endpoint: Arc<McpEndpoint>,
+    request: Request,
+) -> Result<Response, RejectionResponse> {
+    let context = McpRequestContext::new(endpoint, request.into_parts().0).await?;
     let Some(session) = context.session.as_ref().filter(|_| context.accepts.events) else {
         return Err(method_not_allowed("POST"));
     };
@@ -347,17 +322,20 @@ async fn handle_get(gateway: Gateway, request: Request) -> Result<Response, Reje
     let permit = context.acquire_listener_permit(None)?;
     let token = session.open_stream();
     let changes = ChangeNotifier::new(client, SubscriptionFilter::ALL, None);
-    Ok(response::notification_stream(&context.gateway, changes, permit, None, Some(token)))
+    Ok(response::notification_stream(&context.endpoint, changes, permit, None, token))
 }
 
-async fn handle_delete(gateway: Gateway, request: Request) -> Result<Response, RejectionResponse> {
-    let context = McpRequestContext::new(gateway, request.into_parts().0).await?;
+async fn handle_delete(
+    endpoint: Arc<McpEndpoint>,
+    request: Request,
+) -> Result<Response, RejectionResponse> {
+    let context = McpRequestContext::new(endpoint, request.into_parts().0).await?;
     if context.session.is_none() {
         return Err(method_not_allowed("POST"));
     }
     let id =
         context.headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).unwrap_or_default();
-    context.gateway.0.mcp.sessions.end(id, &context.identity);
+    context.endpoint.sessions.end(id, &context.identity);
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     Ok(response)
@@ -398,13 +376,13 @@ pub(super) fn accepted() -> Response {
 
 fn unknown_session() -> RejectionResponse {
     let message = "unknown session; send initialize again";
-    let rpc_error = JsonRpcError::new(JsonRpcError::SESSION_NOT_FOUND, message);
+    let rpc_error = RpcError::new(RpcError::SESSION_NOT_FOUND, message);
     Box::new(json_response(StatusCode::NOT_FOUND, rpc_error.encode(None)))
 }
 
 /// Returns a 503 response for a limit that is reached.
-fn overloaded(message: impl Into<String>, id: Option<&JsonRpcId>) -> RejectionResponse {
-    let rpc_error = JsonRpcError::new(JsonRpcError::OVERLOADED, message);
+fn overloaded(message: impl Into<String>, id: Option<&RpcId>) -> RejectionResponse {
+    let rpc_error = RpcError::new(RpcError::OVERLOADED, message);
     let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, rpc_error.encode(id));
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     Box::new(response)
@@ -412,7 +390,7 @@ fn overloaded(message: impl Into<String>, id: Option<&JsonRpcId>) -> RejectionRe
 
 fn method_not_allowed(methods: &'static str) -> RejectionResponse {
     let message = format!("method not allowed; use {methods}");
-    let rpc_error = JsonRpcError::new(JsonRpcError::INVALID_REQUEST, message);
+    let rpc_error = RpcError::invalid_request(message);
     let mut response = json_response(StatusCode::METHOD_NOT_ALLOWED, rpc_error.encode(None));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     Box::new(response)
@@ -423,10 +401,7 @@ pub(super) fn problem_response(problem: ProblemDetails) -> RejectionResponse {
 }
 
 /// Returns a 400 response with a JSON-RPC error.
-pub(super) fn error_response(
-    rpc_error: &JsonRpcError,
-    id: Option<&JsonRpcId>,
-) -> RejectionResponse {
+pub(super) fn error_response(rpc_error: &RpcError, id: Option<&RpcId>) -> RejectionResponse {
     Box::new(json_response(StatusCode::BAD_REQUEST, rpc_error.encode(id)))
 }
 

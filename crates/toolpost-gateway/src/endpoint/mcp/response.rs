@@ -3,36 +3,37 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures::Stream;
+use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use toolpost::json_rpc::{self, RpcError};
 use toolpost::view::ProtocolGeneration;
 
 use super::http::{AcceptedTypes, json_response};
-use super::json_rpc::{self, JsonRpcError};
-use super::list_changed::ChangeNotifier;
-use super::request::McpResponse;
-use super::segmented_body::SegmentedBody;
-use crate::app::Gateway;
+use super::{EncodedResponse, McpEndpoint};
+use crate::mcp_service::{ChangeNotifier, SegmentedBody};
 
-type PendingResponse = Pin<Box<dyn Future<Output = McpResponse> + Send>>;
+type PendingResponse = Pin<Box<dyn Future<Output = EncodedResponse> + Send>>;
 
 const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// Waits for a response. If a notification precedes it, or it takes longer than the heartbeat
 /// interval, the HTTP response becomes an event stream, provided that the client accepts one.
 pub(super) async fn respond(
-    gateway: &Gateway,
+    heartbeat: Duration,
     accepts: AcceptedTypes,
     generation: ProtocolGeneration,
     mut pending_response: PendingResponse,
     mut notes: mpsc::Receiver<Vec<u8>>,
 ) -> Response {
-    let heartbeat = gateway.0.settings.heartbeat_interval;
     let first = tokio::select! {
         biased;
         Some(note) = notes.recv() => encode_event(note),
@@ -60,7 +61,7 @@ struct ResponseStream {
     pending: Option<PendingResponse>,
     notifications: mpsc::Receiver<Vec<u8>>,
     first: Option<Vec<u8>>,
-    heartbeat: std::time::Duration,
+    heartbeat: Duration,
 }
 
 impl ResponseStream {
@@ -92,7 +93,7 @@ fn drain_notifications(notifications: &mut mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
     event_bytes
 }
 
-fn single_event_response(mut event_bytes: Vec<u8>, response: McpResponse) -> Response {
+fn single_event_response(mut event_bytes: Vec<u8>, response: EncodedResponse) -> Response {
     event_bytes.extend(encode_event(response.message.into_bytes()));
     event_response(futures::stream::once(async { Ok::<_, Infallible>(Bytes::from(event_bytes)) }))
 }
@@ -100,20 +101,20 @@ fn single_event_response(mut event_bytes: Vec<u8>, response: McpResponse) -> Res
 /// Streams change notifications until the client disconnects, `ended` is canceled or the gateway
 /// stops.
 pub(super) fn notification_stream(
-    gateway: &Gateway,
+    endpoint: &Arc<McpEndpoint>,
     changes: ChangeNotifier,
     permit: OwnedSemaphorePermit,
     first: Option<Vec<u8>>,
-    ended: Option<CancellationToken>,
+    ended: CancellationToken,
 ) -> Response {
     let state = NotificationStream {
-        gateway: gateway.clone(),
+        endpoint: Arc::clone(endpoint),
         changes,
         _permit: permit,
         // The first event is sent immediately, so that the client knows the stream is open.
         queued: VecDeque::from([first.map_or_else(|| KEEP_ALIVE.into(), encode_event)]),
-        _disconnect_guard: ended.clone().map(CancellationToken::drop_guard),
-        canceled: ended.unwrap_or_default(),
+        _disconnect_guard: ended.clone().drop_guard(),
+        canceled: ended,
         is_finished: false,
     };
     let body = futures::stream::unfold(state, async |mut state| {
@@ -124,14 +125,14 @@ pub(super) fn notification_stream(
 }
 
 struct NotificationStream {
-    gateway: Gateway,
+    endpoint: Arc<McpEndpoint>,
     changes: ChangeNotifier,
     /// Listener permit, released when the stream ends.
     _permit: OwnedSemaphorePermit,
     queued: VecDeque<Vec<u8>>,
     canceled: CancellationToken,
     /// Cancels the token of the stream when the client disconnects.
-    _disconnect_guard: Option<DropGuard>,
+    _disconnect_guard: DropGuard,
     is_finished: bool,
 }
 
@@ -146,7 +147,7 @@ impl NotificationStream {
         tokio::select! {
             biased;
             () = self.canceled.cancelled() => None,
-            () = self.gateway.0.stopping.cancelled() => {
+            () = self.endpoint.stopping.cancelled() => {
                 self.is_finished = true;
                 self.changes.final_result().map(encode_event)
             }
@@ -154,23 +155,25 @@ impl NotificationStream {
                 self.queued.extend(changed?.into_iter().map(encode_event));
                 self.queued.pop_front()
             }
-            () = tokio::time::sleep(self.gateway.0.settings.heartbeat_interval) => Some(KEEP_ALIVE.into()),
+            () = tokio::time::sleep(self.endpoint.settings.heartbeat_interval) => {
+                Some(KEEP_ALIVE.into())
+            }
         }
     }
 }
 
 fn response_for(
-    response: McpResponse,
+    response: EncodedResponse,
     accepts: AcceptedTypes,
     generation: ProtocolGeneration,
 ) -> Response {
     let status = match (response.error_code, generation) {
-        (Some(JsonRpcError::METHOD_NOT_FOUND), ProtocolGeneration::Modern) => StatusCode::NOT_FOUND,
+        (Some(RpcError::METHOD_NOT_FOUND), ProtocolGeneration::Modern) => StatusCode::NOT_FOUND,
         (
             Some(
-                JsonRpcError::HEADER_MISMATCH
-                | JsonRpcError::UNSUPPORTED_VERSION
-                | JsonRpcError::MISSING_CAPABILITY,
+                RpcError::HEADER_MISMATCH
+                | RpcError::UNSUPPORTED_VERSION
+                | RpcError::MISSING_CAPABILITY,
             ),
             _,
         ) => StatusCode::BAD_REQUEST,
@@ -186,7 +189,7 @@ pub(super) fn complete_response(
     accepts: AcceptedTypes,
 ) -> Response {
     if accepts.json || status != StatusCode::OK {
-        return json_response(status, message.into_body());
+        return json_response(status, into_body(message));
     }
     let event = Bytes::from(encode_event(message.into_bytes()));
     event_response(futures::stream::once(async { Ok::<_, Infallible>(event) }))
@@ -206,4 +209,65 @@ fn event_response(
 fn encode_event(mut message: Vec<u8>) -> Vec<u8> {
     json_rpc::to_single_line(&mut message);
     [b"event: message\ndata: ", &*message, b"\n\n"].concat()
+}
+
+/// Returns the message as an HTTP body without copying it.
+fn into_body(message: SegmentedBody) -> Body {
+    match message.into_segments() {
+        [only, shared, _] if shared.is_empty() => only.into(),
+        segments => Body::new(SegmentStream { segments, sent: 0 }),
+    }
+}
+
+struct SegmentStream {
+    segments: [Bytes; 3],
+    sent: usize,
+}
+
+impl HttpBody for SegmentStream {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let sent = self.sent;
+        let segment = self.segments.get_mut(sent).map(std::mem::take);
+        self.sent += 1;
+        Poll::Ready(segment.map(|segment| Ok(Frame::data(segment))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.sent >= self.segments.len()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.segments.iter().map(Bytes::len).sum::<usize>();
+        SizeHint::with_exact(u64::try_from(rest).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn segmented_body_equals_contiguous_bytes() {
+        for length in [0, 1, (16 << 10) - 1, 16 << 10, 48 << 10] {
+            let write = || {
+                let mut text = SegmentedBody::from(b"begin ".to_vec());
+                text.push_shared(&Bytes::from(vec![b'x'; length]));
+                text.tail_mut().extend_from_slice(b" end");
+                text
+            };
+            let expected = format!("begin {} end", "x".repeat(length));
+            assert_eq!(String::from_utf8(write().into_bytes()).unwrap(), expected);
+            let body = into_body(write());
+            assert_eq!(body.size_hint().exact(), Some(expected.len() as u64));
+            assert_eq!(body.collect().await.unwrap().to_bytes(), expected);
+        }
+    }
 }

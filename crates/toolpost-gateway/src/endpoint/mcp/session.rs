@@ -1,18 +1,15 @@
-//! Sessions of clients before 2026-07-28, and requests in flight.
+//! Sessions of clients before 2026-07-28.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
-use toolpost::{AbortHandle, Identity};
+use toolpost::Identity;
 
-use super::json_rpc::JsonRpcId;
-use super::log_level::SessionLogLevel;
-use super::resource_subscriptions::ResourceSubscriptions;
-use super::server_requests::ServerRequests;
+use crate::mcp_service::ClientState;
 
 /// All open sessions, by id.
 #[derive(Debug)]
@@ -35,13 +32,7 @@ pub(super) struct ClientSession {
     owner: Arc<Identity>,
     /// The negotiated protocol version.
     pub(super) version: &'static str,
-    pub(super) in_flight: Arc<InFlightRequests>,
-    /// Minimum log level of the client.
-    pub(super) log_level: Arc<SessionLogLevel>,
-    /// The resource subscriptions of the client.
-    pub(super) subscriptions: Arc<ResourceSubscriptions>,
-    /// Server requests to the client, if it accepts them.
-    pub(super) server_requests: Option<Arc<ServerRequests>>,
+    pub(super) client: Arc<ClientState>,
     state: Mutex<SessionActivity>,
 }
 
@@ -52,43 +43,6 @@ struct SessionActivity {
     is_reused: bool,
     /// Ends the listener stream of the client. A session has at most one.
     stream: Option<CancellationToken>,
-}
-
-/// The requests in flight of one client by id, so that it can cancel them.
-#[derive(Debug, Default)]
-pub(super) struct InFlightRequests(Mutex<HashMap<JsonRpcId, Arc<CancelableRequest>>>);
-
-/// A request that its client can cancel, even before its call starts.
-#[derive(Debug, Default)]
-pub(super) struct CancelableRequest {
-    token: CancellationToken,
-    call: OnceLock<AbortHandle>,
-}
-
-impl CancelableRequest {
-    pub(super) fn cancel(&self, reason: &str) {
-        self.token.cancel();
-        if let Some(call) = self.call.get() {
-            call.abort(reason);
-        }
-    }
-
-    /// Sets the call of the request. If the request is already canceled, the call is aborted.
-    pub(super) fn set_call(&self, call: AbortHandle) {
-        // A request makes at most one call.
-        let _ = self.call.set(call);
-        if let Some(call) = self.call.get().filter(|_| self.is_canceled()) {
-            call.abort("canceled by the client");
-        }
-    }
-
-    pub(super) fn is_canceled(&self) -> bool {
-        self.token.is_cancelled()
-    }
-
-    pub(super) async fn canceled(&self) {
-        self.token.cancelled().await;
-    }
 }
 
 impl SessionStore {
@@ -124,21 +78,17 @@ impl SessionStore {
         &self,
         owner: &Arc<Identity>,
         version: &'static str,
-        server_requests: Option<Arc<ServerRequests>>,
+        client: ClientState,
     ) -> Option<String> {
         // A random id cannot be guessed. No session is created without randomness.
         let mut random = [0; 32];
         getrandom::fill(&mut random).ok()?;
         let id = HEXLOWER.encode(&random);
         let state = SessionActivity { last_used: Instant::now(), is_reused: false, stream: None };
-        let owner = Arc::clone(owner);
         let session = ClientSession {
-            owner,
+            owner: Arc::clone(owner),
             version,
-            in_flight: Arc::default(),
-            log_level: Arc::default(),
-            subscriptions: Arc::default(),
-            server_requests,
+            client: Arc::new(client),
             state: Mutex::new(state),
         };
         let SessionLimits { max: limit, idle_timeout: longest } = *self.limits.lock();
@@ -206,8 +156,7 @@ impl ClientSession {
     /// Ends everything that is not a request. Requests in flight keep the session alive until they
     /// finish.
     fn close(&self) {
-        self.subscriptions.clear();
-        self.server_requests.as_ref().inspect(|server_requests| server_requests.close());
+        self.client.close();
         if let Some(stream) = self.lock().stream.take() {
             stream.cancel();
         }
@@ -218,7 +167,7 @@ impl ClientSession {
     fn idle_for(&self) -> Option<Duration> {
         let state = self.lock();
         let listens = state.stream.as_ref().is_some_and(|stream| !stream.is_cancelled());
-        (!listens && self.in_flight.is_empty()).then(|| state.last_used.elapsed())
+        (!listens && !self.client.has_requests()).then(|| state.last_used.elapsed())
     }
 
     fn is_reused(&self) -> bool {
@@ -230,39 +179,6 @@ impl ClientSession {
     }
 }
 
-impl InFlightRequests {
-    /// Cancels a request in flight. A finished request is not affected.
-    pub(super) fn cancel(&self, id: &JsonRpcId, reason: &str) {
-        if let Some(request) = self.lock().remove(id) {
-            request.cancel(reason);
-        }
-    }
-
-    /// Registers a request. If several requests have the same id, only the last one can be
-    /// canceled.
-    pub(super) fn register(&self, id: JsonRpcId) -> Arc<CancelableRequest> {
-        let request = Arc::<CancelableRequest>::default();
-        self.lock().insert(id, Arc::clone(&request));
-        request
-    }
-
-    /// Removes a finished request.
-    pub(super) fn remove(&self, id: &JsonRpcId, request: &Arc<CancelableRequest>) {
-        let mut requests = self.lock();
-        if requests.get(id).is_some_and(|known| Arc::ptr_eq(known, request)) {
-            requests.remove(id);
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<JsonRpcId, Arc<CancelableRequest>>> {
-        self.0.lock()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,11 +187,11 @@ mod tests {
     fn session_flood_evicts_only_own_unused_sessions() {
         let sessions = SessionStore::new(8, Duration::from_secs(3_600));
         let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
-        let of_ann = sessions.create(&ann, "2025-11-25", None).unwrap();
-        let works = sessions.create(&bob, "2025-11-25", None).unwrap();
+        let of_ann = sessions.create(&ann, "2025-11-25", ClientState::default()).unwrap();
+        let works = sessions.create(&bob, "2025-11-25", ClientState::default()).unwrap();
         assert!(sessions.get(&works, &bob).is_some());
         for _ in 0..100 {
-            sessions.create(&bob, "2025-11-25", None).unwrap();
+            sessions.create(&bob, "2025-11-25", ClientState::default()).unwrap();
         }
         assert!(sessions.get(&of_ann, &ann).is_some(), "it is somebody else's");
         assert!(sessions.get(&works, &bob).is_some(), "it was used");
@@ -286,19 +202,22 @@ mod tests {
     fn session_is_bound_to_owner_and_idle_one_is_evicted() {
         let sessions = SessionStore::new(2, Duration::from_secs(3_600));
         let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
-        let first = sessions.create(&ann, "2025-11-25", None).unwrap();
-        let second = sessions.create(&ann, "2025-11-25", None).unwrap();
+        let first = sessions.create(&ann, "2025-11-25", ClientState::default()).unwrap();
+        let second = sessions.create(&ann, "2025-11-25", ClientState::default()).unwrap();
         assert!(sessions.get(&first, &ann).is_some());
         assert!(sessions.get(&first, &bob).is_none());
         assert!(!sessions.end(&first, &bob));
-        let third = sessions.create(&bob, "2025-11-25", None).unwrap();
+        let third = sessions.create(&bob, "2025-11-25", ClientState::default()).unwrap();
         assert!(sessions.get(&second, &ann).is_none(), "it was idle for the longest time");
         let streams: Vec<_> = [(&first, &ann), (&third, &bob)]
             .map(|(id, identity)| sessions.get(id, identity).unwrap().open_stream())
             .into();
-        assert!(sessions.create(&ann, "2025-11-25", None).is_none(), "both are listening");
+        assert!(
+            sessions.create(&ann, "2025-11-25", ClientState::default()).is_none(),
+            "both are listening"
+        );
         assert!(sessions.end(&first, &ann));
         assert!(streams[0].is_cancelled() && !streams[1].is_cancelled());
-        assert!(sessions.create(&ann, "2025-11-25", None).is_some());
+        assert!(sessions.create(&ann, "2025-11-25", ClientState::default()).is_some());
     }
 }

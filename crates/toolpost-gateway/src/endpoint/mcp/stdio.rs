@@ -11,22 +11,16 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+use toolpost::json_rpc::{self, RpcError, RpcId, RpcMessage};
 use toolpost::mcp::{InputLine, LineReader};
 use toolpost::view::ProtocolGeneration;
 use toolpost::{Endpoint, Identity};
 
-use super::audit_rejected;
-use super::generation;
-use super::initialize::negotiate_version;
-use super::json_rpc::{self, ClientMessage, JsonRpcError, JsonRpcId};
-use super::list_changed::ChangeNotifier;
-use super::notifier::Notifier;
-use super::params::{self, RequestParams, SubscriptionFilter};
-use super::request::{ClientContext, McpRequest};
-use super::server_requests::ServerRequests;
-use super::session::InFlightRequests;
-use super::settings::McpView;
-use crate::app::Gateway;
+use super::{McpEndpoint, generation};
+use crate::mcp_service::{
+    ChangeNotifier, ClientContext, ClientState, McpRequest, McpView, Notifier, RequestParams,
+    SubscriptionFilter, negotiate_version, parse_canceled,
+};
 
 /// Maximum number of messages in the write queue.
 const WRITE_QUEUE: usize = 256;
@@ -41,7 +35,7 @@ const CAPACITY_WAIT: Duration = Duration::from_secs(1);
 /// Serves until the client disconnects or the gateway stops. Requests in flight have the drain
 /// timeout to finish. Returns the drain deadline.
 pub(crate) async fn serve(
-    gateway: &Gateway,
+    endpoint: &McpEndpoint,
     reader: impl AsyncRead + Unpin + Send,
     writer: impl AsyncWrite + Unpin + Send + 'static,
     identity: Arc<Identity>,
@@ -54,32 +48,33 @@ pub(crate) async fn serve(
         messages,
         disconnected.clone(),
     )));
-    let client_context = ClientContext {
+    let state = Arc::<ClientState>::default();
+    let context = ClientContext {
         endpoint: Endpoint::Mcp,
-        gateway: gateway.clone(),
+        service: Arc::clone(&endpoint.service),
         identity,
         view,
         generation: ProtocolGeneration::Legacy,
-        log_level: Arc::default(),
-        subscriptions: Some(Arc::default()),
-        server_requests: None,
+        state: Some(Arc::clone(&state)),
     };
     let mut client = StdioClient {
-        context: client_context,
+        endpoint,
+        context,
+        state,
         sender,
-        in_flight: Arc::default(),
         tasks: JoinSet::new(),
         listeners: HashMap::new(),
-        stopping: gateway.0.stopping.child_token(),
+        legacy_listener: None,
+        stopping: endpoint.stopping.child_token(),
     };
     tokio::select! {
         // Selected here rather than between lines: a line that waits for capacity must not delay
         // shutdown.
-        () = gateway.0.stopping.cancelled() => {}
+        () = endpoint.stopping.cancelled() => {}
         () = client.read(reader) => {}
         () = disconnected.cancelled() => {}
     }
-    let deadline = Instant::now() + gateway.0.settings.drain_timeout;
+    let deadline = Instant::now() + endpoint.settings.drain_timeout;
     tokio::select! {
         () = client.finish(deadline) => {}
         () = disconnected.cancelled() => {}
@@ -126,20 +121,23 @@ fn push_line(chunk: &mut Vec<u8>, mut message: Vec<u8>) {
     chunk.push(b'\n');
 }
 
-struct StdioClient {
+struct StdioClient<'a> {
+    endpoint: &'a McpEndpoint,
     context: ClientContext,
+    state: Arc<ClientState>,
     sender: mpsc::Sender<Vec<u8>>,
-    in_flight: Arc<InFlightRequests>,
     /// Requests in flight and notification streams.
     tasks: JoinSet<()>,
     /// Listeners by the id of their request.
-    listeners: HashMap<JsonRpcId, CancellationToken>,
+    listeners: HashMap<RpcId, CancellationToken>,
+    /// The listener of a client before 2026-07-28.
+    legacy_listener: Option<CancellationToken>,
     stopping: CancellationToken,
 }
 
-impl StdioClient {
+impl StdioClient<'_> {
     async fn read(&mut self, reader: impl AsyncRead + Unpin) {
-        let max = self.context.gateway.0.settings.max_body_bytes;
+        let max = self.endpoint.settings.max_body_bytes;
         let mut lines = LineReader::new(reader, max);
         loop {
             let line = tokio::select! {
@@ -152,7 +150,7 @@ impl StdioClient {
                 Ok(Some(InputLine::Complete(line))) => self.handle_line(line).await,
                 Ok(Some(InputLine::Oversized(long))) => {
                     let message = format!("the message exceeds the limit of {max} bytes");
-                    let rpc_error = JsonRpcError::new(JsonRpcError::INVALID_REQUEST, message);
+                    let rpc_error = RpcError::invalid_request(message);
                     self.send(rpc_error.encode(json_rpc::find_id(&long.head).as_ref())).await;
                 }
                 Ok(None) => return,
@@ -165,7 +163,7 @@ impl StdioClient {
     /// deadline.
     async fn finish(&mut self, deadline: Instant) {
         self.stopping.cancel();
-        self.context.server_requests.as_ref().inspect(|server_requests| server_requests.close());
+        self.state.close_server_requests();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout_at(deadline, ended).await.is_err() {
             tracing::warn!(pending = self.tasks.len(), "dropped requests of disconnected client");
@@ -173,39 +171,28 @@ impl StdioClient {
     }
 
     async fn handle_line(&mut self, line: &[u8]) {
-        match json_rpc::parse(line) {
-            Ok(ClientMessage::Request { id, method, params }) => {
+        match json_rpc::parse_strict(line) {
+            Ok(RpcMessage::Request { id, method, params }) => {
+                let id = RpcId::from_raw(id).expect("the id was checked");
                 if let Err(rpc_error) = self.handle_request(&id, &method, params).await {
-                    let ClientContext { gateway, identity, .. } = &self.context;
-                    Box::pin(audit_rejected::audit_rejected_call(
-                        gateway,
-                        identity,
-                        (&method, params),
-                        &rpc_error,
-                    ))
-                    .await;
+                    Box::pin(self.context.audit_rejected_call(&method, params, &rpc_error)).await;
                     self.send(rpc_error.encode(Some(&id))).await;
                 }
             }
-            Ok(ClientMessage::Notification { method, params }) => {
+            Ok(RpcMessage::Notification { method, params }) => {
                 self.handle_notification(&method, params);
             }
-            Ok(ClientMessage::Response { id, result: reply }) => {
-                self.context
-                    .server_requests
-                    .as_ref()
-                    .inspect(|server_requests| server_requests.resolve(&id, reply));
-            }
+            Ok(RpcMessage::Response { id, result }) => self.state.handle_response(id, result),
             Err((id, rpc_error)) => self.send(rpc_error.encode(id.as_ref())).await,
         }
     }
 
     async fn handle_request(
         &mut self,
-        id: &JsonRpcId,
+        id: &RpcId,
         method: &str,
         raw: Option<&RawValue>,
-    ) -> Result<(), JsonRpcError> {
+    ) -> Result<(), RpcError> {
         let params = RequestParams::parse(raw)?;
         let protocol_generation =
             params.version().map_or(Ok(ProtocolGeneration::Legacy), generation_of)?;
@@ -215,40 +202,26 @@ impl StdioClient {
         let client_context =
             ClientContext { generation: protocol_generation, ..self.context.clone() };
         client_context.check_source().await?;
-        let max = self.context.gateway.0.mcp.settings().max_in_flight;
+        let settings = self.context.service.settings();
+        let max = settings.max_in_flight;
         match (method, protocol_generation) {
             ("initialize", ProtocolGeneration::Legacy) => {
-                self.context.server_requests = ServerRequests::from_initialize(raw);
-                self.send(client_context.initialize_result(id, negotiate_version(raw))).await;
+                self.state.initialize(raw);
+                self.send_result(id, client_context.initialize_result(negotiate_version(raw)))
+                    .await;
             }
-            ("ping", ProtocolGeneration::Legacy) => {
-                let mut out = json_rpc::start_result(id);
-                out.extend_from_slice(b"{}}");
-                self.send(out).await;
-            }
+            ("ping", ProtocolGeneration::Legacy) => self.send_result(id, "{}").await,
             _ if !self.wait_for_capacity(max).await => {
                 let message = format!("{max} requests are in flight; wait for one to finish");
-                return Err(JsonRpcError::new(JsonRpcError::OVERLOADED, message));
+                return Err(RpcError::new(RpcError::OVERLOADED, message));
             }
             ("subscriptions/listen", ProtocolGeneration::Modern) => {
-                let filter =
-                    SubscriptionFilter::parse(raw, &self.context.gateway.0.mcp.settings())?;
+                let filter = SubscriptionFilter::parse(raw, &settings)?;
                 self.spawn_listener(client_context, filter, Some(id.clone()));
             }
             _ => {
-                // The arguments of a call may be large and are already in the params, so they are
-                // not copied.
-                let raw = raw.filter(|_| method != "tools/call").map(ToOwned::to_owned);
-                let (id, method) = (id.clone(), method.to_owned());
-                self.spawn_request(McpRequest {
-                    client: client_context,
-                    id,
-                    method,
-                    params,
-                    raw_params: raw,
-                    suggests_names: true,
-                    argument_headers: None,
-                });
+                let id = id.clone();
+                self.spawn_request(McpRequest::new(client_context, id, method, params, raw));
             }
         }
         Ok(())
@@ -264,12 +237,10 @@ impl StdioClient {
     }
 
     fn spawn_request(&mut self, mcp_request: McpRequest) {
-        let notifier = Notifier::new(mcp_request.id.clone())
-            .with_notifications(Some(self.sender.clone()))
-            .with_cancellation(Some(Arc::clone(&self.in_flight)));
         let sender = self.sender.clone();
+        let notifier = Notifier::new(&mcp_request.client, &mcp_request.id, Some(sender.clone()));
         self.tasks.spawn(async move {
-            let response = mcp_request.handle(notifier).await;
+            let response = super::handle(mcp_request, notifier).await;
             if response.is_expected {
                 // Sending fails if the client has disconnected.
                 let _ = sender.send(response.message.into_bytes()).await;
@@ -280,10 +251,10 @@ impl StdioClient {
     fn handle_notification(&mut self, method: &str, raw: Option<&RawValue>) {
         match method {
             "notifications/cancelled" => {
-                let Some((id, reason)) = params::parse_canceled(raw) else { return };
+                let Some((id, reason)) = parse_canceled(raw) else { return };
                 match self.listeners.remove(&id) {
                     Some(listener) => listener.cancel(),
-                    None => self.in_flight.cancel(&id, &reason),
+                    None => self.state.cancel(&id, &reason),
                 }
             }
             "notifications/initialized" => {
@@ -299,18 +270,24 @@ impl StdioClient {
         &mut self,
         client_context: ClientContext,
         filter: SubscriptionFilter,
-        id: Option<JsonRpcId>,
+        id: Option<RpcId>,
     ) {
         self.listeners.retain(|_, listener| !listener.is_cancelled());
         let stopping = self.stopping.child_token();
-        // The listener of a client before 2026-07-28 has no request id.
-        let key = id.clone().unwrap_or_else(JsonRpcId::placeholder);
-        if let Some(before) = self.listeners.insert(key, stopping.clone()) {
+        let before = match &id {
+            Some(id) => self.listeners.insert(id.clone(), stopping.clone()),
+            None => self.legacy_listener.replace(stopping.clone()),
+        };
+        if let Some(before) = before {
             before.cancel();
         }
         let changes = ChangeNotifier::new(client_context, filter, id);
-        let gateway = self.context.gateway.clone();
-        self.tasks.spawn(notify_changes(gateway, changes, self.sender.clone(), stopping));
+        let gateway_stopping = self.endpoint.stopping.clone();
+        self.tasks.spawn(notify_changes(gateway_stopping, changes, self.sender.clone(), stopping));
+    }
+
+    async fn send_result(&self, id: &RpcId, result: impl std::fmt::Display) {
+        self.send(json_rpc::encode_response(id.as_json(), Ok(result)).into_bytes()).await;
     }
 
     async fn send(&self, message: Vec<u8>) {
@@ -320,7 +297,7 @@ impl StdioClient {
 }
 
 async fn notify_changes(
-    gateway: Gateway,
+    gateway_stopping: CancellationToken,
     mut changes: ChangeNotifier,
     sender: mpsc::Sender<Vec<u8>>,
     stopping: CancellationToken,
@@ -345,12 +322,12 @@ async fn notify_changes(
             }
         }
     }
-    if let Some(final_result) = changes.final_result().filter(|_| gateway.0.stopping.is_cancelled())
-    {
+    let final_result = changes.final_result();
+    if let Some(final_result) = final_result.filter(|_| gateway_stopping.is_cancelled()) {
         let _ = sender.send(final_result).await;
     }
 }
 
-fn generation_of(version: &str) -> Result<ProtocolGeneration, JsonRpcError> {
+fn generation_of(version: &str) -> Result<ProtocolGeneration, RpcError> {
     generation::supported_version(version).map(ProtocolGeneration::from_version)
 }

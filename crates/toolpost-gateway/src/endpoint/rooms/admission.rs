@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::http::{HeaderMap, StatusCode};
 use toolpost::Identity;
 
+use super::RoomsEndpoint;
 use super::join_params::JoinParams;
-use crate::app::Gateway;
 use crate::auth::{AuthError, JwtError, Token};
 use crate::endpoint::bearer;
 use crate::endpoint::problem::ProblemDetails;
 use crate::room::capability::Capabilities;
-use crate::room::{JoinRequest, RoomError, RoomHandle, check_participant};
+use crate::room::{ParticipantJoin, RoomError, RoomHandle, check_participant};
 
 /// Capabilities of participants on a gateway without authentication: everything except changes of
 /// permissions.
@@ -31,7 +31,7 @@ const ANONYMOUS_CAPABILITIES: [&str; 8] = [
 #[derive(Debug)]
 pub(super) struct RoomAdmission {
     pub(super) room: RoomHandle,
-    pub(super) join_request: JoinRequest,
+    pub(super) join: ParticipantJoin,
 }
 
 /// Why a participant is not admitted.
@@ -54,13 +54,17 @@ impl AdmissionError {
         }
     }
 
-    pub(super) fn into_problem(self, gateway: &Gateway, headers: &HeaderMap) -> ProblemDetails {
+    pub(super) fn into_problem(
+        self,
+        endpoint: &RoomsEndpoint,
+        headers: &HeaderMap,
+    ) -> ProblemDetails {
         match self {
             Self::Unauthenticated(AuthError::Jwt(error @ JwtError::KeysUnavailable(_))) => {
                 ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
             }
             Self::Unauthenticated(error) => {
-                bearer::invalid_token(gateway.authenticator(), "/ws", headers, error.to_string())
+                bearer::invalid_token(&endpoint.authenticator, "/ws", headers, error.to_string())
             }
             Self::Forbidden(rejection) => {
                 ProblemDetails::new(StatusCode::FORBIDDEN, rejection.message)
@@ -78,19 +82,22 @@ impl AdmissionError {
 
 /// Checks a token that is valid at every endpoint. A guest token is only valid together with its
 /// room.
-pub(super) async fn check_token(gateway: &Gateway, token: &Token) -> Result<(), AdmissionError> {
-    let identity = gateway.authenticator().identify(Some(token.reveal())).await;
+pub(super) async fn check_token(
+    endpoint: &RoomsEndpoint,
+    token: &Token,
+) -> Result<(), AdmissionError> {
+    let identity = endpoint.authenticator.identify(Some(token.reveal())).await;
     identity.map(drop).map_err(AdmissionError::Unauthenticated)
 }
 
 impl RoomAdmission {
     pub(super) async fn admit(
-        gateway: &Gateway,
+        endpoint: &RoomsEndpoint,
         room: &str,
         params: &JoinParams,
     ) -> Result<Self, AdmissionError> {
-        let (room, identity) = open_room(gateway, room, params.token.as_ref()).await?;
-        let id = participant_name(gateway, &identity, params)?;
+        let (room, identity) = open_room(endpoint, room, params.token.as_ref()).await?;
+        let id = participant_name(endpoint, &identity, params)?;
         check_participant(&id).map_err(AdmissionError::Forbidden)?;
         let (requested, has_token): (Box<str>, _) = (id.as_str().into(), params.token.is_some());
         let looked = room.inspect(move |room| {
@@ -104,21 +111,21 @@ impl RoomAdmission {
             Some(arrival) => arrival.map_err(AdmissionError::Forbidden)?,
             None => return Err(room_unavailable()),
         }
-        let capabilities = match &params.token {
-            None if gateway.authenticator().allows_anonymous() => {
+        let token_capabilities = match &params.token {
+            None if endpoint.authenticator.allows_anonymous() => {
                 Some(Capabilities::parse_all(ANONYMOUS_CAPABILITIES))
             }
             _ => Capabilities::of_identity(&identity),
         };
-        let (protocol, history) = (params.protocol, params.history);
-        let request = JoinRequest {
+        let join = ParticipantJoin {
+            connection: 0,
             id: id.into(),
+            token_capabilities,
             identity,
-            token_capabilities: capabilities,
-            protocol,
-            history,
+            protocol: params.protocol,
+            history: params.history,
         };
-        Ok(Self { room, join_request: request })
+        Ok(Self { room, join })
     }
 }
 
@@ -130,38 +137,35 @@ fn room_unavailable() -> AdmissionError {
 /// Returns the room and the identity. Only an identity of this gateway opens a room; a guest must
 /// name an existing one.
 pub(super) async fn open_room(
-    gateway: &Gateway,
+    endpoint: &RoomsEndpoint,
     room: &str,
     token: Option<&Token>,
 ) -> Result<(RoomHandle, Arc<Identity>), AdmissionError> {
-    let unknown = match gateway.authenticator().identify(token.map(Token::reveal)).await {
+    let unknown = match endpoint.authenticator.identify(token.map(Token::reveal)).await {
         Ok(identity) => {
-            let room =
-                gateway.0.rooms.get_or_open(gateway, room).map_err(AdmissionError::Unavailable)?;
+            let room = endpoint.rooms.get_or_open(room).map_err(AdmissionError::Unavailable)?;
             return Ok((room, identity));
         }
         Err(error) => AdmissionError::Unauthenticated(error),
     };
     let Some(token) = token else { return Err(unknown) };
-    let Some(room) = gateway.0.rooms.find_existing(gateway, room).await else {
-        return Err(unknown);
-    };
+    let Some(room) = endpoint.rooms.find_existing(room).await else { return Err(unknown) };
     let identity = guest_identity(&room, token).await?;
     // A guest cannot impersonate an identity of this gateway.
-    let identity = identity.filter(|guest| !gateway.authenticator().has_identity(&guest.id));
+    let identity = identity.filter(|guest| !endpoint.authenticator.has_identity(&guest.id));
     Ok((room, identity.ok_or(unknown)?))
 }
 
 /// Returns the name of a participant. A token determines the name.
 fn participant_name(
-    gateway: &Gateway,
+    endpoint: &RoomsEndpoint,
     identity: &Identity,
     params: &JoinParams,
 ) -> Result<String, AdmissionError> {
     let other = |message| Err(AdmissionError::Forbidden(RoomError::new("auth_violation", message)));
     if params.token.is_none() {
         let id = params.participant.clone().unwrap_or_else(anonymous_name);
-        return match gateway.authenticator().has_identity(&id) {
+        return match endpoint.authenticator.has_identity(&id) {
             true => other(format!("`{id}` requires a token")),
             false => Ok(id),
         };

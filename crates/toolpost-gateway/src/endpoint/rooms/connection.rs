@@ -14,9 +14,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message as WsMessage, Utf8Bytes};
 
+use super::RoomsEndpoint;
 use super::admission::{AdmissionError, RoomAdmission};
 use super::join_params::JoinParams;
-use crate::app::Gateway;
 use crate::room::message::{self, Draft, MessageParseError};
 use crate::room::{
     CloseReason, MessageReceiver, RoomConnection, RoomError, RoomInput, StreamFrame, channel,
@@ -34,7 +34,7 @@ const MAX_BATCH_BYTES: usize = 256 * 1024;
 const READ_LIMIT_FACTOR: usize = 4;
 
 pub(super) async fn serve(
-    gateway: Gateway,
+    endpoint: RoomsEndpoint,
     upgrading: OnUpgrade,
     params: JoinParams,
     admission: Option<RoomAdmission>,
@@ -45,7 +45,7 @@ pub(super) async fn serve(
             return tracing::debug!(%error, "participant disconnected during the WebSocket handshake");
         }
     };
-    let max = gateway.0.rooms.largest_message_limit().saturating_mul(READ_LIMIT_FACTOR);
+    let max = endpoint.rooms.largest_message_limit().saturating_mul(READ_LIMIT_FACTOR);
     let config = WebSocketConfig::default()
         .max_message_size(Some(max))
         .max_frame_size(Some(max))
@@ -57,36 +57,35 @@ pub(super) async fn serve(
             let (stream, read) = (parts.io.into_inner().into_stream(), parts.read_buf.into());
             let socket =
                 WebSocketStream::from_partially_read(stream, read, Role::Server, Some(config));
-            run(&gateway, socket.await, params, admission).await;
+            run(&endpoint, socket.await, params, admission).await;
         }
         Err(upgraded) => {
             let stream = TokioIo::new(upgraded);
             let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config));
-            run(&gateway, socket.await, params, admission).await;
+            run(&endpoint, socket.await, params, admission).await;
         }
     }
 }
 
 async fn run<S: AsyncRead + AsyncWrite + Unpin>(
-    gateway: &Gateway,
+    endpoint: &RoomsEndpoint,
     mut socket: WebSocketStream<S>,
     mut params: JoinParams,
     admission: Option<RoomAdmission>,
 ) {
     let (admission, first) = match admission {
         Some(admission) => (admission, None),
-        None => match read_join_frame(gateway, &mut socket, &mut params).await {
+        None => match read_join_frame(endpoint, &mut socket, &mut params).await {
             Some(Ok(joined)) => joined,
             Some(Err(rejection)) => return reject_join(socket, rejection).await,
             None => return,
         },
     };
     let (sender, receiver) = channel();
-    let max = gateway.0.rooms.message_limit(admission.room.name());
+    let max = endpoint.rooms.message_limit(admission.room.name());
     let room = admission.room.name().to_string();
-    let id = admission.join_request.id.to_string();
-    let room_connection =
-        gateway.0.rooms.join(admission.room, admission.join_request, sender).await;
+    let id = admission.join.id.to_string();
+    let room_connection = endpoint.rooms.join(admission.room, admission.join, sender).await;
     let participant = ParticipantConnection { room_connection, max_message_bytes: max, room, id };
     if let Some(text) = first {
         participant.handle_text(&text).await;
@@ -109,18 +108,18 @@ type JoinResult = Result<(RoomAdmission, Option<Utf8Bytes>), RoomError>;
 /// Reads the join frame, which identifies the participant and the room. Without authentication, any
 /// first message is sufficient.
 async fn read_join_frame<S: AsyncRead + AsyncWrite + Unpin>(
-    gateway: &Gateway,
+    endpoint: &RoomsEndpoint,
     socket: &mut WebSocketStream<S>,
     params: &mut JoinParams,
 ) -> Option<JoinResult> {
-    let auth_timeout = gateway.0.settings.auth_timeout;
+    let auth_timeout = endpoint.auth_timeout;
     let text = tokio::select! {
         text = read_first_text(socket) => text?,
         () = tokio::time::sleep(auth_timeout) => {
             let error_message = "timed out waiting for join: {\"type\":\"join\",\"space\":…,\"token\":…}";
             return Some(Err(RoomError::new("unauthorized", error_message)));
         }
-        () = gateway.0.stopping.cancelled() => {
+        () = endpoint.stopping.cancelled() => {
             return Some(Err(RoomError::new("unavailable", "the gateway is stopping")));
         }
     };
@@ -130,7 +129,7 @@ async fn read_join_frame<S: AsyncRead + AsyncWrite + Unpin>(
             None
         }
         Some(Err(error)) => return Some(Err(error.into())),
-        None if gateway.authenticator().allows_anonymous() => {
+        None if endpoint.authenticator.allows_anonymous() => {
             let from = Draft::parse(&text).ok().and_then(|draft| draft.from);
             params.participant = from.map(Into::into).or(params.participant.take());
             Some(text)
@@ -143,7 +142,7 @@ async fn read_join_frame<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let room = params.room.clone().unwrap_or_else(|| crate::room::LOBBY.to_owned());
     let admission =
-        RoomAdmission::admit(gateway, &room, params).await.map_err(AdmissionError::into_rejection);
+        RoomAdmission::admit(endpoint, &room, params).await.map_err(AdmissionError::into_rejection);
     Some(admission.map(|admission| (admission, first)))
 }
 

@@ -12,20 +12,44 @@ mod connection;
 mod join_params;
 mod rest;
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Response, StatusCode, Uri};
-use toolpost::Identity;
+use axum::http::{Response, StatusCode};
+use tokio_util::sync::CancellationToken;
 
-use super::bearer;
 use super::problem::ProblemDetails;
 use super::websocket;
 use crate::app::Gateway;
+use crate::auth::Authenticator;
+use crate::room::Rooms;
 use admission::{AdmissionError, RoomAdmission};
 use join_params::JoinParams;
 pub(super) use rest::{history, participants, topics};
+
+/// What the rooms endpoint needs of the gateway.
+#[derive(Debug, Clone)]
+pub(crate) struct RoomsEndpoint {
+    rooms: Rooms,
+    authenticator: Authenticator,
+    max_connections: usize,
+    auth_timeout: Duration,
+    /// Canceled when the gateway stops.
+    stopping: CancellationToken,
+}
+
+impl RoomsEndpoint {
+    pub(super) fn new(gateway: &Gateway) -> Self {
+        Self {
+            rooms: gateway.0.rooms.clone(),
+            authenticator: gateway.authenticator().clone(),
+            max_connections: gateway.0.settings.max_connections,
+            auth_timeout: gateway.0.settings.auth_timeout,
+            stopping: gateway.0.stopping.clone(),
+        }
+    }
+}
 
 /// Upgrades a request to a room connection.
 ///
@@ -33,16 +57,17 @@ pub(super) use rest::{history, participants, topics};
 /// connection that is opened and closed. Without a token, the join frame identifies the
 /// participant.
 pub(super) async fn connect(
-    State(gateway): State<Gateway>,
+    State(endpoint): State<RoomsEndpoint>,
     mut request: Request,
 ) -> Response<Body> {
     let upgrade_message = "rooms are joined over WebSocket; connect with ws://";
-    let accept = match websocket::check_handshake(&gateway, request.headers(), upgrade_message) {
-        Ok(accept) => accept,
-        Err(problem) => return problem.into_response(),
-    };
-    let max = gateway.0.settings.max_connections;
-    if gateway.0.rooms.connection_count() >= max {
+    let accept =
+        match websocket::check_handshake(&endpoint.stopping, request.headers(), upgrade_message) {
+            Ok(accept) => accept,
+            Err(problem) => return problem.into_response(),
+        };
+    let max = endpoint.max_connections;
+    if endpoint.rooms.connection_count() >= max {
         let message = format!("connection limit reached: {max} participants are connected");
         return ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, message).into_response();
     }
@@ -50,19 +75,19 @@ pub(super) async fn connect(
         Ok(params) => params,
         Err(problem) => return problem.into_response(),
     };
-    let admission = match admit_from_request(&gateway, &params).await {
+    let admission = match admit_from_request(&endpoint, &params).await {
         Ok(admission) => admission,
-        Err(denied) => return denied.into_problem(&gateway, request.headers()).into_response(),
+        Err(denied) => return denied.into_problem(&endpoint, request.headers()).into_response(),
     };
     let upgrading = hyper::upgrade::on(&mut request);
-    let rooms = gateway.0.rooms.clone();
-    rooms.spawn(connection::serve(gateway, upgrading, params, admission));
+    let rooms = endpoint.rooms.clone();
+    rooms.spawn(connection::serve(endpoint, upgrading, params, admission));
     websocket::switching_protocols(accept)
 }
 
 /// Admits a request that already names its room and token; `None` if a join frame is required.
 async fn admit_from_request(
-    gateway: &Gateway,
+    endpoint: &RoomsEndpoint,
     params: &JoinParams,
 ) -> Result<Option<RoomAdmission>, AdmissionError> {
     let says_more = params.token.is_none() && !params.skips_join_frame;
@@ -72,18 +97,9 @@ async fn admit_from_request(
     let Some(room) = &params.room else {
         // A token without a room: the join frame names the room.
         return match &params.token {
-            Some(token) => admission::check_token(gateway, token).await.map(|()| None),
+            Some(token) => admission::check_token(endpoint, token).await.map(|()| None),
             None => Ok(None),
         };
     };
-    RoomAdmission::admit(gateway, room, params).await.map(Some)
-}
-
-/// Authenticates a REST request.
-async fn authenticate_reader(
-    gateway: &Gateway,
-    uri: &Uri,
-    headers: &HeaderMap,
-) -> Result<Arc<Identity>, ProblemDetails> {
-    bearer::authenticate(gateway.authenticator(), uri.path(), headers).await
+    RoomAdmission::admit(endpoint, room, params).await.map(Some)
 }

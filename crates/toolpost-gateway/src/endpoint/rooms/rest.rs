@@ -9,9 +9,8 @@ use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
+use super::RoomsEndpoint;
 use super::admission::{self, AdmissionError};
-use super::authenticate_reader;
-use crate::app::Gateway;
 use crate::auth::Token;
 use crate::endpoint::bearer;
 use crate::endpoint::problem::ProblemDetails;
@@ -25,18 +24,18 @@ const MAX_LIMIT: usize = 1_000;
 
 /// `GET /v0.1/topics`: lists the rooms that the caller may join.
 pub(in crate::endpoint) async fn topics(
-    State(gateway): State<Gateway>,
+    State(endpoint): State<RoomsEndpoint>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let identity = match authenticate_reader(&gateway, &uri, &headers).await {
+    let identity = match bearer::authenticate(&endpoint.authenticator, uri.path(), &headers).await {
         Ok(identity) => identity,
         Err(problem) => return problem.into_response(),
     };
     let mut topics = Vec::new();
-    for name in gateway.0.rooms.room_names() {
+    for name in endpoint.rooms.room_names() {
         // A room that is not open is checked by its settings alone.
-        if gateway.0.rooms.admits(&name, &identity.id) {
+        if endpoint.rooms.admits(&name, &identity.id) {
             topics.push(name);
         }
     }
@@ -45,11 +44,11 @@ pub(in crate::endpoint) async fn topics(
 
 /// `GET /v0.1/topics/{topic}/participants`: the current participants.
 pub(in crate::endpoint) async fn participants(
-    State(gateway): State<Gateway>,
+    State(endpoint): State<RoomsEndpoint>,
     Path(topic): Path<String>,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let room = match accessible_room(&gateway, &topic, &headers).await {
+    let room = match accessible_room(&endpoint, &topic, &headers).await {
         Ok(room) => room,
         Err(problem) => return problem.into_response(),
     };
@@ -72,7 +71,7 @@ struct HistoryQuery {
 
 /// `GET /v0.1/topics/{topic}/history`: the messages, newest first.
 pub(in crate::endpoint) async fn history(
-    State(gateway): State<Gateway>,
+    State(endpoint): State<RoomsEndpoint>,
     Path(topic): Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -82,7 +81,7 @@ pub(in crate::endpoint) async fn history(
         Ok(parsed) => parsed,
         Err(problem) => return problem.into_response(),
     };
-    let room = match accessible_room(&gateway, &topic, &headers).await {
+    let room = match accessible_room(&endpoint, &topic, &headers).await {
         Ok(room) => room,
         Err(problem) => return problem.into_response(),
     };
@@ -122,23 +121,23 @@ fn parse_history_query(uri: &Uri) -> Result<(usize, Option<String>, Protocol), P
 
 /// Returns the room if the caller may enter it.
 async fn accessible_room(
-    gateway: &Gateway,
+    endpoint: &RoomsEndpoint,
     topic: &str,
     headers: &HeaderMap,
 ) -> Result<RoomHandle, ProblemDetails> {
     let denied = match bearer::bearer_token(headers) {
         // Guests of this room may read it too.
         Ok(Some(token)) => {
-            admission::open_room(gateway, topic, Some(&Token::from(token.to_owned()))).await
+            admission::open_room(endpoint, topic, Some(&Token::from(token.to_owned()))).await
         }
-        _ => admission::open_room(gateway, topic, None).await,
+        _ => admission::open_room(endpoint, topic, None).await,
     };
-    let (room, identity) = denied.map_err(|denied| denied.into_problem(gateway, headers))?;
+    let (room, identity) = denied.map_err(|denied| denied.into_problem(endpoint, headers))?;
     let id = identity.id.clone();
     match room.inspect(move |room| room.check_membership(&id)).await {
         Some(Ok(())) => Ok(room),
         Some(Err(rejection)) => {
-            Err(AdmissionError::Forbidden(rejection).into_problem(gateway, headers))
+            Err(AdmissionError::Forbidden(rejection).into_problem(endpoint, headers))
         }
         None => Err(room_unavailable()),
     }

@@ -46,10 +46,13 @@ pub(crate) struct RegistryCall {
     pub(crate) request: Box<str>,
     /// Identity of the caller.
     pub(crate) identity: Arc<Identity>,
+    pub(crate) method: Box<str>,
     pub(crate) payload: Box<RawValue>,
     /// Whether the request names the registry as an addressee. A request to all participants gets a
     /// response only if the registry handles it.
     pub(crate) is_addressed: bool,
+    /// The proposal of another participant that the request repeats.
+    pub(crate) consents_to: Option<Box<str>>,
 }
 
 /// A stream frame, as sent on the wire.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use toolpost::json_rpc::{RawMessage, RpcId};
 
 use super::error::truncate;
 use super::handle_grant::{GrantPayload, RevokePayload, parse_payload};
@@ -37,12 +38,16 @@ struct ParsedMessage {
     draft: Draft,
     /// The request or proposal that the message responds to.
     context: Option<ResponseContext>,
-    rpc_id: Option<Box<RawValue>>,
+    rpc_id: Option<RpcId>,
 }
 
 /// The action that an accepted message triggers.
 enum MessageAction {
     Nothing,
+    /// The proposal of another participant that the request repeats.
+    Request {
+        consents_to: Option<Box<str>>,
+    },
     Cancel(Box<str>),
     Grant(GrantPayload),
     Revoke(RevokePayload),
@@ -149,7 +154,8 @@ impl Room {
             "mcp/reject" | "mcp/withdraw" => about = Some(self.closing_proposal_context(&draft)?),
             _ => {}
         }
-        let rpc_id = parse_rpc_id(draft.payload.as_deref());
+        let payload = draft.payload.as_ref().and_then(|payload| RawMessage::parse(payload.get()));
+        let rpc_id = payload.and_then(|payload| RpcId::from_raw(payload.id?));
         Ok(ParsedMessage { draft, context: about, rpc_id })
     }
 
@@ -281,9 +287,9 @@ impl Room {
         let kind = draft.kind.short();
         Ok(match kind {
             "mcp/request" | "mcp/notification" => {
-                self.check_fulfillment(draft)?;
+                let consents_to = self.check_fulfillment(sender, draft)?;
                 self.canceled_request(sender, draft)
-                    .map_or(MessageAction::Nothing, MessageAction::Cancel)
+                    .map_or(MessageAction::Request { consents_to }, MessageAction::Cancel)
             }
             "mcp/proposal" => {
                 self.proposals.check_capacity(sender)?;
@@ -423,6 +429,11 @@ impl Room {
         let payload = message.payload.as_ref().map(|payload| payload.get());
         match action {
             MessageAction::Nothing => self.run_kind_action(message, payload),
+            MessageAction::Request { consents_to } => {
+                if message.kind.short() == "mcp/request" {
+                    self.call_registry(message, consents_to);
+                }
+            }
             MessageAction::Cancel(request) => {
                 self.effects.push(Effect::Cancel { request });
             }
@@ -443,7 +454,6 @@ impl Room {
 
     pub(super) fn run_kind_action(&mut self, message: &Arc<RoomMessage>, payload: Option<&str>) {
         match message.kind.short() {
-            "mcp/request" => self.call_registry(message),
             "mcp/response" => {
                 let Some(context) = &message.context_of else { return };
                 let outcome = context.outcome.map_or("result", ResponseOutcome::as_str);
@@ -541,27 +551,10 @@ fn kind_names_result(draft: &Draft) -> bool {
     name.as_deref() == Some(context)
 }
 
-#[derive(Deserialize)]
-struct RpcFields<'a> {
-    #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<&'a RawValue>,
-}
-
-fn parse_rpc_fields(payload: Option<&RawValue>) -> Option<RpcFields<'_>> {
-    serde_json::from_str(payload?.get()).ok()
-}
-
-fn parse_rpc_id(payload: Option<&RawValue>) -> Option<Box<RawValue>> {
-    let id = parse_rpc_fields(payload)?.id?;
-    (id.get() != "null" && id.get().len() <= 256).then(|| id.to_owned())
-}
-
 /// Infers the kind from the payload for the oldest clients, which send the kind `mcp`.
 fn infer_mcp_kind(payload: Option<&RawValue>) -> &'static str {
-    match parse_rpc_fields(payload) {
-        Some(RpcFields { method: Some(_), .. }) | None => "mcp/request",
-        _ => "mcp/response",
+    match payload.and_then(|payload| RawMessage::parse(payload.get())) {
+        Some(RawMessage { method: None, .. }) => "mcp/response",
+        _ => "mcp/request",
     }
 }

@@ -7,9 +7,9 @@ use toolpost::Identity;
 
 use super::{ConnectionId, StreamFrame};
 use crate::approval::ApprovalAction;
-use crate::room::RoomSettings;
 use crate::room::capability::Capabilities;
 use crate::room::message::{Draft, MessageParseError, Protocol};
+use crate::room::{RoomSettings, ToolResult};
 
 /// An input of a room.
 #[derive(Debug)]
@@ -23,11 +23,9 @@ pub(crate) enum RoomInput {
     /// A stream frame, or the error of one that could not be parsed.
     Frame { connection: ConnectionId, frame: Result<StreamFrame, MessageParseError> },
     /// The registry responded to a request.
-    CallResponse { request: Box<str>, payload: Box<RawValue> },
+    CallResponse { request: Box<str>, result: ToolResult },
     /// A notification of a running registry call.
     CallNotification { request: Box<str>, payload: Box<RawValue> },
-    /// A decision about a proposal by an identity that need not be in the room.
-    Decide(ProposalDecision),
     /// The settings changed.
     Settings(RoomSettings),
     /// Time has passed, without any other input.
@@ -48,7 +46,7 @@ pub(crate) struct ParticipantJoin {
     pub(crate) history: Option<usize>,
 }
 
-/// A decision about a proposal that is made outside the room.
+/// A decision about a proposal by an identity that need not be in the room.
 #[derive(Debug)]
 pub(crate) struct ProposalDecision {
     pub(crate) proposal: Box<str>,
@@ -58,5 +56,4 @@ pub(crate) struct ProposalDecision {
     /// Identity for operation calls.
     pub(crate) identity: Arc<Identity>,
     pub(crate) action: ApprovalAction,
-    pub(crate) reply: tokio::sync::oneshot::Sender<Result<(), super::RoomError>>,
 }

@@ -40,6 +40,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use toolpost::Identity;
+use toolpost::json_rpc::RpcId;
 
 use super::capability::{Capabilities, Capability};
 use super::message::{Protocol, RoomMessage};
@@ -199,31 +200,29 @@ impl Room {
 
     /// Applies an input and returns the effects, in order.
     pub(crate) fn apply(&mut self, now: i64, input: RoomInput) -> Vec<Effect> {
-        self.now = now;
-        self.fail_orphaned_requests();
-        self.expire_due();
+        self.begin(now);
         match input {
             RoomInput::Join(arrival) => self.join(arrival),
             RoomInput::Leave { connection } => self.leave(connection),
             RoomInput::Message { connection, draft } => self.receive(connection, draft),
             RoomInput::Frame { connection, frame } => self.handle_frame(connection, frame),
-            RoomInput::CallResponse { request, payload } => {
-                self.handle_call_response(&request, payload);
+            RoomInput::CallResponse { request, result } => {
+                self.send_response(&request, REGISTRY_PARTICIPANT, result);
             }
             RoomInput::CallNotification { request, payload } => {
                 self.handle_call_notification(&request, payload);
             }
-            RoomInput::Decide(decision) => self.handle_decision(decision),
             RoomInput::Settings(settings) => self.configure(settings),
             RoomInput::Tick => {}
         }
         std::mem::take(&mut self.effects)
     }
 
-    /// Expires due proposals and pauses.
-    fn expire_due(&mut self) {
+    /// Advances the time: fails orphaned requests, and expires proposals and pauses.
+    fn begin(&mut self, now: i64) {
+        self.now = now;
+        self.fail_orphaned_requests();
         self.expire_proposals();
-        let now = self.now;
         for participant in self.participants.values_mut() {
             participant.usage.pause.take_if(|pause| pause.is_expired(now));
         }
@@ -328,11 +327,7 @@ impl Room {
     }
 
     /// Updates requests and proposals after an accepted message.
-    fn track_message(
-        &mut self,
-        message: &RoomMessage,
-        rpc_id: Option<Box<serde_json::value::RawValue>>,
-    ) {
+    fn track_message(&mut self, message: &RoomMessage, rpc_id: Option<RpcId>) {
         match message.kind.short() {
             "mcp/request" => {
                 self.proposals.record_fulfillment(message);
@@ -383,8 +378,8 @@ impl Participant {
     }
 }
 
-/// Compiles the capabilities of the configuration, which validated them.
-fn compile_capabilities(texts: &[String]) -> Capabilities {
+/// Compiles the capabilities of the configuration or a token. Invalid ones are ignored.
+pub(crate) fn compile_capabilities(texts: &[String]) -> Capabilities {
     Capabilities::new(texts.iter().filter_map(|text| Capability::parse(text).ok()))
 }
 

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use toolpost::json_rpc::RpcId;
 
 use super::RoomError;
 use super::proposal::Proposals;
@@ -33,7 +34,7 @@ pub(super) struct PendingRequest {
     /// Addressees; empty for all participants.
     pub(super) to: Vec<Box<str>>,
     /// JSON-RPC id in the payload, as received.
-    pub(super) rpc_id: Option<Box<RawValue>>,
+    pub(super) rpc_id: Option<RpcId>,
     /// The proposal that the request fulfills, and its proposer.
     pub(super) proposal: Option<(Box<str>, Arc<str>)>,
     /// Time of the request in milliseconds since the Unix epoch.
@@ -50,7 +51,7 @@ impl PendingRequests {
     pub(super) fn find_by_rpc_id(&self, from: &str, rpc_id: &RawValue) -> Option<&str> {
         let as_text: Option<String> = serde_json::from_str(rpc_id.get()).ok();
         let is_match = |id: &str, request: &PendingRequest| {
-            let has_id = request.rpc_id.as_ref().is_some_and(|own| own.get() == rpc_id.get());
+            let has_id = request.rpc_id.as_ref().is_some_and(|own| own.as_json() == rpc_id.get());
             &*request.from == from && (as_text.as_deref() == Some(id) || has_id)
         };
         let newest_first = self.order.iter().rev();
@@ -62,7 +63,7 @@ impl PendingRequests {
         &mut self,
         message: &RoomMessage,
         proposals: &Proposals,
-        rpc_id: Option<Box<RawValue>>,
+        rpc_id: Option<RpcId>,
         since: i64,
     ) {
         let Some(method) = message.kind.method() else { return };

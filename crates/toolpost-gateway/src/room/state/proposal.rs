@@ -3,11 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use toolpost::json_rpc::RawMessage;
 
 use super::error::truncate;
-use super::{GATEWAY_PARTICIPANT, ProposalDecision, Room, RoomError};
+use super::{Effect, GATEWAY_PARTICIPANT, ProposalDecision, Room, RoomError};
 use crate::approval::ApprovalAction;
 use crate::room::capability::{Capabilities, CapabilityRequest, Decision};
 use crate::room::message::{Draft, McpTarget, MessageKind, Protocol, ResponseContext, RoomMessage};
@@ -222,6 +223,14 @@ impl Proposal {
         matches!(self.state, ProposalState::Open { .. })
     }
 
+    fn has_params_of(&self, draft: &Draft) -> bool {
+        let params = |payload: &Option<Box<RawValue>>| -> Option<Value> {
+            let params = RawMessage::parse(payload.as_ref()?.get())?.params;
+            params.map_or(Some(Value::Null), |params| serde_json::from_str(params.get()).ok())
+        };
+        params(&self.payload).is_some_and(|own| params(&draft.payload) == Some(own))
+    }
+
     /// Checks that the proposal is open. The error describes how it was closed.
     pub(super) fn check_open(&self) -> Result<(), RoomError> {
         let detail = match &self.state {
@@ -262,7 +271,13 @@ impl Proposal {
 
 impl Room {
     /// Checks that every proposal that the request correlates to is open and has the same target.
-    pub(super) fn check_fulfillment(&self, draft: &Draft) -> Result<(), RoomError> {
+    /// Returns the proposal of another participant whose params the request repeats.
+    pub(super) fn check_fulfillment(
+        &self,
+        sender: &str,
+        draft: &Draft,
+    ) -> Result<Option<Box<str>>, RoomError> {
+        let mut consents_to = None;
         for id in &draft.correlation {
             let Some(proposal) = self.proposals.get(id) else { continue };
             proposal.check_open()?;
@@ -275,8 +290,11 @@ impl Room {
                 );
                 return Err(RoomError::new("proposal_mismatch", detail));
             }
+            if &*proposal.from != sender && proposal.has_params_of(draft) {
+                consents_to = Some(id.clone());
+            }
         }
-        Ok(())
+        Ok(consents_to)
     }
 
     /// Returns the context of the proposal that a message closes. Fails if the proposal is unknown
@@ -355,20 +373,17 @@ impl Room {
     }
 
     /// Applies a decision made outside the room, as if it had been sent in it.
-    pub(super) fn handle_decision(&mut self, decision: ProposalDecision) {
-        let ProposalDecision {
-            proposal,
-            by,
-            token_capabilities: own,
-            identity,
-            action,
-            reply: response,
-        } = decision;
+    pub(crate) fn decide(
+        &mut self,
+        now: i64,
+        decision: ProposalDecision,
+    ) -> (Result<(), RoomError>, Vec<Effect>) {
+        self.begin(now);
+        let ProposalDecision { proposal, by, token_capabilities: own, identity, action } = decision;
         self.deciding_identity = Some(identity);
         let decided = self.apply_decision(&proposal, &by, own.as_ref(), action);
         self.deciding_identity = None;
-        // The caller may have stopped waiting.
-        let _ = response.send(decided);
+        (decided, std::mem::take(&mut self.effects))
     }
 
     fn apply_decision(

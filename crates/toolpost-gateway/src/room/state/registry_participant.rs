@@ -7,14 +7,22 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use toolpost::json_rpc::{RawMessage, RpcError, RpcId, encode_response};
+
 use super::effect::RegistryCall;
+use super::system_messages::to_raw;
 use super::{Effect, REGISTRY_PARTICIPANT, Room};
+use crate::room::ToolResult;
 use crate::room::message::{Draft, MessageKind, RoomMessage, upgrade_kind};
 
 impl Room {
     /// Forwards a request to the registry if it is addressed to it or to all participants, and
     /// responds to `initialize` on behalf of `mew` participants.
-    pub(super) fn call_registry(&mut self, message: &Arc<RoomMessage>) {
+    pub(super) fn call_registry(
+        &mut self,
+        message: &Arc<RoomMessage>,
+        consents_to: Option<Box<str>>,
+    ) {
         let (Some(method), Some(payload)) = (message.kind.method(), &message.payload) else {
             return;
         };
@@ -30,8 +38,10 @@ impl Room {
             self.effects.push(Effect::Call(RegistryCall {
                 request: message.id.clone(),
                 identity,
+                method: method.into(),
                 payload: payload.clone(),
                 is_addressed: !message.to.is_empty(),
+                consents_to,
             }));
         }
     }
@@ -45,24 +55,19 @@ impl Room {
 
     fn respond_to_initialize(&mut self, request: &RoomMessage) {
         let name = request.to.first().cloned().unwrap_or_default();
-        let result = json!({"result": {
+        let result = json!({
             "protocolVersion": "2025-06-18",
             "capabilities": {"tools": {}},
             "serverInfo": {"name": name, "version": "0"},
-        }});
-        let Ok(payload) = serde_json::value::to_raw_value(&result) else { return };
-        let id = request.id.clone();
-        self.send_response(&id, super::GATEWAY_PARTICIPANT, payload);
+        });
+        self.send_response(&request.id, super::GATEWAY_PARTICIPANT, Ok(to_raw(&result)));
     }
 
-    /// Delivers the response of a registry call.
-    pub(super) fn handle_call_response(&mut self, request: &str, payload: Box<RawValue>) {
-        self.send_response(request, REGISTRY_PARTICIPANT, payload);
-    }
-
-    fn send_response(&mut self, request: &str, from: &str, payload: Box<RawValue>) {
+    /// Sends the response to a request, in the name of a participant of the gateway.
+    pub(super) fn send_response(&mut self, request: &str, from: &str, result: ToolResult) {
         let Some(pending) = self.requests.get(request) else { return };
-        let payload = self.bound_response(pending.rpc_id.as_deref(), payload);
+        let id = pending.rpc_id.clone().unwrap_or_else(|| request.into());
+        let Some(payload) = self.encode_response(&id, result) else { return };
         let context = pending.response_context(request).with_outcome(Some(&payload));
         let kind = MessageKind::response_for(&pending.target);
         let mut to = vec![Box::from(&*pending.from)];
@@ -88,27 +93,23 @@ impl Room {
     /// Fails the registry requests that an earlier process left without a response.
     pub(super) fn fail_orphaned_requests(&mut self) {
         for request in std::mem::take(&mut self.orphaned_requests) {
-            let id = self.requests.get(&request).and_then(|request| request.rpc_id.clone());
             let detail = "the gateway stopped before it responded; send the request again";
-            let error = json!({"code": -32_000, "message": detail});
-            let error = json!({"jsonrpc": "2.0", "id": id, "error": error});
-            if let Ok(payload) = serde_json::value::to_raw_value(&error) {
-                self.send_response(&request, REGISTRY_PARTICIPANT, payload);
-            }
+            let error = RpcError::new(RpcError::OVERLOADED, detail);
+            self.send_response(&request, REGISTRY_PARTICIPANT, Err(error));
         }
     }
 
-    /// Replaces a response that exceeds the message size limit with an error.
-    fn bound_response(&self, id: Option<&RawValue>, payload: Box<RawValue>) -> Box<RawValue> {
-        let (bytes, max) = (payload.get().len(), self.settings.max_message_bytes);
-        if bytes <= max {
-            return payload;
+    /// Encodes a response. One that exceeds the message size limit is replaced with an error.
+    fn encode_response(&self, id: &RpcId, result: ToolResult) -> Option<Box<RawValue>> {
+        let mut text = encode_response(id.as_json(), result.as_ref());
+        let (bytes, max) = (text.len(), self.settings.max_message_bytes);
+        if bytes > max {
+            let detail =
+                format!("the response has {bytes} bytes, and messages of this room at most {max}");
+            let error = RpcError::new(RpcError::OVERLOADED, detail);
+            text = encode_response(id.as_json(), Err::<&str, _>(&error));
         }
-        let detail =
-            format!("the response has {bytes} bytes, and messages of this room at most {max}");
-        let error =
-            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32_000, "message": detail}});
-        serde_json::value::to_raw_value(&error).unwrap_or(payload)
+        RawValue::from_string(text).ok()
     }
 
     /// Sends a notification of a running call to its requester; it is not stored.
@@ -138,11 +139,6 @@ impl Room {
     /// Returns the request that a message cancels, if the sender made it.
     pub(super) fn canceled_request(&self, participant_id: &str, draft: &Draft) -> Option<Box<str>> {
         #[derive(Deserialize)]
-        struct CancelNotification<'a> {
-            #[serde(borrow)]
-            params: Option<CancelParams<'a>>,
-        }
-        #[derive(Deserialize)]
         struct CancelParams<'a> {
             #[serde(borrow, rename = "requestId")]
             request_id: Option<&'a RawValue>,
@@ -156,9 +152,8 @@ impl Room {
         if let Some(id) = draft.correlation.iter().find(|id| is_own(id)) {
             return Some(id.clone());
         }
-        let payload: CancelNotification<'_> =
-            serde_json::from_str(draft.payload.as_ref()?.get()).ok()?;
-        let rpc_id = payload.params?.request_id?;
+        let params = RawMessage::parse(draft.payload.as_ref()?.get())?.params?;
+        let rpc_id = serde_json::from_str::<CancelParams<'_>>(params.get()).ok()?.request_id?;
         self.requests.find_by_rpc_id(participant_id, rpc_id).map(Into::into)
     }
 }

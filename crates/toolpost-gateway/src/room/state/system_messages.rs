@@ -191,6 +191,6 @@ fn describe_participant(id: &str, capabilities: &Capabilities, protocol: Protoco
     json!({"id": id, "capabilities": format_capabilities(protocol, capabilities)})
 }
 
-fn to_raw(value: &Value) -> Box<RawValue> {
+pub(super) fn to_raw(value: &Value) -> Box<RawValue> {
     to_raw_value(value).expect("a value is JSON")
 }

@@ -465,19 +465,11 @@ fn external_decision_requires_capability() {
         &json!({"id": "p", "to": ["tools"], "kind": "mcp/proposal", "payload": call("drop")}),
     );
     let decide = |fixture: &mut RoomFixture, by: &str, may: &str, action| {
-        let (response, mut decided) = tokio::sync::oneshot::channel();
         let own = Some(Capabilities::new([Capability::parse(may).unwrap()]));
         let (proposal, by, identity) = ("p".into(), by.into(), test_identity());
-        let decision = ProposalDecision {
-            proposal,
-            by,
-            token_capabilities: own,
-            identity,
-            action,
-            reply: response,
-        };
-        let effects = fixture.room.apply(fixture.now, RoomInput::Decide(decision));
-        let error = decided.try_recv().unwrap().err().map(|rejection| rejection.code);
+        let decision = ProposalDecision { proposal, by, token_capabilities: own, identity, action };
+        let (decided, effects) = fixture.room.decide(fixture.now, decision);
+        let error = decided.err().map(|rejection| rejection.code);
         (error, summarize(&effects))
     };
     for (by, may, action, expected) in [
@@ -687,9 +679,9 @@ fn oversized_call_response_becomes_error() {
     let mut fixture = RoomFixture::new();
     let request_json = json!({"id": "r", "to": ["toolpost"], "kind": "mcp/request", "payload": {"id": 7, "method": "tools/list"}});
     fixture.send("ada", &request_json);
-    let payload = serde_json::value::to_raw_value(&"x".repeat(2 * 1024 * 1024)).unwrap();
+    let result = Ok(serde_json::value::to_raw_value(&"x".repeat(2 * 1024 * 1024)).unwrap());
     let effects =
-        fixture.room.apply(fixture.now, RoomInput::CallResponse { request: "r".into(), payload });
+        fixture.room.apply(fixture.now, RoomInput::CallResponse { request: "r".into(), result });
     let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
     let payload: Value = serde_json::from_str(message.payload.as_ref().unwrap().get()).unwrap();
     assert_eq!((&payload["id"], &payload["error"]["code"]), (&json!(7), &json!(-32_000)));

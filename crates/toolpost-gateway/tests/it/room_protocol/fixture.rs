@@ -42,7 +42,7 @@ const IDENTITIES: &[(&str, &[&str], &[&str])] = &[
     // Both call operations: `clerk` lacks the capability for `bank.pay`, `poor` lacks the scope.
     ("clerk", &["bank"], &["mcp/request:tools/list", "mcp/request:tools/call:demo__*", "chat"]),
     ("poor", &[], &["mcp/request", "chat"]),
-    ("decider", &["toolpost:approve"], &["mcp/request"]),
+    ("decider", &["toolpost:approve"], &["mcp/request", "mcp/proposal:*"]),
     ("weak", &["toolpost:approve"], &["chat"]),
     ("auditor", &["toolpost:read"], &["chat"]),
 ];
@@ -181,10 +181,18 @@ fn registry(slow_operation: &Arc<SlowOperation>) -> Registry {
         Operation::mutation("bank.pay", report_payer).access(access),
         Operation::mutation("bank.lend", report_payer).needs_approval(),
         count_operation(slow_operation),
+        prompt_list_operation(),
     ];
     let registry = builtin::registry();
     registry.apply(own.map(|builder| Change::Register(builder.build().unwrap()))).unwrap();
     registry
+}
+
+/// The prompts of an MCP server.
+fn prompt_list_operation() -> OperationBuilder {
+    let meta = json!({toolpost::mcp::METHOD_META: "prompts/list"});
+    let list = async |_: Value| Ok::<_, HandlerError>(json!({"prompts": [{"name": "greet"}]}));
+    Operation::query("notes.prompts/list", list).meta(meta.as_object().unwrap().clone())
 }
 
 async fn report_payer(context: CallContext, _: NoInput) -> Result<Value, HandlerError> {

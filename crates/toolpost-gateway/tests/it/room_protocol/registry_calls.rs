@@ -163,6 +163,36 @@ async fn call_requires_capability_and_operation_access() {
     fixture.stop().await;
 }
 
+/// Tool calls, forwarded MCP methods and requests with invalid params.
+#[tokio::test]
+async fn every_room_call_is_journaled_with_endpoint_rooms() {
+    let fixture = RoomFixture::start().await;
+    let mut ada = fixture.join(Family::Mew04, "ada", "lobby").await;
+    for (id, payload, operation) in [
+        ("F1", json!({"method": "tools/call", "params": {"name": "bank__pay"}}), "bank.pay"),
+        ("F2", json!({"method": "prompts/list"}), "notes.prompts/list"),
+        (
+            "F3",
+            json!({"method": "tools/call",
+                "params": {"name": "demo__add", "_meta": {"progressToken": {}}}}),
+            "demo.add",
+        ),
+        ("F4", json!({"method": "tools/call", "params": {"name": "demo__no"}}), "demo.no"),
+    ] {
+        let request =
+            json!({"id": id, "kind": "mcp/request", "to": ["toolpost"], "payload": payload});
+        ada.send_json(&request).await;
+        ada.expect("mcp/response", |it| it["correlation_id"] == json!([id])).await;
+        let query = json!({"op": operation});
+        let (status, found) = fixture.call("auditor", "gateway.journal", &query).await;
+        assert_eq!(status, 200, "{found}");
+        let calls = found["calls"].as_array().unwrap().iter();
+        let endpoints: Vec<&str> = calls.map(|call| call["endpoint"].as_str().unwrap()).collect();
+        assert_eq!(endpoints, ["rooms"], "{operation}");
+    }
+    fixture.stop().await;
+}
+
 /// Progress goes to the caller only and is not stored.
 #[tokio::test]
 async fn progress_is_sent_to_caller_only() {
@@ -276,5 +306,69 @@ async fn room_call_requiring_approval_waits_for_decision() {
         let seen = expect_response(&mut ada, id, "tools/call:bank__lend").await;
         assert_eq!(seen["context_of"]["outcome"], outcome, "{seen}");
     }
+    fixture.stop().await;
+}
+
+/// Each row: who proposes `bank.lend`, who fulfills the proposal, and whether that is the approval.
+#[tokio::test]
+async fn fulfilled_proposal_waits_for_approval_at_most_once() {
+    let fixture = RoomFixture::start().await;
+    let names = ["agent", "ada", "decider"];
+    let participants = names.map(|name| (name, Family::Mew04));
+    let mut clients = RoomClients::join_all(&fixture, "lobby", &participants).await;
+    let payload = json!({"method": "tools/call", "params": {"name": "bank__lend"}});
+    let approvals = async || {
+        let (status, mut listed) = fixture.call("weak", "gateway.approvals", &json!({})).await;
+        assert_eq!(status, 200, "{listed}");
+        serde_json::from_value::<Vec<Value>>(listed["approvals"].take()).unwrap()
+    };
+    for (number, (proposer, fulfiller, is_approval)) in [
+        ("agent", "decider", true),
+        ("agent", "ada", false),
+        ("decider", "decider", false),
+        ("ada", "decider", true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (proposal, request) = (format!("P{number}"), format!("F{number}"));
+        let message =
+            json!({"id": proposal, "kind": "mcp/proposal", "to": ["toolpost"], "payload": payload});
+        clients.send(proposer, &message).await;
+        clients.client(fulfiller).expect("mcp/proposal", |it| it["id"] == proposal).await;
+        let listed = approvals().await;
+        assert_eq!(listed.len(), 1, "{listed:?}");
+        assert_eq!(listed[0]["id"], format!("lobby/{proposal}"));
+        let message = json!({"id": request, "kind": "mcp/request", "to": ["toolpost"],
+            "correlation_id": [proposal], "payload": payload});
+        clients.send(fulfiller, &message).await;
+        if !is_approval {
+            let pending = loop {
+                if let [pending] = &approvals().await[..]
+                    && pending["room"].is_null()
+                {
+                    break pending.clone();
+                }
+            };
+            assert_eq!(pending["caller"], fulfiller);
+            let (status, decided) =
+                fixture.call("weak", "gateway.approve", &json!({"id": pending["id"]})).await;
+            assert_eq!(status, 200, "{decided}");
+        }
+        let seen =
+            expect_response(clients.client(fulfiller), &request, "tools/call:bank__lend").await;
+        assert_eq!(seen["context_of"]["outcome"], "result", "{seen}");
+        assert_eq!(approvals().await, [] as [Value; 0]);
+    }
+    // The approval is recorded with the proposal and the approver.
+    let query = json!({"op": "bank.lend"});
+    let (_, found) = fixture.call("auditor", "gateway.journal", &query).await;
+    let approver = |call: &Value| call["approval"]["by"].clone();
+    let calls = found["calls"].as_array().unwrap();
+    assert_eq!(
+        calls.iter().map(approver).collect::<Vec<_>>(),
+        ["decider", "weak", "weak", "decider"],
+        "{found}"
+    );
     fixture.stop().await;
 }

@@ -7,20 +7,20 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use toolpost::Operation;
+use toolpost::json_rpc::{self, RpcId};
 use toolpost::view::{Listing, ProtocolGeneration};
 
-use super::json_rpc::{self, JsonRpcId};
+use super::client::ClientContext;
 use super::params::SubscriptionFilter;
-use super::request::ClientContext;
 use super::resource_subscriptions::ResourceSubscriptions;
 
 /// Detects changes of the lists and resources visible to one client, and encodes the notifications.
 #[derive(Debug)]
-pub(super) struct ChangeNotifier {
+pub(crate) struct ChangeNotifier {
     client: ClientContext,
     filter: SubscriptionFilter,
     /// The id of the `subscriptions/listen` request, for clients of 2026-07-28.
-    subscription_id: Option<JsonRpcId>,
+    subscription_id: Option<RpcId>,
     /// The resource subscriptions of the client.
     subscriptions: Arc<ResourceSubscriptions>,
     catalog_changes: watch::Receiver<u64>,
@@ -32,13 +32,13 @@ pub(super) struct ChangeNotifier {
 }
 
 impl ChangeNotifier {
-    pub(super) fn new(
+    pub(crate) fn new(
         client: ClientContext,
         filter: SubscriptionFilter,
-        subscription_id: Option<JsonRpcId>,
+        subscription_id: Option<RpcId>,
     ) -> Self {
         // Watch before reading the lists, so that no change is missed.
-        let mut catalog_changes = client.gateway.pipeline().registry().watch_changes();
+        let mut catalog_changes = client.service.pipeline.registry().watch_changes();
         catalog_changes.mark_unchanged();
         Self {
             tools: client.tool_listing(),
@@ -46,9 +46,10 @@ impl ChangeNotifier {
             resources: visible_operations(&client, "resources/"),
             subscriptions: match &subscription_id {
                 // Each subscription has its own resources; a legacy client has one set for all.
-                None => client.subscriptions.clone().unwrap_or_default(),
-                Some(_) => Arc::default(),
-            },
+                None => client.state.as_ref().map(|state| Arc::clone(&state.subscriptions)),
+                Some(_) => None,
+            }
+            .unwrap_or_default(),
             client,
             filter,
             subscription_id,
@@ -58,32 +59,28 @@ impl ChangeNotifier {
     }
 
     /// Whether the stream belongs to a `subscriptions/listen` request.
-    pub(super) fn is_subscription(&self) -> bool {
+    pub(crate) fn is_subscription(&self) -> bool {
         self.subscription_id.is_some()
     }
 
     /// Subscribes to the requested resources and retains those that succeed.
-    pub(super) async fn subscribe_resources(&mut self) {
+    pub(crate) async fn subscribe_resources(&mut self) {
         let requested = std::mem::take(&mut self.filter.resource_subscriptions);
         self.filter.resource_subscriptions =
             self.subscriptions.subscribe_all(&self.client, requested).await;
     }
 
     /// Encodes the acknowledgment, the first notification of a subscription.
-    pub(super) fn acknowledgment(&self) -> Vec<u8> {
+    pub(crate) fn acknowledgment(&self) -> Vec<u8> {
         let notifications = self.filter.acknowledged();
         self.notification("subscriptions/acknowledged", json!({"notifications": notifications}))
     }
 
     /// Returns the result that ends a subscription which the gateway closes.
-    pub(super) fn final_result(&self) -> Option<Vec<u8>> {
+    pub(crate) fn final_result(&self) -> Option<Vec<u8>> {
         let id = self.subscription_id.as_ref()?;
-        let mut out = json_rpc::start_result(id);
-        let meta = self.meta();
-        let result = json!({"resultType": "complete", "_meta": meta});
-        out.extend_from_slice(result.to_string().as_bytes());
-        out.push(b'}');
-        Some(out)
+        let result = json!({"resultType": "complete", "_meta": self.meta()});
+        Some(json_rpc::encode_response(id.as_json(), Ok(result)).into_bytes())
     }
 
     /// Waits for changes and returns their notifications; `None` if there are no more changes.
@@ -91,7 +88,7 @@ impl ChangeNotifier {
     /// # Cancellation
     ///
     /// This method is cancel safe: a detected change is not lost.
-    pub(super) async fn next(&mut self) -> Option<Vec<Vec<u8>>> {
+    pub(crate) async fn next(&mut self) -> Option<Vec<Vec<u8>>> {
         loop {
             let deadline = match self.debounce_until {
                 Some(deadline) => deadline,
@@ -101,7 +98,7 @@ impl ChangeNotifier {
                         () = self.subscriptions.wait_for_update() => {}
                     }
                     // Changes occur in bursts: a source registers its operations one by one.
-                    let debounce = self.client.gateway.0.mcp.settings().list_changed_debounce;
+                    let debounce = self.client.service.settings().list_changed_debounce;
                     *self.debounce_until.insert(Instant::now() + debounce)
                 }
             };
@@ -123,30 +120,30 @@ impl ChangeNotifier {
     }
 
     fn list_changes(&mut self) -> Vec<Vec<u8>> {
-        let mut messages = Vec::new();
         let tools = self.client.tool_listing();
-        if !self.tools.has_same_content(&tools) && self.filter.tools_list_changed {
-            messages.push(self.notification("tools/list_changed", json!({})));
-        }
-        self.tools = tools;
         let prompts = visible_operations(&self.client, "prompts/");
-        if !same_operations(&prompts, &self.prompts) && self.filter.prompts_list_changed {
-            messages.push(self.notification("prompts/list_changed", json!({})));
-        }
-        self.prompts = prompts;
         let resources = visible_operations(&self.client, "resources/");
-        if !same_operations(&resources, &self.resources) && self.filter.resources_list_changed {
-            messages.push(self.notification("resources/list_changed", json!({})));
-        }
-        self.resources = resources;
-        messages
+        let filter = &self.filter;
+        let changes = [
+            (filter.tools_list_changed && !self.tools.has_same_content(&tools), "tools"),
+            (filter.prompts_list_changed && !same_operations(&prompts, &self.prompts), "prompts"),
+            (
+                filter.resources_list_changed && !same_operations(&resources, &self.resources),
+                "resources",
+            ),
+        ];
+        (self.tools, self.prompts, self.resources) = (tools, prompts, resources);
+        let changed = changes.into_iter().filter(|(has_changed, _)| *has_changed);
+        changed
+            .map(|(_, list)| self.notification(&format!("{list}/list_changed"), json!({})))
+            .collect()
     }
 
     fn notification(&self, name: &str, mut params: Value) -> Vec<u8> {
         if self.client.generation == ProtocolGeneration::Modern {
             params["_meta"] = self.meta().into();
         }
-        json_rpc::encode_notification(&format!("notifications/{name}"), &params)
+        json_rpc::encode_request(None, &format!("notifications/{name}"), Some(params))
     }
 
     fn meta(&self) -> Map<String, Value> {
@@ -160,12 +157,12 @@ impl ChangeNotifier {
 /// Returns the visible operations whose MCP method starts with `part`. A source replaces its
 /// operations when its list changes.
 fn visible_operations(client: &ClientContext, part: &str) -> Vec<Arc<Operation>> {
-    let catalog = client.gateway.pipeline().registry().catalog();
+    let catalog = client.service.pipeline.registry().catalog();
     let is_visible = |operation: &&Arc<Operation>| {
         let source = client.view.source.as_deref();
         source.is_none_or(|source| operation.id().namespace() == source)
             && toolpost::mcp::method_of(operation.spec()).is_some_and(|name| name.starts_with(part))
-            && operation.spec().access_control.is_callable_by(Some(&client.identity))
+            && client.can_call(operation)
     };
     catalog.list().iter().filter(is_visible).cloned().collect()
 }

@@ -4,48 +4,37 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
+use toolpost::json_rpc::{self, RpcId};
 use toolpost::{AbortHandle, LogMessage, Progress, ProgressObserver, ProgressSender};
 
-use super::json_rpc::{self, JsonRpcId};
-use super::log_level::LogLevel;
-use super::session::{CancelableRequest, InFlightRequests};
+use super::client::{CancelableRequest, ClientContext, ClientState, LogLevel};
 
 /// Sends the notifications of a request and tracks its cancellation.
 #[derive(Debug)]
-pub(super) struct Notifier {
+pub(crate) struct Notifier {
     pub(super) notifications: Option<mpsc::Sender<Vec<u8>>>,
-    id: JsonRpcId,
-    request: Arc<CancelableRequest>,
-    /// The in-flight requests of the client, by which it can cancel this one.
-    in_flight: Option<Arc<InFlightRequests>>,
+    pub(super) request: Arc<CancelableRequest>,
+    /// Where the client can cancel the request by id.
+    in_flight: Option<(Arc<ClientState>, RpcId)>,
     /// Whether a disconnect of the client cancels the request.
-    cancels_on_disconnect: bool,
+    pub(crate) cancels_on_disconnect: bool,
 }
 
 impl Notifier {
-    pub(super) fn new(id: JsonRpcId) -> Self {
-        let request = Arc::default();
-        Self { notifications: None, id, request, in_flight: None, cancels_on_disconnect: false }
-    }
-
-    pub(super) fn with_notifications(mut self, sender: Option<mpsc::Sender<Vec<u8>>>) -> Self {
-        self.notifications = sender;
-        self
-    }
-
-    /// Registers the request, so that the client can cancel it by id.
-    pub(super) fn with_cancellation(mut self, requests: Option<Arc<InFlightRequests>>) -> Self {
-        if let Some(requests) = &requests {
-            self.request = requests.register(self.id.clone());
+    /// Creates the notifier of a request, which the client can cancel if it keeps state.
+    pub(crate) fn new(
+        client: &ClientContext,
+        id: &RpcId,
+        notifications: Option<mpsc::Sender<Vec<u8>>>,
+    ) -> Self {
+        let in_flight = client.state.clone().map(|state| (state, id.clone()));
+        let request = in_flight.as_ref().map(|(state, id)| state.register(id.clone()));
+        Self {
+            notifications,
+            request: request.unwrap_or_default(),
+            in_flight,
+            cancels_on_disconnect: false,
         }
-        self.in_flight = requests;
-        self
-    }
-
-    /// Sets whether a disconnect of the client cancels the request.
-    pub(super) fn cancel_on_disconnect(mut self, enabled: bool) -> Self {
-        self.cancels_on_disconnect = enabled;
-        self
     }
 
     /// Sets the call of the request, which cancellation aborts.
@@ -55,13 +44,13 @@ impl Notifier {
 
     /// Resolves when the client cancels the request.
     pub(super) async fn canceled(&self) {
-        self.request.canceled().await;
+        self.request.token.cancelled().await;
     }
 
     /// Marks the request as finished. Returns false if the client canceled it.
     pub(super) fn finish(mut self) -> bool {
         self.cancels_on_disconnect = false;
-        !self.request.is_canceled()
+        !self.request.token.is_cancelled()
     }
 
     /// Returns a sender that forwards progress and logs to the client, as far as the client
@@ -106,17 +95,16 @@ impl ProgressObserver for ClientObserver {
             .is_some_and(|(is, minimum)| is >= minimum);
         if is_enabled {
             let line = serde_json::to_value(&line).expect("a line is JSON");
-            let _ = self
-                .notifications
-                .try_send(json_rpc::encode_notification("notifications/message", &line));
+            let note = json_rpc::encode_request(None, "notifications/message", Some(line));
+            let _ = self.notifications.try_send(note);
         }
     }
 }
 
 impl Drop for Notifier {
     fn drop(&mut self) {
-        if let Some(calls) = &self.in_flight {
-            calls.remove(&self.id, &self.request);
+        if let Some((state, id)) = &self.in_flight {
+            state.remove(id, &self.request);
         }
         if self.cancels_on_disconnect {
             self.request.cancel("the client closed the stream of its request");

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolpost::mcp::method_of;
-use toolpost::{Authority, CallError, Catalog, Operation};
+use toolpost::{CallError, Operation};
 
 use super::qualified_name::NameForm;
 use super::raw_object::CacheVisibility;
+use crate::mcp_service::client::ClientContext;
 
 /// The MCP methods of one source, other than tools.
 #[derive(Debug)]
@@ -44,20 +45,16 @@ impl SourceMethods {
     }
 }
 
-/// Returns the methods that the caller can access, by source label. With `source`, only that source
-/// is included, and the sources behind it if it is another hub.
-pub(super) fn methods_by_source(
-    catalog: &Catalog,
-    caller: &Authority,
-    source: Option<&str>,
-) -> Vec<SourceMethods> {
+/// Returns the methods that the client can access, by source label. If the client selected a source,
+/// only that source is included, and the sources behind it if it is another hub.
+pub(super) fn source_methods(client: &ClientContext) -> Vec<SourceMethods> {
+    let (catalog, source) =
+        (client.service.pipeline.registry().catalog(), client.view.source.as_deref());
     let mut by_label = BTreeMap::<&str, SourceMethods>::new();
     for operation in catalog.list() {
-        let spec = operation.spec();
-        let Some(method) = method_of(spec) else { continue };
+        let Some(method) = method_of(operation.spec()) else { continue };
         let Some(label) = source_label(operation.id().as_str(), method, source) else { continue };
-        let identity = caller.identity().map(|identity| &**identity);
-        if caller.is_trusted() || spec.access_control.is_callable_by(identity) {
+        if client.can_call(operation) {
             let new = || SourceMethods { label: label.to_owned(), methods: Vec::new() };
             let source_methods = by_label.entry(label).or_insert_with(new);
             source_methods.methods.push((method, Arc::clone(operation)));

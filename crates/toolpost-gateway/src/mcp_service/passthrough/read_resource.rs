@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use futures::future::{join, join_all};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use toolpost::mcp::server_error;
+use toolpost::view::ProtocolGeneration;
 use toolpost::{CallError, ErrorCode};
 
-use super::JsonRpcError;
+use toolpost::json_rpc::RpcError;
+
 use super::list::{RESOURCES, TEMPLATES};
 use super::list_page::ListEntry;
 use super::qualified_name::{self, NameForm};
 use super::raw_object::ResultHints;
-use super::source_methods::{self, SourceMethods};
-use super::{Passthrough, READ, string_param};
+use super::source_methods::{SourceMethods, route, source_methods};
+use super::{MISSING_META, Passthrough, READ, string_param};
 
 /// How well a source matches a URI, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,11 +36,11 @@ impl Passthrough<'_> {
     pub(super) async fn read_resource(
         &self,
         params: Map<String, Value>,
-    ) -> Result<Vec<u8>, JsonRpcError> {
+    ) -> Result<Vec<u8>, RpcError> {
         let uri = string_param(&params, "uri")?.to_owned();
-        let mut sources = self.source_methods();
+        let mut sources = source_methods(self.client);
         sources.retain(|source| source.supports(READ));
-        if let Some((source, own)) = source_methods::route(sources.iter(), NameForm::Uri, &uri) {
+        if let Some((source, own)) = route(sources.iter(), NameForm::Uri, &uri) {
             return Ok(self.read_from(source, own, params, None).await?);
         }
         match sources.as_slice() {
@@ -53,7 +55,7 @@ impl Passthrough<'_> {
         sources: &[SourceMethods],
         uri: &str,
         params: Map<String, Value>,
-    ) -> Result<Vec<u8>, JsonRpcError> {
+    ) -> Result<Vec<u8>, RpcError> {
         let claims = join_all(sources.iter().map(|source| self.match_resource(source, uri))).await;
         let (mut candidates, mut rejection, mut missing) = (Vec::new(), None, Vec::new());
         for (source, claim) in sources.iter().zip(claims) {
@@ -69,7 +71,7 @@ impl Passthrough<'_> {
         let passthrough = Passthrough { client_channel, ..*self };
         for (claim, source) in candidates {
             // A source that does not list the URI must not delay the others.
-            let timeout = (claim == ResourceMatch::SameScheme).then_some(self.source_timeout);
+            let timeout = (claim == ResourceMatch::SameScheme).then_some(self.source_timeout());
             match passthrough.read_from(source, uri, params.clone(), timeout).await {
                 Ok(result) => return Ok(result),
                 Err(error) if claim != ResourceMatch::SameScheme => {
@@ -82,7 +84,7 @@ impl Passthrough<'_> {
         // The error of a source that lists the URI, directly or by a template, takes precedence.
         Err(match rejection {
             Some(error) => error.into(),
-            None => JsonRpcError::unknown_resource(self.generation, uri, &missing),
+            None => unknown_resource(self.client.generation, uri, &missing),
         })
     }
 
@@ -140,6 +142,26 @@ impl Passthrough<'_> {
             (false, false) => ResourceMatch::None,
         })
     }
+}
+
+/// The error for a URI that no source has. `missing` lists the sources that could not be queried.
+pub(super) fn unknown_resource(
+    generation: ProtocolGeneration,
+    uri: &str,
+    missing: &[Value],
+) -> RpcError {
+    /// Error code for clients before 2026-07-28.
+    const RESOURCE_NOT_FOUND: i64 = -32_002;
+    let uri = &uri[..uri.floor_char_boundary(500)];
+    let mut data = json!({"uri": uri});
+    if !missing.is_empty() {
+        data[MISSING_META] = missing.into();
+    }
+    let code = match generation {
+        ProtocolGeneration::Modern => RpcError::INVALID_PARAMS,
+        _ => RESOURCE_NOT_FOUND,
+    };
+    RpcError { data: Some(data), ..RpcError::new(code, format!("unknown resource `{uri}`")) }
 }
 
 /// Returns the text before the first colon.

@@ -1,29 +1,33 @@
 //! Handles `tools/call`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
+use toolpost::json_rpc::RpcError;
 use toolpost::view::{Collector, Tool};
 use toolpost::{
-    Authority, CallError, CallRequest, ErrorCode, OperationKind, Outcome, Payload, Progress,
-    suggest_name,
+    CallError, CallRequest, ErrorCode, OperationKind, Outcome, Payload, Progress, suggest_name,
 };
 
-use super::audit_rejected::{MAX_NAME_CHARS, operation_id_of};
-use super::json_rpc::JsonRpcError;
-use super::log_level::LogLevel;
+use super::client::{ClientContext, LogLevel};
 use super::notifier::{self, Notifier};
 use super::request::McpRequest;
 use super::tool_cache::{can_be_tool, is_tool};
-use crate::endpoint::rejected_requests;
+
+/// Maximum number of characters of a tool name in errors and in the journal. Longer names are
+/// truncated.
+const MAX_NAME_CHARS: usize = 256;
 
 impl McpRequest {
     pub(super) async fn call(
         &mut self,
         out: &mut Vec<u8>,
         notifier: &Notifier,
-    ) -> Result<(), JsonRpcError> {
+    ) -> Result<(), RpcError> {
         let tool = match self.resolve_tool() {
             Ok(tool) => tool,
             Err(rpc_error) => return Err(Box::pin(self.audit_unknown_tool(rpc_error)).await),
@@ -32,7 +36,7 @@ impl McpRequest {
         if !is_tool(tool.operation(), &self.client.identity) {
             // The pipeline rejects and audits the call before its input is examined.
             let request = self.call_request(&tool, Payload::empty_object());
-            let ended = self.client.gateway.pipeline().call(request, self.authority()).await;
+            let ended = self.client.service.pipeline.call(request, self.client.authority()).await;
             let _ = tool.write_result(out, generation, ended);
             return Ok(());
         }
@@ -43,17 +47,15 @@ impl McpRequest {
         };
         if let Some(headers) = &self.argument_headers {
             let sent = |name: &str| {
-                let mut values = headers.get_all(name).iter();
-                let value = values.next()?.to_str().ok().filter(|_| values.next().is_none());
-                // NUL matches no argument, so an unreadable or repeated header is a mismatch.
-                Some(value.unwrap_or("\0"))
+                let header = headers.iter().find(|(header, _)| header.eq_ignore_ascii_case(name));
+                header.map(|(_, value)| value.as_str())
             };
             if let Err(message) = tool.check_headers(&arguments, sent) {
                 // The audit record omits `message`, which quotes the arguments.
                 let error = CallError::validation("the headers do not match the arguments", &[]);
                 let request = self.call_request(&tool, Payload::empty_object());
-                Box::pin(self.audit_rejection(request, &error)).await;
-                return Err(JsonRpcError::header_mismatch(message));
+                Box::pin(self.client.audit_rejection(request, &error)).await;
+                return Err(RpcError::header_mismatch(message));
             }
         }
         let client_channel = self.client_channel(notifier);
@@ -65,13 +67,13 @@ impl McpRequest {
                 let observer = notifier.progress_sender(self.progress_token(), self.log_level());
                 let request = self.call_request(&tool, input).progress(observer);
                 let request = request.client_channel(client_channel.clone());
-                let call = self.client.gateway.pipeline().call(request, self.authority());
+                let call = self.client.service.pipeline.call(request, self.client.authority());
                 notifier.set_call(call.abort_handle());
                 call.await
             }
             Err(error) => {
                 let request = self.call_request(&tool, Payload::empty_object());
-                Box::pin(self.audit_rejection(request, &error)).await;
+                Box::pin(self.client.audit_rejection(request, &error)).await;
                 Err(error)
             }
         };
@@ -88,7 +90,7 @@ impl McpRequest {
     }
 
     /// Returns the scopes that the client lacks for the called tool.
-    pub(super) fn missing_scopes(&self) -> Option<Vec<String>> {
+    pub(crate) fn missing_scopes(&self) -> Option<Vec<String>> {
         let name = self.params.name.as_deref().filter(|_| self.method == "tools/call")?;
         let tool_set = self.client.tool_set();
         let tool = tool_set.tool(name).filter(|tool| can_be_tool(tool.operation()))?;
@@ -98,9 +100,9 @@ impl McpRequest {
     }
 
     /// Returns the tool with the requested name. Access is not checked.
-    fn resolve_tool(&self) -> Result<Arc<Tool>, JsonRpcError> {
+    fn resolve_tool(&self) -> Result<Arc<Tool>, RpcError> {
         let Some(name) = &self.params.name else {
-            return Err(JsonRpcError::invalid_params("`params.name` must be the name of a tool"));
+            return Err(RpcError::invalid_params("`params.name` must be the name of a tool"));
         };
         let tool_set = self.client.tool_set();
         let is_visible = |tool: &Arc<Tool>| is_tool(tool.operation(), &self.client.identity);
@@ -123,23 +125,23 @@ impl McpRequest {
             .flatten();
         let hint = suggestion.map(|suggestion| format!("; did you mean `{source}{suggestion}`?"));
         let hint = hint.unwrap_or_default();
-        Err(JsonRpcError::invalid_params(format!("unknown tool: `{displayed_name}`{hint}")))
+        Err(RpcError::invalid_params(format!("unknown tool: `{displayed_name}`{hint}")))
     }
 
     /// Audits a call of a tool that does not exist or that the client cannot access. If its source
     /// is unavailable, the error message includes the reason.
-    async fn audit_unknown_tool(&self, rpc_error: JsonRpcError) -> JsonRpcError {
+    async fn audit_unknown_tool(&self, rpc_error: RpcError) -> RpcError {
         let Some(name) = &self.params.name else { return rpc_error };
         let id = operation_id_of(name);
-        let pipeline = self.client.gateway.pipeline();
+        let pipeline = &self.client.service.pipeline;
         let request = CallRequest::new(&id, Payload::empty_object()).endpoint(self.client.endpoint);
         if pipeline.registry().catalog().get(&id).is_some() {
             let error = CallError::access_denied("the client cannot access this tool");
-            self.audit_rejection(request, &error).await;
+            self.client.audit_rejection(request, &error).await;
             return rpc_error;
         }
-        match pipeline.call(request, self.authority()).await {
-            Err(error) if *error.code() == ErrorCode::Unavailable => JsonRpcError {
+        match pipeline.call(request, self.client.authority()).await {
+            Err(error) if *error.code() == ErrorCode::Unavailable => RpcError {
                 message: format!("{}; {}", rpc_error.message, error.message()),
                 ..rpc_error
             },
@@ -147,30 +149,14 @@ impl McpRequest {
         }
     }
 
-    async fn audit_rejection(&self, request: CallRequest<'_>, error: &CallError) {
-        rejected_requests::audit_rejection(
-            &self.client.gateway,
-            request,
-            &self.client.identity,
-            error,
-        )
-        .await;
-    }
-
-    fn progress_token(&self) -> Option<&serde_json::value::RawValue> {
-        let token = self.params.meta.as_ref()?.progress_token.as_deref()?;
-        token
-            .get()
-            .starts_with(|c: char| c == '"' || c == '-' || c.is_ascii_digit())
-            .then_some(token)
-    }
-
-    fn authority(&self) -> Authority {
-        Authority::untrusted(Some(Arc::clone(&self.client.identity)))
+    fn progress_token(&self) -> Option<&RawValue> {
+        self.params.meta.as_ref()?.progress_token.as_deref()
     }
 
     fn call_request<'t>(&self, tool: &'t Tool, input: Payload) -> CallRequest<'t> {
-        let request = CallRequest::new(tool.id().as_str(), input).endpoint(self.client.endpoint);
+        let request = CallRequest::new(tool.id().as_str(), input)
+            .endpoint(self.client.endpoint)
+            .approval(self.approval.clone());
         match self.params.metadata() {
             Some(metadata) => request.metadata(metadata),
             None => request,
@@ -184,17 +170,17 @@ impl McpRequest {
         input: Payload,
         notifier: &Notifier,
     ) -> Result<Outcome, CallError> {
-        let settings = &self.client.gateway.0.mcp.settings();
-        let pipeline = self.client.gateway.pipeline();
+        let settings = &self.client.service.settings();
+        let pipeline = &self.client.service.pipeline;
         // The values are sent as progress, so the observer gets no progress token.
         let observer = notifier.progress_sender(None, self.log_level());
         let request = self.call_request(tool, input).progress(observer);
-        let mut values = pipeline.start_subscription(request, self.authority());
+        let mut values = pipeline.start_subscription(request, self.client.authority());
         notifier.set_call(values.abort_handle());
         let mut collector =
             Collector::new(settings.max_subscription_values, settings.max_subscription_bytes);
         let deadline = Instant::now() + settings.max_subscription_duration;
-        let stopping = &self.client.gateway.0.stopping;
+        let stopping = &self.client.service.stopping;
         while !collector.is_full() {
             let next = tokio::select! {
                 biased;
@@ -243,4 +229,40 @@ impl McpRequest {
         // If the channel is full, the notification is dropped. The value is also in the result.
         let _ = notifications.try_send(note);
     }
+}
+
+impl ClientContext {
+    async fn audit_rejection(&self, request: CallRequest<'_>, error: &CallError) {
+        self.service.pipeline.record_rejected(request, self.authority(), error).await;
+    }
+
+    /// Audits a request that is rejected before its params are parsed, if it is a tool call.
+    pub(crate) async fn audit_rejected_call(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        rpc_error: &RpcError,
+    ) {
+        /// The tool name, which can be read even if other params are invalid.
+        #[derive(Deserialize)]
+        struct ToolCallName<'a> {
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+        }
+        let params = params.filter(|_| method == "tools/call");
+        let parsed = params.and_then(|params| serde_json::from_str(params.get()).ok());
+        let Some(ToolCallName { name }) = parsed else { return };
+        let error = match rpc_error.code {
+            RpcError::OVERLOADED => CallError::overloaded(rpc_error.message.clone()),
+            _ => CallError::validation(rpc_error.message.clone(), &[]),
+        };
+        let id = operation_id_of(&name);
+        let request = CallRequest::new(&id, Payload::empty_object()).endpoint(self.endpoint);
+        self.audit_rejection(request, &error).await;
+    }
+}
+
+/// Returns the operation id for a tool name, whether or not the operation exists.
+fn operation_id_of(name: &str) -> String {
+    name.chars().take(MAX_NAME_CHARS).collect::<String>().replacen("__", ".", 1)
 }

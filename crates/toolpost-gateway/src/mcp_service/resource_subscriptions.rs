@@ -10,10 +10,11 @@ use futures::Stream;
 use futures::future::join_all;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use toolpost::{Authority, Subscription};
+use toolpost::Subscription;
+use toolpost::json_rpc::RpcError;
 
-use super::json_rpc::JsonRpcError;
-use super::request::ClientContext;
+use super::client::ClientContext;
+use super::passthrough::Passthrough;
 
 /// Maximum length of a subscribed URI, in bytes.
 const MAX_URI_BYTES: usize = 4 * 1024;
@@ -67,10 +68,10 @@ impl ResourceSubscriptions {
         &self,
         client: &ClientContext,
         uri: &str,
-    ) -> Result<(), JsonRpcError> {
+    ) -> Result<(), RpcError> {
         if uri.len() > MAX_URI_BYTES {
             let message = format!("a resource URI is limited to {MAX_URI_BYTES} bytes");
-            return Err(JsonRpcError::invalid_params(message));
+            return Err(RpcError::invalid_params(message));
         }
         let key = ResourceKey::new(client, uri);
         if self.refresh_and_contains(&key) {
@@ -78,8 +79,8 @@ impl ResourceSubscriptions {
         }
         self.check_client_limit(client)?;
         let permit = acquire_permit(client)?;
-        let caller = Authority::untrusted(Some(Arc::clone(&client.identity)));
-        let (operation, changes) = client.passthrough(&caller, None).subscribe(uri).await?;
+        let passing = Passthrough { client, client_channel: None, metadata: None, approval: None };
+        let (operation, changes) = passing.subscribe(uri).await?;
         // Other subscriptions may have been added meanwhile.
         self.check_client_limit(client)?;
         self.lock()
@@ -139,13 +140,11 @@ impl ResourceSubscriptions {
         let mut state = self.lock();
         // No waker is needed, because the next wait polls again.
         let _ = state.poll_updates(&mut Context::from_waker(Waker::noop()));
-        let catalog = client.gateway.pipeline().registry().catalog();
+        let catalog = client.service.pipeline.registry().catalog();
         let is_visible = |key: &ResourceKey| {
             let operation = state.active.get(key).map(|subscription| &*subscription.operation);
             let operation = operation.and_then(|operation| catalog.get(operation));
-            operation.is_some_and(|operation| {
-                operation.spec().access_control.is_callable_by(Some(&client.identity))
-            })
+            operation.is_some_and(|operation| client.can_call(operation))
         };
         let visible = state.pending_updates.iter().filter(|key| is_visible(key));
         let visible = visible.map(|key| Arc::clone(&key.uri)).collect();
@@ -162,15 +161,15 @@ impl ResourceSubscriptions {
         state.active.contains_key(key)
     }
 
-    fn check_client_limit(&self, client: &ClientContext) -> Result<(), JsonRpcError> {
-        let max = client.gateway.0.mcp.settings().max_resource_subscriptions_per_client;
+    fn check_client_limit(&self, client: &ClientContext) -> Result<(), RpcError> {
+        let max = client.service.settings().max_resource_subscriptions_per_client;
         if self.lock().active.len() < max {
             return Ok(());
         }
         let message = format!(
             "subscription limit reached: {max} resources per client; unsubscribe from one first"
         );
-        Err(JsonRpcError::new(JsonRpcError::OVERLOADED, message))
+        Err(RpcError::new(RpcError::OVERLOADED, message))
     }
 
     fn lock(&self) -> MutexGuard<'_, SubscriptionState> {
@@ -207,11 +206,11 @@ impl ResourceKey {
     }
 }
 
-fn acquire_permit(client: &ClientContext) -> Result<OwnedSemaphorePermit, JsonRpcError> {
-    let permits = Arc::clone(&client.gateway.0.mcp.subscription_permits);
+fn acquire_permit(client: &ClientContext) -> Result<OwnedSemaphorePermit, RpcError> {
+    let permits = Arc::clone(&client.service.subscription_permits);
     permits.try_acquire_owned().map_err(|_| {
-        let max = client.gateway.0.mcp.settings().max_resource_subscriptions;
+        let max = client.service.settings().max_resource_subscriptions;
         let message = format!("subscription limit reached: {max} resources in total");
-        JsonRpcError::new(JsonRpcError::OVERLOADED, message)
+        RpcError::new(RpcError::OVERLOADED, message)
     })
 }

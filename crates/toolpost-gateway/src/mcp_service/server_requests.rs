@@ -12,15 +12,15 @@ use futures::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
+use toolpost::json_rpc::{self, RpcError, RpcId};
 use toolpost::view::ProtocolGeneration;
 use toolpost::{
     CallError, ClientChannel, MultiRoundTrip, RespondToServer, ServerRequest, ServerRequestError,
 };
 
-use super::json_rpc::{self, JsonRpcError, JsonRpcId};
 use super::notifier::Notifier;
 use super::request::McpRequest;
 
@@ -41,7 +41,7 @@ pub(super) struct ServerRequests {
 
 #[derive(Debug, Default)]
 struct PendingServerRequests {
-    senders: HashMap<JsonRpcId, oneshot::Sender<ClientResponse>>,
+    senders: HashMap<RpcId, oneshot::Sender<ClientResponse>>,
     /// Set when no more responses can arrive.
     is_closed: bool,
 }
@@ -69,7 +69,7 @@ impl ServerRequests {
     }
 
     /// Delivers a response. It is dropped if no request is pending for it.
-    pub(super) fn resolve(&self, id: &JsonRpcId, response: Result<&RawValue, &RawValue>) {
+    pub(super) fn resolve(&self, id: &RpcId, response: Result<&RawValue, &RawValue>) {
         let sender = self.lock().senders.remove(id);
         let response = response.map(ToOwned::to_owned).map_err(ToOwned::to_owned);
         if sender.is_none_or(|sender| sender.send(response).is_err()) {
@@ -84,9 +84,7 @@ impl ServerRequests {
         pending.senders.clear();
     }
 
-    fn register(
-        &self,
-    ) -> Result<(JsonRpcId, oneshot::Receiver<ClientResponse>), ServerRequestError> {
+    fn register(&self) -> Result<(RpcId, oneshot::Receiver<ClientResponse>), ServerRequestError> {
         let rejected = |message: &str| Err(ServerRequestError::Unreachable(message.to_owned()));
         let mut pending = self.lock();
         if pending.is_closed {
@@ -95,7 +93,8 @@ impl ServerRequests {
         if pending.senders.len() >= MAX_PENDING {
             return rejected("too many server requests pending for this client");
         }
-        let id = JsonRpcId::from_number(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
+        let number = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = RpcId::from(&*format!("toolpost-{number}"));
         let (sender, response) = oneshot::channel();
         pending.senders.insert(id.clone(), sender);
         Ok((id, response))
@@ -127,7 +126,8 @@ impl RespondToServer for StreamingClient {
             (Arc::clone(&self.server_requests), self.messages.clone());
         async move {
             let (id, response) = server_requests.register()?;
-            let text = json_rpc::encode_request(&id, &server_request.method, server_request.params.as_deref());
+            let ServerRequest { method, params, .. } = server_request;
+            let text = json_rpc::encode_request(Some(&id), &method, params);
             // Cancels the server request when this future ends or is dropped.
             let _pending_guard = PendingRequestGuard { server_requests, messages: messages.clone(), id };
             let disconnected = || ServerRequestError::Unreachable(CLIENT_DISCONNECTED.to_owned());
@@ -146,7 +146,7 @@ impl RespondToServer for StreamingClient {
 struct PendingRequestGuard {
     server_requests: Arc<ServerRequests>,
     messages: mpsc::Sender<Vec<u8>>,
-    id: JsonRpcId,
+    id: RpcId,
 }
 
 impl Drop for PendingRequestGuard {
@@ -154,13 +154,11 @@ impl Drop for PendingRequestGuard {
         if self.server_requests.lock().senders.remove(&self.id).is_none() {
             return;
         }
-        let id: Value = serde_json::from_str(self.id.as_json()).expect("an id of ours is JSON");
-        let params =
-            json!({"requestId": id, "reason": "the call that sent this request has ended"});
+        let reason = "the call that sent this request has ended";
+        let params = format!(r#"{{"requestId":{},"reason":"{reason}"}}"#, self.id.as_json());
+        let note = json_rpc::encode_request(None, "notifications/cancelled", Some(params));
         // If the channel is full or closed, a later response is dropped on arrival.
-        let _ = self
-            .messages
-            .try_send(json_rpc::encode_notification("notifications/cancelled", &params));
+        let _ = self.messages.try_send(note);
     }
 }
 
@@ -172,7 +170,7 @@ impl McpRequest {
                 self.retry_input().map(|retry| ClientChannel::MultiRoundTrip(retry.into()))
             }
             _ => {
-                let server_requests = Arc::clone(self.client.server_requests.as_ref()?);
+                let server_requests = self.client.state.as_ref()?.server_requests.load_full()?;
                 let messages = notifier.notifications.clone()?;
                 Some(ClientChannel::Live(Arc::new(StreamingClient { server_requests, messages })))
             }
@@ -196,7 +194,7 @@ impl McpRequest {
         &self,
         error: &CallError,
         client_channel: Option<&'r ClientChannel>,
-    ) -> Option<Result<&'r str, JsonRpcError>> {
+    ) -> Option<Result<&'r str, RpcError>> {
         if let Some(ClientChannel::MultiRoundTrip(client)) = client_channel
             && let Some(required) = client.required_input(error)
         {
@@ -206,38 +204,36 @@ impl McpRequest {
         if self.client.generation != ProtocolGeneration::Modern || !is_server_error {
             return None;
         }
-        let rpc_error = JsonRpcError::from(error.clone()).for_client(client_channel);
+        let rpc_error = adapt_error(error.clone().into(), client_channel);
         let brought = match client_channel {
             Some(ClientChannel::MultiRoundTrip(retry)) => {
                 retry.input_responses.is_some() || retry.request_state.is_some()
             }
             _ => false,
         };
-        (brought || rpc_error.code == JsonRpcError::MISSING_CAPABILITY).then_some(Err(rpc_error))
+        (brought || rpc_error.code == RpcError::MISSING_CAPABILITY).then_some(Err(rpc_error))
     }
 }
 
-impl JsonRpcError {
-    /// Adapts a missing-capability error of a source. If the client did not declare the capability,
-    /// the error is the client's. If it did, the source configuration does not allow the
-    /// capability, and the error becomes an internal error.
-    pub(super) fn for_client(mut self, client_channel: Option<&ClientChannel>) -> Self {
-        if self.code != Self::MISSING_CAPABILITY {
-            return self;
-        }
-        let declared = client_channel.and_then(ClientChannel::client_capabilities);
-        let declared = declared.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
-        let required = self.data.as_ref().and_then(|data| data.get("requiredCapabilities"));
-        let has_all = declared.zip(required).is_some_and(|(has, needs)| covers(&has, needs));
-        match has_all {
-            true => {
-                self.code = Self::INTERNAL_ERROR;
-                self.message.push_str("; the source configuration does not allow it");
-            }
-            false => self.is_from_source = false,
-        }
-        self
+/// Adapts a missing-capability error of a source. If the client did not declare the capability, the
+/// error is the client's. If it did, the source configuration does not allow the capability, and the
+/// error becomes an internal error.
+pub(super) fn adapt_error(mut error: RpcError, client_channel: Option<&ClientChannel>) -> RpcError {
+    if error.code != RpcError::MISSING_CAPABILITY {
+        return error;
     }
+    let declared = client_channel.and_then(ClientChannel::client_capabilities);
+    let declared = declared.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+    let required = error.data.as_ref().and_then(|data| data.get("requiredCapabilities"));
+    let has_all = declared.zip(required).is_some_and(|(has, needs)| covers(&has, needs));
+    match has_all {
+        true => {
+            error.code = RpcError::INTERNAL;
+            error.message.push_str("; the source configuration does not allow it");
+        }
+        false => error.is_forwarded = false,
+    }
+    error
 }
 
 /// Whether `has` contains all members of `needs`, recursively.
@@ -252,6 +248,8 @@ fn covers(has: &Value, needs: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn raw(value: &Value) -> Box<RawValue> {
@@ -292,7 +290,7 @@ mod tests {
         let send_request = || client.request(ServerRequest::new("elicitation/create", None));
         let result = raw(&json!({"action": "accept"}));
         let response = |id: &str, reply| {
-            server_requests.resolve(&JsonRpcId::from_raw(&raw(&json!(id))).unwrap(), reply);
+            server_requests.resolve(&RpcId::from_raw(&raw(&json!(id))).unwrap(), reply);
         };
         let client_task = async {
             let sent_request = received.recv().await.unwrap();
@@ -324,21 +322,18 @@ mod tests {
     fn missing_capability_is_internal_if_client_declared_it() {
         let needs = json!({"requiredCapabilities": {"elicitation": {"url": {}}}});
         for (declared, code) in [
-            (None, JsonRpcError::MISSING_CAPABILITY),
-            (Some(json!({"sampling": {}})), JsonRpcError::MISSING_CAPABILITY),
-            (Some(json!({"elicitation": {}})), JsonRpcError::MISSING_CAPABILITY),
-            (Some(json!({"elicitation": {"url": {}}})), JsonRpcError::INTERNAL_ERROR),
+            (None, RpcError::MISSING_CAPABILITY),
+            (Some(json!({"sampling": {}})), RpcError::MISSING_CAPABILITY),
+            (Some(json!({"elicitation": {}})), RpcError::MISSING_CAPABILITY),
+            (Some(json!({"elicitation": {"url": {}}})), RpcError::INTERNAL),
         ] {
-            let mut rpc_error = JsonRpcError::new(JsonRpcError::MISSING_CAPABILITY, "no");
-            (rpc_error.data, rpc_error.is_from_source) = (Some(needs.clone()), true);
+            let mut rpc_error = RpcError::new(RpcError::MISSING_CAPABILITY, "no");
+            (rpc_error.data, rpc_error.is_forwarded) = (Some(needs.clone()), true);
             let abilities = declared.as_ref().map(raw);
             let client =
                 ClientChannel::MultiRoundTrip(MultiRoundTrip::new(abilities, None, None).into());
-            let about = rpc_error.for_client(Some(&client));
-            assert_eq!(
-                (about.code, about.is_from_source),
-                (code, code == JsonRpcError::INTERNAL_ERROR)
-            );
+            let about = adapt_error(rpc_error, Some(&client));
+            assert_eq!((about.code, about.is_forwarded), (code, code == RpcError::INTERNAL));
         }
     }
 }

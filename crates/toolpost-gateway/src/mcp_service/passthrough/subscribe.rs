@@ -6,12 +6,13 @@ use futures::StreamExt;
 use futures::future::join_all;
 use serde_json::json;
 use toolpost::view::ProtocolGeneration;
-use toolpost::{CallError, CallRequest, Endpoint, Subscription};
+use toolpost::{CallError, CallRequest, Subscription};
 
-use super::JsonRpcError;
+use toolpost::json_rpc::RpcError;
+
 use super::qualified_name::NameForm;
-use super::read_resource::ResourceMatch;
-use super::source_methods::{self, SourceMethods};
+use super::read_resource::{ResourceMatch, unknown_resource};
+use super::source_methods::{SourceMethods, route, source_methods};
 use super::{Passthrough, READ, SUBSCRIBE};
 
 /// Maximum time for a source to confirm a subscription of a client before 2026-07-28. A later
@@ -22,13 +23,13 @@ const LEGACY_CONFIRM_TIMEOUT: Duration = Duration::from_secs(60);
 impl Passthrough<'_> {
     /// Subscribes to a resource on behalf of a caller with read access. Returns the operation id
     /// and a subscription with a value for each update.
-    pub(in crate::endpoint::mcp) async fn subscribe(
+    pub(in crate::mcp_service) async fn subscribe(
         &self,
         uri: &str,
-    ) -> Result<(String, Subscription), JsonRpcError> {
-        let mut sources = self.source_methods();
+    ) -> Result<(String, Subscription), RpcError> {
+        let mut sources = source_methods(self.client);
         sources.retain(|source| source.supports(READ));
-        let (source, own) = match source_methods::route(sources.iter(), NameForm::Uri, uri) {
+        let (source, own) = match route(sources.iter(), NameForm::Uri, uri) {
             Some(found) => found,
             None => match sources.as_slice() {
                 [only] => (only, uri),
@@ -39,12 +40,12 @@ impl Passthrough<'_> {
             return Err(subscriptions_unsupported(source));
         };
         let id = operation.id().as_str();
-        let request = CallRequest::new(id, json!({"uri": own})).endpoint(Endpoint::Mcp);
-        let mut changes = self.pipeline.start_subscription(request, self.caller.clone());
-        let confirm_timeout = if self.generation == ProtocolGeneration::Modern {
-            self.source_timeout
-        } else {
-            LEGACY_CONFIRM_TIMEOUT
+        let request = CallRequest::new(id, json!({"uri": own})).endpoint(self.client.endpoint);
+        let pipeline = &self.client.service.pipeline;
+        let mut changes = pipeline.start_subscription(request, self.client.authority());
+        let confirm_timeout = match self.client.generation {
+            ProtocolGeneration::Modern => self.source_timeout(),
+            _ => LEGACY_CONFIRM_TIMEOUT,
         };
         let first = tokio::time::timeout(confirm_timeout, changes.next()).await;
         match first {
@@ -53,10 +54,10 @@ impl Passthrough<'_> {
             Ok(None) => {
                 Err(CallError::unavailable("the source closed the subscription immediately").into())
             }
-            Err(_) => Err(CallError::timeout(format!(
-                "subscription not confirmed within {confirm_timeout:?}"
-            ))
-            .into()),
+            Err(_) => {
+                let message = format!("subscription not confirmed within {confirm_timeout:?}");
+                Err(CallError::timeout(message).into())
+            }
         }
     }
 
@@ -66,7 +67,7 @@ impl Passthrough<'_> {
         &self,
         sources: &'o [SourceMethods],
         uri: &str,
-    ) -> Result<&'o SourceMethods, JsonRpcError> {
+    ) -> Result<&'o SourceMethods, RpcError> {
         let claims = join_all(sources.iter().map(|source| self.match_resource(source, uri))).await;
         let claims =
             sources.iter().zip(claims).filter_map(|(source, claim)| Some((claim.ok()?, source)));
@@ -75,14 +76,14 @@ impl Passthrough<'_> {
             .min_by_key(|(claim, source)| (*claim, !source.supports(SUBSCRIBE)));
         surest
             .map(|(_, source)| source)
-            .ok_or_else(|| JsonRpcError::unknown_resource(self.generation, uri, &[]))
+            .ok_or_else(|| unknown_resource(self.client.generation, uri, &[]))
     }
 }
 
 /// The error for a source that does not support resource subscriptions.
-fn subscriptions_unsupported(source_methods: &SourceMethods) -> JsonRpcError {
+fn subscriptions_unsupported(source_methods: &SourceMethods) -> RpcError {
     let read = source_methods.operation(READ).map(|operation| operation.id().as_str());
     let source = read.and_then(|id| id.strip_suffix(READ)?.strip_suffix('.')).unwrap_or_default();
     let message = format!("the source `{source}` does not support resource subscriptions");
-    JsonRpcError::new(JsonRpcError::METHOD_NOT_FOUND, message)
+    RpcError::new(RpcError::METHOD_NOT_FOUND, message)
 }

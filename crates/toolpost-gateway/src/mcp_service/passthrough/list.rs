@@ -9,12 +9,12 @@ use toolpost::mcp::server_error;
 use toolpost::view::ProtocolGeneration;
 use toolpost::{CallError, Outcome};
 
-use super::JsonRpcError;
 use super::list_page::{ListEntry, ListPage};
 use super::qualified_name::NameForm;
 use super::raw_object::{self, CacheVisibility, RawObject, ResultHints};
-use super::source_methods::SourceMethods;
+use super::source_methods::{SourceMethods, source_methods};
 use super::{MISSING_META, Passthrough};
+use toolpost::json_rpc::RpcError;
 
 /// Maximum number of entries listed per source.
 const MAX_ENTRIES: usize = 10_000;
@@ -67,16 +67,16 @@ impl Passthrough<'_> {
         &self,
         list: &'static ListMethod,
         params: Map<String, Value>,
-    ) -> Result<Vec<u8>, JsonRpcError> {
-        let mut sources = self.source_methods();
+    ) -> Result<Vec<u8>, RpcError> {
+        let mut sources = source_methods(self.client);
         sources.retain(|source| source.supports(list.method));
         if let [only] = sources.as_slice()
             && only.label.is_empty()
         {
-            return self.single_source_page(list, only, params).await.map_err(JsonRpcError::from);
+            return self.single_source_page(list, only, params).await.map_err(RpcError::from);
         }
         if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
-            return Err(JsonRpcError::invalid_params("the cursor is not one of this list"));
+            return Err(RpcError::invalid_params("the cursor is not one of this list"));
         }
         let lists =
             join_all(sources.iter().map(|source| self.qualified_entries(list, source))).await;
@@ -103,7 +103,7 @@ impl Passthrough<'_> {
         if !missing.is_empty() {
             result.set("_meta", &meta);
         }
-        if self.generation == ProtocolGeneration::Modern {
+        if self.client.generation == ProtocolGeneration::Modern {
             result.add_hints(ResultHints::Cached(CacheVisibility::Private));
         }
         result.to_vec()
@@ -135,14 +135,14 @@ impl Passthrough<'_> {
         }
         let hints = ResultHints::Cached(self.cache_visibility(source, list.method));
         if is_complete {
-            return raw_object::adapt_result(text, self.generation, hints);
+            return raw_object::adapt_result(text, self.client.generation, hints);
         }
         good.push(b']');
         let good = String::from_utf8(good).expect("texts with commas between them");
         let mut object = RawObject::parse(&text).expect("it was read above");
         object.set(list.member, &good);
         let mended = String::from_utf8(object.to_vec()).expect("texts are joined");
-        raw_object::adapt_result(mended.into(), self.generation, hints)
+        raw_object::adapt_result(mended.into(), self.client.generation, hints)
     }
 
     /// Returns all entries of a source with qualified names, separated by commas.
@@ -170,7 +170,7 @@ impl Passthrough<'_> {
         each: &mut (dyn FnMut(ListEntry<'_>) + Send),
     ) -> Result<(), CallError> {
         let Some(operation) = source.operation(list.method) else { return Ok(()) };
-        let end = Instant::now() + self.source_timeout;
+        let end = Instant::now() + self.source_timeout();
         let (mut progress, mut input) = (ListProgress::default(), Map::new());
         loop {
             let remaining = end.saturating_duration_since(Instant::now());

@@ -12,9 +12,7 @@
 //! | `read_resource` | `resources/read` |
 //! | `prompts` | prompts and completions |
 //! | `raw_object` | JSON objects with unparsed members |
-//! | `errors` | conversion to JSON-RPC errors |
 
-mod errors;
 mod list;
 mod list_page;
 mod prompts;
@@ -30,12 +28,10 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use toolpost::view::ProtocolGeneration;
-use toolpost::{
-    Authority, CallError, CallRequest, ClientChannel, Endpoint, Operation, Outcome, Pipeline,
-};
+use toolpost::json_rpc::RpcError;
+use toolpost::{Approval, CallError, CallRequest, ClientChannel, Operation, Outcome};
 
-use super::json_rpc::JsonRpcError;
+use super::client::ClientContext;
 use list::ListMethod;
 use raw_object::{CacheVisibility, ResultHints};
 use source_methods::SourceMethods;
@@ -46,20 +42,13 @@ const MISSING_META: &str = "toolpost/missing";
 /// Forwards the requests of one client to the sources.
 #[derive(Clone, Copy)]
 pub(super) struct Passthrough<'a> {
-    pub(super) pipeline: &'a Pipeline,
-    pub(super) caller: &'a Authority,
-    /// The only visible source, with its own names. `None` for all sources.
-    pub(super) source: Option<&'a str>,
-    /// Protocol generation of the client.
-    pub(super) generation: ProtocolGeneration,
+    pub(super) client: &'a ClientContext,
     /// Channel for server requests to the client.
     pub(super) client_channel: Option<&'a ClientChannel>,
     /// Metadata of the request, such as its trace context.
     pub(super) metadata: Option<&'a Map<String, Value>>,
-    /// Maximum time to wait for the list of a source.
-    pub(super) source_timeout: Duration,
-    /// Whether authentication is required. If so, every result is private to its caller.
-    pub(super) requires_auth: bool,
+    /// The consent to the request, if it was already given.
+    pub(super) approval: Option<&'a Approval>,
 }
 
 impl Passthrough<'_> {
@@ -72,7 +61,7 @@ impl Passthrough<'_> {
         &self,
         method: &str,
         params: Option<&RawValue>,
-    ) -> Option<Result<Vec<u8>, JsonRpcError>> {
+    ) -> Option<Result<Vec<u8>, RpcError>> {
         let list = ListMethod::from_method(method);
         if list.is_none() && !matches!(method, READ | PROMPT | COMPLETE) {
             return None;
@@ -89,17 +78,18 @@ impl Passthrough<'_> {
         })
     }
 
-    /// Returns the cache visibility of a result.
+    /// Returns the cache visibility of a result. If authentication is required, every result is
+    /// private to its caller.
     fn cache_visibility(&self, source: &SourceMethods, method: &str) -> CacheVisibility {
-        if self.requires_auth { CacheVisibility::Private } else { source.cache_visibility(method) }
+        match self.client.service.authenticator.allows_anonymous() {
+            true => source.cache_visibility(method),
+            false => CacheVisibility::Private,
+        }
     }
 
-    fn source_methods(&self) -> Vec<SourceMethods> {
-        source_methods::methods_by_source(
-            &self.pipeline.registry().catalog(),
-            self.caller,
-            self.source,
-        )
+    /// Returns the maximum time to wait for the list of a source.
+    fn source_timeout(&self) -> Duration {
+        self.client.service.settings().source_timeout
     }
 
     async fn call(
@@ -108,18 +98,17 @@ impl Passthrough<'_> {
         input: Map<String, Value>,
         timeout: Option<Duration>,
     ) -> Result<Outcome, CallError> {
-        let request =
-            CallRequest::new(operation.id().as_str(), Value::Object(input)).endpoint(Endpoint::Mcp);
-        let request = match timeout {
-            Some(timeout) => request.timeout(timeout),
-            None => request,
-        };
-        let request = match self.metadata {
-            Some(metadata) => request.metadata(metadata.clone()),
-            None => request,
-        };
-        let request = request.client_channel(self.client_channel.cloned());
-        self.pipeline.call(request, self.caller.clone()).await
+        let mut request = CallRequest::new(operation.id().as_str(), Value::Object(input))
+            .endpoint(self.client.endpoint)
+            .client_channel(self.client_channel.cloned())
+            .approval(self.approval.cloned());
+        if let Some(timeout) = timeout {
+            request = request.timeout(timeout);
+        }
+        if let Some(metadata) = self.metadata {
+            request = request.metadata(metadata.clone());
+        }
+        self.client.service.pipeline.call(request, self.client.authority()).await
     }
 
     /// Calls one source and returns its result, which may be a request for more input.
@@ -140,7 +129,7 @@ impl Passthrough<'_> {
         let outcome = ended?;
         raw_object::adapt_result(
             raw_object::payload_json(&outcome.envelope.data),
-            self.generation,
+            self.client.generation,
             hints,
         )
     }
@@ -156,20 +145,20 @@ const COMPLETE: &str = "completion/complete";
 const EXCLUDED_PARAMS: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 
 /// Returns the params to forward. `_meta`, `inputResponses` and `requestState` are removed.
-fn parse_params(params: Option<&RawValue>) -> Result<Map<String, Value>, JsonRpcError> {
+fn parse_params(params: Option<&RawValue>) -> Result<Map<String, Value>, RpcError> {
     let params = match params.map(|params| serde_json::from_str(params.get())) {
         None | Some(Ok(Value::Null)) => return Ok(Map::new()),
         Some(Ok(Value::Object(params))) => params,
-        Some(Ok(_)) => return Err(JsonRpcError::invalid_params("`params` must be an object")),
+        Some(Ok(_)) => return Err(RpcError::invalid_params("`params` must be an object")),
         Some(Err(error)) => {
-            return Err(JsonRpcError::invalid_params(format!("`params` cannot be read: {error}")));
+            return Err(RpcError::invalid_params(format!("`params` cannot be read: {error}")));
         }
     };
     Ok(params.into_iter().filter(|(name, _)| !EXCLUDED_PARAMS.contains(&name.as_str())).collect())
 }
 
 /// Returns a string member of the params.
-fn string_param<'p>(params: &'p Map<String, Value>, name: &str) -> Result<&'p str, JsonRpcError> {
+fn string_param<'p>(params: &'p Map<String, Value>, name: &str) -> Result<&'p str, RpcError> {
     let text = params.get(name).and_then(Value::as_str);
-    text.ok_or_else(|| JsonRpcError::invalid_params(format!("`{name}` must be a string")))
+    text.ok_or_else(|| RpcError::invalid_params(format!("`{name}` must be a string")))
 }

@@ -3,11 +3,10 @@
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::json_rpc::{self, JsonRpcId};
-use super::request::ClientContext;
+use super::client::ClientContext;
 
 /// The supported protocol versions, newest first.
-pub(super) const VERSIONS: [&str; 5] =
+pub(crate) const VERSIONS: [&str; 5] =
     ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /// The newest version with an `initialize` handshake.
@@ -32,24 +31,19 @@ impl ClientContext {
         }))
     }
 
-    /// Encodes the response to `initialize`.
-    pub(super) fn initialize_result(&self, id: &JsonRpcId, version: &str) -> Vec<u8> {
-        let result = json!({
+    /// Returns the result of `initialize`.
+    pub(crate) fn initialize_result(&self, version: &str) -> Value {
+        self.with_instructions(json!({
             "protocolVersion": version,
             "capabilities": capabilities(),
             "serverInfo": server_info(),
-        });
-        let result = self.with_instructions(result);
-        let mut out = json_rpc::start_result(id);
-        out.extend_from_slice(result.to_string().as_bytes());
-        out.push(b'}');
-        out
+        }))
     }
 
     /// Adds the instructions for models: the configured ones, or the default if the view is not
     /// limited to one source.
     fn with_instructions(&self, mut result: Value) -> Value {
-        let settings = self.gateway.0.mcp.settings();
+        let settings = self.service.settings();
         let configured = settings.instructions.as_deref();
         let usual = self.view.source.is_none().then_some(INSTRUCTIONS);
         if let Some(instructions_text) = configured.or(usual) {
@@ -60,7 +54,7 @@ impl ClientContext {
 }
 
 /// Negotiates the version: the requested one if it is supported, else the newest legacy version.
-pub(super) fn negotiate_version(params: Option<&RawValue>) -> &'static str {
+pub(crate) fn negotiate_version(params: Option<&RawValue>) -> &'static str {
     #[derive(serde::Deserialize)]
     struct InitializeParams {
         #[serde(rename = "protocolVersion")]

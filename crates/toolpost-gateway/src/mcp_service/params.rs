@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use toolpost::json_rpc::{RpcError, RpcId};
 use toolpost::trace_metadata;
 
-use super::json_rpc::{JsonRpcError, JsonRpcId};
 use super::settings::McpEndpointSettings;
 
 /// Maximum length of forwarded `baggage` in bytes, as in the W3C specification.
@@ -13,9 +13,9 @@ const MAX_BAGGAGE_BYTES: usize = 8_192;
 
 /// The members of `params` that this endpoint uses.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct RequestParams {
-    pub(super) name: Option<String>,
-    pub(super) uri: Option<String>,
+pub(crate) struct RequestParams {
+    pub(crate) name: Option<String>,
+    pub(crate) uri: Option<String>,
     pub(super) cursor: Option<String>,
     pub(super) level: Option<String>,
     pub(super) arguments: Option<Box<RawValue>>,
@@ -26,21 +26,21 @@ pub(super) struct RequestParams {
     #[serde(rename = "requestState")]
     pub(super) request_state: Option<Box<RawValue>>,
     #[serde(rename = "_meta")]
-    pub(super) meta: Option<RequestMeta>,
+    pub(crate) meta: Option<RequestMeta>,
     /// Trace context of the HTTP headers. Trace context in `_meta` takes precedence.
     #[serde(skip)]
-    pub(super) header_trace: Option<Map<String, Value>>,
+    pub(crate) header_trace: Option<Map<String, Value>>,
 }
 
 /// The members of `_meta` that this endpoint uses.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct RequestMeta {
+pub(crate) struct RequestMeta {
     #[serde(rename = "progressToken")]
     pub(super) progress_token: Option<Box<RawValue>>,
     #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
     pub(super) version: Option<String>,
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
-    pub(super) capabilities: Option<Box<RawValue>>,
+    pub(crate) capabilities: Option<Box<RawValue>>,
     #[serde(rename = "io.modelcontextprotocol/logLevel")]
     pub(super) log_level: Option<String>,
     traceparent: Option<String>,
@@ -49,27 +49,27 @@ pub(super) struct RequestMeta {
 }
 
 impl RequestParams {
-    pub(super) fn parse(raw: Option<&RawValue>) -> Result<Self, JsonRpcError> {
+    pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Self, RpcError> {
         let Some(raw) = raw else { return Ok(Self::default()) };
         let params: Self = serde_json::from_str(raw.get()).map_err(|error| {
-            JsonRpcError::invalid_params(format!("`params` cannot be read: {error}"))
+            RpcError::invalid_params(format!("`params` cannot be read: {error}"))
         })?;
         // The token is repeated in every progress notification, so its length is limited.
         let token = params.meta.as_ref().and_then(|meta| meta.progress_token.as_deref());
-        if token.is_some_and(|token| JsonRpcId::from_raw(token).is_none()) {
+        if token.is_some_and(|token| RpcId::from_raw(token).is_none()) {
             let message = "`_meta.progressToken` must be a string or a number of at most 256 bytes";
-            return Err(JsonRpcError::invalid_params(message));
+            return Err(RpcError::invalid_params(message));
         }
         Ok(params)
     }
 
     /// Returns the protocol version in `_meta`, which is present from 2026-07-28 on.
-    pub(super) fn version(&self) -> Option<&str> {
+    pub(crate) fn version(&self) -> Option<&str> {
         self.meta.as_ref()?.version.as_deref()
     }
 
     /// Returns the log level in `_meta`, which applies from 2026-07-28 on.
-    pub(super) fn log_level(&self) -> Option<&str> {
+    pub(crate) fn log_level(&self) -> Option<&str> {
         self.meta.as_ref()?.log_level.as_deref()
     }
 
@@ -89,7 +89,7 @@ impl RequestParams {
 /// The notifications that a client subscribes to, from 2026-07-28 on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct SubscriptionFilter {
+pub(crate) struct SubscriptionFilter {
     pub(super) tools_list_changed: bool,
     pub(super) prompts_list_changed: bool,
     pub(super) resources_list_changed: bool,
@@ -99,7 +99,7 @@ pub(super) struct SubscriptionFilter {
 
 impl SubscriptionFilter {
     /// All list changes: the filter for clients before 2026-07-28.
-    pub(super) const ALL: Self = Self {
+    pub(crate) const ALL: Self = Self {
         tools_list_changed: true,
         prompts_list_changed: true,
         resources_list_changed: true,
@@ -107,22 +107,22 @@ impl SubscriptionFilter {
     };
 
     /// Parses the filter in the params of `subscriptions/listen`.
-    pub(super) fn parse(
+    pub(crate) fn parse(
         raw: Option<&RawValue>,
         settings: &McpEndpointSettings,
-    ) -> Result<Self, JsonRpcError> {
+    ) -> Result<Self, RpcError> {
         #[derive(Deserialize)]
         struct ListenParams {
             notifications: SubscriptionFilter,
         }
         let text = raw.map_or("{}", RawValue::get);
         let listen: ListenParams = serde_json::from_str(text).map_err(|error| {
-            JsonRpcError::invalid_params(format!("`params` cannot be read: {error}"))
+            RpcError::invalid_params(format!("`params` cannot be read: {error}"))
         })?;
         let max = settings.max_resource_subscriptions_per_client;
         if listen.notifications.resource_subscriptions.len() > max {
             let message = format!("`resourceSubscriptions` has at most {max} addresses");
-            return Err(JsonRpcError::invalid_params(message));
+            return Err(RpcError::invalid_params(message));
         }
         Ok(listen.notifications)
     }
@@ -146,7 +146,7 @@ impl SubscriptionFilter {
 }
 
 /// Parses the id of a canceled request and the reason.
-pub(super) fn parse_canceled(raw: Option<&RawValue>) -> Option<(JsonRpcId, String)> {
+pub(crate) fn parse_canceled(raw: Option<&RawValue>) -> Option<(RpcId, String)> {
     #[derive(Deserialize)]
     struct CanceledParams<'a> {
         #[serde(borrow, rename = "requestId")]
@@ -155,5 +155,5 @@ pub(super) fn parse_canceled(raw: Option<&RawValue>) -> Option<(JsonRpcId, Strin
     }
     let canceled: CanceledParams<'_> = serde_json::from_str(raw?.get()).ok()?;
     let reason = canceled.reason.unwrap_or_else(|| "canceled by the client".to_owned());
-    Some((JsonRpcId::from_raw(canceled.id)?, reason.chars().take(500).collect()))
+    Some((RpcId::from_raw(canceled.id)?, reason.chars().take(500).collect()))
 }

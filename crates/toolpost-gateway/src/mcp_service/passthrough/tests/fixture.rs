@@ -8,11 +8,12 @@ use serde_json::{Map, Value, json};
 use toolpost::mcp::METHOD_META;
 use toolpost::view::ProtocolGeneration;
 use toolpost::{
-    Authority, CallError, Handler, HandlerOutput, Identity, Operation, OperationKind,
-    OperationSpec, Payload, Pipeline, Registry,
+    CallError, Handler, HandlerOutput, Identity, Operation, OperationKind, OperationSpec, Payload,
+    Pipeline, Registry,
 };
 
-use super::super::{JsonRpcError, Passthrough};
+use super::super::{Passthrough, RpcError};
+use crate::mcp_service::{ClientContext, McpEndpointSettings, McpService, McpView};
 
 /// A timeout that only a silent source reaches.
 const AMPLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -20,7 +21,7 @@ const AMPLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Sources and a caller.
 pub(super) struct Fixture {
     pub(super) pipeline: Pipeline,
-    pub(super) caller: Authority,
+    pub(super) identity: Arc<Identity>,
     pub(super) source: Option<&'static str>,
     pub(super) source_timeout: Duration,
 }
@@ -33,7 +34,7 @@ impl Fixture {
     pub(super) fn from_pipeline(pipeline: Pipeline) -> Self {
         Self {
             pipeline,
-            caller: Authority::untrusted(None),
+            identity: Arc::new(Identity::new("ann")),
             source: None,
             source_timeout: AMPLE_TIMEOUT,
         }
@@ -41,8 +42,7 @@ impl Fixture {
 
     /// Sets a caller with these scopes.
     pub(super) fn with_scopes(mut self, scopes: &[&str]) -> Self {
-        let identity = Identity::new("ann").with_scopes(scopes.to_vec());
-        self.caller = Authority::untrusted(Some(Arc::new(identity)));
+        self.identity = Arc::new(Identity::new("ann").with_scopes(scopes.to_vec()));
         self
     }
 
@@ -112,19 +112,17 @@ impl Fixture {
         self
     }
 
-    fn passthrough(&self, protocol_generation: ProtocolGeneration) -> Passthrough<'_> {
-        let Self { pipeline, caller, source, source_timeout: timeout } = self;
-        let knows_callers = false;
-        let (source, timeout, client_channel) = (*source, *timeout, None);
-        Passthrough {
-            pipeline,
-            caller,
-            source,
-            generation: protocol_generation,
-            client_channel,
-            metadata: None,
-            source_timeout: timeout,
-            requires_auth: knows_callers,
+    fn client(&self, generation: ProtocolGeneration) -> ClientContext {
+        let settings =
+            McpEndpointSettings { source_timeout: self.source_timeout, ..Default::default() };
+        let (authenticator, stopping) = Default::default();
+        ClientContext {
+            service: McpService::new(self.pipeline.clone(), authenticator, stopping, settings),
+            endpoint: toolpost::Endpoint::Mcp,
+            identity: Arc::clone(&self.identity),
+            view: McpView { source: self.source.map(Into::into), ..Default::default() },
+            generation,
+            state: None,
         }
     }
 
@@ -134,9 +132,10 @@ impl Fixture {
         generation: ProtocolGeneration,
         method: &str,
         params: Value,
-    ) -> Result<String, JsonRpcError> {
+    ) -> Result<String, RpcError> {
         let params = RawValue::from_string(params.to_string()).unwrap();
-        let passing = self.passthrough(generation);
+        let client = &self.client(generation);
+        let passing = Passthrough { client, client_channel: None, metadata: None, approval: None };
         let responded = assert_send(passing.handle(method, Some(&params))).await.unwrap();
         responded.map(|json| String::from_utf8(json).unwrap())
     }
@@ -146,7 +145,7 @@ impl Fixture {
         &self,
         method: &str,
         params: Value,
-    ) -> Result<String, JsonRpcError> {
+    ) -> Result<String, RpcError> {
         self.request(ProtocolGeneration::Legacy, method, params).await
     }
 
@@ -155,13 +154,15 @@ impl Fixture {
         &self,
         method: &str,
         params: Value,
-    ) -> Result<Value, JsonRpcError> {
+    ) -> Result<Value, RpcError> {
         let text = self.request_text(method, params).await?;
         Ok(serde_json::from_str(&text).unwrap())
     }
 
     pub(super) async fn supports(&self, method: &str) -> bool {
-        self.passthrough(ProtocolGeneration::Legacy).handle(method, None).await.is_some()
+        let client = &self.client(ProtocolGeneration::Legacy);
+        let passing = Passthrough { client, client_channel: None, metadata: None, approval: None };
+        passing.handle(method, None).await.is_some()
     }
 }
 

@@ -1,0 +1,189 @@
+//! An MCP request and its result.
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use toolpost::Approval;
+use toolpost::json_rpc::{RpcError, RpcId};
+use toolpost::view::ProtocolGeneration;
+
+use super::client::{ClientContext, LogLevel};
+use super::notifier::Notifier;
+use super::params::RequestParams;
+use super::passthrough::Passthrough;
+use super::segmented_body::SegmentedBody;
+use super::server_requests;
+
+/// A request with parsed params.
+#[derive(Debug)]
+pub(crate) struct McpRequest {
+    pub(crate) client: ClientContext,
+    pub(crate) id: RpcId,
+    pub(crate) method: String,
+    pub(crate) params: RequestParams,
+    /// The params as received, for methods that forward them.
+    pub(crate) raw_params: Option<Box<RawValue>>,
+    /// Whether the error for an unknown tool suggests a similar name, which requires a comparison
+    /// with all names.
+    pub(crate) suggests_names: bool,
+    /// The `Mcp-Param-*` headers, which must match the arguments.
+    pub(crate) argument_headers: Option<Vec<(String, String)>>,
+    /// The consent to the request, if it was already given.
+    pub(crate) approval: Option<Approval>,
+}
+
+/// The outcome of a request.
+#[derive(Debug)]
+pub(crate) struct McpResponse {
+    pub(crate) result: Result<SegmentedBody, RpcError>,
+    /// False if the client canceled the request.
+    pub(crate) is_expected: bool,
+}
+
+impl McpRequest {
+    pub(crate) fn new(
+        client: ClientContext,
+        id: RpcId,
+        method: &str,
+        params: RequestParams,
+        raw: Option<&RawValue>,
+    ) -> Self {
+        // The arguments of a call may be large and are already in the params, so they are not
+        // copied.
+        let raw_params = raw.filter(|_| method != "tools/call").map(ToOwned::to_owned);
+        Self {
+            client,
+            id,
+            method: method.to_owned(),
+            params,
+            raw_params,
+            suggests_names: true,
+            argument_headers: None,
+            approval: None,
+        }
+    }
+
+    /// Handles the request. The JSON of the result is appended to `out`.
+    pub(crate) async fn handle(mut self, notifier: Notifier, out: Vec<u8>) -> McpResponse {
+        let mut out = SegmentedBody::from(out);
+        let result = self.dispatch(&mut out, &notifier).await.map(|()| out);
+        McpResponse { result, is_expected: notifier.finish() }
+    }
+
+    async fn dispatch(
+        &mut self,
+        out: &mut SegmentedBody,
+        notifier: &Notifier,
+    ) -> Result<(), RpcError> {
+        let client = &self.client;
+        if self.method == "tools/list" {
+            client.wait_for_sources().await;
+            return self.list_tools(out);
+        }
+        let out = out.tail_mut();
+        let result = match (self.method.as_str(), client.generation) {
+            ("tools/call", _) => return self.call(out, notifier).await,
+            ("server/discover", ProtocolGeneration::Modern) => client.discover_result(),
+            ("ping", ProtocolGeneration::Legacy) => json!({}),
+            ("logging/setLevel", ProtocolGeneration::Legacy) => {
+                self.set_log_level()?;
+                json!({})
+            }
+            (
+                method @ ("resources/subscribe" | "resources/unsubscribe"),
+                ProtocolGeneration::Legacy,
+            ) => {
+                tokio::select! {
+                    followed = self.handle_subscription(method) => followed?,
+                    () = notifier.canceled() => return Err(canceled_error()),
+                }
+                json!({})
+            }
+            _ => {
+                return tokio::select! {
+                    passed = self.pass_through(out, notifier) => passed,
+                    // Dropping the future cancels the request to the source.
+                    () = notifier.canceled() => Err(canceled_error()),
+                };
+            }
+        };
+        serde_json::to_writer(out, &result).expect("a value is JSON");
+        Ok(())
+    }
+
+    fn set_log_level(&self) -> Result<(), RpcError> {
+        let level = self.params.level.as_deref().and_then(LogLevel::from_name);
+        let message = || format!("`params.level` must be one of {}", LogLevel::names());
+        let level = level.ok_or_else(|| RpcError::invalid_params(message()))?;
+        if let Some(state) = &self.client.state {
+            state.log_level.set(level);
+        }
+        Ok(())
+    }
+
+    /// Handles `resources/subscribe` and `resources/unsubscribe`.
+    async fn handle_subscription(&self, method: &str) -> Result<(), RpcError> {
+        let Some(state) = &self.client.state else {
+            return Err(RpcError::invalid_request("resource subscriptions require a session"));
+        };
+        let uri = self.params.uri.as_deref();
+        let uri = uri.ok_or_else(|| RpcError::invalid_params("`uri` must be a string"))?;
+        match method {
+            "resources/subscribe" => state.subscriptions.subscribe(&self.client, uri).await,
+            _ => {
+                state.subscriptions.unsubscribe(&self.client, uri);
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the minimum log level for this request.
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        match (self.client.generation, &self.client.state) {
+            (ProtocolGeneration::Modern, _) => LogLevel::from_name(self.params.log_level()?),
+            (_, Some(state)) => Some(state.log_level.get()),
+            _ => Some(LogLevel::INFO),
+        }
+    }
+
+    fn list_tools(&self, out: &mut SegmentedBody) -> Result<(), RpcError> {
+        let listing = self.client.tool_listing();
+        let page = listing
+            .page(self.params.cursor.as_deref())
+            .map_err(|error| RpcError::invalid_params(error.to_string()))?;
+        page.write_head(out.tail_mut());
+        out.push_shared(page.tools());
+        page.write_tail(out.tail_mut(), Some(self.client.cache_hints()));
+        Ok(())
+    }
+
+    /// Forwards a request for resources or prompts to its sources.
+    async fn pass_through(
+        &mut self,
+        out: &mut Vec<u8>,
+        notifier: &Notifier,
+    ) -> Result<(), RpcError> {
+        let client_channel = self.client_channel(notifier);
+        if self.method.ends_with("/list") {
+            self.client.wait_for_sources().await;
+        }
+        let metadata = self.params.metadata();
+        let passing = Passthrough {
+            client: &self.client,
+            client_channel: client_channel.as_ref(),
+            metadata: metadata.as_ref(),
+            approval: self.approval.as_ref(),
+        };
+        match passing.handle(&self.method, self.raw_params.as_deref()).await {
+            Some(Ok(result)) => {
+                out.extend_from_slice(&result);
+                Ok(())
+            }
+            Some(Err(error)) => Err(server_requests::adapt_error(error, client_channel.as_ref())),
+            None => Err(RpcError::unknown_method(&self.method)),
+        }
+    }
+}
+
+pub(super) fn canceled_error() -> RpcError {
+    RpcError::new(RpcError::CANCELED, "the request was canceled")
+}
