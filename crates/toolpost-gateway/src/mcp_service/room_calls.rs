@@ -19,7 +19,7 @@ use super::request::{McpRequest, canceled_error};
 use super::settings::McpView;
 use super::tool_cache::is_tool;
 use crate::journal::mask_message;
-use crate::room::{ToolCaller, ToolRequest, ToolResult};
+use crate::room::{ToolCaller, ToolRequest, ToolResponse};
 
 /// Maximum number of buffered notifications per request.
 const NOTIFICATION_BUFFER: usize = 64;
@@ -29,7 +29,7 @@ impl ToolCaller for McpService {
         self: Arc<Self>,
         request: ToolRequest,
         notify: Box<dyn Fn(Box<RawValue>) + Send + Sync>,
-    ) -> BoxFuture<'static, Option<ToolResult>> {
+    ) -> BoxFuture<'static, Option<ToolResponse>> {
         async move {
             let client = self.room_client(Arc::clone(&request.identity));
             let params = match RequestParams::parse(request.params.as_deref()) {
@@ -88,7 +88,7 @@ async fn handle(
     request: ToolRequest,
     params: RequestParams,
     notify: &(dyn Fn(Box<RawValue>) + Send + Sync),
-) -> ToolResult {
+) -> ToolResponse {
     let ToolRequest { id, method, params: raw, approval, cancellation, .. } = request;
     let (sender, mut notifications) = mpsc::channel(NOTIFICATION_BUFFER);
     let notifier = Notifier::new(&client, &id, Some(sender));

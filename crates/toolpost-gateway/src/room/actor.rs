@@ -22,7 +22,7 @@ use super::state::{
     ConnectionId, DisconnectCause, Effect, ParticipantJoin, ProposalDecision, REGISTRY_PARTICIPANT,
     Recipients, RegistryCall, Room, RoomError, RoomInput, StreamFrame,
 };
-use super::tool_caller::{ToolRequest, ToolResult};
+use super::tool_caller::{ToolRequest, ToolResponse};
 use crate::approval::can_approve;
 use crate::journal::{RoomMessageRecord, RoomRejectionRecord, WriteReceipt};
 
@@ -93,7 +93,7 @@ enum PendingWrite {
 /// The response of a registry call.
 struct CallResponse {
     request: Box<str>,
-    result: Option<ToolResult>,
+    result: Option<ToolResponse>,
 }
 
 struct CallNotification {

@@ -31,7 +31,7 @@ pub(crate) use state::{
     check_participant_name as check_participant, format_for_mcpx,
 };
 pub(crate) use store::RoomStore;
-pub(crate) use tool_caller::{ToolCaller, ToolRequest, ToolResult};
+pub(crate) use tool_caller::{ToolCaller, ToolRequest, ToolResponse};
 
 /// Name of the built-in room, which is always listed.
 pub const LOBBY: &str = "lobby";

@@ -17,7 +17,7 @@ pub(crate) trait ToolCaller: fmt::Debug + Send + Sync {
         self: Arc<Self>,
         request: ToolRequest,
         notify: Box<dyn Fn(Box<RawValue>) + Send + Sync>,
-    ) -> BoxFuture<'static, Option<ToolResult>>;
+    ) -> BoxFuture<'static, Option<ToolResponse>>;
 
     /// Returns the payload of a call or its result with the secrets masked; `None` if there are
     /// none.
@@ -30,7 +30,7 @@ pub(crate) trait ToolCaller: fmt::Debug + Send + Sync {
 }
 
 /// The result of a request.
-pub(crate) type ToolResult = Result<Box<RawValue>, RpcError>;
+pub(crate) type ToolResponse = Result<Box<RawValue>, RpcError>;
 
 /// An MCP request of a participant.
 #[derive(Debug)]

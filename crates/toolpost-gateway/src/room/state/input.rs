@@ -9,7 +9,7 @@ use super::{ConnectionId, StreamFrame};
 use crate::approval::ApprovalAction;
 use crate::room::capability::Capabilities;
 use crate::room::message::{Draft, MessageParseError, Protocol};
-use crate::room::{RoomSettings, ToolResult};
+use crate::room::{RoomSettings, ToolResponse};
 
 /// An input of a room.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum RoomInput {
     /// A stream frame, or the error of one that could not be parsed.
     Frame { connection: ConnectionId, frame: Result<StreamFrame, MessageParseError> },
     /// The registry responded to a request.
-    CallResponse { request: Box<str>, result: ToolResult },
+    CallResponse { request: Box<str>, result: ToolResponse },
     /// A notification of a running registry call.
     CallNotification { request: Box<str>, payload: Box<RawValue> },
     /// The settings changed.

@@ -12,7 +12,7 @@ use toolpost::json_rpc::{RawMessage, RpcError, RpcId, encode_response};
 use super::effect::RegistryCall;
 use super::system_messages::to_raw;
 use super::{Effect, REGISTRY_PARTICIPANT, Room};
-use crate::room::ToolResult;
+use crate::room::ToolResponse;
 use crate::room::message::{Draft, MessageKind, RoomMessage, upgrade_kind};
 
 impl Room {
@@ -64,7 +64,7 @@ impl Room {
     }
 
     /// Sends the response to a request, in the name of a participant of the gateway.
-    pub(super) fn send_response(&mut self, request: &str, from: &str, result: ToolResult) {
+    pub(super) fn send_response(&mut self, request: &str, from: &str, result: ToolResponse) {
         let Some(pending) = self.requests.get(request) else { return };
         let id = pending.rpc_id.clone().unwrap_or_else(|| request.into());
         let Some(payload) = self.encode_response(&id, result) else { return };
@@ -100,7 +100,7 @@ impl Room {
     }
 
     /// Encodes a response. One that exceeds the message size limit is replaced with an error.
-    fn encode_response(&self, id: &RpcId, result: ToolResult) -> Option<Box<RawValue>> {
+    fn encode_response(&self, id: &RpcId, result: ToolResponse) -> Option<Box<RawValue>> {
         let mut text = encode_response(id.as_json(), result.as_ref());
         let (bytes, max) = (text.len(), self.settings.max_message_bytes);
         if bytes > max {
