@@ -207,7 +207,7 @@ impl Room {
             RoomInput::Message { connection, draft } => self.receive(connection, draft),
             RoomInput::Frame { connection, frame } => self.handle_frame(connection, frame),
             RoomInput::CallResponse { request, result } => {
-                self.send_response(&request, REGISTRY_PARTICIPANT, result);
+                self.send_response(&request, REGISTRY_PARTICIPANT, &result);
             }
             RoomInput::CallNotification { request, payload } => {
                 self.handle_call_notification(&request, payload);

@@ -60,11 +60,11 @@ impl Room {
             "capabilities": {"tools": {}},
             "serverInfo": {"name": name, "version": "0"},
         });
-        self.send_response(&request.id, super::GATEWAY_PARTICIPANT, Ok(to_raw(&result)));
+        self.send_response(&request.id, super::GATEWAY_PARTICIPANT, &Ok(to_raw(&result)));
     }
 
     /// Sends the response to a request, in the name of a participant of the gateway.
-    pub(super) fn send_response(&mut self, request: &str, from: &str, result: ToolResponse) {
+    pub(super) fn send_response(&mut self, request: &str, from: &str, result: &ToolResponse) {
         let Some(pending) = self.requests.get(request) else { return };
         let id = pending.rpc_id.clone().unwrap_or_else(|| request.into());
         let Some(payload) = self.encode_response(&id, result) else { return };
@@ -95,12 +95,12 @@ impl Room {
         for request in std::mem::take(&mut self.orphaned_requests) {
             let detail = "the gateway stopped before it responded; send the request again";
             let error = RpcError::new(RpcError::OVERLOADED, detail);
-            self.send_response(&request, REGISTRY_PARTICIPANT, Err(error));
+            self.send_response(&request, REGISTRY_PARTICIPANT, &Err(error));
         }
     }
 
     /// Encodes a response. One that exceeds the message size limit is replaced with an error.
-    fn encode_response(&self, id: &RpcId, result: ToolResponse) -> Option<Box<RawValue>> {
+    fn encode_response(&self, id: &RpcId, result: &ToolResponse) -> Option<Box<RawValue>> {
         let mut text = encode_response(id.as_json(), result.as_ref());
         let (bytes, max) = (text.len(), self.settings.max_message_bytes);
         if bytes > max {
