@@ -198,12 +198,18 @@ fn check_private(_: &Path) -> Result<(), DataError> {
 
 /// Creates a file that only its owner can read.
 fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.write(true).create_new(true).open(path)?;
+    let mut file = private_file_options().create_new(true).open(path)?;
     file.write_all(content)?;
     file.sync_all()
+}
+
+/// Returns options to write files that only their owner can access.
+pub(crate) fn private_file_options() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }
 
 #[cfg(test)]

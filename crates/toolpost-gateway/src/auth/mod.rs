@@ -83,10 +83,9 @@ impl Authenticator {
     /// Also accepts JWTs of an authorization server. Every caller needs a token then.
     #[must_use]
     pub fn with_jwt(self, settings: JwtSettings) -> Self {
-        let mut known = AuthState::clone(&self.0.load());
-        known.anonymous = None;
-        known.verifier = Some(Arc::new(JwtVerifier::new(settings)));
-        Self::from_state(known)
+        let verifier = Some(Arc::new(JwtVerifier::new(settings)));
+        let known = AuthState::clone(&self.0.load());
+        Self::from_state(AuthState { anonymous: None, verifier, ..known })
     }
 
     /// Adds a token. Whether other callers need a token does not change.

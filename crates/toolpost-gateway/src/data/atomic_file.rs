@@ -10,11 +10,7 @@ use std::path::Path;
 pub(crate) fn write_atomic(file: &Path, content: &[u8]) -> io::Result<()> {
     let mut new = OsString::from(file);
     new.push(".new");
-    let mut options = File::options();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut written = options.open(&new)?;
+    let mut written = super::private_file_options().create(true).truncate(true).open(&new)?;
     written.write_all(content)?;
     written.sync_all()?;
     std::fs::rename(&new, file)?;

@@ -1,9 +1,7 @@
 //! Views of records: the two records of a call as one object, or the single record of a message.
 
 use serde_json::{Map, Value};
-use toolpost::json::RawObject;
-
-use crate::limits::text_exceeds_depth;
+use toolpost::json::{RawObject, is_nested_deeper};
 
 /// Maximum nesting depth of a body that is returned as JSON. Parsers accept 127 levels, and the
 /// body is nested in an object in a list in a response in a message.
@@ -43,7 +41,7 @@ fn add_members(
     let text = String::from_utf8_lossy(record);
     for (name, raw) in RawObject::parse(&text).unwrap_or_default().0 {
         let Some(name) = renamed(&name) else { continue };
-        let is_shallow = !text_exceeds_depth(raw.get(), MAX_NESTING_DEPTH);
+        let is_shallow = !is_nested_deeper(raw.get().as_bytes(), MAX_NESTING_DEPTH);
         match is_shallow.then(|| serde_json::from_str(raw.get())) {
             Some(Ok(value)) => call.insert(name.to_owned(), value),
             _ => call.insert(format!("{name}Text"), raw.get().into()),

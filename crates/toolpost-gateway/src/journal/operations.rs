@@ -26,8 +26,7 @@ const MAX_MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Creates the operations `gateway.journal`, `gateway.logs`, `gateway.verify` and `gateway.replay`.
 pub fn operations(reader: &JournalReader, registry: &Registry) -> Vec<Operation> {
-    let (of_journal, of_logs) = (reader.clone(), reader.clone());
-    let (of_verify, of_replay) = (reader.clone(), reader.clone());
+    let [of_journal, of_logs, of_verify, of_replay] = [(); 4].map(|()| reader.clone());
     let registry = registry.clone();
     let builders = [
         Operation::query("gateway.journal", move |input: JournalInput| {
@@ -236,9 +235,9 @@ async fn replay(
 ) -> Result<ReplayReport, HandlerError> {
     let id = input.id.clone();
     let found = run_blocking(move || reader.call(&id)).await?.map_err(read_error)?;
-    let unknown =
-        || CallError::validation(format!("no call `{}` is in the journal", input.id), &[]);
-    let recorded = found.ok_or_else(unknown)?;
+    let recorded = found.ok_or_else(|| {
+        CallError::validation(format!("no call `{}` is in the journal", input.id), &[])
+    })?;
     Ok(match input.run {
         true => replay::run(&context, &registry, recorded).await?,
         false => replay::preview(&registry, context.identity(), recorded)?,

@@ -2,11 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolpost::{
     CallContext, CallError, Catalog, Envelope, Identity, Operation, Payload, Registry, build_env,
 };
 
+use super::record::CallOutcome;
 use super::{mask, record};
 
 /// Result of a replay.
@@ -24,11 +25,9 @@ pub(super) struct ReplayReport {
     /// Result of the new call: the members `outcome` and `output`, or `outcome`, `code` and
     /// `message`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     now: Option<Value>,
     /// Whether the results are equal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     same: Option<bool>,
     /// Differences between the recorded and the new result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -43,14 +42,13 @@ struct ResultDifference {
     path: String,
     /// The recorded value; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     then: Option<Value>,
     /// The new value; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     now: Option<Value>,
 }
 
+/// Checks whether the call would start, without making it.
 pub(super) fn preview(
     registry: &Registry,
     identity: Option<&Identity>,
@@ -73,49 +71,45 @@ pub(super) async fn run(
     let response =
         build_env(context, ["hub"]).with_progress().call_trusted("hub.call", called).await;
     let now = match response {
-        Ok(envelope) => {
-            json!({"outcome": "ok", "output": masked_result(operation.as_deref(), envelope)})
-        }
-        Err(error) => {
-            json!({"outcome": "error", "code": error.code().as_str(), "message": error.message()})
-        }
+        Ok(envelope) => json!({
+            "outcome": CallOutcome::Ok.as_str(),
+            "output": masked_result(operation.as_deref(), envelope),
+        }),
+        Err(error) => json!({
+            "outcome": CallOutcome::Error.as_str(),
+            "code": error.code().as_str(),
+            "message": error.message(),
+        }),
     };
-    let is_compared = ["outputCut", "outputText"].iter().all(|name| recorded.get(name).is_none());
-    let differences = match is_compared {
-        false => vec![ResultDifference { path: "/output".to_owned(), then: None, now: None }],
-        true => compare(&comparable_result(&recorded), &comparable_result(&now)),
-    };
-    let same = Some(differences.is_empty());
-    Ok(ReplayReport {
-        recorded,
-        ran: true,
-        now: Some(now),
-        same,
-        differences,
-        ..ReplayReport::default()
-    })
+    let mut differences = Vec::new();
+    if ["outputCut", "outputText"].iter().any(|name| recorded.get(name).is_some()) {
+        differences.push(ResultDifference { path: "/output".to_owned(), then: None, now: None });
+    } else {
+        let results = [&recorded, &now].map(comparable_result);
+        compare(String::new(), Some(&results[0]), Some(&results[1]), &mut differences);
+    }
+    let (now, same) = (Some(now), Some(differences.is_empty()));
+    Ok(ReplayReport { recorded, ran: true, now, same, differences, ..ReplayReport::default() })
 }
 
 /// Returns the operation and the input of a recorded call, if the input is complete.
 fn recorded_request(recorded: &Value) -> Result<(String, Value), CallError> {
-    let replay_error =
+    let error =
         |why: &str| CallError::validation(format!("it cannot be called once more: {why}"), &[]);
-    let members = recorded.as_object().ok_or_else(|| replay_error("the record is damaged"))?;
-    if members.contains_key("masked") {
-        return Err(replay_error("a part of its input is secret and was not written down"));
+    for (member, why) in [
+        ("masked", "a part of its input is secret and was not written down"),
+        ("inputCut", "its input was too large to be written down"),
+        ("inputText", "its input is nothing that can be read; it is shown as text"),
+    ] {
+        if recorded.get(member).is_some() {
+            return Err(error(why));
+        }
     }
-    if members.contains_key("inputCut") {
-        return Err(replay_error("its input was too large to be written down"));
-    }
-    if members.contains_key("inputText") {
-        return Err(replay_error("its input is nothing that can be read; it is shown as text"));
-    }
-    let operation = members.get("operation").and_then(Value::as_str).unwrap_or_default();
-    let input =
-        members.get("input").ok_or_else(|| replay_error("its input was not written down"))?;
+    let operation = recorded["operation"].as_str().unwrap_or_default();
+    let input = recorded.get("input").ok_or_else(|| error("its input was not written down"))?;
     let hidden = [record::TOKEN_PREFIX, b"****"].concat();
     if memchr::memmem::find(input.to_string().as_bytes(), &hidden).is_some() {
-        return Err(replay_error("its input holds a token, which was not written down"));
+        return Err(error("its input holds a token, which was not written down"));
     }
     Ok((operation.to_owned(), input.clone()))
 }
@@ -150,30 +144,19 @@ fn masked_result(operation: Option<&Operation>, envelope: Envelope<Value>) -> Va
 
 /// Returns the result of a call without the members that change on every call.
 fn comparable_result(call: &Value) -> Value {
-    let mut result = Map::new();
-    for name in ["output", "code", "message"] {
-        if let Some(value) = call.get(name) {
-            result.insert(name.to_owned(), value.clone());
-        }
-    }
-    let mut result = Value::Object(result);
-    if let Some(Value::Object(meta)) = result.pointer_mut("/output/meta") {
-        meta.remove("timestamp");
-        if let Some(Value::Object(headers)) = meta.get_mut("headers") {
-            headers.remove("date");
+    let names = ["output", "code", "message"].into_iter();
+    let members = names.filter_map(|name| Some((name.to_owned(), call.get(name)?.clone())));
+    let mut result = Value::Object(members.collect());
+    for (holder, name) in [("/output/meta", "timestamp"), ("/output/meta/headers", "date")] {
+        if let Some(Value::Object(holder)) = result.pointer_mut(holder) {
+            holder.remove(name);
         }
     }
     result
 }
 
-/// Returns the differences between two values, descending as long as both have the same shape.
-fn compare(then: &Value, now: &Value) -> Vec<ResultDifference> {
-    let mut found = Vec::new();
-    compare_at(String::new(), Some(then), Some(now), &mut found);
-    found
-}
-
-fn compare_at(
+/// Adds the differences between two values, descending as long as both have the same shape.
+fn compare(
     path: String,
     then: Option<&Value>,
     now: Option<&Value>,
@@ -184,12 +167,12 @@ fn compare_at(
             let only_now = b.keys().filter(|name| !a.contains_key(*name));
             for name in a.keys().chain(only_now) {
                 let below = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
-                compare_at(below, a.get(name), b.get(name), found);
+                compare(below, a.get(name), b.get(name), found);
             }
         }
         (Some(Value::Array(a)), Some(Value::Array(b))) => {
             for index in 0..a.len().max(b.len()) {
-                compare_at(format!("{path}/{index}"), a.get(index), b.get(index), found);
+                compare(format!("{path}/{index}"), a.get(index), b.get(index), found);
             }
         }
         (then, now) if then == now => {}
@@ -227,7 +210,9 @@ mod tests {
                 &["/output", "/code", "/message"],
             ),
         ] {
-            let found = compare(&comparable_result(&then), &comparable_result(&now));
+            let results = [&then, &now].map(comparable_result);
+            let mut found = Vec::new();
+            compare(String::new(), Some(&results[0]), Some(&results[1]), &mut found);
             let paths: Vec<&str> = found.iter().map(|difference| &*difference.path).collect();
             assert_eq!(paths, expected, "{then} {now}");
         }

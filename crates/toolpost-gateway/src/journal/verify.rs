@@ -57,11 +57,9 @@ pub struct ChainReport {
     pub last: u64,
     /// The first problem found.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub problem: Option<ChainProblem>,
     /// The last signed head. Stored elsewhere, it is an anchor for `--head`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(default)]
     pub head: Option<Value>,
 }
 

@@ -18,7 +18,7 @@ use super::record::StoredRecord;
 use super::retention;
 use super::segment::{ChainEnd, ChainError, Segments};
 use super::{JournalMode, JournalSettings, WriterShared};
-use crate::data::{atomic_file, create_private_dir};
+use crate::data::{atomic_file, create_private_dir, private_file_options};
 
 /// How long records without waiters are collected before they are written.
 const GROUP_DELAY: Duration = Duration::from_millis(20);
@@ -147,30 +147,22 @@ impl JournalWriter {
     /// Writes a group, with retries until it succeeds or the queue is closed. Returns whether the
     /// thread should continue.
     fn write_group(&mut self, group: &mut Group, shared: &WriterShared) -> bool {
-        let mut was_failing = false;
-        loop {
-            match self.commit(group, &shared.queue) {
-                Ok(()) => break,
-                Err(error) => {
-                    let message: Arc<str> = error.to_string().into();
-                    if !was_failing {
-                        tracing::error!(%error, "journal write failed");
-                    }
-                    was_failing = true;
-                    shared.queue.set_write_error(Some(Arc::clone(&message)));
-                    group.notify_waiters(&Err(message));
-                    if shared.queue.sleep(RETRY_DELAY) {
-                        continue;
-                    }
-                    if self.commit(group, &shared.queue).is_ok() {
-                        break;
-                    }
-                    let lost = self.lengths.len() as u64;
-                    shared.lost_records.fetch_add(lost, Ordering::Relaxed);
-                    tracing::error!(lost, "journal closed with unwritten records");
-                    return false;
-                }
+        let (mut was_failing, mut is_open) = (false, true);
+        while let Err(error) = self.commit(group, &shared.queue) {
+            if !is_open {
+                let lost = group.len() as u64;
+                shared.lost_records.fetch_add(lost, Ordering::Relaxed);
+                tracing::error!(lost, "journal closed with unwritten records");
+                return false;
             }
+            if !was_failing {
+                tracing::error!(%error, "journal write failed");
+            }
+            was_failing = true;
+            let reason: Arc<str> = error.to_string().into();
+            shared.queue.set_write_error(Some(Arc::clone(&reason)));
+            group.notify_waiters(&Err(reason));
+            is_open = shared.queue.sleep(RETRY_DELAY);
         }
         if was_failing {
             let lost = shared.lost_records.load(Ordering::Relaxed);
@@ -352,11 +344,7 @@ impl Drop for PanicGuard<'_> {
 fn open_segment(segments: &Segments, end: &ChainEnd) -> io::Result<File> {
     let path = segments.path(end.segment);
     let is_new = !path.exists();
-    let mut options = File::options();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
+    let mut file = private_file_options().create(true).truncate(false).open(path)?;
     file.seek(SeekFrom::Start(end.bytes))?;
     if is_new {
         atomic_file::sync_dir(segments.folder())?;

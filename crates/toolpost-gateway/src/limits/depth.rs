@@ -2,12 +2,13 @@
 
 use serde_json::Value;
 use toolpost::Payload;
+use toolpost::json::is_nested_deeper;
 
 /// Whether an input has more than `max_depth` levels of objects and arrays.
 pub(super) fn exceeds_depth(input: &Payload, max_depth: usize) -> bool {
     match (input.as_value(), input.as_raw()) {
         (Some(value), _) => value_exceeds_depth(value, max_depth),
-        (None, Some(raw)) => text_exceeds_depth(raw.get(), max_depth),
+        (None, Some(raw)) => is_nested_deeper(raw.get().as_bytes(), max_depth),
         (None, None) => false,
     }
 }
@@ -22,25 +23,6 @@ fn value_exceeds_depth(value: &Value, max_depth: usize) -> bool {
         Value::Object(members) => max_depth == 0 || members.values().any(below),
         _ => false,
     }
-}
-
-/// Whether a JSON text is nested deeper than `max_depth`. Brackets outside of strings are levels.
-pub(crate) fn text_exceeds_depth(text: &str, max_depth: usize) -> bool {
-    let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_text => is_escaped = true,
-            b'"' => is_text = !is_text,
-            b'[' | b'{' if !is_text => depth += 1,
-            b']' | b'}' if !is_text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > max_depth {
-            return true;
-        }
-    }
-    false
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::time::Instant;
 use toolpost::hub::RESERVED_NAMES;
 use toolpost::{
     BreakerState, CallError, CallView, HookResult, Issue, Limits, OperationKind, Permit,
@@ -26,10 +25,9 @@ use toolpost::{
 pub use settings::{BreakerLimits, LimitsSettings, SourceLimits};
 
 pub(crate) use concurrent_map::ConcurrentMap;
-pub(crate) use depth::text_exceeds_depth;
 pub(crate) use source::SourceLimiter;
 
-use caller::{CallerLimits, CallerTable};
+use caller::CallerTable;
 
 /// Retry delay where the actual wait is unknown.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -52,15 +50,12 @@ impl Limiter {
         }
     }
 
-    /// Replaces the limits. Sources and callers whose limits are the same keep their state.
+    /// Replaces the limits. Sources whose limits are the same keep their state.
     pub fn configure(&self, settings: LimitsSettings) {
         let settings = Arc::new(settings);
-        // Swapped first, so that sources and callers added meanwhile get the new limits.
-        let before = self.settings.swap(Arc::clone(&settings));
+        // Stored first, so that sources added meanwhile get the new limits.
+        self.settings.store(Arc::clone(&settings));
         self.sources.update_each(|name, gate| gate.with_settings(settings.for_source(name)));
-        if before.caller_limits() != settings.caller_limits() {
-            self.callers.apply_settings(&settings);
-        }
     }
 
     /// Returns the limiters of the sources that were called.
@@ -83,39 +78,31 @@ impl Limiter {
         Some(self.sources.get_or_insert(namespace, new))
     }
 
-    fn caller_limits(
-        &self,
-        call: &CallView<'_>,
-        settings: &LimitsSettings,
-    ) -> Option<Arc<CallerLimits>> {
-        // A nested call is part of a call that was already admitted.
-        if call.depth() > 0 || !settings.limits_callers() {
-            return None;
-        }
-        Some(self.callers.get(&call.identity?.id, &self.settings))
-    }
-
     fn admit_caller(&self, call: &CallView<'_>) -> Result<Permit, CallError> {
         let settings = self.settings.load();
         check_depth(call, settings.json_depth)?;
-        let Some(caller) = self.caller_limits(call, &settings) else {
+        // A nested call is part of a call that was already admitted.
+        let is_limited = call.depth() == 0 && settings.limits_callers();
+        let Some(identity) = call.identity.filter(|_| is_limited) else {
             return Ok(Permit::default());
         };
-        caller.take_token(self.callers.since_start(Instant::now())).map_err(|wait| {
-            let max = settings.calls_per_minute.unwrap_or_default();
-            let message = format!("{max} calls a minute is the limit of one caller");
-            limit_error("calls_per_minute", message, wait)
-        })?;
+        let caller = self.callers.get(&identity.id);
+        if let Some(max) = settings.calls_per_minute {
+            caller.take_token(max, self.callers.now()).map_err(|wait| {
+                let message = format!("{max} calls a minute is the limit of one caller");
+                limit_error("calls_per_minute", message, wait)
+            })?;
+        }
         let is_stream =
             call.operation.is_some_and(|op| op.spec().kind == OperationKind::Subscription);
-        let (semaphore, limit, max, what) = match is_stream {
+        let (in_flight, limit, max, what) = match is_stream {
             true => {
                 let max = settings.caller_subscriptions;
                 (&caller.subscriptions, "caller_subscriptions", max, "subscriptions")
             }
             false => (&caller.calls, "caller_calls", settings.caller_calls, "calls"),
         };
-        semaphore.try_acquire().map(Permit::from).ok_or_else(|| {
+        in_flight.try_acquire(max).map(Permit::from).ok_or_else(|| {
             let message = format!("{max} {what} of one caller are in flight, which is the limit");
             limit_error(limit, message, DEFAULT_RETRY_AFTER)
         })

@@ -60,12 +60,6 @@ impl ResizableSemaphore {
         *before = limit;
     }
 
-    /// Whether no permit is in use.
-    pub(super) fn is_idle(&self) -> bool {
-        let limit = *self.max.lock();
-        self.semaphore.available_permits() == limit + self.to_reclaim.load(Ordering::Relaxed)
-    }
-
     /// Whether a permit that was just acquired must be forgotten.
     fn reclaim_permit(&self) -> bool {
         let one_less = |owed: usize| owed.checked_sub(1);
@@ -97,7 +91,6 @@ mod tests {
             let got: Vec<_> = std::iter::from_fn(|| semaphore.try_acquire()).collect();
             assert_eq!(got.len(), free, "{before} to {now}, {taken} taken");
             drop((held, got));
-            assert!(semaphore.is_idle());
             let all: Vec<_> = std::iter::from_fn(|| semaphore.try_acquire()).collect();
             assert_eq!(all.len(), now, "{before} to {now}, when all are back");
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -38,8 +38,8 @@ pub(super) struct SpanRecord {
     pub(super) endpoint: Endpoint,
     pub(super) request_id: RequestId,
     pub(super) identity: Option<Box<str>>,
+    /// `ok`, or why the call failed.
     pub(super) outcome: Box<str>,
-    pub(super) is_failure: bool,
     /// Since 1970.
     pub(super) start: Duration,
     pub(super) end: Duration,
@@ -87,10 +87,11 @@ impl Exporter {
     }
 
     pub(super) fn write(&self, exposition: &mut Exposition) {
-        let counts = [("sent", &self.counts.sent), ("dropped", &self.counts.dropped)];
-        let counts = counts.map(|(what, n)| ([("outcome", what)], n.load(Ordering::Relaxed)));
         let help = "Spans that were sent, and spans that were dropped.";
-        exposition.counter("toolpost_spans_total", help, counts);
+        let mut spans = exposition.counter("toolpost_spans_total", help);
+        for (outcome, count) in [("sent", &self.counts.sent), ("dropped", &self.counts.dropped)] {
+            spans.sample(&[("outcome", outcome)], count.load(Ordering::Relaxed));
+        }
     }
 
     pub(super) async fn close(&self, timeout: Duration) {
@@ -158,15 +159,14 @@ struct OtlpClient {
 impl OtlpClient {
     fn new(settings: &TelemetrySettings) -> Result<Self, String> {
         let address = settings.otlp.clone().ok_or("no OTLP endpoint is configured")?;
-        // The embedding application may have installed a provider already; either works.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).build();
+        let client = toolpost::http::client_builder()
+            .redirect(reqwest::redirect::Policy::default())
+            .timeout(REQUEST_TIMEOUT)
+            .build();
         let client = client.map_err(|error| error.without_url().to_string())?;
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
-            let name = name.parse::<HeaderName>();
-            let value = value.parse::<HeaderValue>();
-            let (Ok(name), Ok(value)) = (name, value) else {
+            let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse()) else {
                 return Err("a header for the OTLP collector is invalid".to_owned());
             };
             headers.insert(name, value);
@@ -178,13 +178,12 @@ impl OtlpClient {
     /// URL, which may contain a key.
     async fn send(&self, records: &[SpanRecord]) -> Result<(), String> {
         let body = otlp_payload(&self.service, records).to_string();
-        match self.try_send(&body).await {
-            Err((_, true)) => {
-                tokio::time::sleep(RETRY_DELAY).await;
-                self.try_send(&body).await.map_err(|(error_message, _)| error_message)
-            }
-            ended => ended.map_err(|(error_message, _)| error_message),
+        let mut sent = self.try_send(&body).await;
+        if let Err((_, true)) = sent {
+            tokio::time::sleep(RETRY_DELAY).await;
+            sent = self.try_send(&body).await;
         }
+        sent.map_err(|(message, _)| message)
     }
 
     async fn try_send(&self, body: &str) -> Result<(), (String, bool)> {
@@ -238,10 +237,9 @@ fn otlp_span(record: &SpanRecord) -> Value {
         "endTimeUnixNano": record.end.as_nanos().to_string(),
         "attributes": attributes,
         // An error message may quote the input of the call, so only the code is sent.
-        "status": if record.is_failure {
-            json!({"code": 2, "message": record.outcome})
-        } else {
-            json!({})
+        "status": match &*record.outcome {
+            "ok" => json!({}),
+            failure => json!({"code": 2, "message": failure}),
         },
     });
     if let Some(parent) = record.parent {

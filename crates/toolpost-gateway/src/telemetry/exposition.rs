@@ -7,9 +7,6 @@ use toolpost::Endpoint;
 /// The name and the value of a label.
 pub(super) type Label<'a> = (&'a str, &'a str);
 
-/// The labels of a metric with one sample.
-pub(super) const NO_LABELS: [Label<'static>; 0] = [];
-
 /// Metrics in the Prometheus text format, each preceded by its description.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition(String);
@@ -37,72 +34,49 @@ impl Exposition {
     /// Content type of the Prometheus text format.
     pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-    /// Writes a counter with its samples.
-    pub(crate) fn counter<'a, L: AsRef<[Label<'a>]>>(
+    pub(super) fn counter(&mut self, name: &'static str, help: &str) -> MetricFamily<'_> {
+        self.family(name, "counter", help)
+    }
+
+    pub(super) fn gauge(&mut self, name: &'static str, help: &str) -> MetricFamily<'_> {
+        self.family(name, "gauge", help)
+    }
+
+    pub(super) fn family(
         &mut self,
-        name: &str,
+        name: &'static str,
+        kind: &str,
         help: &str,
-        samples: impl IntoIterator<Item = (L, impl Display)>,
-    ) {
-        self.describe(name, "counter", help);
-        samples.into_iter().for_each(|(labels, number)| self.sample(name, labels.as_ref(), number));
-    }
-
-    /// Writes a gauge with its samples.
-    pub(crate) fn gauge<'a, L: AsRef<[Label<'a>]>>(
-        &mut self,
-        name: &str,
-        help: &str,
-        samples: impl IntoIterator<Item = (L, impl Display)>,
-    ) {
-        self.describe(name, "gauge", help);
-        samples.into_iter().for_each(|(labels, number)| self.sample(name, labels.as_ref(), number));
-    }
-
-    /// Writes a gauge without labels.
-    pub(crate) fn value(&mut self, name: &str, help: &str, number: impl Display) {
-        self.gauge(name, help, [(NO_LABELS, number)]);
-    }
-
-    pub(crate) fn describe(&mut self, name: &str, kind: &str, help: &str) {
+    ) -> MetricFamily<'_> {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    /// Writes one sample with its labels.
-    pub(crate) fn sample(&mut self, name: &str, labels: &[Label<'_>], number: impl Display) {
-        self.0.push_str(name);
-        for (index, (label, text)) in labels.iter().enumerate() {
-            self.0.push(if index == 0 { '{' } else { ',' });
-            let _ = write!(self.0, "{label}=\"");
-            escape(&mut self.0, text);
-            self.0.push('"');
-        }
-        if !labels.is_empty() {
-            self.0.push('}');
-        }
-        let _ = writeln!(self.0, " {number}");
+        MetricFamily { out: &mut self.0, name }
     }
 
     /// Writes the current state of the gateway and the process metrics.
     pub(crate) fn write_gauges(&mut self, state: &GatewayGauges) {
-        let version = [("version", env!("CARGO_PKG_VERSION"))];
-        self.gauge("toolpost_build_info", "Build information.", [(version, 1)]);
-        let help = "Whether the gateway accepts new calls.";
-        self.value("toolpost_ready", help, u8::from(state.is_ready));
-        let connections = state.connections.iter();
-        let connections = connections.map(|(endpoint, n)| ([("endpoint", endpoint.as_str())], n));
+        let version = env!("CARGO_PKG_VERSION");
+        self.gauge("toolpost_build_info", "Build information.").sample(&[("version", version)], 1);
+        self.gauge("toolpost_ready", "Whether the gateway accepts new calls.")
+            .sample(&[], u8::from(state.is_ready));
         let help = "Open connections and sessions by endpoint.";
-        self.gauge("toolpost_connections", help, connections);
-        let by_source = |is_set: fn(&SourceHealth) -> bool| {
-            let sources = state.sources.iter();
-            sources.map(move |(source, health)| ([("source", &**source)], u8::from(is_set(health))))
-        };
-        self.gauge("toolpost_source_up", "Whether a source is ready.", by_source(|one| one.is_up));
-        let queues = state.queues.iter().map(|(source, queued)| ([("source", &**source)], queued));
-        self.gauge("toolpost_queue_depth", "Calls queued for a permit of their source.", queues);
+        let mut connections = self.gauge("toolpost_connections", help);
+        for (endpoint, number) in &state.connections {
+            connections.sample(&[("endpoint", endpoint.as_str())], number);
+        }
+        let mut up = self.gauge("toolpost_source_up", "Whether a source is ready.");
+        for (source, health) in &state.sources {
+            up.sample(&[("source", source)], u8::from(health.is_up));
+        }
+        let help = "Calls queued for a permit of their source.";
+        let mut queues = self.gauge("toolpost_queue_depth", help);
+        for (source, queued) in &state.queues {
+            queues.sample(&[("source", source)], queued);
+        }
         let help = "Whether the circuit breaker of a source is open or half-open.";
-        let breakers = by_source(|one| one.is_breaker_tripped);
-        self.gauge("toolpost_source_breaker_open", help, breakers);
+        let mut breakers = self.gauge("toolpost_source_breaker_open", help);
+        for (source, health) in &state.sources {
+            breakers.sample(&[("source", source)], u8::from(health.is_breaker_tripped));
+        }
         super::process::write(self);
     }
 
@@ -111,14 +85,29 @@ impl Exposition {
     }
 }
 
-fn escape(out: &mut String, text: &str) {
-    for c in text.chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            other => out.push(other),
+/// The samples of one metric.
+pub(super) struct MetricFamily<'a> {
+    out: &'a mut String,
+    name: &'static str,
+}
+
+impl MetricFamily<'_> {
+    /// Writes one sample with its labels.
+    pub(super) fn sample(&mut self, labels: &[Label<'_>], number: impl Display) {
+        self.part("", labels, number);
+    }
+
+    /// Writes one sample of a part of a histogram.
+    pub(super) fn part(&mut self, suffix: &str, labels: &[Label<'_>], number: impl Display) {
+        let _ = write!(self.out, "{}{suffix}", self.name);
+        let mut separator = '{';
+        for (label, text) in labels {
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.out, "{separator}{label}=\"{text}\"");
+            separator = ',';
         }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.out, "{end} {number}");
     }
 }
 
@@ -129,11 +118,12 @@ mod tests {
     #[test]
     fn label_values_are_escaped() {
         let mut exposition = Exposition::default();
-        exposition.sample("x_total", &[], 1);
-        exposition.sample("x_total", &[("a", "plain"), ("b", "\"\\\n")], 2.5);
+        let mut family = exposition.counter("x_total", "Counts.");
+        family.sample(&[], 1);
+        family.sample(&[("a", "plain"), ("b", "\"\\\n")], 2.5);
         assert_eq!(
             exposition.into_string(),
-            "x_total 1\nx_total{a=\"plain\",b=\"\\\"\\\\\\n\"} 2.5\n"
+            "# HELP x_total Counts.\n# TYPE x_total counter\nx_total 1\nx_total{a=\"plain\",b=\"\\\"\\\\\\n\"} 2.5\n"
         );
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use toolpost::{AuditOutcome, CallTimes, CallView, ErrorCode, OperationKind};
 
-use super::exposition::{Exposition, Label};
+use super::exposition::{Exposition, Label, MetricFamily};
 use crate::limits::ConcurrentMap;
 
 /// Upper bounds of the histogram buckets, in microseconds. The last bucket is unbounded.
@@ -110,17 +110,17 @@ impl Metrics {
         let help = "How long calls took, from request to response.";
         let durations = ("toolpost_call_duration_seconds", help);
         write_calls(exposition, totals, durations, &by_kind.collect::<Vec<_>>());
-        let in_flight = sources.iter().map(|(name, source)| {
-            ([("source", &**name)], source.in_flight.load(Ordering::Relaxed).max(0))
-        });
         let help = "Calls and subscriptions that have not ended.";
-        exposition.gauge("toolpost_calls_in_flight", help, in_flight);
-        let rejections = LIMITS
-            .iter()
-            .zip(&self.rejections)
-            .map(|(limit, rejections)| ([("limit", *limit)], rejections.load(Ordering::Relaxed)));
+        let mut in_flight = exposition.gauge("toolpost_calls_in_flight", help);
+        for (name, source) in &*sources {
+            let number = source.in_flight.load(Ordering::Relaxed).max(0);
+            in_flight.sample(&[("source", name)], number);
+        }
         let help = "Calls rejected by a limit, by its setting.";
-        exposition.counter("toolpost_rejections_total", help, rejections);
+        let mut rejections = exposition.counter("toolpost_rejections_total", help);
+        for (limit, number) in LIMITS.iter().zip(&self.rejections) {
+            rejections.sample(&[("limit", limit)], number.load(Ordering::Relaxed));
+        }
         if let Some(operations) = &self.operations {
             let operations = operations.all();
             let each = operations.iter().map(|(id, calls)| (vec![("operation", &**id)], &**calls));
@@ -136,30 +136,27 @@ impl Metrics {
 /// Writes a counter by outcome and a histogram of durations, with the labels of each part.
 fn write_calls(
     exposition: &mut Exposition,
-    totals: (&str, &str),
-    durations: (&str, &str),
+    totals: (&'static str, &str),
+    durations: (&'static str, &str),
     parts: &[(Vec<Label<'_>>, &CallMetrics)],
 ) {
-    let outcomes = parts.iter().flat_map(|(labels, calls)| {
-        let counts = calls.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).enumerate();
-        // Omits outcomes that never occurred.
-        counts.filter(|(_, count)| *count > 0).map(|(index, count)| {
-            ([labels, &[("outcome", outcome_label(index))][..]].concat(), count)
-        })
-    });
-    exposition.counter(totals.0, totals.1, outcomes);
-    exposition.describe(durations.0, "histogram", durations.1);
+    let mut family = exposition.counter(totals.0, totals.1);
     for (labels, calls) in parts {
-        write_histogram(exposition, durations.0, labels, calls);
+        for (index, number) in calls.outcomes.iter().enumerate() {
+            let number = number.load(Ordering::Relaxed);
+            // Omits outcomes that never occurred.
+            if number > 0 {
+                family.sample(&[labels, &[("outcome", outcome_label(index))][..]].concat(), number);
+            }
+        }
+    }
+    let mut family = exposition.family(durations.0, "histogram", durations.1);
+    for (labels, calls) in parts {
+        write_histogram(&mut family, labels, calls);
     }
 }
 
-fn write_histogram(
-    exposition: &mut Exposition,
-    name: &str,
-    labels: &[Label<'_>],
-    metrics: &CallMetrics,
-) {
+fn write_histogram(family: &mut MetricFamily<'_>, labels: &[Label<'_>], metrics: &CallMetrics) {
     let buckets = metrics.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
     if buckets.iter().all(|number| *number == 0) {
         return;
@@ -168,12 +165,10 @@ fn write_histogram(
     let mut below = 0;
     for (end, number) in ends.zip(buckets) {
         below += number;
-        let labels = [labels, &[("le", &*end)]].concat();
-        exposition.sample(&format!("{name}_bucket"), &labels, below);
+        family.part("_bucket", &[labels, &[("le", &*end)]].concat(), below);
     }
-    let sum = seconds(metrics.microseconds.load(Ordering::Relaxed));
-    exposition.sample(&format!("{name}_sum"), labels, sum);
-    exposition.sample(&format!("{name}_count"), labels, below);
+    family.part("_sum", labels, seconds(metrics.microseconds.load(Ordering::Relaxed)));
+    family.part("_count", labels, below);
 }
 
 fn seconds(microseconds: u64) -> String {
@@ -187,11 +182,8 @@ fn source_of<'a>(call: &CallView<'a>) -> &'a str {
 }
 
 fn kind_index(call: &CallView<'_>) -> usize {
-    match call.operation.map(|operation| operation.spec().kind) {
-        Some(OperationKind::Mutation) => 1,
-        Some(OperationKind::Subscription) => 2,
-        _ => 0,
-    }
+    let kind = call.operation.map(|operation| operation.spec().kind);
+    KINDS.iter().position(|known| Some(*known) == kind).unwrap_or_default()
 }
 
 fn outcome_index(audit_outcome: &AuditOutcome<'_>) -> usize {

@@ -66,7 +66,7 @@ impl Telemetry {
     /// Sends the remaining spans, for at most `timeout`.
     pub async fn close(&self, timeout: Duration) {
         if let Some(tracer) = &self.0.tracer {
-            tracer.close(timeout).await;
+            tracer.exporter.close(timeout).await;
         }
     }
 
@@ -78,18 +78,17 @@ impl Telemetry {
 
     pub(crate) fn write(&self, exposition: &mut Exposition) {
         self.0.metrics.write(exposition);
-        exposition.value(
-            "toolpost_config_last_reload_successful",
-            "Whether the last reload of the configuration succeeded.",
-            u8::from(!self.0.was_reload_rejected.load(Ordering::Relaxed)),
-        );
-        exposition.value(
-            "toolpost_config_last_reload_timestamp_seconds",
-            "When the configuration was last reloaded.",
-            self.0.reloaded_at_ms.load(Ordering::Relaxed) / 1_000,
-        );
+        let help = "Whether the last reload of the configuration succeeded.";
+        let was_rejected = self.0.was_reload_rejected.load(Ordering::Relaxed);
+        exposition
+            .gauge("toolpost_config_last_reload_successful", help)
+            .sample(&[], u8::from(!was_rejected));
+        let help = "When the configuration was last reloaded.";
+        exposition
+            .gauge("toolpost_config_last_reload_timestamp_seconds", help)
+            .sample(&[], self.0.reloaded_at_ms.load(Ordering::Relaxed) / 1_000);
         if let Some(tracer) = &self.0.tracer {
-            tracer.write(exposition);
+            tracer.exporter.write(exposition);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::exposition::Exposition;
 pub(super) fn write(exposition: &mut Exposition) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let tasks = runtime.metrics().num_alive_tasks();
-        exposition.value("toolpost_tasks", "Tasks of the runtime.", tasks);
+        exposition.gauge("toolpost_tasks", "Tasks of the runtime.").sample(&[], tasks);
     }
     #[cfg(target_os = "linux")]
     linux::write(exposition);
@@ -16,7 +16,6 @@ pub(super) fn write(exposition: &mut Exposition) {
 mod linux {
     use std::fs;
 
-    use super::super::exposition::NO_LABELS;
     use super::Exposition;
 
     /// Clock ticks per second in `/proc` (`USER_HZ`), which is 100 on Linux.
@@ -29,21 +28,21 @@ mod linux {
             ("VmSize:", "process_virtual_memory_bytes", "Memory that was asked for."),
         ] {
             if let Some(kibibytes) = parse_field(&status, key) {
-                exposition.value(name, help, kibibytes * 1_024);
+                exposition.gauge(name, help).sample(&[], kibibytes * 1_024);
             }
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
             // Excludes the descriptor of the open directory.
             let count = open.count().saturating_sub(1);
-            exposition.value("process_open_fds", "Descriptors that are open.", count);
+            exposition.gauge("process_open_fds", "Descriptors that are open.").sample(&[], count);
         }
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         if let Some(max) = parse_field(&limits, "Max open files") {
-            exposition.value("process_max_fds", "Descriptors that may be open.", max);
+            exposition.gauge("process_max_fds", "Descriptors that may be open.").sample(&[], max);
         }
         if let Some(seconds) = cpu_seconds() {
             let help = "Processor time in use.";
-            exposition.counter("process_cpu_seconds_total", help, [(NO_LABELS, seconds)]);
+            exposition.counter("process_cpu_seconds_total", help).sample(&[], seconds);
         }
     }
 

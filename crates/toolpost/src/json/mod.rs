@@ -1,10 +1,12 @@
 //! JSON below the typed layer: objects with unparsed members, and paths of values.
 
+mod depth;
 mod path;
 mod pointer;
 mod raw_object;
 mod short_bytes;
 
+pub use depth::is_nested_deeper;
 pub(crate) use path::ValuePath;
 pub use pointer::JsonPointer;
 pub(crate) use pointer::{escape_token, unescape_token};

@@ -4,6 +4,7 @@ use serde::de::IgnoredAny;
 
 use super::base64::{self, Base64Error};
 use super::{EnvelopeError, MAX_DEPTH, PREFIX};
+use crate::json::is_nested_deeper;
 
 /// Returns why `encoded` is not base64: trailing text after a complete envelope, or the base64
 /// error itself.
@@ -27,7 +28,7 @@ pub(super) fn diagnose_json(
             trailing_text(encoded, end)
         }
         _ if text.is_err() => EnvelopeError::InvalidUtf8 { at: valid },
-        _ if is_too_deep(bytes) => EnvelopeError::TooDeep { limit: MAX_DEPTH },
+        _ if is_nested_deeper(bytes, MAX_DEPTH) => EnvelopeError::TooDeep { limit: MAX_DEPTH },
         _ => EnvelopeError::NotJson { source },
     }
 }
@@ -51,25 +52,6 @@ fn object_end(bytes: &[u8]) -> Option<usize> {
 /// Whether the byte is JSON whitespace, a subset of ASCII whitespace.
 fn is_json_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
-}
-
-/// Whether brackets outside strings nest deeper than [`MAX_DEPTH`].
-fn is_too_deep(bytes: &[u8]) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in bytes {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => depth += 1,
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > MAX_DEPTH {
-            return true;
-        }
-    }
-    false
 }
 
 /// Converts offsets into the base64 text to offsets into the block.

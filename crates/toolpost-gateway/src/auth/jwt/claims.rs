@@ -1,7 +1,5 @@
 //! Validation of the claims of a token.
 
-use std::collections::BTreeMap;
-
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use toolpost::Identity;
@@ -25,11 +23,19 @@ impl Claims {
 
     /// Returns the identity of the token if all claims are valid at `now`, in seconds since 1970.
     pub(super) fn identity(&self, settings: &JwtSettings, now: u64) -> Result<Identity, JwtError> {
-        self.validate(settings, now).map_err(|reason| JwtError::Claims(reason.to_owned()))?;
+        self.read_identity(settings, now).map_err(|reason| JwtError::Claims(reason.to_owned()))
+    }
+
+    fn read_identity(&self, settings: &JwtSettings, now: u64) -> Result<Identity, &'static str> {
+        self.validate(settings, now)?;
         let mut identity = Identity::new(self.subject(settings)?);
         identity.scopes = self.scopes(settings.scopes_claim.as_deref());
         if let Some(claim) = &settings.resources_claim {
-            identity.resources = self.resources(claim)?;
+            const MESSAGE: &str = "its resources cannot be read";
+            identity.resources = self.optional_claim(claim, MESSAGE)?;
+            if !identity.resources.keys().all(|resource| is_resource_id(resource)) {
+                return Err(MESSAGE);
+            }
         }
         if let Some(claim) = &settings.capabilities_claim {
             identity.capabilities =
@@ -43,19 +49,10 @@ impl Claims {
     fn optional_claim<T: DeserializeOwned + Default>(
         &self,
         claim: &str,
-        reason: &str,
-    ) -> Result<T, JwtError> {
-        let Some(value) = self.0.get(claim) else { return Ok(T::default()) };
-        T::deserialize(value).map_err(|_| JwtError::Claims(reason.to_owned()))
-    }
-
-    fn resources(&self, claim: &str) -> Result<BTreeMap<String, Vec<String>>, JwtError> {
-        const MESSAGE: &str = "its resources cannot be read";
-        let resources: BTreeMap<String, Vec<String>> = self.optional_claim(claim, MESSAGE)?;
-        match resources.keys().all(|resource| is_resource_id(resource)) {
-            true => Ok(resources),
-            false => Err(JwtError::Claims(MESSAGE.to_owned())),
-        }
+        reason: &'static str,
+    ) -> Result<T, &'static str> {
+        let value = self.0.get(claim);
+        value.map_or_else(|| Ok(T::default()), |value| T::deserialize(value).map_err(|_| reason))
     }
 
     /// Returns the expiration time including leeway, in seconds since the Unix epoch.
@@ -111,25 +108,24 @@ impl Claims {
         Some(integer.or_else(cut))
     }
 
-    fn subject(&self, settings: &JwtSettings) -> Result<&str, JwtError> {
-        let rejected = |reason: &str| JwtError::Claims(reason.to_owned());
+    fn subject(&self, settings: &JwtSettings) -> Result<&str, &'static str> {
         let name = self.0.get(&settings.identity_claim).and_then(Value::as_str).unwrap_or_default();
         let is_plain = !name.is_empty() && !name.chars().any(char::is_control);
         if !is_plain || name.len() > MAX_NAME_LEN {
-            return Err(rejected("it does not say who its owner is"));
+            return Err("it does not say who its owner is");
         }
         if settings.reserved_names.iter().any(|taken| taken == name) {
-            return Err(rejected("the name of its owner belongs to somebody else here"));
+            return Err("the name of its owner belongs to somebody else here");
         }
         Ok(name)
     }
 
     fn scopes(&self, claim: Option<&str>) -> Vec<String> {
-        let found = match claim {
-            None => ["scope", "scp", "permissions"].into_iter().find_map(|name| self.0.get(name)),
-            Some(name) => self.0.get(name),
+        let names = match &claim {
+            None => &["scope", "scp", "permissions"][..],
+            Some(name) => std::slice::from_ref(name),
         };
-        match found {
+        match names.iter().find_map(|name| self.0.get(*name)) {
             Some(Value::String(text)) => text.split_ascii_whitespace().map(str::to_owned).collect(),
             Some(Value::Array(list)) => {
                 list.iter().filter_map(Value::as_str).map(str::to_owned).collect()

@@ -26,6 +26,8 @@ pub(super) enum KeyFetchError {
     InvalidResponse(String),
     #[error("the issuer publishes no metadata that name it and its keys")]
     MetadataNotFound,
+    #[error("the last attempt failed a moment ago")]
+    RecentlyFailed,
 }
 
 #[derive(Deserialize)]
@@ -77,15 +79,13 @@ fn metadata_urls(issuer: &str) -> Vec<Url> {
         format!("{path}/.well-known/openid-configuration"),
         format!("/.well-known/openid-configuration{path}"),
     ];
-    let mut addresses: Vec<Url> = Vec::new();
-    for path in paths {
+    let mut addresses = Vec::from(paths.map(|path| {
         let mut address = issuer.clone();
         address.set_path(&path);
         address.set_query(None);
-        if !addresses.contains(&address) {
-            addresses.push(address);
-        }
-    }
+        address
+    }));
+    addresses.dedup();
     addresses
 }
 

@@ -10,7 +10,7 @@ use super::Algorithm;
 const MAX_KEYS: usize = 64;
 
 /// A public key that verifies signatures.
-#[derive(Debug, Clone)]
+#[derive(Debug, PartialEq)]
 pub(super) struct VerificationKey {
     pub(super) id: Option<String>,
     /// The only algorithm that the key may be used with, if the JWK names one.
@@ -18,16 +18,14 @@ pub(super) struct VerificationKey {
     material: KeyMaterial,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, PartialEq)]
 enum KeyMaterial {
     Rsa {
         n: Vec<u8>,
         e: Vec<u8>,
     },
-    /// The uncompressed curve point.
-    P256(Vec<u8>),
-    P384(Vec<u8>),
-    Ed25519(Vec<u8>),
+    /// A point of an elliptic curve, uncompressed except for Ed25519, and its only algorithm.
+    Point(Algorithm, Vec<u8>),
 }
 
 #[derive(Deserialize)]
@@ -38,21 +36,14 @@ struct JwkSet {
 #[derive(Deserialize)]
 struct Jwk {
     kty: String,
-    #[serde(default)]
     kid: Option<String>,
-    #[serde(default, rename = "use")]
+    #[serde(rename = "use")]
     usage: Option<String>,
-    #[serde(default)]
     alg: Option<String>,
-    #[serde(default)]
     crv: Option<String>,
-    #[serde(default)]
     n: Option<String>,
-    #[serde(default)]
     e: Option<String>,
-    #[serde(default)]
     x: Option<String>,
-    #[serde(default)]
     y: Option<String>,
 }
 
@@ -72,14 +63,13 @@ impl VerificationKey {
         if jwk.usage.as_deref().is_some_and(|usage| usage != "sig") {
             return None;
         }
-        let algorithm = match jwk.alg.as_deref().map(str::parse) {
-            None => None,
-            Some(Ok(algorithm)) => Some(algorithm),
-            // The key is for an unsupported algorithm.
-            Some(Err(_)) => return None,
-        };
+        // A key for an unsupported algorithm is skipped.
+        let algorithm = jwk.alg.as_deref().map(Algorithm::from_name);
+        if algorithm == Some(None) {
+            return None;
+        }
         let material = KeyMaterial::from_jwk(&jwk)?;
-        Some(Self { id: jwk.kid, algorithm, material })
+        Some(Self { id: jwk.kid, algorithm: algorithm.flatten(), material })
     }
 
     /// Whether the key type fits the algorithm. The token names the algorithm, but the key
@@ -87,41 +77,33 @@ impl VerificationKey {
     pub(super) fn supports(&self, algorithm: Algorithm) -> bool {
         let is_kind = match &self.material {
             KeyMaterial::Rsa { .. } => algorithm.rsa().is_some(),
-            KeyMaterial::P256(_) => algorithm == Algorithm::Es256,
-            KeyMaterial::P384(_) => algorithm == Algorithm::Es384,
-            KeyMaterial::Ed25519(_) => algorithm == Algorithm::EdDsa,
+            KeyMaterial::Point(own, _) => *own == algorithm,
         };
         is_kind && self.algorithm.is_none_or(|only| only == algorithm)
     }
 
-    /// Whether the signature over the message was made with this key.
+    /// Whether the signature over the message was made with this key, which must support the
+    /// algorithm.
     pub(super) fn verify_signature(
         &self,
         algorithm: Algorithm,
         message: &[u8],
         signature: &[u8],
     ) -> bool {
-        if !self.supports(algorithm) {
-            return false;
+        match (&self.material, algorithm.rsa()) {
+            (KeyMaterial::Rsa { n, e }, Some(how)) => {
+                RsaPublicKeyComponents { n, e }.verify(how, message, signature).is_ok()
+            }
+            (KeyMaterial::Point(own, point), None) if *own == algorithm => {
+                let how: &dyn signature::VerificationAlgorithm = match own {
+                    Algorithm::Es256 => &signature::ECDSA_P256_SHA256_FIXED,
+                    Algorithm::Es384 => &signature::ECDSA_P384_SHA384_FIXED,
+                    _ => &signature::ED25519,
+                };
+                UnparsedPublicKey::new(how, point).verify(message, signature).is_ok()
+            }
+            _ => false,
         }
-        let checked = match &self.material {
-            KeyMaterial::Rsa { n, e } => match algorithm.rsa() {
-                Some(how) => RsaPublicKeyComponents { n, e }.verify(how, message, signature),
-                None => return false,
-            },
-            KeyMaterial::P256(point) => {
-                let how = &signature::ECDSA_P256_SHA256_FIXED;
-                UnparsedPublicKey::new(how, point).verify(message, signature)
-            }
-            KeyMaterial::P384(point) => {
-                let how = &signature::ECDSA_P384_SHA384_FIXED;
-                UnparsedPublicKey::new(how, point).verify(message, signature)
-            }
-            KeyMaterial::Ed25519(point) => {
-                UnparsedPublicKey::new(&signature::ED25519, point).verify(message, signature)
-            }
-        };
-        checked.is_ok()
     }
 }
 
@@ -132,11 +114,11 @@ impl KeyMaterial {
                 n: decode_integer(jwk.n.as_ref())?,
                 e: decode_integer(jwk.e.as_ref())?,
             }),
-            ("EC", Some("P-256")) => Some(Self::P256(decode_point(jwk, 32)?)),
-            ("EC", Some("P-384")) => Some(Self::P384(decode_point(jwk, 48)?)),
+            ("EC", Some("P-256")) => Some(Self::Point(Algorithm::Es256, decode_point(jwk, 32)?)),
+            ("EC", Some("P-384")) => Some(Self::Point(Algorithm::Es384, decode_point(jwk, 48)?)),
             ("OKP", Some("Ed25519")) => {
                 let x = decode_base64url(jwk.x.as_ref())?;
-                (x.len() == 32).then_some(Self::Ed25519(x))
+                (x.len() == 32).then_some(Self::Point(Algorithm::EdDsa, x))
             }
             _ => None,
         }

@@ -10,21 +10,11 @@ use tokio::time::Instant;
 use super::fetch::{self, KeyFetchError};
 use super::jwk::VerificationKey;
 use super::settings::JwtSettings;
-use super::signed_token::{SignatureError, SignedToken};
-
-/// The reason why no keys are available.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum KeyStoreError {
-    #[error(transparent)]
-    Fetch(#[from] KeyFetchError),
-    #[error("the last attempt failed a moment ago")]
-    RecentlyFailed,
-}
 
 /// Cached keys of one issuer.
 #[derive(Debug)]
 pub(super) struct KeyStore {
-    settings: JwtSettings,
+    pub(super) settings: JwtSettings,
     cached: ArcSwapOption<KeySet>,
     /// Incremented whenever a fetched key set differs from the previous one.
     generation: AtomicU64,
@@ -36,8 +26,7 @@ pub(super) struct KeyStore {
 /// A fetched key set.
 #[derive(Debug)]
 pub(super) struct KeySet {
-    keys: Vec<VerificationKey>,
-    raw: String,
+    pub(super) keys: Vec<VerificationKey>,
     fetched_at: Instant,
 }
 
@@ -48,16 +37,10 @@ struct FetchState {
     last_attempt: Option<Instant>,
 }
 
-impl KeySet {
-    pub(super) fn verify(&self, signed: &SignedToken<'_>) -> Result<(), SignatureError> {
-        signed.verify(&self.keys)
-    }
-}
-
 impl KeyStore {
-    pub(super) fn new(settings: &JwtSettings) -> Self {
+    pub(super) fn new(settings: JwtSettings) -> Self {
         Self {
-            settings: settings.clone(),
+            settings,
             cached: ArcSwapOption::empty(),
             generation: AtomicU64::new(0),
             fetching: Mutex::default(),
@@ -70,51 +53,35 @@ impl KeyStore {
 
     /// Returns the keys and fetches them if there are none or they are stale. While another call is
     /// fetching, the cached keys are returned. Stale keys stay in use while the server is down.
-    pub(super) async fn current(&self) -> Result<Arc<KeySet>, KeyStoreError> {
-        let Some(known) = self.cached.load_full() else { return self.fetch_first().await };
+    pub(super) async fn current(&self) -> Result<Arc<KeySet>, KeyFetchError> {
+        let Some(known) = self.cached.load_full() else { return self.newer_than(None).await };
         let is_old = known.fetched_at.elapsed() >= self.settings.refresh.0;
-        if is_old
-            && let Ok(mut fetching) = self.fetching.try_lock()
-            && self.can_fetch(&fetching)
-        {
+        if is_old && let Ok(mut fetching) = self.fetching.try_lock() {
             return Ok(self.fetch(&mut fetching).await.unwrap_or(known));
         }
         Ok(known)
     }
 
-    async fn fetch_first(&self) -> Result<Arc<KeySet>, KeyStoreError> {
+    /// Returns keys that were fetched after the given ones.
+    pub(super) async fn newer_than(
+        &self,
+        seen: Option<&Arc<KeySet>>,
+    ) -> Result<Arc<KeySet>, KeyFetchError> {
         let mut fetching = self.fetching.lock().await;
         // Another call may have fetched them while this one waited for the lock.
-        if let Some(known) = self.cached.load_full() {
-            return Ok(known);
+        match self.cached.load_full() {
+            Some(now) if seen.is_none_or(|seen| !Arc::ptr_eq(seen, &now)) => Ok(now),
+            _ => self.fetch(&mut fetching).await,
         }
-        if !self.can_fetch(&fetching) {
-            return Err(KeyStoreError::RecentlyFailed);
-        }
-        Ok(self.fetch(&mut fetching).await?)
     }
 
-    /// Returns newer keys than the cached ones, if they can be fetched now.
-    pub(super) async fn refresh(&self) -> Option<Arc<KeySet>> {
-        let before = self.cached.load_full()?;
-        let mut fetching = self.fetching.lock().await;
-        let now = self.cached.load_full()?;
-        if !Arc::ptr_eq(&before, &now) {
-            return Some(now);
-        }
-        if !self.can_fetch(&fetching) {
-            return None;
-        }
-        self.fetch(&mut fetching).await.ok()
-    }
-
-    /// Whether enough time has passed since the last attempt. Unknown key ids in tokens must not
+    /// Fetches the keys, unless the last attempt was a moment ago: unknown key ids in tokens must not
     /// trigger a fetch each time.
-    fn can_fetch(&self, fetching: &FetchState) -> bool {
-        fetching.last_attempt.is_none_or(|tried| tried.elapsed() >= self.settings.refresh.1)
-    }
-
     async fn fetch(&self, fetching: &mut FetchState) -> Result<Arc<KeySet>, KeyFetchError> {
+        let last = fetching.last_attempt;
+        if last.is_some_and(|last| last.elapsed() < self.settings.refresh.1) {
+            return Err(KeyFetchError::RecentlyFailed);
+        }
         fetching.last_attempt = Some(Instant::now());
         if fetching.client.is_none() {
             fetching.client = toolpost::http::client_builder().build().ok();
@@ -125,11 +92,10 @@ impl KeyStore {
         let keys = fetch::fetch_keys(client, &self.settings).await.inspect_err(|error| {
             tracing::warn!(%error, "the keys of the authorization server were not fetched");
         })?;
-        let known = KeySet { raw: format!("{keys:?}"), keys, fetched_at: Instant::now() };
-        let known = Arc::new(known);
+        let known = Arc::new(KeySet { keys, fetched_at: Instant::now() });
         let before = self.cached.swap(Some(Arc::clone(&known)));
         // Cached tokens stay valid if the keys are the same.
-        if before.is_none_or(|before| before.raw != known.raw) {
+        if before.is_none_or(|before| before.keys != known.keys) {
             self.generation.fetch_add(1, Ordering::AcqRel);
         }
         Ok(known)

@@ -32,7 +32,8 @@ pub use algorithm::Algorithm;
 pub use settings::JwtSettings;
 
 use claims::Claims;
-use key_store::{KeyStore, KeyStoreError};
+use fetch::KeyFetchError;
+use key_store::KeyStore;
 use signed_token::{SignatureError, SignedToken};
 use token_cache::TokenCache;
 
@@ -44,7 +45,6 @@ const MAX_TOKEN_LEN: usize = 16 * 1024;
 /// Verifies JWT access tokens.
 #[derive(Debug)]
 pub(super) struct JwtVerifier {
-    settings: JwtSettings,
     keys: KeyStore,
     cache: TokenCache,
 }
@@ -72,12 +72,11 @@ pub enum JwtError {
 
 impl JwtVerifier {
     pub(super) fn new(settings: JwtSettings) -> Self {
-        let keys = KeyStore::new(&settings);
-        Self { settings, keys, cache: TokenCache::default() }
+        Self { keys: KeyStore::new(settings), cache: TokenCache::default() }
     }
 
     pub(super) fn settings(&self) -> &JwtSettings {
-        &self.settings
+        &self.keys.settings
     }
 
     /// Whether the token looks like a JWT: three parts, of which the first starts like an encoded
@@ -99,13 +98,13 @@ impl JwtVerifier {
         if let Some(identity) = self.cache.get(&hash, now, self.keys.generation()) {
             return Ok(identity);
         }
-        let signed = SignedToken::parse(token, &self.settings.algorithms)?;
+        let signed = SignedToken::parse(token, &self.settings().algorithms)?;
         self.check_signature(&signed).await?;
         let claims = Claims::parse(&signed.payload)?;
         // Read the clock again: fetching keys may have taken a while.
         let now = unix_now();
-        let identity = Arc::new(claims.identity(&self.settings, now)?);
-        let until = claims.expires_at(&self.settings);
+        let identity = Arc::new(claims.identity(self.settings(), now)?);
+        let until = claims.expires_at(self.settings());
         self.cache.insert(hash, Arc::clone(&identity), until, now, self.keys.generation());
         Ok(identity)
     }
@@ -113,20 +112,19 @@ impl JwtVerifier {
     /// Checks the signature. If the key is unknown, keys are fetched once more before the token is
     /// rejected, because the issuer may have rotated them.
     async fn check_signature(&self, signed: &SignedToken<'_>) -> Result<(), JwtError> {
-        match self.keys.current().await?.verify(signed) {
-            Err(SignatureError::UnknownKey) => {
-                let Some(renewed) = self.keys.refresh().await else {
-                    return Err(JwtError::Signature);
-                };
-                renewed.verify(signed).map_err(|_| JwtError::Signature)
-            }
-            checked => checked.map_err(|_| JwtError::Signature),
+        let current = self.keys.current().await?;
+        let mut checked = signed.verify(&current.keys);
+        if checked == Err(SignatureError::UnknownKey)
+            && let Ok(renewed) = self.keys.newer_than(Some(&current)).await
+        {
+            checked = signed.verify(&renewed.keys);
         }
+        checked.map_err(|_| JwtError::Signature)
     }
 }
 
-impl From<KeyStoreError> for JwtError {
-    fn from(error: KeyStoreError) -> Self {
+impl From<KeyFetchError> for JwtError {
+    fn from(error: KeyFetchError) -> Self {
         Self::KeysUnavailable(error.to_string())
     }
 }

@@ -28,13 +28,10 @@ pub(super) enum SignatureError {
 #[derive(Deserialize)]
 struct Header {
     alg: String,
-    #[serde(default)]
     kid: Option<String>,
-    #[serde(default)]
     typ: Option<String>,
     /// Extensions that the recipient must understand. None is supported, so tokens with this header
     /// are rejected.
-    #[serde(default)]
     crit: Option<serde_json::Value>,
 }
 
@@ -49,8 +46,8 @@ impl<'t> SignedToken<'t> {
         let header = decode(header).map_err(bad)?;
         let header: Header =
             serde_json::from_slice(&header).map_err(|_| unreadable("its header is not one"))?;
-        let algorithm = header.alg.parse::<Algorithm>().ok();
-        let algorithm = algorithm.filter(|algorithm| accepted.contains(algorithm));
+        let algorithm =
+            Algorithm::from_name(&header.alg).filter(|algorithm| accepted.contains(algorithm));
         let algorithm = algorithm.ok_or(JwtError::Algorithm)?;
         if header.crit.is_some() {
             return Err(unreadable("it asks for what is not understood here"));
