@@ -128,9 +128,9 @@ impl DataDir {
     /// The token cannot be read, or the file contains something else.
     pub fn read_operator_token(&self) -> Result<Option<Token>, DataError> {
         let path = self.operator_token_path();
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        let text = match if_exists(fs::read_to_string(&path)) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(None),
             Err(source) => return Err(DataError::Unusable { path, source }),
         };
         let token = text.trim();
@@ -166,6 +166,14 @@ impl DataDir {
             }
             Err(error) => Err(unusable(error)),
         }
+    }
+}
+
+/// Turns the error that a file or directory does not exist into `None`.
+pub(crate) fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
     }
 }
 

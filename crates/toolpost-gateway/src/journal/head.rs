@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::Hash;
 use super::key::{self, SigningKey};
-use crate::data::atomic_file;
+use crate::data::{atomic_file, if_exists};
 
 /// File size of a signed position, one sector. A disk writes a sector atomically.
 const SECTOR_BYTES: usize = 512;
@@ -110,11 +110,9 @@ impl SignedPosition {
     /// the old or the new position. Replacing the file without fsync could leave it empty.
     pub(super) fn overwrite(&self, file: &Path) -> io::Result<()> {
         let text = self.encode()?;
-        match File::options().write(true).open(file) {
-            Ok(mut old) if old.metadata()?.len() == text.len() as u64 => old.write_all(&text),
-            Ok(_) => self.write_durably(file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.write_durably(file),
-            Err(error) => Err(error),
+        match if_exists(File::options().write(true).open(file))? {
+            Some(mut old) if old.metadata()?.len() == text.len() as u64 => old.write_all(&text),
+            _ => self.write_durably(file),
         }
     }
 

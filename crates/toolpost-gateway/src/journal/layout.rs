@@ -13,7 +13,7 @@ use super::key::{self, SigningKey};
 use super::segment::{ChainError, Segments};
 use super::writer::JournalWriter;
 use super::{JournalSettings, retention};
-use crate::data::{atomic_file, create_private_dir};
+use crate::data::{atomic_file, create_private_dir, if_exists};
 
 /// Suffixes of the files that belong to a chain.
 const CHAIN_FILE_SUFFIXES: [&str; 3] = [".key", ".head", ".checkpoint"];
@@ -43,16 +43,13 @@ pub(super) struct Chain {
 impl Chain {
     /// Returns the path of the index database, which is stored next to the records.
     pub(super) fn index_file(&self) -> PathBuf {
-        self.segments.folder().join("index.sqlite")
+        self.segments.folder.join("index.sqlite")
     }
 
     /// Returns the start of the retained records: the checkpoint, or else the genesis.
     pub(super) fn start(&self) -> io::Result<(u64, Hash)> {
-        let checkpoint = match SignedPosition::read(&self.checkpoint) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok((0, Hash::genesis(&self.gateway_id)));
-            }
-            checkpoint => checkpoint?,
+        let Some(checkpoint) = if_exists(SignedPosition::read(&self.checkpoint))? else {
+            return Ok((0, Hash::genesis(&self.gateway_id)));
         };
         match checkpoint.hash() {
             Some(hash) if checkpoint.is_signed_by(&self.gateway_id, PositionKind::Checkpoint) => {
@@ -101,7 +98,7 @@ impl JournalLayout {
         };
         Chain {
             gateway_id: gateway_id.to_owned(),
-            segments: Segments::new(folder),
+            segments: Segments { folder },
             head: self.chain_file(gateway_id, ".head"),
             checkpoint: self.chain_file(gateway_id, ".checkpoint"),
         }
@@ -126,10 +123,7 @@ impl JournalLayout {
     fn record_folder(&self, gateway_id: &str) -> io::Result<()> {
         let file = self.chain_file(gateway_id, RECORDS_PATH_SUFFIX);
         if self.records_dir == self.journal_dir {
-            return match std::fs::remove_file(file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            };
+            return if_exists(std::fs::remove_file(file)).map(drop);
         }
         let records = std::path::absolute(&self.records_dir)?;
         match self.recorded_folder(gateway_id) {
@@ -144,7 +138,7 @@ impl JournalLayout {
         create_private_dir(&self.records_dir)?;
         let (mut own, mut damaged) = (None, 0);
         for chain in self.chains()? {
-            let is_here = chain.segments.folder() == self.records_dir.join(&chain.gateway_id);
+            let is_here = chain.segments.folder == self.records_dir.join(&chain.gateway_id);
             let found = match own.is_none() && is_here {
                 true => self.claim(&chain, settings)?,
                 false => self.maintain_unclaimed(&chain, settings),
@@ -256,10 +250,7 @@ fn report_damaged(chain: &Chain, error: &ChainError) -> ChainClaim {
 
 /// Returns the names in a folder; none if it does not exist.
 pub(super) fn list_names(folder: &Path) -> io::Result<Vec<String>> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
+    let Some(entries) = if_exists(std::fs::read_dir(folder))? else { return Ok(Vec::new()) };
     let name = |entry: io::Result<std::fs::DirEntry>| Ok(entry?.file_name().into_string().ok());
     entries.filter_map(|entry| name(entry).transpose()).collect()
 }

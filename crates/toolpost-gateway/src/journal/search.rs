@@ -227,7 +227,7 @@ impl<'a> Search<'a> {
         if self.is_done {
             return Ok(());
         }
-        let text = read_range(self.chain, segment, offset, bytes)?;
+        let text = self.chain.segments.read(segment, offset, bytes)?;
         let mut exits = HashMap::new();
         for content in record_contents(&text).rev() {
             let Some(stored) = StoredRecord::parse(content) else { continue };
@@ -276,7 +276,7 @@ impl<'a> Search<'a> {
             return Ok(Some(exit));
         }
         let Some(block) = self.index.exit_block(enter)? else { return Ok(None) };
-        let text = read_range(self.chain, block.segment, block.offset, block.bytes)?;
+        let text = self.chain.segments.read(block.segment, block.offset, block.bytes)?;
         for content in record_contents(&text) {
             let kind = StoredRecord::parse(content).map(|stored| stored.kind);
             if let Some(RecordKind::Exit { enter, failed }) = kind {
@@ -292,7 +292,7 @@ fn seq_of_request(chain: &Chain, id: &str) -> Result<Option<u64>, QueryError> {
     let needle = format!("\"id\":{}", Value::from(id));
     let finder = memchr::memmem::FinderRev::new(needle.as_bytes());
     for segment in chain.segments.list()?.into_iter().rev() {
-        let text = read_range(chain, segment, 0, u64::MAX)?;
+        let text = chain.segments.read(segment, 0, u64::MAX)?;
         let mut end = text.len();
         while let Some(at) = finder.rfind(&text[..end]) {
             // The id may also occur in a message, or several times in the body of another record.
@@ -306,14 +306,6 @@ fn seq_of_request(chain: &Chain, id: &str) -> Result<Option<u64>, QueryError> {
         }
     }
     Ok(None)
-}
-
-/// Reads a range of a segment. Returns no data if the segment was removed in the meantime.
-fn read_range(chain: &Chain, segment: u64, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    match chain.segments.read(segment, offset, bytes) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        read => read,
-    }
 }
 
 /// Returns the contents of the records in a file range. Incomplete lines are skipped.

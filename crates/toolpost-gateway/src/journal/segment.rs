@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::chain::{Hash, LINE_PREFIX_LEN, RecordLine};
 use super::head::SignedPosition;
 use super::layout::list_names;
 use super::record::StoredRecord;
+use crate::data::if_exists;
 
 /// Number of bytes of a segment that are buffered, unless a record is longer.
 const READ_BUFFER_BYTES: usize = 256 * 1024;
@@ -15,7 +16,7 @@ const READ_BUFFER_BYTES: usize = 256 * 1024;
 /// The segments of one chain.
 #[derive(Debug, Clone)]
 pub(super) struct Segments {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 /// The end of a chain, where it is continued.
@@ -45,14 +46,6 @@ pub(super) enum ChainError {
 }
 
 impl Segments {
-    pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder }
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     pub(super) fn path(&self, first: u64) -> PathBuf {
         self.folder.join(format!("{first:020}.log"))
     }
@@ -71,9 +64,11 @@ impl Segments {
         Ok(std::fs::metadata(self.path(first))?.len())
     }
 
-    /// Reads a range of a segment.
+    /// Reads a range of a segment; nothing if the segment was removed.
     pub(super) fn read(&self, first: u64, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
-        let mut file = File::open(self.path(first))?;
+        let Some(mut file) = if_exists(File::open(self.path(first)))? else {
+            return Ok(Vec::new());
+        };
         file.seek(SeekFrom::Start(offset))?;
         let available = file.metadata()?.len().saturating_sub(offset).min(bytes);
         let mut part = Vec::with_capacity(usize::try_from(available).unwrap_or_default());
@@ -91,10 +86,7 @@ impl Segments {
 
     /// Returns the time of the first record of a segment; `None` if there is none yet.
     pub(super) fn first_record_time(&self, first: u64) -> io::Result<Option<i64>> {
-        let mut lines = match self.lines(first, 0) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            lines => lines?,
-        };
+        let Some(mut lines) = if_exists(self.lines(first, 0))? else { return Ok(None) };
         let content = lines.next()?.and_then(|line| line.get(LINE_PREFIX_LEN..));
         Ok(content.and_then(StoredRecord::parse).map(|stored| stored.time))
     }

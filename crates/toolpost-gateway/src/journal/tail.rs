@@ -15,6 +15,7 @@ use super::operations::{read_error, run_blocking};
 use super::record::{RecordKind, StoredRecord};
 use super::search::{RecordFilter, find_call};
 use super::segment::ChainEnd;
+use crate::data::if_exists;
 
 /// Maximum number of bytes read at once, unless a record is longer. A slow follower lags behind in
 /// the files and buffers no more than this.
@@ -77,14 +78,10 @@ impl Tail {
         let limit = if is_last { end.bytes } else { u64::MAX };
         let until = limit.min(self.bytes + READ_CHUNK_BYTES);
         let start = self.bytes;
-        let mut lines = match self.chain.segments.lines(self.segment, start) {
-            // The segment was removed.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return self.advance_segment(end).map(|()| found);
-            }
-            lines => lines?,
-        };
+        // The segment may have been removed.
+        let mut lines = if_exists(self.chain.segments.lines(self.segment, start))?;
         while self.bytes < until
+            && let Some(lines) = &mut lines
             && let Some(line) = lines.next()?
         {
             self.bytes += line.len() as u64 + 1;

@@ -133,8 +133,7 @@ async fn call_spanning_segments_is_found_complete() {
     let folder = JournalLayout::new(&scratch.0, &small_segments())
         .chain(journal.gateway_id())
         .segments
-        .folder()
-        .to_owned();
+        .folder;
     let (release, held) = tokio::sync::oneshot::channel::<()>();
     let held = Arc::new(Mutex::new(Some(held)));
     let wait = move |_: Value| {
@@ -461,7 +460,7 @@ fn small_segments() -> JournalSettings {
 async fn write_until_segments(journal: &Journal, folder: &Path, count: usize) {
     let pipeline = pipeline(journal);
     let text = "x".repeat(4_000);
-    let segments = Segments::new(folder.to_owned());
+    let segments = Segments { folder: folder.to_owned() };
     while segments.list().unwrap().len() < count {
         call(&pipeline, "ada", "demo.note", json!({"text": text})).await;
     }

@@ -60,7 +60,7 @@ impl JournalWriter {
     ) -> Result<Self, ChainError> {
         let (end, unfinished) = Self::find_end(&key, &chain)?;
         chain.segments.truncate_after(&end, unfinished)?;
-        create_private_dir(chain.segments.folder())?;
+        create_private_dir(&chain.segments.folder)?;
         let file = open_segment(&chain.segments, &end)?;
         let index = open_index(&chain, &end).or_else(|error| {
             tracing::warn!(%error, "journal index is damaged; rebuilding it");
@@ -347,7 +347,7 @@ fn open_segment(segments: &Segments, end: &ChainEnd) -> io::Result<File> {
     let mut file = private_file_options().create(true).truncate(false).open(path)?;
     file.seek(SeekFrom::Start(end.bytes))?;
     if is_new {
-        atomic_file::sync_dir(segments.folder())?;
+        atomic_file::sync_dir(&segments.folder)?;
     }
     Ok(file)
 }

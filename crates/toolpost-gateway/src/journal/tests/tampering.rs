@@ -71,7 +71,7 @@ async fn open_does_not_sign_tampered_segments() {
         ),
         (
             "all files are gone",
-            |layout, id| std::fs::remove_dir_all(layout.chain(id).segments.folder()).unwrap(),
+            |layout, id| std::fs::remove_dir_all(layout.chain(id).segments.folder).unwrap(),
             Some(ProblemKind::Cut),
         ),
         (
@@ -97,7 +97,7 @@ async fn open_does_not_sign_tampered_segments() {
         let layout = JournalLayout::new(&scratch.0, &small_segments());
         let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
         let gateway_id = journal.gateway_id().to_owned();
-        write_until_segments(&journal, layout.chain(&gateway_id).segments.folder(), 3).await;
+        write_until_segments(&journal, &layout.chain(&gateway_id).segments.folder, 3).await;
         drop(journal);
         tamper(&layout, &gateway_id);
         // Segments before that of the head are only checked by `verify`.
@@ -165,12 +165,12 @@ async fn verify_detects_index_that_hides_calls() {
     let journal = Journal::open(&scratch.0, &small_segments()).unwrap();
     let segments = layout.chain(journal.gateway_id()).segments;
     write_sample_calls(&journal).await;
-    write_until_segments(&journal, segments.folder(), 3).await;
+    write_until_segments(&journal, &segments.folder, 3).await;
     write_sample_calls(&journal).await;
     let problem = || journal_reader(&scratch).verify(None).unwrap().swap_remove(0).problem;
     assert_eq!(problem(), None, "while it is written");
     drop(journal);
-    let (file, backup) = (segments.folder().join("index.sqlite"), scratch.0.join("kept"));
+    let (file, backup) = (segments.folder.join("index.sqlite"), scratch.0.join("kept"));
     std::fs::copy(&file, &backup).unwrap();
     for (change, is_detected) in [
         ("UPDATE name SET text = text", false),
@@ -223,7 +223,7 @@ async fn verify_reports_chain_with_missing_files() {
             match *part {
                 "key" => std::fs::remove_file(layout.key_file(&gateway_id)).unwrap(),
                 "head" => std::fs::remove_file(layout.chain(&gateway_id).head).unwrap(),
-                _ => std::fs::remove_dir_all(layout.chain(&gateway_id).segments.folder()).unwrap(),
+                _ => std::fs::remove_dir_all(layout.chain(&gateway_id).segments.folder).unwrap(),
             }
         }
         // A new chain is started, and is verified too.
