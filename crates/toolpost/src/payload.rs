@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::CallError;
+use strict::StrictParser;
 
 /// A JSON document, raw or parsed. It is parsed at most once, on demand.
 ///
@@ -72,7 +73,7 @@ impl Payload {
     ///
     /// See [`Payload::from_untrusted`].
     pub fn from_untrusted_text(text: &[u8]) -> Result<Self, PayloadError> {
-        parse_strict(text, strict::StrictCheck)?;
+        parse_strict(text, StrictParser::Check)?;
         Ok(serde_json::from_slice::<Box<RawValue>>(text)?.into())
     }
 
@@ -93,7 +94,7 @@ impl Payload {
     /// assert!(error.to_string().contains("duplicate key `role`"));
     /// ```
     pub fn from_untrusted(text: &[u8]) -> Result<Self, PayloadError> {
-        Ok(parse_strict(text, strict::StrictTree)?.into())
+        Ok(parse_strict(text, StrictParser::Tree)?.into())
     }
 
     /// Returns the value. A text payload is parsed on the first call.
@@ -160,12 +161,9 @@ impl Payload {
     }
 }
 
-fn parse_strict<'a, S: DeserializeSeed<'a>>(
-    text: &'a [u8],
-    seed: S,
-) -> Result<S::Value, PayloadError> {
+fn parse_strict(text: &[u8], parser: StrictParser) -> Result<Value, PayloadError> {
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let read = seed.deserialize(&mut reader)?;
+    let read = parser.deserialize(&mut reader)?;
     reader.end()?;
     Ok(read)
 }

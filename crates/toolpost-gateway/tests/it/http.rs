@@ -170,7 +170,8 @@ async fn operation_name_is_one_encoded_segment() {
 async fn tool_failure_is_problem_or_error_envelope() {
     let spec = OperationSpec::new(&"t.tool".parse().unwrap(), OperationKind::Query);
     let failing = Handler::once_fn(async |_, _| {
-        let meta = McpMeta::new(vec![ContentBlock::text("no such file")]).with_error();
+        let mut meta = McpMeta::new(vec![ContentBlock::text("no such file")]);
+        meta.is_error = true;
         Ok(HandlerOutput::Envelope(Envelope::mcp(Payload::from(json!([])), meta)))
     });
     let tool = Operation::from_spec(spec).handler(failing).build().unwrap();

@@ -1,11 +1,9 @@
 //! MCP content blocks: typed where the type is known, otherwise kept as JSON.
 
-use serde::ser::SerializeMap;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::members::JsonMembers;
-use super::meta::serialize_extra;
+use super::members::{is_string_array, take};
 
 /// A content block of a tool result.
 ///
@@ -22,7 +20,8 @@ use super::meta::serialize_extra;
 /// let unknown = ContentBlock::from_value(json!({"type": "hologram", "size": 3}));
 /// assert_eq!(unknown, ContentBlock::text(r#"{"type":"hologram","size":3}"#));
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ContentBlock {
     /// Text.
@@ -38,19 +37,23 @@ pub enum ContentBlock {
 }
 
 /// A text block.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct TextBlock {
     /// The text.
     pub text: String,
     /// Audience and priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// Unknown members, preserved as received.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// An image or audio block.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct MediaBlock {
     /// The content, base64-encoded.
@@ -58,41 +61,52 @@ pub struct MediaBlock {
     /// Media type of the content.
     pub mime_type: String,
     /// Audience and priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// Unknown members, preserved as received.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// A block that embeds the contents of a resource.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceBlock {
     /// The embedded contents.
     pub resource: ResourceContents,
     /// Audience and priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// Unknown members, preserved as received.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// The contents of a resource: text, or base64-encoded bytes.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceContents {
     /// URI of the resource.
     pub uri: String,
     /// Media type of the contents.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// The contents, if they are text.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The contents, if they are binary, base64-encoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
     /// Unknown members, preserved as received.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// A block that links to a resource.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceLinkBlock {
     /// URI of the resource.
@@ -100,26 +114,35 @@ pub struct ResourceLinkBlock {
     /// Its name.
     pub name: String,
     /// Description of the resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Media type of the contents.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// Audience and priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Annotations>,
     /// Unknown members, preserved as received.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// Hints from the server on how to use a block.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Annotations {
     /// `user`, `assistant`, or a value of a newer protocol version.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub audience: Option<Vec<String>>,
     /// From 0 to 1, with its original notation.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<serde_json::Number>,
     /// ISO 8601.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
     /// Unknown members, preserved as received.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
@@ -151,20 +174,9 @@ impl ContentBlock {
         serde_json::to_value(&self).unwrap_or_default()
     }
 
-    /// Returns the value of the `type` member.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Text(_) => "text",
-            Self::Image(_) => "image",
-            Self::Audio(_) => "audio",
-            Self::Resource(_) => "resource",
-            Self::ResourceLink(_) => "resource_link",
-        }
-    }
-
-    fn from_supported(members: Map<String, Value>) -> Self {
-        let mut members = JsonMembers::new(members);
-        match members.take_string("type").as_deref() {
+    fn from_supported(mut members: Map<String, Value>) -> Self {
+        let kind: Option<String> = take(&mut members, "type", Value::is_string);
+        match kind.as_deref() {
             Some("image") => Self::Image(MediaBlock::from_members(members)),
             Some("audio") => Self::Audio(MediaBlock::from_members(members)),
             Some("resource") => Self::Resource(ResourceBlock::from_members(members)),
@@ -189,121 +201,71 @@ fn has_required_members(members: &Map<String, Value>) -> bool {
     }
 }
 
+fn take_string(members: &mut Map<String, Value>, key: &str) -> Option<String> {
+    take(members, key, Value::is_string)
+}
+
 impl TextBlock {
-    fn from_members(mut members: JsonMembers) -> Self {
+    fn from_members(mut members: Map<String, Value>) -> Self {
         Self {
-            text: members.take_string("text").unwrap_or_default(),
+            text: take_string(&mut members, "text").unwrap_or_default(),
             annotations: Annotations::take_from_members(&mut members),
-            extra: members.into_rest(),
+            extra: members,
         }
     }
 }
 
 impl MediaBlock {
-    fn from_members(mut members: JsonMembers) -> Self {
+    fn from_members(mut members: Map<String, Value>) -> Self {
         Self {
-            data: members.take_string("data").unwrap_or_default(),
-            mime_type: members.take_string("mimeType").unwrap_or_default(),
+            data: take_string(&mut members, "data").unwrap_or_default(),
+            mime_type: take_string(&mut members, "mimeType").unwrap_or_default(),
             annotations: Annotations::take_from_members(&mut members),
-            extra: members.into_rest(),
+            extra: members,
         }
     }
 }
 
 impl ResourceBlock {
-    fn from_members(mut members: JsonMembers) -> Self {
-        let mut resource = JsonMembers::new(members.take_object("resource").unwrap_or_default());
+    fn from_members(mut members: Map<String, Value>) -> Self {
+        let mut resource: Map<String, Value> =
+            take(&mut members, "resource", Value::is_object).unwrap_or_default();
         Self {
             resource: ResourceContents {
-                uri: resource.take_string("uri").unwrap_or_default(),
-                mime_type: resource.take_string("mimeType"),
-                text: resource.take_string("text"),
-                blob: resource.take_string("blob"),
-                extra: resource.into_rest(),
+                uri: take_string(&mut resource, "uri").unwrap_or_default(),
+                mime_type: take_string(&mut resource, "mimeType"),
+                text: take_string(&mut resource, "text"),
+                blob: take_string(&mut resource, "blob"),
+                extra: resource,
             },
             annotations: Annotations::take_from_members(&mut members),
-            extra: members.into_rest(),
+            extra: members,
         }
     }
 }
 
 impl ResourceLinkBlock {
-    fn from_members(mut members: JsonMembers) -> Self {
+    fn from_members(mut members: Map<String, Value>) -> Self {
         Self {
-            uri: members.take_string("uri").unwrap_or_default(),
-            name: members.take_string("name").unwrap_or_default(),
-            description: members.take_string("description"),
-            mime_type: members.take_string("mimeType"),
+            uri: take_string(&mut members, "uri").unwrap_or_default(),
+            name: take_string(&mut members, "name").unwrap_or_default(),
+            description: take_string(&mut members, "description"),
+            mime_type: take_string(&mut members, "mimeType"),
             annotations: Annotations::take_from_members(&mut members),
-            extra: members.into_rest(),
+            extra: members,
         }
     }
 }
 
 impl Annotations {
-    fn take_from_members(members: &mut JsonMembers) -> Option<Self> {
-        let mut hints = JsonMembers::new(members.take_object("annotations")?);
+    fn take_from_members(members: &mut Map<String, Value>) -> Option<Self> {
+        let mut hints: Map<String, Value> = take(members, "annotations", Value::is_object)?;
         Some(Self {
-            audience: hints.take_strings("audience"),
-            priority: hints.take_number("priority"),
-            last_modified: hints.take_string("lastModified"),
-            extra: hints.into_rest(),
+            audience: take(&mut hints, "audience", is_string_array),
+            priority: take(&mut hints, "priority", Value::is_number),
+            last_modified: take_string(&mut hints, "lastModified"),
+            extra: hints,
         })
-    }
-}
-
-impl Serialize for ContentBlock {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", self.kind())?;
-        let (annotations, extra) = match self {
-            Self::Text(block) => {
-                map.serialize_entry("text", &block.text)?;
-                (&block.annotations, &block.extra)
-            }
-            Self::Image(block) | Self::Audio(block) => {
-                map.serialize_entry("data", &block.data)?;
-                map.serialize_entry("mimeType", &block.mime_type)?;
-                (&block.annotations, &block.extra)
-            }
-            Self::Resource(block) => {
-                map.serialize_entry("resource", &block.resource)?;
-                (&block.annotations, &block.extra)
-            }
-            Self::ResourceLink(block) => {
-                map.serialize_entry("uri", &block.uri)?;
-                map.serialize_entry("name", &block.name)?;
-                serialize_optional(&mut map, "description", block.description.as_ref())?;
-                serialize_optional(&mut map, "mimeType", block.mime_type.as_ref())?;
-                (&block.annotations, &block.extra)
-            }
-        };
-        serialize_optional(&mut map, "annotations", annotations.as_ref())?;
-        serialize_extra(&mut map, extra)?;
-        map.end()
-    }
-}
-
-impl Serialize for ResourceContents {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("uri", &self.uri)?;
-        serialize_optional(&mut map, "mimeType", self.mime_type.as_ref())?;
-        serialize_optional(&mut map, "text", self.text.as_ref())?;
-        serialize_optional(&mut map, "blob", self.blob.as_ref())?;
-        serialize_extra(&mut map, &self.extra)?;
-        map.end()
-    }
-}
-
-impl Serialize for Annotations {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        serialize_optional(&mut map, "audience", self.audience.as_ref())?;
-        serialize_optional(&mut map, "priority", self.priority.as_ref())?;
-        serialize_optional(&mut map, "lastModified", self.last_modified.as_ref())?;
-        serialize_extra(&mut map, &self.extra)?;
-        map.end()
     }
 }
 
@@ -311,14 +273,6 @@ impl<'de> Deserialize<'de> for ContentBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Value::deserialize(deserializer).map(Self::from_value)
     }
-}
-
-fn serialize_optional<M: SerializeMap, T: Serialize>(
-    map: &mut M,
-    key: &str,
-    value: Option<&T>,
-) -> Result<(), M::Error> {
-    value.map_or(Ok(()), |value| map.serialize_entry(key, value))
 }
 
 #[cfg(test)]
@@ -343,7 +297,6 @@ mod tests {
                    "annotations": {"audience": ["user", "robot"], "lastModified": "2026-01-01T00:00:00Z"}}),
         ] {
             let block = ContentBlock::from_value(wire.clone());
-            assert_eq!(block.kind(), wire["type"]);
             assert_eq!(block.into_value(), wire);
         }
     }

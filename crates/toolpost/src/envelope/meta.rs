@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::block::ContentBlock;
-use super::members::{JsonMembers, as_integer};
+use super::members::{as_integer, is_string_array, take, take_value};
 
 /// Name under which the own `source` member of a tool result is stored. In the meta of an envelope,
 /// `source` names the kind of source, which no server may set.
@@ -17,7 +16,8 @@ pub(crate) const SOURCE_MEMBER: &str = "toolpost/source";
 /// Source of a result with its metadata; `source` is the tag on the wire.
 ///
 /// The large variants are boxed, because an envelope is moved at every stage of a call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "source", rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Meta {
     /// A local handler in this process.
@@ -29,7 +29,8 @@ pub enum Meta {
 }
 
 /// Metadata of a result from a local handler.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LocalMeta {
     /// Id of the operation.
@@ -37,11 +38,13 @@ pub struct LocalMeta {
     /// Time at which the result was wrapped, in milliseconds since the Unix epoch.
     pub timestamp: i64,
     /// Unknown members, if there are any.
+    #[serde(flatten)]
     pub extra: Option<Box<Map<String, Value>>>,
 }
 
 /// Metadata of a response from an HTTP service.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HttpMeta {
     /// HTTP status code of the response.
@@ -51,16 +54,19 @@ pub struct HttpMeta {
     /// The `Content-Type` header as received.
     pub content_type: String,
     /// `Set-Cookie` headers, kept separate because they cannot be joined.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set_cookie: Vec<String>,
     /// Fields of the server-sent event, if the result is an event of a stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sse: Option<SseMeta>,
     /// Unknown members.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
 /// Fields of one server-sent event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SseMeta {
     /// The `event` field; `message` if the stream does not set it.
@@ -73,7 +79,8 @@ pub struct SseMeta {
 }
 
 /// Metadata of a result from a tool of an MCP server.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct McpMeta {
     /// Whether the tool ran and reported a failure. This is a result, not a
@@ -82,10 +89,13 @@ pub struct McpMeta {
     /// All content blocks, with or without structured content.
     pub content: Vec<ContentBlock>,
     /// The structured output as received.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub structured_content: Option<Value>,
     /// The `_meta` object of the result.
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Map<String, Value>>,
     /// Unknown members.
+    #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
@@ -111,12 +121,14 @@ impl Meta {
     }
 
     /// Parses the members, or returns them unchanged as the error.
-    pub(super) fn from_members(members: Map<String, Value>) -> Result<Self, Map<String, Value>> {
+    pub(super) fn from_members(
+        mut members: Map<String, Value>,
+    ) -> Result<Self, Map<String, Value>> {
         if !Self::recognizes(&members) {
             return Err(members);
         }
-        let mut members = JsonMembers::new(members);
-        Ok(match members.take_string("source").as_deref() {
+        let source: Option<String> = take(&mut members, "source", Value::is_string);
+        Ok(match source.as_deref() {
             Some("http") => Self::Http(Box::new(HttpMeta::from_members(members))),
             Some("mcp") => Self::Mcp(Box::new(McpMeta::from_members(members))),
             _ => Self::Local(LocalMeta::from_members(members)),
@@ -135,11 +147,11 @@ impl LocalMeta {
             && members.get("timestamp").is_some_and(|time| as_integer(time).is_some())
     }
 
-    fn from_members(mut members: JsonMembers) -> Self {
+    fn from_members(mut members: Map<String, Value>) -> Self {
         Self {
-            operation_id: members.take_string("operationId").unwrap_or_default().into(),
-            timestamp: members.take_integer("timestamp").unwrap_or_default(),
-            extra: Some(members.into_rest()).filter(|rest| !rest.is_empty()).map(Box::new),
+            operation_id: take_string(&mut members, "operationId").into(),
+            timestamp: take_integer(&mut members, "timestamp").unwrap_or_default(),
+            extra: Some(members).filter(|rest| !rest.is_empty()).map(Box::new),
         }
     }
 }
@@ -166,13 +178,6 @@ impl HttpMeta {
         meta
     }
 
-    /// Adds the fields of the server-sent event that carried the data.
-    #[must_use]
-    pub fn with_sse(mut self, sse: SseMeta) -> Self {
-        self.sse = Some(sse);
-        self
-    }
-
     fn add_header(&mut self, name: String, value: &str) {
         if name == "set-cookie" {
             self.set_cookie.push(value.to_owned());
@@ -194,17 +199,21 @@ impl HttpMeta {
                 .is_some_and(|headers| headers.values().all(Value::is_string))
     }
 
-    fn from_members(mut members: JsonMembers) -> Self {
-        let status_code = members.take_value("statusCode").as_ref().and_then(as_status);
-        let headers =
-            members.take_value("headers").and_then(|headers| serde_json::from_value(headers).ok());
+    fn from_members(mut members: Map<String, Value>) -> Self {
+        let status_code = take_integer(&mut members, "statusCode");
+        // An empty list is not written, so it stays in `extra`.
+        let is_nonempty = |value: &Value| is_string_array(value) && *value != Value::Array(vec![]);
+        // Unknown members of the event, and a `null`, would be lost.
+        let is_known_sse = |sse: &Value| {
+            sse.get("retry") != Some(&Value::Null) && SseMeta::deserialize(sse).is_ok()
+        };
         Self {
-            status_code: status_code.unwrap_or_default(),
-            headers: headers.unwrap_or_default(),
-            content_type: members.take_string("contentType").unwrap_or_default(),
-            set_cookie: members.take_nonempty_strings("setCookie").unwrap_or_default(),
-            sse: SseMeta::take_from_members(&mut members),
-            extra: members.into_rest(),
+            status_code: status_code.and_then(|code| code.try_into().ok()).unwrap_or_default(),
+            headers: take(&mut members, "headers", Value::is_object).unwrap_or_default(),
+            content_type: take_string(&mut members, "contentType"),
+            set_cookie: take(&mut members, "setCookie", is_nonempty).unwrap_or_default(),
+            sse: take(&mut members, "sse", is_known_sse),
+            extra: members,
         }
     }
 }
@@ -218,58 +227,12 @@ impl SseMeta {
     pub fn new(event_type: impl Into<String>, last_event_id: impl Into<String>) -> Self {
         Self { event_type: event_type.into(), last_event_id: last_event_id.into(), retry: None }
     }
-
-    /// Sets the reconnection time, in milliseconds.
-    #[must_use]
-    pub fn with_retry(mut self, milliseconds: u64) -> Self {
-        self.retry = Some(milliseconds);
-        self
-    }
-
-    /// Taken only if all of its members are known; otherwise it stays in `extra` unchanged.
-    fn take_from_members(members: &mut JsonMembers) -> Option<Self> {
-        let fields = members.take_object("sse")?;
-        let mut known = JsonMembers::new(fields.clone());
-        let read = known.take_string("eventType").zip(known.take_string("lastEventId")).map(
-            |(event_type, last_event_id)| Self {
-                event_type,
-                last_event_id,
-                retry: known.take_unsigned("retry"),
-            },
-        );
-        if read.is_none() || !known.into_rest().is_empty() {
-            members.restore("sse", fields);
-            return None;
-        }
-        read
-    }
 }
 
 impl McpMeta {
     /// Creates the metadata of a result with these content blocks.
     pub fn new(content: Vec<ContentBlock>) -> Self {
         Self { content, ..Self::default() }
-    }
-
-    /// Marks the result as a tool failure.
-    #[must_use]
-    pub fn with_error(mut self) -> Self {
-        self.is_error = true;
-        self
-    }
-
-    /// Sets the structured output.
-    #[must_use]
-    pub fn with_structured_content(mut self, structured: Value) -> Self {
-        self.structured_content = Some(structured);
-        self
-    }
-
-    /// Sets the `_meta` object.
-    #[must_use]
-    pub fn with_meta(mut self, meta: Map<String, Value>) -> Self {
-        self.meta = Some(meta);
-        self
     }
 
     fn recognizes(members: &Map<String, Value>) -> bool {
@@ -280,71 +243,25 @@ impl McpMeta {
                 .is_some_and(|blocks| blocks.iter().all(Value::is_object))
     }
 
-    fn from_members(mut members: JsonMembers) -> Self {
-        let blocks = members.take_array("content").unwrap_or_default();
+    fn from_members(mut members: Map<String, Value>) -> Self {
+        let blocks = match take_value(&mut members, "content", Value::is_array) {
+            Some(Value::Array(blocks)) => blocks,
+            _ => Vec::new(),
+        };
         Self {
-            is_error: members.take_bool("isError").unwrap_or_default(),
+            is_error: take(&mut members, "isError", Value::is_boolean).unwrap_or_default(),
             content: blocks.into_iter().map(ContentBlock::from_value).collect(),
-            structured_content: members.take_value("structuredContent"),
-            meta: members.take_object("_meta"),
-            extra: members.into_rest(),
+            structured_content: members.shift_remove("structuredContent"),
+            meta: take(&mut members, "_meta", Value::is_object),
+            extra: members,
         }
     }
 }
 
-impl Serialize for Meta {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("source", self.source())?;
-        match self {
-            Self::Local(meta) => meta.serialize_members(&mut map)?,
-            Self::Http(meta) => meta.serialize_members(&mut map)?,
-            Self::Mcp(meta) => meta.serialize_members(&mut map)?,
-        }
-        map.end()
-    }
+fn take_string(members: &mut Map<String, Value>, key: &str) -> String {
+    take(members, key, Value::is_string).unwrap_or_default()
 }
 
-impl LocalMeta {
-    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        map.serialize_entry("operationId", &*self.operation_id)?;
-        map.serialize_entry("timestamp", &self.timestamp)?;
-        self.extra.as_ref().map_or(Ok(()), |extra| serialize_extra(map, extra))
-    }
-}
-
-impl HttpMeta {
-    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        map.serialize_entry("statusCode", &self.status_code)?;
-        map.serialize_entry("headers", &self.headers)?;
-        map.serialize_entry("contentType", &self.content_type)?;
-        if !self.set_cookie.is_empty() {
-            map.serialize_entry("setCookie", &self.set_cookie)?;
-        }
-        if let Some(sse) = &self.sse {
-            map.serialize_entry("sse", sse)?;
-        }
-        serialize_extra(map, &self.extra)
-    }
-}
-
-impl McpMeta {
-    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        map.serialize_entry("isError", &self.is_error)?;
-        map.serialize_entry("content", &self.content)?;
-        if let Some(structured) = &self.structured_content {
-            map.serialize_entry("structuredContent", structured)?;
-        }
-        if let Some(meta) = &self.meta {
-            map.serialize_entry("_meta", meta)?;
-        }
-        serialize_extra(map, &self.extra)
-    }
-}
-
-pub(super) fn serialize_extra<M: SerializeMap>(
-    map: &mut M,
-    extra: &Map<String, Value>,
-) -> Result<(), M::Error> {
-    extra.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
+fn take_integer(members: &mut Map<String, Value>, key: &str) -> Option<i64> {
+    as_integer(&take_value(members, key, |value| as_integer(value).is_some())?)
 }

@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn into_result_maps_tool_error_to_call_error() {
-        let meta = McpMeta::new(vec![ContentBlock::text("no such file")]).with_error();
+        let mut meta = McpMeta::new(vec![ContentBlock::text("no such file")]);
+        meta.is_error = true;
         let envelope = Envelope::mcp(json!([]), meta);
         assert!(envelope.is_error());
         let error = envelope.into_result().unwrap_err();

@@ -157,15 +157,16 @@ mod tests {
     #[test]
     fn serialized_envelopes_match_exported_schema() {
         let schema = Schema::new(ENVELOPE_SCHEMA.clone()).unwrap();
-        let sse = SseMeta::new("message", "7").with_retry(3);
-        let http =
-            HttpMeta::new(200, [("Content-Type", "a/b"), ("Set-Cookie", "c=1")]).with_sse(sse);
+        let mut http = HttpMeta::new(200, [("Content-Type", "a/b"), ("Set-Cookie", "c=1")]);
+        http.sse = Some(SseMeta { retry: Some(3), ..SseMeta::new("message", "7") });
         let blocks =
             vec![ContentBlock::text("t"), ContentBlock::from_value(json!({"type": "odd"}))];
+        let mut mcp = McpMeta::new(blocks);
+        mcp.structured_content = Some(json!({}));
         for envelope in [
             Envelope::local(json!(null), "demo.add"),
             Envelope::http(json!([1]), http),
-            Envelope::mcp(json!({}), McpMeta::new(blocks).with_structured_content(json!({}))),
+            Envelope::mcp(json!({}), mcp),
         ] {
             let wire = serde_json::to_value(&envelope).unwrap();
             assert_eq!(schema.validate(&wire).unwrap(), [], "{wire}");

@@ -10,5 +10,6 @@ pub use depth::is_nested_deeper;
 pub(crate) use path::ValuePath;
 pub use pointer::JsonPointer;
 pub(crate) use pointer::{escape_token, unescape_token};
+pub(crate) use raw_object::MemberName;
 pub use raw_object::RawObject;
 pub(crate) use short_bytes::str_eq;

@@ -94,7 +94,7 @@ impl<'de> Visitor<'de> for RawObjectVisitor {
 
 /// A member name, borrowed if it has no escapes.
 #[derive(Deserialize)]
-struct MemberName<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(crate) struct MemberName<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {

@@ -54,13 +54,16 @@ fn any_envelope() -> impl Strategy<Value = Envelope> {
         |(data, status, headers, retry)| {
             let mut sse = SseMeta::new("message", "7");
             sse.retry = retry.map(|ms| ms >> 12);
-            Envelope::http(data, HttpMeta::new(status, headers).with_sse(sse))
+            let mut meta = HttpMeta::new(status, headers);
+            meta.sse = Some(sse);
+            Envelope::http(data, meta)
         },
     );
     let mcp = (any_json(), any::<bool>(), any_json(), prop::collection::vec(any_block(), 0..4))
         .prop_map(|(data, is_error, structured, blocks)| {
             let blocks = blocks.into_iter().map(ContentBlock::from_value).collect();
-            let mut meta = McpMeta::new(blocks).with_structured_content(structured);
+            let mut meta = McpMeta::new(blocks);
+            meta.structured_content = Some(structured);
             meta.is_error = is_error;
             Envelope::mcp(data, meta)
         });

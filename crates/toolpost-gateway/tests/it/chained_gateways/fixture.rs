@@ -148,7 +148,8 @@ fn local(feed_sender: &broadcast::Sender<u64>) -> Vec<Operation> {
     };
     let echo = || Handler::once_fn(async |_, input| Ok(HandlerOutput::Dynamic(input)));
     let tool = Handler::once_fn(async |_, _| {
-        let meta = McpMeta::new(vec![ContentBlock::text("no such file")]).with_error();
+        let mut meta = McpMeta::new(vec![ContentBlock::text("no such file")]);
+        meta.is_error = true;
         Ok(HandlerOutput::Envelope(Envelope::mcp(Payload::from(json!([])), meta)))
     });
     let broken =

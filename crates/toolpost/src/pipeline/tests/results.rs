@@ -106,6 +106,10 @@ async fn tool_errors_and_content_blocks_are_not_repaired() {
     let blocks = || json!([{"type": "text", "text": "no such file"}]);
     let raw = |text: &str| Payload::from_json(text.to_owned()).unwrap();
     let odd = || json!({"type": "hologram", "n": []});
+    let mut failure = McpMeta::new(text());
+    failure.is_error = true;
+    let mut structured = McpMeta::new(text());
+    structured.structured_content = Some(json!({"n": []}));
     let rows: [(&str, Envelope<Payload>, usize); 6] = [
         ("blocks as text", Envelope::mcp(raw(&blocks().to_string()), McpMeta::new(text())), 1),
         (
@@ -116,16 +120,9 @@ async fn tool_errors_and_content_blocks_are_not_repaired() {
             ),
             1,
         ),
-        ("a failure", Envelope::mcp(blocks().into(), McpMeta::new(text()).with_error()), 0),
+        ("a failure", Envelope::mcp(blocks().into(), failure), 0),
         ("blocks only", Envelope::mcp(blocks().into(), McpMeta::new(text())), 1),
-        (
-            "structured",
-            Envelope::mcp(
-                json!({"n": []}).into(),
-                McpMeta::new(text()).with_structured_content(json!({"n": []})),
-            ),
-            0,
-        ),
+        ("structured", Envelope::mcp(json!({"n": []}).into(), structured), 0),
         ("json text", Envelope::mcp(json!({"n": 5}).into(), McpMeta::new(text())), 1),
     ];
     for (name, envelope, warnings) in rows {
