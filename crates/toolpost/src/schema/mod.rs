@@ -26,6 +26,7 @@ pub(crate) use bundle::{
 };
 pub use issue::Issue;
 use program::SchemaProgram;
+pub(crate) use program::{IntegerRule, TypeSet};
 pub use repair::{Extras, Normalized, Repair, RepairAction};
 pub use secret::{MASKED, Secrets};
 pub(crate) use shared_defs::{SharedDefinition, SharedDefs, SplitRoot, SplitSchema};

@@ -1,7 +1,7 @@
 //! Artifacts of a workflow, tagged by `kind`.
 
+use serde::Serialize;
 use serde::de::{self, Deserialize, Deserializer};
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::PayloadShapeError;
@@ -9,7 +9,8 @@ use super::extensible_object::{self, ExtensibleValue, extensible_object};
 use crate::json::ValuePath;
 
 /// An artifact, distinguished by its `kind`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Artifact {
     /// `output-template`: a text template with fields.
@@ -23,6 +24,7 @@ pub enum Artifact {
     /// `comparison-matrix`: a table with options as rows and criteria as columns.
     ComparisonMatrix(ComparisonMatrix),
     /// An object of an unknown kind, unchanged.
+    #[serde(untagged)]
     Other(Value),
 }
 
@@ -119,31 +121,6 @@ extensible_object! {
     }
 }
 
-impl Artifact {
-    /// Returns the `kind` of the artifact as written on the wire.
-    pub fn kind(&self) -> &str {
-        match self {
-            Self::OutputTemplate(_) => "output-template",
-            Self::ToolChain(_) => "tool-chain",
-            Self::WorkedExample(_) => "worked-example",
-            Self::EvalCriteria(_) => "eval-criteria",
-            Self::ComparisonMatrix(_) => "comparison-matrix",
-            Self::Other(json) => json.get("kind").and_then(Value::as_str).unwrap_or_default(),
-        }
-    }
-
-    fn serialize_members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        match self {
-            Self::OutputTemplate(template) => template.serialize_members(map),
-            Self::ToolChain(chain) => chain.serialize_members(map),
-            Self::WorkedExample(example) => example.serialize_members(map),
-            Self::EvalCriteria(criteria) => criteria.serialize_members(map),
-            Self::ComparisonMatrix(matrix) => matrix.serialize_members(map),
-            Self::Other(_) => Ok(()),
-        }
-    }
-}
-
 impl ExtensibleValue for Artifact {
     fn read(value: &Value, path: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
         let object = extensible_object::object(value, path)?;
@@ -156,18 +133,6 @@ impl ExtensibleValue for Artifact {
             "comparison-matrix" => Self::ComparisonMatrix(ExtensibleValue::read(value, path)?),
             _ => Self::Other(value.clone()),
         })
-    }
-}
-
-impl Serialize for Artifact {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Self::Other(json) = self {
-            return json.serialize(serializer);
-        }
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("kind", self.kind())?;
-        self.serialize_members(&mut map)?;
-        map.end()
     }
 }
 

@@ -24,14 +24,6 @@ pub(super) struct Base64Error {
     pub(super) decoded_prefix: Vec<u8>,
 }
 
-/// Appends `bytes` in the standard alphabet with padding.
-pub(super) fn encode_append(bytes: &[u8], to: &mut String) {
-    BASE64.encode_append(bytes, to);
-}
-
-/// Decodes either alphabet, padded or unpadded, with whitespace anywhere.
-///
-/// Offsets in the error are byte offsets into `encoded`.
 pub(super) fn decode(encoded: &str) -> Result<Vec<u8>, Base64Error> {
     // `BASE64.decode` accepts concatenated padded segments; here only the end may be padded.
     let unpadded = &encoded.as_bytes()[..encoded.len().saturating_sub(2)];

@@ -1,6 +1,6 @@
 //! Conversion between a tool result and readable JSON, `{payload, meta, summary}`.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::reader::block_text;
 use super::{
@@ -117,17 +117,14 @@ fn decode_block<'a>(reader: &EnvelopeReader, text: &'a str) -> Result<Value, Fal
 fn to_readable(result: EnvelopeResult<'_>) -> Value {
     let EnvelopeResult { envelope: ToolEnvelope { payload, meta, extra }, summary, .. } = result;
     let implied = implied_error(&payload, &meta);
-    let mut json = Map::new();
-    json.insert("payload".to_owned(), payload);
-    json.insert("meta".to_owned(), meta.into_json());
-    json.insert("summary".to_owned(), summary.into());
+    let mut json = json!({"payload": payload, "meta": meta, "summary": summary});
     if result.is_error != implied {
-        json.insert("isError".to_owned(), result.is_error.unwrap_or(false).into());
+        json["isError"] = result.is_error.unwrap_or(false).into();
     }
     if !extra.is_empty() {
-        json.insert("extra".to_owned(), Value::Object(extra));
+        json["extra"] = extra.into();
     }
-    Value::Object(json)
+    json
 }
 
 /// Returns the default of `isError`: `true` for errors of the tool `mcp`, absent otherwise.

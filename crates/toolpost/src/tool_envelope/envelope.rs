@@ -1,14 +1,15 @@
 //! The envelope of a block, and its serialization.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value};
+use data_encoding::BASE64;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
-use super::{EnvelopeError, MAX_DEPTH, PREFIX, base64};
+use super::{EnvelopeError, MAX_DEPTH, PREFIX};
 use crate::clock::timestamp;
 use crate::schema::type_name;
 
 /// A payload with the name of the tool that created it and the creation time.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ToolEnvelope {
     /// The result of the tool; any JSON.
@@ -16,16 +17,19 @@ pub struct ToolEnvelope {
     /// The tool that created the envelope, and when.
     pub meta: ToolEnvelopeMeta,
     /// Members other than `payload` and `meta`, kept so that writing restores what was read.
+    #[serde(flatten)]
     pub(super) extra: Map<String, Value>,
 }
 
 /// The tool that created an envelope, and when. The version is always 1.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolEnvelopeMeta {
     tool: String,
     /// The timestamp as it was read. The same time can be written in several ways, so the text is
     /// kept unchanged.
     ts: String,
+    version: u8,
+    #[serde(flatten)]
     extra: Map<String, Value>,
 }
 
@@ -64,7 +68,7 @@ impl ToolEnvelope {
         let json = serde_json::to_vec(self).expect("maps with text keys are always JSON");
         let mut block = String::with_capacity(PREFIX.len() + json.len().div_ceil(3) * 4);
         block.push_str(PREFIX);
-        base64::encode_append(&json, &mut block);
+        BASE64.encode_append(&json, &mut block);
         Ok(block)
     }
 
@@ -75,9 +79,8 @@ impl ToolEnvelope {
     ///
     /// [`WriteError::TooDeep`] if the reader would reject the result.
     pub fn to_result(&self, summary: impl Into<String>) -> Result<Value, WriteError> {
-        let blocks = vec![text_block(summary.into()), text_block(self.to_block()?)];
-        let content = ("content".to_owned(), Value::Array(blocks));
-        Ok(Value::Object(Map::from_iter([content])))
+        let text_block = |text: String| json!({"type": "text", "text": text});
+        Ok(json!({"content": [text_block(summary.into()), text_block(self.to_block()?)]}))
     }
 
     /// Whether the envelope can be read back within [`MAX_DEPTH`]. The envelope counts as one level
@@ -105,7 +108,7 @@ impl ToolEnvelope {
 impl ToolEnvelopeMeta {
     /// Creates metadata with the tool name and the time in milliseconds since the Unix epoch.
     pub fn new(tool: impl Into<String>, epoch_ms: i64) -> Self {
-        Self { tool: tool.into(), ts: timestamp(epoch_ms), extra: Map::new() }
+        Self { tool: tool.into(), ts: timestamp(epoch_ms), version: 1, extra: Map::new() }
     }
 
     /// Returns the name of the tool that created the envelope.
@@ -123,15 +126,6 @@ impl ToolEnvelopeMeta {
     pub fn extra(&self) -> &Map<String, Value> {
         &self.extra
     }
-
-    /// Converts the metadata to JSON without copying.
-    pub(super) fn into_json(self) -> Value {
-        let (tool, ts) = (Value::String(self.tool), Value::String(self.ts));
-        let fields = [("tool", tool), ("ts", ts), ("version", 1.into())];
-        let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
-        Value::Object(fields.chain(self.extra).collect())
-    }
-
     pub(super) fn from_json(json: Value) -> Result<Self, EnvelopeError> {
         let Value::Object(mut fields) = json else {
             return Err(EnvelopeError::MetaNotAnObject { found: type_name(&json) });
@@ -139,34 +133,8 @@ impl ToolEnvelopeMeta {
         check_version(&take(&mut fields, "version")?)?;
         let tool = take_text(&mut fields, "tool")?;
         let ts = take_text(&mut fields, "ts")?;
-        Ok(Self { tool, ts, extra: fields })
+        Ok(Self { tool, ts, version: 1, extra: fields })
     }
-}
-
-impl Serialize for ToolEnvelope {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2 + self.extra.len()))?;
-        map.serialize_entry("payload", &self.payload)?;
-        map.serialize_entry("meta", &self.meta)?;
-        self.extra.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
-        map.end()
-    }
-}
-
-impl Serialize for ToolEnvelopeMeta {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(3 + self.extra.len()))?;
-        map.serialize_entry("tool", &self.tool)?;
-        map.serialize_entry("ts", &self.ts)?;
-        map.serialize_entry("version", &1)?;
-        self.extra.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
-        map.end()
-    }
-}
-
-fn text_block(text: String) -> Value {
-    let members = [("type".to_owned(), "text".into()), ("text".to_owned(), Value::String(text))];
-    Value::Object(Map::from_iter(members))
 }
 
 fn take(fields: &mut Map<String, Value>, field: &'static str) -> Result<Value, EnvelopeError> {
@@ -214,9 +182,6 @@ fn fits_depth(value: &Value, levels: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use data_encoding::BASE64;
-    use serde_json::json;
-
     use super::*;
 
     fn written(envelope: &ToolEnvelope) -> String {

@@ -82,25 +82,6 @@ macro_rules! extensible_object {
                     $crate::json::ValuePath::ROOT,
                 )
             }
-
-            pub(super) fn serialize_members<M: serde::ser::SerializeMap>(
-                &self,
-                map: &mut M,
-            ) -> Result<(), M::Error> {
-                use $crate::tool_envelope::extensible_object::ExtensibleValue;
-                $(if !ExtensibleValue::is_absent(&self.$field) {
-                    map.serialize_entry($wire, &self.$field)?;
-                })*
-                let is_written = |name: &str| match name {
-                    $($wire => !ExtensibleValue::is_absent(&self.$field),)*
-                    $($tag => true,)?
-                    _ => false,
-                };
-                self.extra
-                    .iter()
-                    .filter(|(name, _)| !is_written(name))
-                    .try_for_each(|(name, value)| map.serialize_entry(name, value))
-            }
         }
 
         impl $crate::tool_envelope::extensible_object::ExtensibleValue for $name {
@@ -125,8 +106,19 @@ macro_rules! extensible_object {
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap;
+                use $crate::tool_envelope::extensible_object::ExtensibleValue;
                 let mut map = serializer.serialize_map(None)?;
-                self.serialize_members(&mut map)?;
+                $(if !ExtensibleValue::is_absent(&self.$field) {
+                    map.serialize_entry($wire, &self.$field)?;
+                })*
+                let is_written = |name: &str| match name {
+                    $($wire => !ExtensibleValue::is_absent(&self.$field),)*
+                    $($tag => true,)?
+                    _ => false,
+                };
+                for (name, value) in self.extra.iter().filter(|(name, _)| !is_written(name)) {
+                    map.serialize_entry(name, value)?;
+                }
                 map.end()
             }
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::extensible_object::{ExtensibleValue, extensible_object};
@@ -35,7 +35,8 @@ extensible_object! {
 }
 
 /// Category of an error. An unknown category keeps its name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorCategory {
     /// The input is invalid.
@@ -57,6 +58,7 @@ pub enum ErrorCategory {
     /// The server failed.
     Internal,
     /// A category unknown to this version.
+    #[serde(untagged)]
     Other(String),
 }
 
@@ -144,22 +146,6 @@ impl fmt::Display for ErrorPayload {
 }
 
 impl ErrorCategory {
-    /// Returns the category as written on the wire.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Validation => "validation",
-            Self::Execution => "execution",
-            Self::Timeout => "timeout",
-            Self::Model => "model",
-            Self::Network => "network",
-            Self::Authorization => "authorization",
-            Self::RateLimit => "rate_limit",
-            Self::NotFound => "not_found",
-            Self::Internal => "internal",
-            Self::Other(name) => name,
-        }
-    }
-
     /// Returns the icon and label at the start of an error's text.
     ///
     /// Two of the icons are followed by two spaces, because terminals draw them wider than their
@@ -180,38 +166,10 @@ impl ErrorCategory {
     }
 }
 
-impl From<&str> for ErrorCategory {
-    fn from(name: &str) -> Self {
-        match name {
-            "validation" => Self::Validation,
-            "execution" => Self::Execution,
-            "timeout" => Self::Timeout,
-            "model" => Self::Model,
-            "network" => Self::Network,
-            "authorization" => Self::Authorization,
-            "rate_limit" => Self::RateLimit,
-            "not_found" => Self::NotFound,
-            "internal" => Self::Internal,
-            other => Self::Other(other.to_owned()),
-        }
-    }
-}
-
-impl Serialize for ErrorCategory {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for ErrorCategory {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(|name| Self::from(name.as_str()))
-    }
-}
-
 impl ExtensibleValue for ErrorCategory {
     fn read(value: &Value, path: ValuePath<'_>) -> Result<Self, PayloadShapeError> {
-        String::read(value, path).map(|name| Self::from(name.as_str()))
+        let name = String::read(value, path)?;
+        Ok(Self::deserialize(value).unwrap_or(Self::Other(name)))
     }
 }
 
@@ -239,7 +197,7 @@ mod tests {
             ("", "execution"),
         ];
         for (code, category) in cases {
-            assert_eq!(category_for_code(code).as_str(), category, "{code}");
+            assert_eq!(json!(category_for_code(code)), category, "{code}");
         }
     }
 
@@ -258,8 +216,8 @@ mod tests {
             ("cosmic", "\u{274c} Error"),
         ];
         for (name, label) in cases {
-            let category = ErrorCategory::from(name);
-            assert_eq!((category.as_str(), category.label()), (name, label));
+            let category: ErrorCategory = serde_json::from_value(json!(name)).unwrap();
+            assert_eq!((json!(category), category.label()), (json!(name), label));
         }
     }
 

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value};
 
 use super::boolean_schemas::{self, expand_booleans};
-use super::json_types::JsonTypes;
+use super::json_types::infer_types;
 use crate::error::CallError;
 use crate::payload::Payload;
-use crate::schema::{Issue, Schema};
+use crate::schema::{Issue, Schema, TypeSet};
 
 /// Name of the argument that holds an input that is not an object.
 pub(super) const INPUT_ARGUMENT: &str = "input";
@@ -27,11 +27,12 @@ pub(super) enum InputMapping {
 
 impl InputMapping {
     pub(super) fn from_schema(schema: &Schema) -> Self {
-        let kinds = JsonTypes::infer(&schema.json());
-        match (kinds.has_object() || kinds.is_empty(), kinds.has_null()) {
-            (true, _) => Self::Arguments,
-            (false, true) if kinds.is_only_null() => Self::Null,
-            (false, is_optional) => Self::Property { is_optional },
+        let types = infer_types(&schema.json());
+        match types {
+            TypeSet::NONE => Self::Arguments,
+            TypeSet::NULL => Self::Null,
+            _ if types.overlaps(TypeSet::OBJECT) => Self::Arguments,
+            _ => Self::Property { is_optional: types.overlaps(TypeSet::NULL) },
         }
     }
 

@@ -3,15 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::portable::References;
-
-/// A set of JSON types. It contains all types that a schema admits, and possibly more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct JsonTypes(u8);
-
-const NULL: JsonTypes = JsonTypes(1);
-const OBJECT: JsonTypes = JsonTypes(2);
-const NONE: JsonTypes = JsonTypes(0);
-const ALL: JsonTypes = JsonTypes(0b11_1111);
+use crate::schema::{IntegerRule, TypeSet};
 
 /// Maximum number of schemas to inspect; beyond it all types count as possible.
 const MAX_SCHEMAS: u32 = 1_000;
@@ -19,62 +11,20 @@ const MAX_DEPTH: u32 = 64;
 /// Maximum length of an `enum` or `type` list that is inspected.
 const MAX_VALUES: usize = 1_000;
 
-impl JsonTypes {
-    pub(super) fn infer(document: &Value) -> Self {
-        TypeInference { references: References::new(document), budget: MAX_SCHEMAS }
-            .infer(document, MAX_DEPTH)
-    }
+/// Returns a set of JSON types that contains all types a schema admits, and possibly more.
+pub(super) fn infer_types(document: &Value) -> TypeSet {
+    TypeInference { references: References::new(document), budget: MAX_SCHEMAS }
+        .infer(document, MAX_DEPTH)
+}
 
-    pub(super) fn is_only_object(self) -> bool {
-        self.intersection(OBJECT) == self
-    }
+fn type_of(value: &Value) -> TypeSet {
+    TypeSet::of_value(value, IntegerRule::ByValue)
+}
 
-    pub(super) fn has_object(self) -> bool {
-        self.intersection(OBJECT) != NONE
-    }
-
-    pub(super) fn has_null(self) -> bool {
-        self.intersection(NULL) != NONE
-    }
-
-    pub(super) fn is_only_null(self) -> bool {
-        self == NULL
-    }
-
-    /// Whether no type is possible.
-    pub(super) fn is_empty(self) -> bool {
-        self == NONE
-    }
-
-    fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    fn of_value(value: &Value) -> Self {
-        match value {
-            Value::Null => NULL,
-            Value::Object(_) => OBJECT,
-            Value::Array(_) => Self(4),
-            Value::String(_) => Self(8),
-            Value::Bool(_) => Self(16),
-            Value::Number(_) => Self(32),
-        }
-    }
-
-    fn from_name(name: &str) -> Self {
-        match name {
-            "null" => NULL,
-            "object" => OBJECT,
-            "array" => Self(4),
-            "string" => Self(8),
-            "boolean" => Self(16),
-            "number" | "integer" => Self(32),
-            _ => ALL,
-        }
+fn type_from_name(name: &str) -> TypeSet {
+    match TypeSet::from_name(name) {
+        TypeSet::NONE => TypeSet::ANY,
+        types => types,
     }
 }
 
@@ -84,37 +34,37 @@ struct TypeInference<'a> {
 }
 
 impl TypeInference<'_> {
-    fn infer(&mut self, schema: &Value, depth: u32) -> JsonTypes {
+    fn infer(&mut self, schema: &Value, depth: u32) -> TypeSet {
         let (Some(remaining), Some(depth)) = (self.budget.checked_sub(1), depth.checked_sub(1))
         else {
-            return ALL;
+            return TypeSet::ANY;
         };
         self.budget = remaining;
         match schema {
-            Value::Bool(false) => NONE,
-            _ if self.references.is_foreign(schema) => ALL,
+            Value::Bool(false) => TypeSet::NONE,
+            _ if self.references.is_foreign(schema) => TypeSet::ANY,
             Value::Object(members) => self.infer_keywords(members, depth),
-            _ => ALL,
+            _ => TypeSet::ANY,
         }
     }
 
-    fn infer_keywords(&mut self, members: &Map<String, Value>, depth: u32) -> JsonTypes {
-        let mut types = ALL;
+    fn infer_keywords(&mut self, members: &Map<String, Value>, depth: u32) -> TypeSet {
+        let mut types = TypeSet::ANY;
         if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
             let target = self.references.resolve(reference).filter(|target| !target.is_foreign);
-            types = target.map_or(ALL, |target| self.infer(target.schema, depth));
+            types = target.map_or(TypeSet::ANY, |target| self.infer(target.schema, depth));
             if self.references.ignores_ref_siblings {
                 return types;
             }
         }
         types = types.intersection(type_keyword(members));
         if let Some(value) = members.get("const") {
-            types = types.intersection(JsonTypes::of_value(value));
+            types = types.intersection(type_of(value));
         }
         let values = members.get("enum").and_then(Value::as_array);
         if let Some(values) = values.filter(|values| values.len() <= MAX_VALUES) {
-            types = types
-                .intersection(values.iter().map(JsonTypes::of_value).fold(NONE, JsonTypes::union));
+            types =
+                types.intersection(values.iter().map(type_of).fold(TypeSet::NONE, TypeSet::union));
         }
         for schema in list(members, "allOf") {
             types = types.intersection(self.infer(schema, depth));
@@ -122,23 +72,27 @@ impl TypeInference<'_> {
         for keyword in ["anyOf", "oneOf"] {
             if members.get(keyword).is_some_and(Value::is_array) {
                 let some = list(members, keyword).map(|schema| self.infer(schema, depth));
-                types = types.intersection(some.fold(NONE, JsonTypes::union));
+                types = types.intersection(some.fold(TypeSet::NONE, TypeSet::union));
             }
         }
         types
     }
 }
 
-fn type_keyword(members: &Map<String, Value>) -> JsonTypes {
+fn type_keyword(members: &Map<String, Value>) -> TypeSet {
     let types = match members.get("type") {
-        Some(Value::String(name)) => JsonTypes::from_name(name),
+        Some(Value::String(name)) => type_from_name(name),
         Some(Value::Array(names)) if names.len() <= MAX_VALUES => {
-            let names = names.iter().map(|name| name.as_str().map_or(ALL, JsonTypes::from_name));
-            names.fold(NONE, JsonTypes::union)
+            let names = names.iter().map(|name| name.as_str().map_or(TypeSet::ANY, type_from_name));
+            names.fold(TypeSet::NONE, TypeSet::union)
         }
-        _ => ALL,
+        _ => TypeSet::ANY,
     };
-    if members.get("nullable") == Some(&Value::Bool(true)) { types.union(NULL) } else { types }
+    if members.get("nullable") == Some(&Value::Bool(true)) {
+        types.union(TypeSet::NULL)
+    } else {
+        types
+    }
 }
 
 fn list<'a>(
@@ -192,8 +146,12 @@ mod tests {
             (cycle, false, true, true),
             (deep, false, true, true),
         ] {
-            let types = JsonTypes::infer(&schema);
-            let found = (types.is_only_object(), types.has_object(), types.has_null());
+            let types = infer_types(&schema);
+            let found = (
+                TypeSet::OBJECT.contains(types),
+                types.overlaps(TypeSet::OBJECT),
+                types.overlaps(TypeSet::NULL),
+            );
             assert_eq!(found, (only_objects, has_object, has_null), "{schema}");
         }
     }

@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value, json};
 
 use super::input::{EmbeddedSchema, embed};
-use super::json_types::JsonTypes;
+use super::json_types::infer_types;
 use super::portable::{self, PortableError, PortableSchema};
 use super::settings::{Dialect, ProtocolGeneration};
-use crate::schema::{Issue, Schema};
+use crate::schema::{Issue, Schema, TypeSet};
 use crate::spec::{OperationKind, OperationSpec};
 
 /// Property that wraps data which cannot be sent on its own.
@@ -18,7 +18,7 @@ pub(super) const RESULT_PROPERTY: &str = "result";
 /// What the output schema of an operation implies about its data.
 #[derive(Debug)]
 pub(super) struct OutputMapping {
-    types: JsonTypes,
+    types: TypeSet,
     /// Whether the tool declares an output schema for the data.
     pub(super) is_declared: bool,
     /// The declared schema of the data alone; created when data is invalid for the operation's own
@@ -37,16 +37,20 @@ impl OutputMapping {
     pub(super) fn from_spec(spec: &OperationSpec) -> Self {
         let document = output_document(spec);
         let is_declared = !is_unknown(&document) && portable::to_portable(&document, "#").is_ok();
-        Self { types: JsonTypes::infer(&document), is_declared, data_schema: OnceLock::new() }
+        Self { types: infer_types(&document), is_declared, data_schema: OnceLock::new() }
     }
 
     /// Whether declared data is wrapped in `{result}`: before 2026-07-28 unless it is always an
     /// object, later if it can be `null`, because members of a result are never null.
     pub(super) fn is_wrapped(&self, generation: ProtocolGeneration) -> bool {
         match generation {
-            ProtocolGeneration::Legacy => !self.types.is_only_object(),
-            ProtocolGeneration::Modern => self.types.has_null(),
+            ProtocolGeneration::Legacy => !self.is_always_object(),
+            ProtocolGeneration::Modern => self.types.overlaps(TypeSet::NULL),
         }
+    }
+
+    fn is_always_object(&self) -> bool {
+        TypeSet::OBJECT.contains(self.types)
     }
 
     /// Validates data against the declared schema.
@@ -108,7 +112,7 @@ fn unwrapped_schema(document: &Value, mapping: &OutputMapping) -> OutputSchema {
         Ok(portable_schema) => {
             let notes = omission_notes(&portable_schema);
             let mut schema = into_document(portable_schema);
-            if mapping.types.is_only_object() {
+            if mapping.is_always_object() {
                 schema = with_object_type(schema);
             }
             OutputSchema { schema: Some(schema), notes }

@@ -1,6 +1,7 @@
 //! The list of repairs, with undo.
 
 use serde_json::{Map, Value};
+use smallvec::SmallVec;
 
 use super::super::repair::{Repair, RepairAction};
 use crate::json::{JsonPointer, ValuePath, unescape_token};
@@ -10,37 +11,9 @@ use crate::json::{JsonPointer, ValuePath, unescape_token};
 pub(super) struct RepairLog {
     repairs: Vec<Repair>,
     /// Original positions of stripped properties, in the order of their repairs.
-    positions: PositionStack,
+    positions: SmallVec<[usize; 6]>,
     /// Buffer for property names, which saves an allocation per name.
     name_buffer: String,
-}
-
-/// A stack of positions. The first six need no allocation.
-#[derive(Default)]
-struct PositionStack {
-    inline: [usize; 6],
-    count: usize,
-    heap: Vec<usize>,
-}
-
-impl PositionStack {
-    #[inline]
-    fn push(&mut self, position: usize) {
-        match self.inline.get_mut(self.count) {
-            Some(free) => {
-                *free = position;
-                self.count += 1;
-            }
-            None => self.heap.push(position),
-        }
-    }
-
-    fn pop(&mut self) -> Option<usize> {
-        self.heap.pop().or_else(|| {
-            self.count = self.count.checked_sub(1)?;
-            Some(self.inline[self.count])
-        })
-    }
 }
 
 impl RepairLog {
@@ -204,15 +177,5 @@ mod tests {
                 assert!(value["x"].as_object().unwrap().iter().eq(&original), "{value}");
             }
         }
-    }
-
-    #[test]
-    fn position_stack_pops_in_reverse_beyond_inline() {
-        let mut stack = PositionStack::default();
-        (0..20).for_each(|position| stack.push(position));
-        assert!((0..20).rev().all(|position| stack.pop() == Some(position)));
-        assert_eq!(stack.pop(), None);
-        stack.push(7);
-        assert_eq!(stack.pop(), Some(7));
     }
 }

@@ -16,7 +16,7 @@ pub(super) use object::{
 };
 pub(super) use pattern::PatternMatcher;
 pub(super) use string::{ContentRule, StringRules};
-pub(super) use types::{IntegerRule, TypeSet};
+pub(crate) use types::{IntegerRule, TypeSet};
 
 /// Index of a node in the arena.
 pub(super) type NodeId = u32;
@@ -51,6 +51,7 @@ impl SchemaProgram {
 }
 
 /// A schema object with its keywords grouped by the type they apply to.
+#[derive(Default)]
 pub(super) struct SchemaNode {
     pub(super) types: TypeSet,
     /// `types` is the only constraint.
@@ -74,19 +75,7 @@ pub(super) struct SchemaNode {
 impl SchemaNode {
     /// Creates a node that admits `types` and has no other constraints.
     pub(super) fn from_types(types: TypeSet) -> Self {
-        Self {
-            types,
-            type_only: true,
-            memoize: false,
-            cyclic: false,
-            literals: None,
-            number: None,
-            string: None,
-            array: None,
-            object: None,
-            applicators: None,
-            shallow: None,
-        }
+        Self { types, type_only: true, ..Self::default() }
     }
 
     /// Whether `const` and `enum` admit the value.

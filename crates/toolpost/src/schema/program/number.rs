@@ -5,31 +5,31 @@ use std::cmp::Ordering;
 use serde_json::{Number, Value};
 
 #[derive(Default)]
-pub(in crate::schema) struct NumberRules {
-    pub(in crate::schema) bounds: Box<[Bound]>,
-    pub(in crate::schema) multiple: Option<Multiple>,
+pub(crate) struct NumberRules {
+    pub(crate) bounds: Box<[Bound]>,
+    pub(crate) multiple: Option<Multiple>,
 }
 
 /// `minimum`, `maximum`, `exclusiveMinimum` or `exclusiveMaximum`.
-pub(in crate::schema) struct Bound {
-    pub(in crate::schema) limit: Number,
+pub(crate) struct Bound {
+    pub(crate) limit: Number,
     /// How a valid number compares to the limit, besides equality.
-    pub(in crate::schema) side: Ordering,
+    pub(crate) side: Ordering,
     /// Whether the limit itself is allowed.
-    pub(in crate::schema) inclusive: bool,
+    pub(crate) inclusive: bool,
 }
 
 /// `multipleOf`.
-pub(in crate::schema) struct Multiple {
+pub(crate) struct Multiple {
     /// The divisor, if integer arithmetic is exact.
-    pub(in crate::schema) integer: Option<u64>,
+    pub(crate) integer: Option<u64>,
     /// Validator for `multipleOf` alone, used in all other cases; decimals follow the `jsonschema`
     /// crate.
-    pub(in crate::schema) fallback: Box<jsonschema::Validator>,
+    pub(crate) fallback: Box<jsonschema::Validator>,
 }
 
 impl NumberRules {
-    pub(in crate::schema) fn admits(&self, value: &Value, number: &Number) -> bool {
+    pub(crate) fn admits(&self, value: &Value, number: &Number) -> bool {
         self.bounds.iter().all(|bound| bound.admits(number))
             && self.multiple.as_ref().is_none_or(|multiple| multiple.divides(value, number))
     }
@@ -55,7 +55,7 @@ impl Multiple {
 }
 
 /// Compares two numbers by value without rounding.
-pub(in crate::schema) fn compare(left: &Number, right: &Number) -> Option<Ordering> {
+pub(crate) fn compare(left: &Number, right: &Number) -> Option<Ordering> {
     match (integer(left), integer(right)) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),
         (Some(left), None) => compare_mixed(left, right.as_f64()?),

@@ -7,62 +7,58 @@ use serde_json::{Map, Value};
 use super::{NodeId, PatternMatcher};
 use crate::json::str_eq;
 
-pub(in crate::schema) struct ObjectRules {
-    pub(in crate::schema) properties: PropertyTable,
+pub(crate) struct ObjectRules {
+    pub(crate) properties: PropertyTable,
     /// Number of required properties in the table.
-    pub(in crate::schema) required: usize,
+    pub(crate) required: usize,
     /// Number of properties in the table that have a default.
-    pub(in crate::schema) defaults: usize,
+    pub(crate) defaults: usize,
     /// Indices of properties whose schema admits a single literal; they discriminate variants.
-    pub(in crate::schema) tags: Box<[u32]>,
-    pub(in crate::schema) patterns: Box<[(PatternMatcher, NodeId)]>,
-    pub(in crate::schema) additional: AdditionalProperties,
-    pub(in crate::schema) property_names: Option<NodeId>,
-    pub(in crate::schema) min: usize,
-    pub(in crate::schema) max: Option<usize>,
-    pub(in crate::schema) dependent_required: Box<[DependentRequired]>,
+    pub(crate) tags: Box<[u32]>,
+    pub(crate) patterns: Box<[(PatternMatcher, NodeId)]>,
+    pub(crate) additional: AdditionalProperties,
+    pub(crate) property_names: Option<NodeId>,
+    pub(crate) min: usize,
+    pub(crate) max: Option<usize>,
+    pub(crate) dependent_required: Box<[DependentRequired]>,
     /// Whether the schema declares properties; otherwise the object is free-form.
-    pub(in crate::schema) declares_properties: bool,
+    pub(crate) declares_properties: bool,
 }
 
 /// A property name, and the names required if that property is present.
-pub(in crate::schema) type DependentRequired = (Box<str>, Box<[Box<str>]>);
+pub(crate) type DependentRequired = (Box<str>, Box<[Box<str>]>);
 
 /// `additionalProperties`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::schema) enum AdditionalProperties {
+pub(crate) enum AdditionalProperties {
     Unspecified,
     Allowed,
     Forbidden,
     Schema(NodeId),
 }
 
-pub(in crate::schema) struct Property {
-    pub(in crate::schema) name: Box<str>,
+pub(crate) struct Property {
+    pub(crate) name: Box<str>,
     /// `None` for a name that occurs only in `required`.
-    pub(in crate::schema) node: Option<NodeId>,
-    pub(in crate::schema) required: bool,
-    pub(in crate::schema) default: Option<Value>,
+    pub(crate) node: Option<NodeId>,
+    pub(crate) required: bool,
+    pub(crate) default: Option<Value>,
 }
 
 impl ObjectRules {
     #[inline]
-    pub(in crate::schema) fn admits_size(&self, size: usize) -> bool {
+    pub(crate) fn admits_size(&self, size: usize) -> bool {
         size >= self.min && self.max.is_none_or(|max| size <= max)
     }
 
-    pub(in crate::schema) fn admits_dependencies(&self, map: &Map<String, Value>) -> bool {
+    pub(crate) fn admits_dependencies(&self, map: &Map<String, Value>) -> bool {
         self.dependent_required.iter().all(|(trigger, names)| {
             !map.contains_key(&**trigger) || names.iter().all(|name| map.contains_key(&**name))
         })
     }
 
     /// Also retains properties that retained ones require.
-    pub(in crate::schema) fn retain_dependents(
-        &self,
-        map: &Map<String, Value>,
-        retained: &mut [bool],
-    ) {
+    pub(crate) fn retain_dependents(&self, map: &Map<String, Value>, retained: &mut [bool]) {
         if self.dependent_required.is_empty() {
             return;
         }
@@ -91,7 +87,7 @@ const MAX_LINEAR_SCAN: usize = 8;
 
 /// The property names in a schema.
 #[derive(Default)]
-pub(in crate::schema) struct PropertyTable {
+pub(crate) struct PropertyTable {
     entries: Box<[Property]>,
     index: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
     /// Union of the bits of all names; rules out most undeclared names without a lookup.
@@ -99,7 +95,7 @@ pub(in crate::schema) struct PropertyTable {
 }
 
 impl PropertyTable {
-    pub(in crate::schema) fn new(entries: Vec<Property>) -> Self {
+    pub(crate) fn new(entries: Vec<Property>) -> Self {
         let mut index = HashMap::default();
         if entries.len() > MAX_LINEAR_SCAN {
             index.extend((0_u32..).zip(&entries).map(|(at, entry)| (entry.name.clone(), at)));
@@ -108,18 +104,18 @@ impl PropertyTable {
         Self { entries: entries.into(), index, name_mask }
     }
 
-    pub(in crate::schema) fn entries(&self) -> &[Property] {
+    pub(crate) fn entries(&self) -> &[Property] {
         &self.entries
     }
 
-    pub(in crate::schema) fn set_default(&mut self, at: usize, default: Value) {
+    pub(crate) fn set_default(&mut self, at: usize, default: Value) {
         self.entries[at].default = Some(default);
     }
 
     /// Finds a property by name. Objects usually follow the order of their schema, possibly with a
     /// gap, so the two entries after the last match are tried first.
     #[inline]
-    pub(in crate::schema) fn find(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
+    pub(crate) fn find(&self, name: &str, cursor: &mut usize) -> Option<&Property> {
         match self.entries.get(*cursor) {
             Some(next) if str_eq(&next.name, name) => {
                 *cursor += 1;
@@ -142,7 +138,7 @@ impl PropertyTable {
     }
 
     /// Finds a property by name, without a cursor.
-    pub(in crate::schema) fn get(&self, name: &str) -> Option<&Property> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Property> {
         self.entries.get(self.position(name)?)
     }
 

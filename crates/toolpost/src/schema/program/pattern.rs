@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde_json::{Value, json};
 
 /// A compiled `pattern` or `patternProperties` key.
-pub(in crate::schema) enum PatternMatcher {
+pub(crate) enum PatternMatcher {
     /// Linear-time engine, with the pattern translated from ECMAScript.
     Linear(Box<regex::Regex>),
     /// The `jsonschema` crate's engine with bounded backtracking, for look-around and
@@ -16,7 +16,7 @@ pub(in crate::schema) enum PatternMatcher {
 impl PatternMatcher {
     /// Compiles a pattern. Returns `None` if it is invalid, which the `jsonschema` crate has
     /// already reported.
-    pub(in crate::schema) fn compile(pattern: &str) -> Option<Self> {
+    pub(crate) fn compile(pattern: &str) -> Option<Self> {
         let linear = jsonschema_regex::to_rust_regex(pattern)
             .ok()
             .and_then(|translated| regex::Regex::new(&translated).ok());
@@ -27,7 +27,7 @@ impl PatternMatcher {
         Some(Self::Bounded(Box::new(validator)))
     }
 
-    pub(in crate::schema) fn matches(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str) -> bool {
         match self {
             // The engine panics on a few rare patterns; these match nothing.
             Self::Linear(regex) => {

@@ -5,19 +5,19 @@ use serde_json::Value;
 use super::PatternMatcher;
 
 #[derive(Default)]
-pub(in crate::schema) struct StringRules {
-    pub(in crate::schema) min: usize,
-    pub(in crate::schema) max: Option<usize>,
-    pub(in crate::schema) pattern: Option<PatternMatcher>,
-    pub(in crate::schema) content: Option<ContentRule>,
+pub(crate) struct StringRules {
+    pub(crate) min: usize,
+    pub(crate) max: Option<usize>,
+    pub(crate) pattern: Option<PatternMatcher>,
+    pub(crate) content: Option<ContentRule>,
 }
 
 /// `contentEncoding` and `contentMediaType`, which drafts 6 and 7 assert; validated by the
 /// `jsonschema` crate.
-pub(in crate::schema) struct ContentRule(pub(in crate::schema) Box<jsonschema::Validator>);
+pub(crate) struct ContentRule(pub(crate) Box<jsonschema::Validator>);
 
 impl StringRules {
-    pub(in crate::schema) fn admits(&self, value: &Value, text: &str) -> bool {
+    pub(crate) fn admits(&self, value: &Value, text: &str) -> bool {
         self.admits_length(text)
             && self.pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
             && self.content.as_ref().is_none_or(|content| content.0.is_valid(value))

@@ -3,23 +3,23 @@
 use serde_json::{Number, Value};
 
 /// A set of JSON types. Numbers are split into integers and fractions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::schema) struct TypeSet(u8);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TypeSet(u8);
 
 impl TypeSet {
-    pub(in crate::schema) const NONE: Self = Self(0);
-    pub(in crate::schema) const NULL: Self = Self(1);
-    pub(in crate::schema) const BOOLEAN: Self = Self(1 << 1);
-    pub(in crate::schema) const FRACTION: Self = Self(1 << 2);
-    pub(in crate::schema) const INTEGER: Self = Self(1 << 3);
-    pub(in crate::schema) const STRING: Self = Self(1 << 4);
-    pub(in crate::schema) const ARRAY: Self = Self(1 << 5);
-    pub(in crate::schema) const OBJECT: Self = Self(1 << 6);
-    pub(in crate::schema) const NUMBER: Self = Self(Self::FRACTION.0 | Self::INTEGER.0);
-    pub(in crate::schema) const ANY: Self = Self(0x7f);
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const NULL: Self = Self(1);
+    pub(crate) const BOOLEAN: Self = Self(1 << 1);
+    pub(crate) const FRACTION: Self = Self(1 << 2);
+    pub(crate) const INTEGER: Self = Self(1 << 3);
+    pub(crate) const STRING: Self = Self(1 << 4);
+    pub(crate) const ARRAY: Self = Self(1 << 5);
+    pub(crate) const OBJECT: Self = Self(1 << 6);
+    pub(crate) const NUMBER: Self = Self(Self::FRACTION.0 | Self::INTEGER.0);
+    pub(crate) const ANY: Self = Self(0x7f);
 
     /// Returns the set for a name of the `type` keyword; empty for an unknown name.
-    pub(in crate::schema) fn from_name(name: &str) -> Self {
+    pub(crate) fn from_name(name: &str) -> Self {
         match name {
             "null" => Self::NULL,
             "boolean" => Self::BOOLEAN,
@@ -34,7 +34,7 @@ impl TypeSet {
 
     /// Returns the type of a value.
     #[inline]
-    pub(in crate::schema) fn of_value(value: &Value, integers: IntegerRule) -> Self {
+    pub(crate) fn of_value(value: &Value, integers: IntegerRule) -> Self {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
@@ -59,15 +59,20 @@ impl TypeSet {
     }
 
     #[inline]
-    pub(in crate::schema) fn overlaps(self, other: Self) -> bool {
+    pub(crate) fn overlaps(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    pub(in crate::schema) fn union(self, other: Self) -> Self {
+    /// Whether all types of the other set are in this one.
+    pub(crate) fn contains(self, other: Self) -> bool {
+        other.0 & !self.0 == 0
+    }
+
+    pub(crate) fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(in crate::schema) fn intersection(self, other: Self) -> Self {
+    pub(crate) fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 }
@@ -77,7 +82,7 @@ const INTEGER_LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
 /// Which numbers count as integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::schema) enum IntegerRule {
+pub(crate) enum IntegerRule {
     /// `1.0` is an integer (all drafts except draft 4).
     ByValue,
     /// `1.0` is not an integer (draft 4). Integers that are too large to store as such still are.

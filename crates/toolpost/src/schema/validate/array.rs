@@ -29,7 +29,7 @@ impl<'p> Evaluator<'p> {
     }
 
     /// Checks `contains` and `uniqueItems`.
-    pub(in crate::schema) fn admits_items(
+    pub(crate) fn admits_items(
         &mut self,
         rules: &ArrayRules,
         items: &[Value],

@@ -70,7 +70,7 @@ impl<'p> Evaluator<'p> {
     }
 
     /// Checks `propertyNames`, which validates names as string values.
-    pub(in crate::schema) fn admits_property_names(
+    pub(crate) fn admits_property_names(
         &mut self,
         rules: &ObjectRules,
         map: &Map<String, Value>,

@@ -14,29 +14,29 @@ const MAX_DEPTH: u32 = 128;
 const MAX_POINTER_LEN: usize = 4_096;
 
 /// Resolves the references of a document. References to other documents are not followed.
-pub(in crate::view) struct References<'a> {
+pub(crate) struct References<'a> {
     document: &'a Value,
     /// The `$id` of the document.
     id: Option<&'a str>,
     /// Whether siblings of `$ref` are ignored, as in draft 7 and earlier.
-    pub(in crate::view) ignores_ref_siblings: bool,
+    pub(crate) ignores_ref_siblings: bool,
     /// Set by the first reference to an anchor; most documents have none.
     anchors: OnceCell<HashMap<&'a str, RefTarget<'a>>>,
 }
 
 /// A schema in the document.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::view) struct RefTarget<'a> {
-    pub(in crate::view) schema: &'a Value,
+pub(crate) struct RefTarget<'a> {
+    pub(crate) schema: &'a Value,
     /// Decoded JSON Pointer to the schema.
-    pub(in crate::view) pointer: String,
+    pub(crate) pointer: String,
     /// Whether the schema is inside a part with its own `$id`, which changes the base of
     /// references.
-    pub(in crate::view) is_foreign: bool,
+    pub(crate) is_foreign: bool,
 }
 
 impl<'a> References<'a> {
-    pub(in crate::view) fn new(document: &'a Value) -> Self {
+    pub(crate) fn new(document: &'a Value) -> Self {
         Self {
             document,
             id: id(document),
@@ -51,12 +51,12 @@ impl<'a> References<'a> {
     }
 
     /// Whether a schema has its own `$id`, which changes the base of the references inside it.
-    pub(in crate::view) fn is_foreign(&self, schema: &Value) -> bool {
+    pub(crate) fn is_foreign(&self, schema: &Value) -> bool {
         !self.is_root(schema) && id(schema).is_some()
     }
 
     /// Resolves a reference to a location in the document, if there is one.
-    pub(in crate::view) fn resolve(&self, reference: &str) -> Option<RefTarget<'a>> {
+    pub(crate) fn resolve(&self, reference: &str) -> Option<RefTarget<'a>> {
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         if !base.is_empty() && self.id != Some(base) {
             return None;

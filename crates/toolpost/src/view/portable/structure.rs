@@ -1,265 +1,286 @@
-//! Keywords that contain schemas.
+//! Writes the keywords of one schema, in particular those that contain schemas.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::keyword::{self, KeywordMapping, count};
 use super::pattern::{self, PatternPortability};
-use super::writer::{PortableWriter, SchemaBuilder, WalkContext, WrittenSchema};
+use super::writer::{PortableWriter, WalkContext, WrittenSchema};
 
-/// Writes a keyword that contains schemas. Unknown keywords are skipped, except `x-` extensions.
-pub(super) fn write_keyword<'a>(
-    writer: &mut PortableWriter<'a>,
-    keyword: &str,
-    value: &'a Value,
-    siblings: &'a Map<String, Value>,
-    builder: &mut SchemaBuilder,
-    context: WalkContext,
-) {
-    match keyword {
-        "properties" => match value {
-            Value::Object(schemas) => {
-                let mapped = schemas.iter().map(|(name, schema)| {
-                    let written = writer.schema(schema, context);
-                    builder.is_weaker |= !written.is_exact;
-                    (name.clone(), written.schema)
-                });
-                let mapped: Map<String, Value> = mapped.collect();
-                builder.keywords.insert(keyword.to_owned(), mapped.into());
-            }
-            _ => writer.omit_keyword(builder, keyword),
-        },
-        "patternProperties" => pattern_properties(writer, value, builder, context),
-        "additionalProperties" if has_portable_patterns(siblings) => {
-            let written = schema_or_boolean(writer, value, context);
-            builder.set(keyword, written);
-        }
-        "propertyNames" => {
-            let written = writer.schema(value, context);
-            builder.set(keyword, written);
-        }
-        "allOf" | "anyOf" => match schema_list(writer, value, context) {
-            Some(written) => builder.set(keyword, written),
-            None => writer.omit_keyword(builder, keyword),
-        },
-        "oneOf" => match schema_list(writer, value, context) {
-            Some(written) if written.is_exact => builder.set(keyword, written),
-            // Branches that admit more values can overlap, so `oneOf` becomes `anyOf`.
-            Some(written) => {
-                writer.omit_keyword(builder, keyword);
-                builder.all_of.push(single("anyOf", written.schema));
-            }
-            None => writer.omit_keyword(builder, keyword),
-        },
-        "not" => match writer.schema(value, context) {
-            written if written.is_exact => builder.set(keyword, written),
-            _ => writer.omit_keyword(builder, keyword),
-        },
-        "if" => conditional(writer, value, siblings, builder, context),
-        "contains" => contains(writer, value, siblings, builder, context),
-        "dependentRequired" | "dependentSchemas" | "dependencies" => {
-            dependencies(writer, keyword, value, builder, context);
-        }
-        "unevaluatedProperties" | "unevaluatedItems" if value == &Value::Bool(true) => {}
-        "additionalProperties"
-        | "minContains"
-        | "maxContains"
-        | "unevaluatedProperties"
-        | "unevaluatedItems"
-        | "$dynamicRef"
-        | "$recursiveRef" => writer.omit_keyword(builder, keyword),
-        _ if keyword.starts_with("x-") => {
-            builder.keywords.insert(keyword.to_owned(), value.clone());
-        }
-        _ => {}
-    }
-}
-
-/// Writes `items`. `prefixItems` is not portable, so each item of a tuple can match any of the item
-/// schemas.
-pub(super) fn write_items<'a>(
-    writer: &mut PortableWriter<'a>,
+/// A schema under construction.
+pub(super) struct SchemaBuilder<'w, 'a> {
+    writer: &'w mut PortableWriter<'a>,
+    /// The keywords of the original.
     members: &'a Map<String, Value>,
-    builder: &mut SchemaBuilder,
     context: WalkContext,
-) {
-    let (tuple, rest) = match (members.get("prefixItems"), members.get("items")) {
-        (Some(Value::Array(tuple)), rest) => (Some(tuple), rest),
-        (_, Some(Value::Array(tuple))) => (Some(tuple), members.get("additionalItems")),
-        (_, rest) => (None, rest),
-    };
-    let Some(tuple) = tuple.filter(|tuple| !tuple.is_empty()) else {
-        if let Some(rest) = rest {
-            let written = schema_or_boolean(writer, rest, context);
-            builder.set("items", written);
-        }
-        return;
-    };
-    writer.omit_keyword(builder, "prefixItems");
-    let max_items = members.get("maxItems").and_then(count);
-    let ends = rest == Some(&Value::Bool(false));
-    let is_closed = ends || max_items.is_some_and(|max_items| max_items <= tuple.len() as u64);
-    if ends {
-        let max_items =
-            max_items.map_or(tuple.len() as u64, |max_items| max_items.min(tuple.len() as u64));
-        builder.keywords.insert("maxItems".to_owned(), max_items.into());
-    }
-    let rest = if is_closed { None } else { Some(rest.unwrap_or(&Value::Bool(true))) };
-    if rest == Some(&Value::Bool(true)) {
-        return;
-    }
-    let mut kinds: Vec<Value> = Vec::new();
-    for schema in tuple.iter().chain(rest.filter(|_| !is_closed)) {
-        let mapped = writer.schema(schema, context).schema;
-        // Merge equal adjacent schemas.
-        if kinds.last() != Some(&mapped) {
-            kinds.push(mapped);
-        }
-    }
-    let items = if kinds.len() == 1 { kinds.swap_remove(0) } else { single("anyOf", kinds.into()) };
-    builder.keywords.insert("items".to_owned(), items);
+    keywords: Map<String, Value>,
+    /// Additional constraints, written under `allOf`.
+    all_of: Vec<Value>,
+    is_weaker: bool,
 }
 
-/// Writes a schema but keeps a boolean, for keywords where all clients support booleans.
-fn schema_or_boolean<'a>(
-    writer: &mut PortableWriter<'a>,
-    value: &'a Value,
-    context: WalkContext,
-) -> WrittenSchema {
-    match value {
-        Value::Bool(_) => WrittenSchema { schema: value.clone(), is_exact: true },
-        _ => writer.schema(value, context),
+impl<'w, 'a> SchemaBuilder<'w, 'a> {
+    pub(super) fn new(
+        writer: &'w mut PortableWriter<'a>,
+        members: &'a Map<String, Value>,
+        context: WalkContext,
+    ) -> Self {
+        let (keywords, all_of) = (Map::new(), Vec::new());
+        Self { writer, members, context, keywords, all_of, is_weaker: false }
     }
-}
 
-fn schema_list<'a>(
-    writer: &mut PortableWriter<'a>,
-    value: &'a Value,
-    context: WalkContext,
-) -> Option<WrittenSchema> {
-    let schemas = value.as_array().filter(|schemas| !schemas.is_empty())?;
-    let mut is_exact = true;
-    let mapped = schemas.iter().map(|schema| {
-        let written = writer.schema(schema, context);
-        is_exact &= written.is_exact;
+    pub(super) fn write(mut self) -> WrittenSchema {
+        if let Some(reference) = self.members.get("$ref") {
+            let written = self.writer.write_ref(reference, self.context);
+            if self.writer.references.ignores_ref_siblings {
+                return written;
+            }
+            let reference = self.weaken(written);
+            self.all_of.push(reference);
+        }
+        for (keyword, value) in self.members {
+            match keyword::map_keyword(keyword, value, self.members) {
+                Some(KeywordMapping::Exact(value)) => self.insert(keyword, value),
+                Some(KeywordMapping::Weaker(value)) => {
+                    self.insert(keyword, value);
+                    self.is_weaker = true;
+                }
+                Some(KeywordMapping::Ignored) => {}
+                Some(KeywordMapping::Unsupported) => self.omit(keyword),
+                None => self.write_keyword(keyword, value),
+            }
+        }
+        self.write_items();
+        self.finish()
+    }
+
+    fn insert(&mut self, keyword: &str, value: Value) {
+        self.keywords.insert(keyword.to_owned(), value);
+    }
+
+    /// Omits a keyword, which makes the schema weaker.
+    fn omit(&mut self, keyword: &str) {
+        self.writer.omit(keyword);
+        self.is_weaker = true;
+    }
+
+    /// Returns the schema, and records whether it is weaker than the original.
+    fn weaken(&mut self, written: WrittenSchema) -> Value {
+        self.is_weaker |= !written.is_exact;
         written.schema
-    });
-    let schema = Value::Array(mapped.collect());
-    Some(WrittenSchema { schema, is_exact })
-}
+    }
 
-/// Writes `patternProperties`. Patterns that clients interpret differently are omitted, because
-/// clients would apply different schemas to a property.
-fn pattern_properties<'a>(
-    writer: &mut PortableWriter<'a>,
-    value: &'a Value,
-    builder: &mut SchemaBuilder,
-    context: WalkContext,
-) {
-    let Value::Object(schemas) = value else {
-        return writer.omit_keyword(builder, "patternProperties");
-    };
-    let mut mapped = Map::new();
-    for (pattern, schema) in schemas {
-        if pattern::classify(pattern) == PatternPortability::Exact {
-            let written = writer.schema(schema, context);
-            builder.is_weaker |= !written.is_exact;
-            mapped.insert(pattern.clone(), written.schema);
-        } else {
-            writer.omit_keyword(builder, "patternProperties");
+    fn schema(&mut self, schema: &'a Value) -> WrittenSchema {
+        self.writer.schema(schema, self.context)
+    }
+
+    fn weakened_schema(&mut self, schema: &'a Value) -> Value {
+        let written = self.schema(schema);
+        self.weaken(written)
+    }
+
+    fn set_schema(&mut self, keyword: &str, schema: &'a Value) {
+        let written = self.weakened_schema(schema);
+        self.insert(keyword, written);
+    }
+
+    /// Like `set_schema`, for keywords where all clients support booleans.
+    fn set_schema_or_boolean(&mut self, keyword: &str, value: &'a Value) {
+        match value {
+            Value::Bool(_) => self.insert(keyword, value.clone()),
+            _ => self.set_schema(keyword, value),
         }
     }
-    builder.keywords.insert("patternProperties".to_owned(), mapped.into());
+
+    /// Writes a keyword that contains schemas. Unknown keywords are skipped, except `x-`
+    /// extensions.
+    fn write_keyword(&mut self, keyword: &str, value: &'a Value) {
+        match keyword {
+            "properties" | "patternProperties" => self.properties(keyword, value),
+            "additionalProperties" if has_portable_patterns(self.members) => {
+                self.set_schema_or_boolean(keyword, value);
+            }
+            "propertyNames" => self.set_schema(keyword, value),
+            "allOf" | "anyOf" | "oneOf" => self.schema_list(keyword, value),
+            "not" => match self.schema(value) {
+                written if written.is_exact => self.insert(keyword, written.schema),
+                _ => self.omit(keyword),
+            },
+            "if" => self.conditional(value),
+            // Draft 7 has no counts and requires at least one match.
+            "contains" => match self.members.get("minContains").map_or(Some(1), count) {
+                None | Some(0) => self.omit(keyword),
+                Some(_) => self.set_schema(keyword, value),
+            },
+            "dependentRequired" | "dependentSchemas" | "dependencies" => {
+                self.dependencies(keyword, value);
+            }
+            "unevaluatedProperties" | "unevaluatedItems" if value == &Value::Bool(true) => {}
+            "additionalProperties"
+            | "minContains"
+            | "maxContains"
+            | "unevaluatedProperties"
+            | "unevaluatedItems"
+            | "$dynamicRef"
+            | "$recursiveRef" => self.omit(keyword),
+            _ if keyword.starts_with("x-") => self.insert(keyword, value.clone()),
+            _ => {}
+        }
+    }
+
+    /// Writes a map of schemas. Patterns that clients interpret differently are omitted, because
+    /// clients would apply different schemas to a property.
+    fn properties(&mut self, keyword: &str, value: &'a Value) {
+        let Value::Object(schemas) = value else { return self.omit(keyword) };
+        let mut mapped = Map::new();
+        for (name, schema) in schemas {
+            if keyword == "properties" || is_exact_pattern(name) {
+                mapped.insert(name.clone(), self.weakened_schema(schema));
+            } else {
+                self.omit(keyword);
+            }
+        }
+        self.insert(keyword, mapped.into());
+    }
+
+    fn schema_list(&mut self, keyword: &str, value: &'a Value) {
+        let schemas = value.as_array().filter(|schemas| !schemas.is_empty());
+        let Some(schemas) = schemas else { return self.omit(keyword) };
+        let mut is_exact = true;
+        let mapped = schemas.iter().map(|schema| {
+            let written = self.schema(schema);
+            is_exact &= written.is_exact;
+            written.schema
+        });
+        let schema = Value::Array(mapped.collect());
+        if keyword == "oneOf" && !is_exact {
+            // Branches that admit more values can overlap, so `oneOf` becomes `anyOf`.
+            self.omit(keyword);
+            return self.all_of.push(json!({"anyOf": schema}));
+        }
+        self.is_weaker |= !is_exact;
+        self.insert(keyword, schema);
+    }
+
+    /// Writes `items`. `prefixItems` is not portable, so each item of a tuple can match any of the
+    /// item schemas.
+    fn write_items(&mut self) {
+        let (tuple, rest) = match (self.members.get("prefixItems"), self.members.get("items")) {
+            (Some(Value::Array(tuple)), rest) => (Some(tuple), rest),
+            (_, Some(Value::Array(tuple))) => (Some(tuple), self.members.get("additionalItems")),
+            (_, rest) => (None, rest),
+        };
+        let Some(tuple) = tuple.filter(|tuple| !tuple.is_empty()) else {
+            if let Some(rest) = rest {
+                self.set_schema_or_boolean("items", rest);
+            }
+            return;
+        };
+        self.omit("prefixItems");
+        let length = tuple.len() as u64;
+        let max_items = self.members.get("maxItems").and_then(count);
+        let ends = rest == Some(&Value::Bool(false));
+        if ends {
+            self.insert("maxItems", max_items.map_or(length, |max| max.min(length)).into());
+        }
+        let is_closed = ends || max_items.is_some_and(|max| max <= length);
+        let rest = rest.filter(|_| !is_closed);
+        if !is_closed && rest.is_none_or(|rest| *rest == Value::Bool(true)) {
+            return;
+        }
+        let mut kinds: Vec<Value> = Vec::new();
+        for schema in tuple.iter().chain(rest) {
+            let mapped = self.schema(schema).schema;
+            // Merge equal adjacent schemas.
+            if kinds.last() != Some(&mapped) {
+                kinds.push(mapped);
+            }
+        }
+        let is_single = kinds.len() == 1;
+        self.insert(
+            "items",
+            if is_single { kinds.swap_remove(0) } else { json!({"anyOf": kinds}) },
+        );
+    }
+
+    fn conditional(&mut self, condition: &'a Value) {
+        let written = self.schema(condition);
+        if !written.is_exact {
+            return self.omit("if");
+        }
+        self.insert("if", written.schema);
+        for branch in ["then", "else"] {
+            if let Some(schema) = self.members.get(branch) {
+                self.set_schema(branch, schema);
+            }
+        }
+    }
+
+    /// Writes dependencies with keywords that both drafts support.
+    fn dependencies(&mut self, keyword: &str, value: &'a Value) {
+        let Value::Object(dependencies) = value else { return self.omit(keyword) };
+        for (property, then) in dependencies {
+            let then = match then {
+                // Not all clients can test for a property with an empty name.
+                _ if property.is_empty() => None,
+                Value::Array(_) => self.required(then),
+                schema => Some(self.weakened_schema(schema)),
+            };
+            match then {
+                Some(then) => {
+                    let has = json!({"required": [property], "type": "object"});
+                    self.all_of.push(json!({"anyOf": [{"not": has}, then]}));
+                }
+                None => self.omit(keyword),
+            }
+        }
+    }
+
+    /// Returns a schema that requires the named properties.
+    fn required(&mut self, names: &Value) -> Option<Value> {
+        match keyword::map_keyword("required", names, &Map::new())? {
+            KeywordMapping::Exact(names) => Some(json!({"required": names})),
+            KeywordMapping::Weaker(names) => {
+                self.is_weaker = true;
+                Some(json!({"required": names}))
+            }
+            KeywordMapping::Ignored | KeywordMapping::Unsupported => None,
+        }
+    }
+
+    fn finish(self) -> WrittenSchema {
+        let Self { keywords: mut members, all_of: mut also, is_weaker, .. } = self;
+        let is_annotated = members.keys().all(|keyword| is_annotation(keyword));
+        if let [Value::Object(only)] = also.as_mut_slice()
+            && is_annotated
+        {
+            // Annotations can be placed next to a `$ref`, although draft 7 ignores them there.
+            only.append(&mut members);
+            return WrittenSchema { schema: also.swap_remove(0), is_exact: !is_weaker };
+        }
+        also.retain(|schema| schema.as_object().is_none_or(|members| !members.is_empty()));
+        if !also.is_empty() {
+            let all = members.entry("allOf").or_insert_with(|| Value::Array(Vec::new()));
+            all.as_array_mut().into_iter().for_each(|all| all.append(&mut also));
+        }
+        WrittenSchema { schema: members.into(), is_exact: !is_weaker }
+    }
 }
 
 /// Whether all clients agree on which properties are additional.
-fn has_portable_patterns(siblings: &Map<String, Value>) -> bool {
-    let is_sure = |pattern: &String| pattern::classify(pattern) == PatternPortability::Exact;
-    let has_valid_properties = siblings.get("properties").is_none_or(Value::is_object);
-    has_valid_properties
-        && siblings.get("patternProperties").is_none_or(|patterns| {
-            patterns.as_object().is_some_and(|patterns| patterns.keys().all(is_sure))
+fn has_portable_patterns(members: &Map<String, Value>) -> bool {
+    let patterns = members.get("patternProperties").map(Value::as_object);
+    members.get("properties").is_none_or(Value::is_object)
+        && patterns.is_none_or(|patterns| {
+            patterns.is_some_and(|patterns| patterns.keys().all(|it| is_exact_pattern(it)))
         })
 }
 
-fn conditional<'a>(
-    writer: &mut PortableWriter<'a>,
-    condition: &'a Value,
-    siblings: &'a Map<String, Value>,
-    builder: &mut SchemaBuilder,
-    context: WalkContext,
-) {
-    let written = writer.schema(condition, context);
-    if !written.is_exact {
-        return writer.omit_keyword(builder, "if");
-    }
-    builder.set("if", written);
-    for branch in ["then", "else"] {
-        if let Some(schema) = siblings.get(branch) {
-            let written = writer.schema(schema, context);
-            builder.set(branch, written);
-        }
-    }
+fn is_exact_pattern(pattern: &str) -> bool {
+    pattern::classify(pattern) == PatternPortability::Exact
 }
 
-/// Writes `contains`. Draft 7 has no counts and requires at least one match.
-fn contains<'a>(
-    writer: &mut PortableWriter<'a>,
-    value: &'a Value,
-    siblings: &Map<String, Value>,
-    builder: &mut SchemaBuilder,
-    context: WalkContext,
-) {
-    let min = siblings.get("minContains").map_or(Some(1), count);
-    if min.is_none_or(|min| min == 0) {
-        return writer.omit_keyword(builder, "contains");
-    }
-    let written = writer.schema(value, context);
-    builder.set("contains", written);
-}
-
-/// Writes dependencies with keywords that both drafts support.
-fn dependencies<'a>(
-    writer: &mut PortableWriter<'a>,
-    keyword: &str,
-    value: &'a Value,
-    builder: &mut SchemaBuilder,
-    context: WalkContext,
-) {
-    let Value::Object(dependencies) = value else { return writer.omit_keyword(builder, keyword) };
-    for (property, then) in dependencies {
-        let then = match then {
-            // Not all clients can test for a property with an empty name.
-            _ if property.is_empty() => None,
-            Value::Array(_) => required(then, builder),
-            schema => {
-                let written = writer.schema(schema, context);
-                builder.is_weaker |= !written.is_exact;
-                Some(written.schema)
-            }
-        };
-        let Some(then) = then else {
-            writer.omit_keyword(builder, keyword);
-            continue;
-        };
-        let mut has = single("required", Value::Array(vec![property.as_str().into()]));
-        has["type"] = "object".into();
-        let either = Value::Array(vec![single("not", has), then]);
-        builder.all_of.push(single("anyOf", either));
-    }
-}
-
-/// Returns a schema that requires the named properties.
-fn required(names: &Value, builder: &mut SchemaBuilder) -> Option<Value> {
-    let mapped = keyword::map_keyword("required", names, &Map::new())?;
-    builder.is_weaker |= matches!(mapped, KeywordMapping::Weaker(_));
-    match mapped {
-        KeywordMapping::Exact(names) | KeywordMapping::Weaker(names) => {
-            Some(single("required", names))
-        }
-        KeywordMapping::Ignored | KeywordMapping::Unsupported => None,
-    }
-}
-
-fn single(keyword: &str, value: Value) -> Value {
-    Map::from_iter([(keyword.to_owned(), value)]).into()
+fn is_annotation(keyword: &str) -> bool {
+    let annotations =
+        ["title", "description", "$comment", "default", "examples", "deprecated", "readOnly"];
+    annotations.contains(&keyword) || keyword == "writeOnly" || keyword.starts_with("x-")
 }

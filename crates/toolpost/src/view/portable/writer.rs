@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::keyword::{self, KeywordMapping};
+use super::PortableError;
 use super::reference::{RefTarget, References};
-use super::{PortableError, structure};
+use super::structure::SchemaBuilder;
 
 /// Maximum number of schemas in a document.
 pub(super) const MAX_PARTS: u32 = 50_000;
@@ -16,7 +16,7 @@ pub(super) const MAX_DEFINITIONS: usize = 256;
 const MAX_DEPTH: u32 = 64;
 
 pub(super) struct PortableWriter<'a> {
-    references: References<'a>,
+    pub(super) references: References<'a>,
     root_pointer: &'a str,
     /// Names of definitions by JSON Pointer in the original document.
     names: HashMap<String, String>,
@@ -51,15 +51,6 @@ pub(super) struct WalkContext {
 pub(super) struct WrittenSchema {
     pub(super) schema: Value,
     pub(super) is_exact: bool,
-}
-
-/// A schema under construction.
-#[derive(Default)]
-pub(super) struct SchemaBuilder {
-    pub(super) keywords: Map<String, Value>,
-    /// Additional constraints, written under `allOf`.
-    pub(super) all_of: Vec<Value>,
-    pub(super) is_weaker: bool,
 }
 
 impl<'a> PortableWriter<'a> {
@@ -100,14 +91,8 @@ impl<'a> PortableWriter<'a> {
             return Err(PortableError::TooLarge);
         }
         definitions.sort_keys();
-        let Self { omitted: left_out, refers_to_root, .. } = self;
-        Ok(PortableDocument {
-            root: root.schema,
-            definitions,
-            omitted: left_out,
-            is_exact,
-            refers_to_root,
-        })
+        let Self { omitted, refers_to_root, .. } = self;
+        Ok(PortableDocument { root: root.schema, definitions, omitted, is_exact, refers_to_root })
     }
 
     pub(super) fn schema(&mut self, schema: &'a Value, context: WalkContext) -> WrittenSchema {
@@ -119,7 +104,8 @@ impl<'a> PortableWriter<'a> {
             }
             Value::Object(members) if self.try_visit(context) => {
                 let is_foreign = context.is_foreign || self.references.is_foreign(schema);
-                self.write_object(members, WalkContext { depth: context.depth + 1, is_foreign })
+                let context = WalkContext { depth: context.depth + 1, is_foreign };
+                SchemaBuilder::new(self, members, context).write()
             }
             Value::Bool(true) => WrittenSchema { schema: Value::Object(Map::new()), is_exact },
             _ => {
@@ -134,42 +120,8 @@ impl<'a> PortableWriter<'a> {
         context.depth < MAX_DEPTH && self.parts <= MAX_PARTS
     }
 
-    fn write_object(
-        &mut self,
-        members: &'a Map<String, Value>,
-        context: WalkContext,
-    ) -> WrittenSchema {
-        let mut builder = SchemaBuilder::default();
-        if let Some(reference) = members.get("$ref") {
-            let written = self.write_ref(reference, context);
-            if self.references.ignores_ref_siblings {
-                return written;
-            }
-            builder.is_weaker |= !written.is_exact;
-            builder.all_of.push(written.schema);
-        }
-        for (keyword, value) in members {
-            match keyword::map_keyword(keyword, value, members) {
-                Some(KeywordMapping::Exact(value)) => {
-                    drop(builder.keywords.insert(keyword.clone(), value));
-                }
-                Some(KeywordMapping::Weaker(value)) => {
-                    builder.keywords.insert(keyword.clone(), value);
-                    builder.is_weaker = true;
-                }
-                Some(KeywordMapping::Ignored) => {}
-                Some(KeywordMapping::Unsupported) => self.omit_keyword(&mut builder, keyword),
-                None => {
-                    structure::write_keyword(self, keyword, value, members, &mut builder, context);
-                }
-            }
-        }
-        structure::write_items(self, members, &mut builder, context);
-        builder.finish()
-    }
-
     /// Writes a reference to the root or to a definition, for any location the original targets.
-    fn write_ref(&mut self, reference: &Value, context: WalkContext) -> WrittenSchema {
+    pub(super) fn write_ref(&mut self, reference: &Value, context: WalkContext) -> WrittenSchema {
         let own = reference.as_str().filter(|_| !context.is_foreign);
         let Some(target) = own.and_then(|reference| self.references.resolve(reference)) else {
             self.omit("$ref");
@@ -213,44 +165,7 @@ impl<'a> PortableWriter<'a> {
         name
     }
 
-    /// Omits a keyword, which makes the schema weaker.
-    pub(super) fn omit_keyword(&mut self, builder: &mut SchemaBuilder, keyword: &str) {
-        self.omit(keyword);
-        builder.is_weaker = true;
-    }
-
-    fn omit(&mut self, what: &str) {
+    pub(super) fn omit(&mut self, what: &str) {
         self.omitted.insert(what.to_owned());
     }
-}
-
-impl SchemaBuilder {
-    pub(super) fn set(&mut self, keyword: &str, written: WrittenSchema) {
-        self.is_weaker |= !written.is_exact;
-        self.keywords.insert(keyword.to_owned(), written.schema);
-    }
-
-    fn finish(self) -> WrittenSchema {
-        let Self { keywords: mut members, all_of: mut also, is_weaker } = self;
-        let is_annotated = members.keys().all(|keyword| is_annotation(keyword));
-        if let [Value::Object(only)] = also.as_mut_slice()
-            && is_annotated
-        {
-            // Annotations can be placed next to a `$ref`, although draft 7 ignores them there.
-            only.append(&mut members);
-            return WrittenSchema { schema: also.swap_remove(0), is_exact: !is_weaker };
-        }
-        also.retain(|schema| schema.as_object().is_none_or(|members| !members.is_empty()));
-        if !also.is_empty() {
-            let all = members.entry("allOf").or_insert_with(|| Value::Array(Vec::new()));
-            all.as_array_mut().into_iter().for_each(|all| all.append(&mut also));
-        }
-        WrittenSchema { schema: members.into(), is_exact: !is_weaker }
-    }
-}
-
-fn is_annotation(keyword: &str) -> bool {
-    let annotations =
-        ["title", "description", "$comment", "default", "examples", "deprecated", "readOnly"];
-    annotations.contains(&keyword) || keyword == "writeOnly" || keyword.starts_with("x-")
 }
