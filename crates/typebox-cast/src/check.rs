@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use serde_json::{Map, Value};
 
-use super::error::{CastCode, CastFault};
+use super::error::{CastCode, CastError, CastResult};
 use super::js::{self, MAX_DEPTH};
 use super::node::{
     ArrayRules, CastKind, CastNodeId, CastReference, CastSchema, Contains, ObjectRules,
@@ -16,14 +16,6 @@ use super::scalar::{
 };
 use super::unique::{self, UndefinedValues};
 
-/// Number of checks behind references after which results are memoized.
-///
-/// Ordinary values stay below this and allocate no table. For a schema whose references fan out,
-/// memoization makes an exponential walk polynomial.
-const CHECKS_BEFORE_MEMO: usize = 20_000;
-
-pub(super) type CastResult<'p, T> = Result<T, CastFault<'p>>;
-
 /// State of casting one value: the compiled schema, counters and memoized results.
 pub(super) struct CastRun<'p> {
     pub(super) program: &'p CastSchema,
@@ -33,7 +25,6 @@ pub(super) struct CastRun<'p> {
     peak: usize,
     /// Amount of data created so far, in the units of [`super::create`].
     pub(super) created: usize,
-    checks: usize,
     /// Boxed, because recursive calls that replace it keep the outer memo on the stack.
     pub(super) memo: Box<CastMemo>,
 }
@@ -61,7 +52,7 @@ pub(super) fn address_or_zero(value: Option<&Value>) -> usize {
 
 impl<'p> CastRun<'p> {
     pub(super) fn new(program: &'p CastSchema) -> Self {
-        Self { program, depth: 0, peak: 0, created: 0, checks: 0, memo: Box::default() }
+        Self { program, depth: 0, peak: 0, created: 0, memo: Box::default() }
     }
 
     /// Runs `work` with an empty memo. Used for temporary values, whose results must not be
@@ -78,32 +69,32 @@ impl<'p> CastRun<'p> {
         result
     }
 
-    pub(super) fn enter(&mut self) -> CastResult<'p, ()> {
+    pub(super) fn enter(&mut self) -> CastResult<()> {
         self.depth += 1;
         self.peak = self.peak.max(self.depth);
-        if self.depth > MAX_DEPTH { Err(CastFault::new(CastCode::Stack)) } else { Ok(()) }
+        if self.depth > MAX_DEPTH { Err(CastError::new(CastCode::Stack)) } else { Ok(()) }
     }
 
     pub(super) fn leave(&mut self) {
         self.depth -= 1;
     }
 
-    pub(super) fn check(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<'p, bool> {
+    pub(super) fn check(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<bool> {
         self.enter()?;
         let fits = self.check_kind(id, value)?;
         self.leave();
         Ok(fits)
     }
 
-    fn check_kind(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<'p, bool> {
+    fn check_kind(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<bool> {
         let program = self.program;
         Ok(match (&program[id].kind, value) {
             (CastKind::Unknown, _) => true,
             (CastKind::Never, _) => false,
-            (CastKind::TooDeep, _) => return Err(CastFault::new(CastCode::Stack)),
+            (CastKind::TooDeep, _) => return Err(CastError::new(CastCode::Stack)),
             (CastKind::Reference(reference), _) => self.check_reference(reference, value)?,
             (CastKind::Not(inner), _) => !self.check(*inner, value)?,
-            (CastKind::Union(variants), _) => self.check_any(variants, value)?,
+            (CastKind::Union(variants), _) => self.check_until(true, variants, value)?,
             (CastKind::Intersect { parts, unevaluated }, _) => {
                 self.check_intersect(id, parts, *unevaluated, value)?
             }
@@ -128,12 +119,12 @@ impl<'p> CastRun<'p> {
         })
     }
 
-    pub(super) fn ref_target(&self, reference: &'p CastReference) -> CastResult<'p, CastNodeId> {
-        reference.target.map_err(|code| CastFault::with_detail(code, &reference.text))
+    pub(super) fn ref_target(&self, reference: &CastReference) -> CastResult<CastNodeId> {
+        reference.target.map_err(|code| CastError::with_detail(code, &reference.text))
     }
 
     /// Resolves a chain of references. Returns any other node unchanged.
-    pub(super) fn resolve(&self, id: CastNodeId) -> CastResult<'p, CastNodeId> {
+    pub(super) fn resolve(&self, id: CastNodeId) -> CastResult<CastNodeId> {
         match &self.program[id].kind {
             CastKind::Reference(reference) => self.ref_target(reference),
             _ => Ok(id),
@@ -142,34 +133,17 @@ impl<'p> CastRun<'p> {
 
     fn check_reference(
         &mut self,
-        reference: &'p CastReference,
+        reference: &CastReference,
         value: Option<&Value>,
-    ) -> CastResult<'p, bool> {
+    ) -> CastResult<bool> {
         let target = self.ref_target(reference)?;
-        self.checks += 1;
-        if self.uses_memo() {
-            self.check_memoized(target, value)
-        } else {
-            self.check(target, value)
-        }
-    }
-
-    /// Whether enough checks have run for memoization to pay off.
-    pub(super) fn uses_memo(&self) -> bool {
-        self.checks > CHECKS_BEFORE_MEMO
-    }
-
-    fn check_memoized(
-        &mut self,
-        target: CastNodeId,
-        value: Option<&Value>,
-    ) -> CastResult<'p, bool> {
+        // Memoization makes the walk of a schema whose references fan out polynomial.
         let key = (target, address_or_zero(value));
         if let Some(cached) = self.memo.results.get(&key).copied() {
             let deepest = self.depth + cached.height;
             self.peak = self.peak.max(deepest);
             let beyond = deepest > MAX_DEPTH;
-            return if beyond { Err(CastFault::new(CastCode::Stack)) } else { Ok(cached.is_valid) };
+            return if beyond { Err(CastError::new(CastCode::Stack)) } else { Ok(cached.is_valid) };
         }
         let outer = std::mem::replace(&mut self.peak, self.depth);
         let fits = self.check(target, value)?;
@@ -179,26 +153,19 @@ impl<'p> CastRun<'p> {
         Ok(fits)
     }
 
-    fn check_any(
+    /// Checks the nodes in order until a result equals `end`. Returns whether one did.
+    fn check_until(
         &mut self,
-        variants: &[CastNodeId],
+        end: bool,
+        nodes: &[CastNodeId],
         value: Option<&Value>,
-    ) -> CastResult<'p, bool> {
-        for variant in variants {
-            if self.check(*variant, value)? {
+    ) -> CastResult<bool> {
+        for node in nodes {
+            if self.check(*node, value)? == end {
                 return Ok(true);
             }
         }
         Ok(false)
-    }
-
-    fn check_all(&mut self, parts: &[CastNodeId], value: Option<&Value>) -> CastResult<'p, bool> {
-        for part in parts {
-            if !self.check(*part, value)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     fn check_intersect(
@@ -207,8 +174,8 @@ impl<'p> CastRun<'p> {
         parts: &[CastNodeId],
         unevaluated: UndeclaredRule,
         value: Option<&Value>,
-    ) -> CastResult<'p, bool> {
-        let all = self.check_all(parts, value)?;
+    ) -> CastResult<bool> {
+        let all = !self.check_until(false, parts, value)?;
         let (Some(Value::Object(map)), UndeclaredRule::Closed | UndeclaredRule::Schema(_)) =
             (value, unevaluated)
         else {
@@ -222,7 +189,7 @@ impl<'p> CastRun<'p> {
         Ok(all)
     }
 
-    fn check_rest(&mut self, rest: UndeclaredRule, member: &Value) -> CastResult<'p, bool> {
+    fn check_rest(&mut self, rest: UndeclaredRule, member: &Value) -> CastResult<bool> {
         match rest {
             UndeclaredRule::Open => Ok(true),
             UndeclaredRule::Closed => Ok(false),
@@ -233,7 +200,7 @@ impl<'p> CastRun<'p> {
         }
     }
 
-    fn check_array(&mut self, rules: &ArrayRules, items: &[Value]) -> CastResult<'p, bool> {
+    fn check_array(&mut self, rules: &ArrayRules, items: &[Value]) -> CastResult<bool> {
         if !is_valid_count(items.len(), rules.min_items.as_ref(), rules.max_items.as_ref()) {
             return Ok(false);
         }
@@ -246,7 +213,7 @@ impl<'p> CastRun<'p> {
         if rules.unique {
             let levels = MAX_DEPTH.saturating_sub(self.depth);
             let different = unique::all_unique(items, &self.memo.undefined, levels);
-            if !different.ok_or(CastFault::new(CastCode::Stack))? {
+            if !different.ok_or(CastError::new(CastCode::Stack))? {
                 return Ok(false);
             }
         }
@@ -256,7 +223,7 @@ impl<'p> CastRun<'p> {
         }
     }
 
-    fn check_contains(&mut self, contains: &Contains, items: &[Value]) -> CastResult<'p, bool> {
+    fn check_contains(&mut self, contains: &Contains, items: &[Value]) -> CastResult<bool> {
         let mut count = 0_u32;
         for item in items {
             let item = self.memo.undefined.defined(item);
@@ -267,7 +234,7 @@ impl<'p> CastRun<'p> {
         Ok(enough && contains.max.is_none_or(|max| count <= max))
     }
 
-    fn check_tuple(&mut self, nodes: &[CastNodeId], items: &[Value]) -> CastResult<'p, bool> {
+    fn check_tuple(&mut self, nodes: &[CastNodeId], items: &[Value]) -> CastResult<bool> {
         if nodes.len() != items.len() {
             return Ok(false);
         }
@@ -280,16 +247,12 @@ impl<'p> CastRun<'p> {
         Ok(true)
     }
 
-    fn check_object(
-        &mut self,
-        rules: &ObjectRules,
-        map: &Map<String, Value>,
-    ) -> CastResult<'p, bool> {
+    fn check_object(&mut self, rules: &ObjectRules, map: &Map<String, Value>) -> CastResult<bool> {
         if !is_valid_size(&rules.size, map) {
             return Ok(false);
         }
-        for property in rules.properties.iter() {
-            let member = map.get(&property.key);
+        for (key, property) in &rules.properties {
+            let member = map.get(key);
             let value = member.and_then(|member| self.memo.undefined.defined(member));
             if value.is_none() && !property.required {
                 continue;
@@ -305,18 +268,14 @@ impl<'p> CastRun<'p> {
             return Ok(true);
         }
         for (key, member) in js::entries(map) {
-            if !rules.properties.contains(key) && !self.check_rest(rules.additional, member)? {
+            if !rules.properties.contains_key(key) && !self.check_rest(rules.additional, member)? {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn check_record(
-        &mut self,
-        rules: &'p RecordRules,
-        map: &Map<String, Value>,
-    ) -> CastResult<'p, bool> {
+    fn check_record(&mut self, rules: &RecordRules, map: &Map<String, Value>) -> CastResult<bool> {
         if !is_valid_size(&rules.size, map) {
             return Ok(false);
         }

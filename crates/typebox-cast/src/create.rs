@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::check::{CastResult, CastRun};
-use super::error::{CastCode, CastFault};
+use super::check::CastRun;
+use super::error::{CastCode, CastError, CastResult};
 use super::node::{ArrayRules, CastKind, CastNodeId, NumericLimit, ObjectRules, StringRules};
 use super::unique::UndefinedValues;
 
@@ -13,8 +13,8 @@ use super::unique::UndefinedValues;
 /// limit bounds it.
 const MAX_CREATED: usize = 1_000_000;
 
-impl<'p> CastRun<'p> {
-    pub(super) fn create(&mut self, id: CastNodeId) -> CastResult<'p, Value> {
+impl CastRun<'_> {
+    pub(super) fn create(&mut self, id: CastNodeId) -> CastResult<Value> {
         self.enter()?;
         self.charge(1)?;
         let created = match &self.program[id].default {
@@ -26,19 +26,19 @@ impl<'p> CastRun<'p> {
     }
 
     /// Adds to the number of created units, and fails if it exceeds [`MAX_CREATED`].
-    pub(super) fn charge(&mut self, units: usize) -> CastResult<'p, ()> {
+    pub(super) fn charge(&mut self, units: usize) -> CastResult<()> {
         self.created = self.created.saturating_add(units);
-        if self.created > MAX_CREATED { Err(CastFault::new(CastCode::Stack)) } else { Ok(()) }
+        if self.created > MAX_CREATED { Err(CastError::new(CastCode::Stack)) } else { Ok(()) }
     }
 
-    pub(super) fn copy_literal(&mut self, written: &Value) -> CastResult<'p, Value> {
+    pub(super) fn copy_literal(&mut self, written: &Value) -> CastResult<Value> {
         self.charge(creation_cost(written))?;
         Ok(written.clone())
     }
 
     /// Dispatches by kind. Each recursive kind has its own function, so that stack frames hold no
     /// locals of other kinds.
-    fn create_kind(&mut self, id: CastNodeId) -> CastResult<'p, Value> {
+    fn create_kind(&mut self, id: CastNodeId) -> CastResult<Value> {
         let program = self.program;
         match &program[id].kind {
             CastKind::Array(rules) => self.create_array(rules),
@@ -51,11 +51,11 @@ impl<'p> CastRun<'p> {
         }
     }
 
-    fn create_scalar(&mut self, kind: &'p CastKind) -> CastResult<'p, Value> {
+    fn create_scalar(&mut self, kind: &CastKind) -> CastResult<Value> {
         Ok(match kind {
-            CastKind::Never => return Err(CastFault::new(CastCode::CreateNever)),
-            CastKind::Not(_) => return Err(CastFault::new(CastCode::CreateNot)),
-            CastKind::TooDeep => return Err(CastFault::new(CastCode::Stack)),
+            CastKind::Never => return Err(CastError::new(CastCode::CreateNever)),
+            CastKind::Not(_) => return Err(CastError::new(CastCode::CreateNot)),
+            CastKind::TooDeep => return Err(CastError::new(CastCode::Stack)),
             CastKind::Null => Value::Null,
             CastKind::Boolean => Value::Bool(false),
             CastKind::Literal(literal) => self.copy_literal(literal)?,
@@ -67,36 +67,36 @@ impl<'p> CastRun<'p> {
         })
     }
 
-    fn create_object(&mut self, rules: &ObjectRules) -> CastResult<'p, Value> {
+    fn create_object(&mut self, rules: &ObjectRules) -> CastResult<Value> {
         let mut map = Map::new();
-        for property in rules.properties.iter().filter(|property| property.required) {
-            map.insert(property.key.clone(), self.create(property.node)?);
+        for (key, property) in rules.properties.iter().filter(|(_, property)| property.required) {
+            map.insert(key.clone(), self.create(property.node)?);
         }
         Ok(Value::Object(map))
     }
 
-    fn create_string(&mut self, rules: &'p StringRules) -> CastResult<'p, Value> {
+    fn create_string(&mut self, rules: &StringRules) -> CastResult<Value> {
         if let Some(pattern) = &rules.pattern {
-            return Err(CastFault::with_detail(CastCode::CreatePattern, pattern.source()));
+            return Err(CastError::with_detail(CastCode::CreatePattern, pattern.source()));
         }
         if let Some(format) = &rules.format {
-            return Err(CastFault::with_detail(CastCode::CreateFormat, format));
+            return Err(CastError::with_detail(CastCode::CreateFormat, format));
         }
         let length = truncated_length(rules.min_length.as_ref());
         if length < 0.0 {
-            return Err(CastFault::new(CastCode::Stack));
+            return Err(CastError::new(CastCode::Stack));
         }
         let length = length as usize;
         self.charge(length / 64)?;
         Ok(Value::String(" ".repeat(length)))
     }
 
-    fn create_array(&mut self, rules: &ArrayRules) -> CastResult<'p, Value> {
+    fn create_array(&mut self, rules: &ArrayRules) -> CastResult<Value> {
         if rules.unique {
-            return Err(CastFault::new(CastCode::CreateUniqueItems));
+            return Err(CastError::new(CastCode::CreateUniqueItems));
         }
         if rules.contains.is_some() {
-            return Err(CastFault::new(CastCode::CreateContains));
+            return Err(CastError::new(CastCode::CreateContains));
         }
         let length = truncated_length(rules.min_items.as_ref()) as usize;
         let mut items = Vec::new();
@@ -106,7 +106,7 @@ impl<'p> CastRun<'p> {
         Ok(Value::Array(items))
     }
 
-    fn create_tuple(&mut self, nodes: &[CastNodeId]) -> CastResult<'p, Value> {
+    fn create_tuple(&mut self, nodes: &[CastNodeId]) -> CastResult<Value> {
         let mut items = Vec::with_capacity(nodes.len());
         for node in nodes {
             items.push(self.create(*node)?);
@@ -114,14 +114,14 @@ impl<'p> CastRun<'p> {
         Ok(Value::Array(items))
     }
 
-    fn create_intersect(&mut self, id: CastNodeId, parts: &[CastNodeId]) -> CastResult<'p, Value> {
+    fn create_intersect(&mut self, id: CastNodeId, parts: &[CastNodeId]) -> CastResult<Value> {
         let mut merged = Value::Object(Map::new());
         for part in parts {
             merged = spread(merged, self.create(*part)?);
         }
         let fits =
             self.with_fresh_memo(UndefinedValues::default(), |run| run.check(id, Some(&merged)))?;
-        if fits { Ok(merged) } else { Err(CastFault::new(CastCode::CreateIntersect)) }
+        if fits { Ok(merged) } else { Err(CastError::new(CastCode::CreateIntersect)) }
     }
 }
 

@@ -38,16 +38,10 @@ pub enum CastCode {
     CreateNever,
     /// A value is present where none is allowed.
     CastNever,
-    /// TypeBox's error for `Type.Recursive`. JSON Schema has no such type: recursion in a schema is
-    /// always [`CastCode::Stack`]. Included to complete the set.
-    CreateRecursive,
     /// The value or the schema nests too deeply, or the created data would be too large.
     Stack,
     /// A `$ref` cannot be resolved.
     Deref,
-    /// TypeBox's error for a schema of unknown kind. Every JSON Schema maps to a kind, so `cast`
-    /// never returns it; it is included to complete the set.
-    UnknownType,
     /// A `pattern` is not a valid regular expression, or needs too much backtracking.
     Regex,
     /// An array's `default` is not an array.
@@ -75,10 +69,8 @@ impl CastCode {
             Self::CreateNot => ("create/not", "no value can be created for a `not`"),
             Self::CreateNever => ("create/never", "no value can be created where none is allowed"),
             Self::CastNever => ("cast/never", "no value is allowed here"),
-            Self::CreateRecursive => ("create/recursive", "the recursive type never terminates"),
             Self::Stack => ("stack", "too deep or too large to repair"),
             Self::Deref => ("deref", "the reference cannot be resolved"),
-            Self::UnknownType => ("unknown-type", "the schema has no known type"),
             Self::Regex => ("regex", "the pattern cannot be evaluated"),
             Self::TypeError => ("type-error", "the default of an array is not an array"),
         }
@@ -91,59 +83,29 @@ impl fmt::Display for CastCode {
     }
 }
 
-/// An error without a location: the code, and the schema text that caused it, if any.
-///
-/// Every error ends the whole cast, so no state is restored while unwinding.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CastFault<'p> {
-    pub(super) code: CastCode,
-    /// The reference, pattern or format that caused the error.
-    pub(super) detail: Option<&'p str>,
-}
+/// Result of a step of a cast. Every error ends the whole cast, so no state is restored while
+/// unwinding.
+pub(super) type CastResult<T> = Result<T, Box<CastError>>;
 
-impl<'p> CastFault<'p> {
-    pub(super) fn new(code: CastCode) -> Self {
-        Self { code, detail: None }
+impl CastError {
+    pub(super) fn new(code: CastCode) -> Box<Self> {
+        let message = code.name_and_description().1.to_owned();
+        Box::new(Self { code, path: String::new(), message })
     }
 
-    pub(super) fn with_detail(code: CastCode, detail: &'p str) -> Self {
-        Self { code, detail: Some(detail) }
-    }
-}
-
-/// A fault and its location in the value. The path is collected from the innermost segment outward
-/// while calls return.
-#[derive(Debug)]
-pub(super) struct LocatedFault<'p> {
-    fault: CastFault<'p>,
-    /// Path segments, innermost first.
-    segments: Vec<String>,
-}
-
-impl<'p> From<CastFault<'p>> for LocatedFault<'p> {
-    fn from(fault: CastFault<'p>) -> Self {
-        Self { fault, segments: Vec::new() }
-    }
-}
-
-impl LocatedFault<'_> {
-    pub(super) fn at_segment(mut self, segment: &impl ToString) -> Self {
-        self.segments.push(segment.to_string());
-        self
+    /// Adds the reference, pattern or format that caused the error.
+    pub(super) fn with_detail(code: CastCode, detail: &str) -> Box<Self> {
+        let mut error = Self::new(code);
+        error.message = format!("{}: `{detail}`", error.message);
+        error
     }
 
-    pub(super) fn into_error(self) -> CastError {
+    /// Prepends a segment to the path, which is collected while calls return.
+    pub(super) fn at_segment(mut self: Box<Self>, segment: &impl ToString) -> Box<Self> {
         let mut path = String::new();
-        for segment in self.segments.iter().rev() {
-            push_segment(&mut path, segment);
-        }
-        let code = self.fault.code;
-        let (_, description) = code.name_and_description();
-        let message = match self.fault.detail {
-            Some(detail) => format!("{description}: `{detail}`"),
-            None => description.to_owned(),
-        };
-        CastError { code, path, message }
+        push_segment(&mut path, &segment.to_string());
+        self.path.insert_str(0, &path);
+        self
     }
 }
 
@@ -165,8 +127,8 @@ mod tests {
 
     #[test]
     fn cast_error_displays_code_path_and_message() {
-        let fault = CastFault::with_detail(CastCode::Deref, "#/$defs/A");
-        let error = LocatedFault::from(fault).at_segment(&"a/b").at_segment(&3).into_error();
+        let error = CastError::with_detail(CastCode::Deref, "#/$defs/A");
+        let error = error.at_segment(&"a/b").at_segment(&3);
         assert_eq!(
             error.to_string(),
             "deref at `/3/a~1b`: the reference cannot be resolved: `#/$defs/A`"

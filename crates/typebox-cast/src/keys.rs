@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
-use super::check::{CastResult, CastRun};
-use super::error::{CastCode, CastFault};
+use super::check::CastRun;
+use super::error::{CastCode, CastError, CastResult};
 use super::js::MAX_DEPTH;
 use super::node::{CastKind, CastNodeId};
 use super::scalar::matches_pattern;
 
 type KeyMemo = HashMap<CastNodeId, bool, RandomState>;
 
-impl<'p> CastRun<'p> {
+impl CastRun<'_> {
     /// Whether any part of an intersection declares the property, for `unevaluatedProperties`.
-    pub(super) fn declares_key(&self, id: CastNodeId, key: &str) -> CastResult<'p, bool> {
+    pub(super) fn declares_key(&self, id: CastNodeId, key: &str) -> CastResult<bool> {
         self.declares_key_memoized(id, key, &mut KeyMemo::default(), self.depth)
     }
 
@@ -24,9 +24,9 @@ impl<'p> CastRun<'p> {
         key: &str,
         memo: &mut KeyMemo,
         depth: usize,
-    ) -> CastResult<'p, bool> {
+    ) -> CastResult<bool> {
         if depth > MAX_DEPTH {
-            return Err(CastFault::new(CastCode::Stack));
+            return Err(CastError::new(CastCode::Stack));
         }
         let id = self.resolve(id)?;
         if let Some(declared) = memo.get(&id) {
@@ -34,10 +34,12 @@ impl<'p> CastRun<'p> {
         }
         let declared = match &self.program[id].kind {
             CastKind::Intersect { parts, .. } => {
-                self.any_declares_key(parts, key, memo, depth + 1)?
+                self.declares_until(true, parts, key, memo, depth + 1)?
             }
-            CastKind::Union(variants) => self.all_declare_key(variants, key, memo, depth + 1)?,
-            CastKind::Object(rules) => rules.properties.contains(key),
+            CastKind::Union(variants) => {
+                !self.declares_until(false, variants, key, memo, depth + 1)?
+            }
+            CastKind::Object(rules) => rules.properties.contains_key(key),
             CastKind::Record(rules) => matches_pattern(&rules.pattern, key)?,
             _ => false,
         };
@@ -45,34 +47,21 @@ impl<'p> CastRun<'p> {
         Ok(declared)
     }
 
-    fn any_declares_key(
+    /// Tests the nodes in order until a result equals `end`. Returns whether one did.
+    fn declares_until(
         &self,
-        parts: &[CastNodeId],
+        end: bool,
+        nodes: &[CastNodeId],
         key: &str,
         memo: &mut KeyMemo,
         depth: usize,
-    ) -> CastResult<'p, bool> {
-        for part in parts {
-            if self.declares_key_memoized(*part, key, memo, depth)? {
+    ) -> CastResult<bool> {
+        for node in nodes {
+            if self.declares_key_memoized(*node, key, memo, depth)? == end {
                 return Ok(true);
             }
         }
         Ok(false)
-    }
-
-    fn all_declare_key(
-        &self,
-        variants: &[CastNodeId],
-        key: &str,
-        memo: &mut KeyMemo,
-        depth: usize,
-    ) -> CastResult<'p, bool> {
-        for variant in variants {
-            if !self.declares_key_memoized(*variant, key, memo, depth)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Whether the key of a required property must be present even though its node accepts a

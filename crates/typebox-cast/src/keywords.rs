@@ -61,9 +61,8 @@ impl<'s> CastCompiler<'s> {
             .collect();
         let mut properties = Properties::default();
         for (key, schema) in declared.into_iter().flat_map(js::entries) {
-            let node = self.enqueue(schema);
             let required = required.contains(key.as_str());
-            properties.push(Property { key: key.clone(), node, required });
+            properties.insert(key.clone(), Property { node: self.enqueue(schema), required });
         }
         properties
     }

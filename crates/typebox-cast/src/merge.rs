@@ -7,19 +7,20 @@ use foldhash::fast::RandomState;
 use serde_json::Value;
 
 use super::check::CastRun;
+use super::error::CastResult;
 use super::js;
 use super::node::{CastKind, CastNodeId};
 use super::plan::{CastPlan, ObjectPlan};
-use super::planner::{PlanResult, set_if_changed};
+use super::planner::set_if_changed;
 use super::repair::CastAction;
 use super::unique::UndefinedValues;
 
-impl<'p> CastRun<'p> {
+impl CastRun<'_> {
     pub(super) fn plan_intersect(
         &mut self,
         id: CastNodeId,
         value: Option<&Value>,
-    ) -> PlanResult<'p> {
+    ) -> CastResult<CastPlan> {
         let created = self.create(id)?;
         let action = self.created_action(id);
         let Some(value) = value else {

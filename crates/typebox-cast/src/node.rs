@@ -1,9 +1,9 @@
 //! Node kinds of a compiled schema.
 
-use std::collections::HashMap;
 use std::ops::Index;
 
 use foldhash::fast::RandomState;
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use super::error::CastCode;
@@ -146,34 +146,10 @@ pub(super) struct CastReference {
 }
 
 /// Declared properties in JavaScript's iteration order.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Properties {
-    list: Vec<Property>,
-    positions: HashMap<String, usize, RandomState>,
-}
+pub(super) type Properties = IndexMap<String, Property, RandomState>;
 
 #[derive(Debug, Clone)]
 pub(super) struct Property {
-    pub(super) key: String,
     pub(super) node: CastNodeId,
     pub(super) required: bool,
-}
-
-impl Properties {
-    pub(super) fn push(&mut self, property: Property) {
-        self.positions.insert(property.key.clone(), self.list.len());
-        self.list.push(property);
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Property> {
-        self.list.iter()
-    }
-
-    pub(super) fn get(&self, key: &str) -> Option<&Property> {
-        self.positions.get(key).map(|position| &self.list[*position])
-    }
-
-    pub(super) fn contains(&self, key: &str) -> bool {
-        self.positions.contains_key(key)
-    }
 }

@@ -3,33 +3,31 @@
 use serde_json::{Map, Value};
 
 use super::check::CastRun;
-use super::error::{CastCode, CastFault, LocatedFault};
+use super::error::{CastCode, CastError, CastResult};
 use super::js::{self, MAX_DEPTH};
 use super::node::{ArrayRules, CastKind, CastNodeId, ObjectRules, RecordRules, UndeclaredRule};
 use super::plan::{ArrayPlan, CastPlan, ObjectPlan, apply_to_copy};
 use super::repair::CastAction;
 use super::unique::{self, UndefinedValues};
 
-pub(super) type PlanResult<'p> = Result<CastPlan, LocatedFault<'p>>;
-
 static NULL: Value = Value::Null;
 
-impl<'p> CastRun<'p> {
-    pub(super) fn plan(&mut self, id: CastNodeId, value: Option<&Value>) -> PlanResult<'p> {
+impl CastRun<'_> {
+    pub(super) fn plan(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<CastPlan> {
         self.enter()?;
         let plan = self.plan_kind(id, value)?;
         self.leave();
         Ok(plan)
     }
 
-    fn plan_kind(&mut self, id: CastNodeId, value: Option<&Value>) -> PlanResult<'p> {
+    fn plan_kind(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<CastPlan> {
         let program = self.program;
         match &program[id].kind {
             CastKind::Reference(reference) => {
                 let target = self.ref_target(reference)?;
                 return self.plan(target, value);
             }
-            CastKind::Never => return Err(CastFault::new(CastCode::CastNever).into()),
+            CastKind::Never => return Err(CastError::new(CastCode::CastNever)),
             _ => {}
         }
         if self.check(id, value)? {
@@ -59,7 +57,7 @@ impl<'p> CastRun<'p> {
         }
     }
 
-    fn plan_new(&mut self, id: CastNodeId, value: Option<&Value>) -> PlanResult<'p> {
+    fn plan_new(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<CastPlan> {
         let created = self.create(id)?;
         Ok(set_if_changed(created, value, self.created_action(id)))
     }
@@ -69,7 +67,7 @@ impl<'p> CastRun<'p> {
         id: CastNodeId,
         variants: &[CastNodeId],
         value: Option<&Value>,
-    ) -> PlanResult<'p> {
+    ) -> CastResult<CastPlan> {
         if let Some(default) = &self.program[id].default {
             let created = self.copy_literal(default)?;
             return Ok(set_if_changed(created, value, CastAction::Defaulted));
@@ -78,17 +76,23 @@ impl<'p> CastRun<'p> {
         self.plan(best, value)
     }
 
-    fn plan_object(&mut self, rules: &ObjectRules, map: &Map<String, Value>) -> PlanResult<'p> {
+    fn plan_object(
+        &mut self,
+        rules: &ObjectRules,
+        map: &Map<String, Value>,
+    ) -> CastResult<CastPlan> {
         let mut plan = ObjectPlan::default();
-        for property in rules.properties.iter() {
-            let member = map.get(&property.key);
+        for (key, property) in &rules.properties {
+            let member = map.get(key);
             if member.is_none() && !property.required {
                 continue;
             }
             let change = self.plan(property.node, member);
-            plan.change(&property.key, change.map_err(|error| error.at_segment(&property.key))?);
+            plan.change(key, change.map_err(|error| error.at_segment(key))?);
         }
-        for (key, member) in js::entries(map).filter(|(key, _)| !rules.properties.contains(key)) {
+        for (key, member) in
+            js::entries(map).filter(|(key, _)| !rules.properties.contains_key(*key))
+        {
             if let UndeclaredRule::Schema(node) = rules.additional {
                 let change =
                     self.plan(node, Some(member)).map_err(|error| error.at_segment(key))?;
@@ -102,12 +106,16 @@ impl<'p> CastRun<'p> {
 
     /// Replaces an array by an object. JavaScript treats the array as an object without the
     /// declared members.
-    fn plan_new_object(&mut self, rules: &ObjectRules) -> PlanResult<'p> {
+    fn plan_new_object(&mut self, rules: &ObjectRules) -> CastResult<CastPlan> {
         let plan = self.plan_object(rules, &Map::new())?;
         Ok(CastPlan::SetAndPatch(Value::Object(Map::new()), Box::new(plan), CastAction::Invented))
     }
 
-    fn plan_record(&mut self, rules: &RecordRules, map: &Map<String, Value>) -> PlanResult<'p> {
+    fn plan_record(
+        &mut self,
+        rules: &RecordRules,
+        map: &Map<String, Value>,
+    ) -> CastResult<CastPlan> {
         let mut plan = ObjectPlan::default();
         for (key, member) in js::entries(map) {
             let change =
@@ -117,7 +125,7 @@ impl<'p> CastRun<'p> {
         Ok(plan.into_plan())
     }
 
-    fn plan_tuple(&mut self, nodes: &[CastNodeId], items: &[Value]) -> PlanResult<'p> {
+    fn plan_tuple(&mut self, nodes: &[CastNodeId], items: &[Value]) -> CastResult<CastPlan> {
         let mut plan = ArrayPlan { retained: items.len().min(nodes.len()), ..ArrayPlan::default() };
         for (index, node) in nodes.iter().enumerate() {
             let item = items.get(index);
@@ -132,10 +140,10 @@ impl<'p> CastRun<'p> {
     }
 
     /// Replaces another value by an array, whose items are then cast as usual.
-    fn plan_new_array(&mut self, id: CastNodeId, rules: &ArrayRules) -> PlanResult<'p> {
+    fn plan_new_array(&mut self, id: CastNodeId, rules: &ArrayRules) -> CastResult<CastPlan> {
         let seed = self.create(id)?;
         let Value::Array(items) = &seed else {
-            return Err(CastFault::new(CastCode::TypeError).into());
+            return Err(CastError::new(CastCode::TypeError));
         };
         let plan = self
             .with_fresh_memo(UndefinedValues::default(), |run| run.plan_array(id, rules, items))?;
@@ -148,7 +156,7 @@ impl<'p> CastRun<'p> {
         id: CastNodeId,
         rules: &ArrayRules,
         items: &[Value],
-    ) -> PlanResult<'p> {
+    ) -> CastResult<CastPlan> {
         let length = final_length(rules, items.len());
         self.charge(length.saturating_sub(items.len()))?;
         let mut plan = ArrayPlan { retained: length.min(items.len()), ..ArrayPlan::default() };
@@ -169,10 +177,15 @@ impl<'p> CastRun<'p> {
     }
 
     /// Drops repeated scalars from the planned array. It must be valid afterwards.
-    fn plan_unique(&mut self, id: CastNodeId, plan: CastPlan, items: &[Value]) -> PlanResult<'p> {
+    fn plan_unique(
+        &mut self,
+        id: CastNodeId,
+        plan: CastPlan,
+        items: &[Value],
+    ) -> CastResult<CastPlan> {
         let levels = MAX_DEPTH.saturating_sub(self.depth);
         let Some(copies) = js::copy_items(items, levels) else {
-            return Err(CastFault::new(CastCode::Stack).into());
+            return Err(CastError::new(CastCode::Stack));
         };
         let mut array = Value::Array(copies);
         let undefined = apply_to_copy(&plan, &mut array);
@@ -183,7 +196,7 @@ impl<'p> CastRun<'p> {
         unique::dedup_scalars(copies);
         let repeated = copies.len() < length;
         if !self.with_fresh_memo(undefined, |run| run.check(id, Some(&array)))? {
-            return Err(CastFault::new(CastCode::CastUniqueItems).into());
+            return Err(CastError::new(CastCode::CastUniqueItems));
         }
         // Dropping items shifts the following ones, so the whole array is replaced.
         Ok(if repeated { CastPlan::Set(array, CastAction::Invented) } else { plan })

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::check::CastRun;
-use super::error::{CastError, LocatedFault};
+use super::error::CastError;
 use super::node::CastSchema;
 use super::plan;
 
@@ -45,6 +45,6 @@ impl CastSchema {
     /// Returns an error if the value cannot be repaired. The value is then unchanged.
     pub fn cast(&self, value: &mut Value) -> Result<Vec<CastRepair>, CastError> {
         let plan = CastRun::new(self).plan(self.root, Some(value));
-        Ok(plan::apply_plan(plan.map_err(LocatedFault::into_error)?, value))
+        Ok(plan::apply_plan(plan.map_err(|error| *error)?, value))
     }
 }

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::check::CastResult;
-use super::error::{CastCode, CastFault};
+use super::error::{CastCode, CastError, CastResult};
 use super::node::{NumberRules, NumericLimit, SizeRules, StringRules};
 use super::pattern::JsRegex;
 
@@ -18,7 +17,7 @@ pub(super) fn is_valid_number(rules: &NumberRules, value: f64) -> bool {
         && holds(&rules.multiple_of, |value, limit| value % limit == 0.0)
 }
 
-pub(super) fn is_valid_string<'p>(rules: &'p StringRules, text: &str) -> CastResult<'p, bool> {
+pub(super) fn is_valid_string(rules: &StringRules, text: &str) -> CastResult<bool> {
     if rules.min_length.is_some() || rules.max_length.is_some() {
         let units = text.encode_utf16().count();
         if !is_valid_count(units, rules.min_length.as_ref(), rules.max_length.as_ref()) {
@@ -31,8 +30,8 @@ pub(super) fn is_valid_string<'p>(rules: &'p StringRules, text: &str) -> CastRes
     }
 }
 
-pub(super) fn matches_pattern<'p>(pattern: &'p JsRegex, text: &str) -> CastResult<'p, bool> {
-    pattern.matches(text).ok_or_else(|| CastFault::with_detail(CastCode::Regex, pattern.source()))
+pub(super) fn matches_pattern(pattern: &JsRegex, text: &str) -> CastResult<bool> {
+    pattern.matches(text).ok_or_else(|| CastError::with_detail(CastCode::Regex, pattern.source()))
 }
 
 pub(super) fn is_valid_size(rules: &SizeRules, map: &Map<String, Value>) -> bool {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::check::{CastResult, CastRun, address_or_zero};
+use super::check::{CastRun, address_or_zero};
+use super::error::CastResult;
 use super::js;
 use super::node::{CastKind, CastNodeId, ObjectRules};
 
@@ -13,13 +14,13 @@ const VALID_SCORE: u64 = 10;
 /// Score of a property that is present.
 const PRESENT_SCORE: u64 = 1;
 
-impl<'p> CastRun<'p> {
+impl CastRun<'_> {
     /// Returns the first variant with the highest score, with references resolved.
     pub(super) fn best_variant(
         &mut self,
         variants: &[CastNodeId],
         value: Option<&Value>,
-    ) -> CastResult<'p, CastNodeId> {
+    ) -> CastResult<CastNodeId> {
         let resolved: Vec<_> =
             variants.iter().map(|variant| self.resolve(*variant)).collect::<Result<_, _>>()?;
         let mut best = (0, resolved[0]);
@@ -32,7 +33,7 @@ impl<'p> CastRun<'p> {
         Ok(best.1)
     }
 
-    fn score(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<'p, u64> {
+    fn score(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<u64> {
         let program = self.program;
         match (&program[id].kind, value) {
             (CastKind::Object(rules), Some(value @ (Value::Object(_) | Value::Array(_)))) => {
@@ -48,7 +49,7 @@ impl<'p> CastRun<'p> {
         id: CastNodeId,
         variants: &[CastNodeId],
         value: Option<&Value>,
-    ) -> CastResult<'p, u64> {
+    ) -> CastResult<u64> {
         let key = (id, address_or_zero(value));
         if let Some(known) = self.memo.scores.get(&key) {
             return Ok(*known);
@@ -62,11 +63,11 @@ impl<'p> CastRun<'p> {
         Ok(best)
     }
 
-    fn score_object(&mut self, rules: &ObjectRules, value: &Value) -> CastResult<'p, u64> {
+    fn score_object(&mut self, rules: &ObjectRules, value: &Value) -> CastResult<u64> {
         let mut score = 0;
-        for property in rules.properties.iter() {
+        for (key, property) in &rules.properties {
             // An array has no members, so every property counts as missing.
-            let member = value.as_object().and_then(|map| map.get(&property.key));
+            let member = value.as_object().and_then(|map| map.get(key));
             if self.is_scalar_literal(property.node, member) {
                 score += LITERAL_SCORE;
             }
