@@ -31,10 +31,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use stats::median;
 use tokio::runtime::{Builder, Runtime};
-use toolpost::mcp::{
-    HttpSettings, McpSettings, McpSource, McpTransport, SourceHooks, StdioSettings,
-};
-use toolpost::{Pipeline, Registry};
+use toolpost::mcp::{HttpSettings, McpSettings, McpSource, McpTransport, StdioSettings};
+use toolpost::{Pipeline, Registry, RunningSource, SourceHooks};
 
 /// The allocator of the binary.
 #[global_allocator]
@@ -136,7 +134,8 @@ async fn bench(transport_name: &'static str, generation: ProtocolGeneration, fil
     };
     let registry = Registry::new();
     let settings = McpSettings::new(transport);
-    let source = McpSource::start(&registry, "echo", settings, SourceHooks::default());
+    let source =
+        RunningSource::start(&registry, McpSource::new("echo", settings), SourceHooks::default());
     let info = source.ready(Duration::from_secs(10)).await.unwrap();
     assert_eq!(info.protocol, generation.version());
     let pipeline = Pipeline::new(registry);

@@ -59,7 +59,5 @@ pub use limits::{BreakerLimits, Limiter, LimitsSettings, SourceLimits};
 pub use mcp_service::{McpEndpointSettings, McpView};
 pub use runtime::{ConfigSource, GatewayBuilder, GatewayHandle, ReloadError, ReloadReport};
 pub use server::DrainReport;
-pub use source::{
-    LastError, McpEnv, SourceDiff, SourceError, SourceState, SourceStatus, Sources, start_service,
-};
+pub use source::{LastError, McpEnv, SourceDiff, SourceError, SourceState, SourceStatus, Sources};
 pub use telemetry::{Telemetry, TelemetrySettings};

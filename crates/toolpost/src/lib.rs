@@ -6,7 +6,7 @@
 //! an operation, a call returns an [`Envelope`] or a [`CallError`].
 //!
 //! ```
-//! use toolpost::{HandlerError, Operation, Pipeline, Registry};
+//! use toolpost::{HandlerError, Operation, Toolpost};
 //! use serde_json::json;
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -17,15 +17,16 @@
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let registry = Registry::new();
-//! registry.register(Operation::query("demo.add", add).build()?)?;
+//! let toolpost = Toolpost::builder().operation(Operation::query("demo.add", add)).build().await?;
 //!
-//! let pipeline = Pipeline::new(registry);
-//! let envelope = pipeline.call_trusted("demo.add", json!({"a": 2, "b": 3})).await?;
+//! let envelope = toolpost.call_trusted("demo.add", json!({"a": 2, "b": 3})).await?;
 //! assert_eq!(envelope.data, 5);
 //! assert_eq!(envelope.meta.source(), "local");
 //! # Ok(()) }
 //! ```
+//!
+//! The builder also takes sources: `mcp_stdio` and `mcp_http` (feature `mcp`), `openapi` (feature
+//! `openapi`), or any [`Source`].
 //!
 //! | module | contents |
 //! |---|---|
@@ -43,6 +44,8 @@
 //! | [`transport`] | transports of the call protocol: in-process, WebSocket |
 //! | [`connection`] | clients and call handlers over transports, clients that reconnect |
 //! | `http` | bounded HTTP requests |
+//! | `source` | sources and the supervisor that runs them |
+//! | `embedded` | the builder of a program's operations and sources |
 //! | [`hub`] | hub and spokes: operations of many processes in one registry |
 //! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
 //! | `openapi` | HTTP services with an OpenAPI document: parsing and calling |
@@ -58,10 +61,14 @@
 //!
 //! Without features the crate has no network code.
 
+#[cfg(all(feature = "mcp", not(unix)))]
+compile_error!("the feature `mcp` of toolpost needs Unix: it uses process groups and signals");
+
 mod access;
 mod circuit_breaker;
 mod clock;
 pub mod connection;
+mod embedded;
 mod env;
 mod envelope;
 mod error;
@@ -86,6 +93,7 @@ pub mod protocol;
 mod query;
 mod registry;
 mod schema;
+mod source;
 mod spec;
 #[cfg(feature = "sse")]
 pub mod sse;
@@ -99,6 +107,7 @@ pub mod view;
 pub use access::{AccessControl, Authority, Identity};
 pub use circuit_breaker::{BreakerState, CircuitBreaker, HealthSignal};
 pub use clock::{epoch_ms, since_epoch, timestamp};
+pub use embedded::{BuildError, Caller, Toolpost, ToolpostBuilder};
 pub use env::{OperationEnv, build_env};
 pub use envelope::{
     Annotations, CONTENT_BLOCK_SCHEMA, ContentBlock, ENVELOPE_SCHEMA, Envelope, HTTP_META_SCHEMA,
@@ -112,7 +121,10 @@ pub use handler::{
     ProgressSender, RequestId, RespondToServer, ServerRequest, ServerRequestError, StreamHandler,
 };
 pub use json::JsonPointer;
-pub use operation::{Operation, OperationBuilder, OperationError, OutputPolicy, ResultPolicy};
+pub use operation::{
+    Operation, OperationBuilder, OperationError, OperationSource, OutputPolicy, ResultPolicy,
+    SourceKind,
+};
 pub use outcome::Outcome;
 pub use payload::{Payload, PayloadError};
 pub use pipeline::{
@@ -125,6 +137,10 @@ pub use registry::{Catalog, Change, Registry, ResolvedOperation, SearchHit, sugg
 pub use schema::{
     Extras, Issue, MASKED, Normalized, Repair, RepairAction, Schema, SchemaError, SchemaPart,
     Secrets,
+};
+pub use source::{
+    ConfigLint, RunningSource, Source, SourceContext, SourceHistory, SourceHooks, SourceInfo,
+    SourceMonitor, SourceStatus, SpecTransform,
 };
 pub use spec::{
     ErrorDefinition, IdError, MAX_NAME_LENGTH, OperationId, OperationKind, OperationSpec,

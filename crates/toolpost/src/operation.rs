@@ -39,8 +39,31 @@ pub struct Operation {
     /// Whether the source of the operation is disconnected. The operation stays listed, and its
     /// calls fail immediately.
     offline: bool,
-    /// The spoke or hub that calls are forwarded to, which provides the envelopes of its results.
-    via: Option<Arc<str>>,
+    source: Option<Arc<OperationSource>>,
+}
+
+/// The source of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OperationSource {
+    /// Kind of the source.
+    pub kind: SourceKind,
+    /// Name of the source.
+    pub name: Arc<str>,
+}
+
+/// Kind of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceKind {
+    /// An MCP server.
+    Mcp,
+    /// An HTTP service with an OpenAPI document.
+    OpenApi,
+    /// A process that is connected to the hub.
+    Spoke,
+    /// Another hub.
+    Hub,
 }
 
 /// Timeout of the handler, and how outputs that do not match their schema are handled.
@@ -163,16 +186,22 @@ impl Operation {
         [input_schema, output_schema].iter().any(|schema| !schema.secrets().is_empty())
     }
 
-    /// Returns the name of the spoke or hub that calls are forwarded to; `None` if the operation
-    /// runs in this process.
-    pub fn via(&self) -> Option<&str> {
-        self.via.as_deref()
+    /// Returns the source; `None` for an operation of this process.
+    pub fn source(&self) -> Option<&OperationSource> {
+        self.source.as_deref()
     }
 
-    /// Returns the operation with `name` as the spoke or hub that calls are forwarded to.
+    /// Returns the name of the spoke or hub that calls are forwarded to. It provides the envelopes
+    /// of its results.
+    pub fn via(&self) -> Option<&str> {
+        let source = self.source()?;
+        matches!(source.kind, SourceKind::Spoke | SourceKind::Hub).then_some(&*source.name)
+    }
+
+    /// Sets the source.
     #[must_use]
-    pub(crate) fn with_via(mut self, name: &str) -> Self {
-        self.via = Some(name.into());
+    pub(crate) fn with_source(mut self, source: &Arc<OperationSource>) -> Self {
+        self.source = Some(Arc::clone(source));
         self
     }
 
@@ -306,7 +335,7 @@ impl OperationBuilder {
             return Err(OperationError::HandlerMismatch { id, kind: self.spec.kind, handler });
         }
         let (spec, handler) = (Arc::new(self.spec), self.handler);
-        Ok(Operation { id, spec, handler, policy: self.policy, offline: false, via: None })
+        Ok(Operation { id, spec, handler, policy: self.policy, offline: false, source: None })
     }
 }
 

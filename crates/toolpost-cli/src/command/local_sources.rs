@@ -6,16 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::join_all;
-use toolpost::Registry;
 use toolpost::hub::RESERVED_NAMES;
-use toolpost::mcp::McpSource;
-use toolpost::openapi::OpenApiSource;
+use toolpost::{Registry, RunningSource};
 use toolpost_gateway::approval::{ApprovalSettings, RejectingGate};
 use toolpost_gateway::builtin;
 use toolpost_gateway::config::{ClientFile, Config, SourceConfig, SourceKind};
-use toolpost_gateway::start_service;
 
-use super::mcp_connect::{AuthorizationMode, mcp_env, spinner, wait_until_ready};
+use super::mcp_connect::{AuthorizationMode, mcp_env, spinner};
 use crate::error::CommandError;
 use crate::output;
 
@@ -36,8 +33,7 @@ pub(super) enum OperationSelection<'a> {
 /// Sources started for a command, and the configured sources that only a gateway supports.
 #[derive(Default)]
 pub(super) struct LocalSources {
-    servers: Vec<McpSource>,
-    services: Vec<OpenApiSource>,
+    sources: Vec<RunningSource>,
     unsupported: BTreeMap<String, &'static str>,
     /// Calls that require approval in a gateway.
     approval: ApprovalSettings,
@@ -139,39 +135,29 @@ impl LocalSources {
         .await;
         let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
         let waiting = spinner(format!("waiting for {}", names.join(", ")));
-        let (mut servers, mut services, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut starting, mut failed) = (Vec::new(), Vec::new());
         for mut source in sources {
             // A user who can read the file and start its servers may call them.
             source.adjustments.open_access();
-            match &source.kind {
-                SourceKind::Mcp(settings) => {
-                    let timeout = settings.start_timeout;
-                    let Some(server) = env.start(registry, &source) else { continue };
-                    servers.push(async move {
-                        let found = wait_until_ready(&server, timeout).await;
-                        (source.name, server, found.err())
-                    });
-                }
-                SourceKind::OpenApi(settings) => match start_service(registry, &source, settings) {
-                    Ok(service) => services.push(async move {
-                        let found = service.ready(DOCUMENT_TIMEOUT).await;
-                        let reason = found.err().map(|error| error.message().to_owned());
-                        (source.name, service, reason)
-                    }),
-                    Err(error) => failed.push((source.name, error.to_string())),
-                },
-                _ => {}
+            let timeout = match &source.kind {
+                SourceKind::Mcp(settings) => settings.start_timeout,
+                _ => DOCUMENT_TIMEOUT,
+            };
+            match env.start(registry, &source) {
+                Ok(Some(running)) => starting.push(async move {
+                    let reason = running.ready(timeout).await.err();
+                    (running, reason)
+                }),
+                Ok(None) => {}
+                Err(error) => failed.push((source.name, error.to_string())),
             }
         }
-        let (servers, services) = tokio::join!(join_all(servers), join_all(services));
+        let started = join_all(starting).await;
         drop(waiting);
-        for (name, server, reason) in servers {
-            self.servers.push(server);
-            failed.extend(reason.map(|reason| (name, reason)));
-        }
-        for (name, service, reason) in services {
-            self.services.push(service);
-            failed.extend(reason.map(|reason| (name, reason)));
+        for (running, error) in started {
+            failed
+                .extend(error.map(|error| (running.name().to_owned(), error.message().to_owned())));
+            self.sources.push(running);
         }
         failed
     }
@@ -185,9 +171,7 @@ impl LocalSources {
 
     /// Stops the servers and waits until they have exited.
     pub(super) async fn close(self) {
-        let servers = join_all(self.servers.into_iter().map(McpSource::close));
-        let services = join_all(self.services.into_iter().map(OpenApiSource::close));
-        let closing = async { tokio::join!(servers, services) };
+        let closing = join_all(self.sources.into_iter().map(RunningSource::close));
         if tokio::time::timeout(CLOSE_TIMEOUT, closing).await.is_err() {
             output::warning("a server did not stop in time; its watcher will end it");
         }

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
-use toolpost::mcp::{
-    CredentialStore, FileStore, LoopbackAuthorizer, McpSource, McpSourceStatus, ServerInfo,
-};
+use toolpost::mcp::{CredentialStore, FileStore, LoopbackAuthorizer};
 use toolpost_gateway::{DataDir, McpEnv};
 
 use crate::arguments::WATCH_CHILD;
@@ -31,43 +29,15 @@ pub(super) async fn mcp_env(mode: AuthorizationMode) -> McpEnv {
     if let Ok(ourselves) = std::env::current_exe() {
         environment.watcher = vec![ourselves.into(), WATCH_CHILD.into()];
     }
-    environment.credentials =
+    environment.oauth.credentials =
         credentials_path().map(|file| Arc::new(FileStore::new(file)) as Arc<dyn CredentialStore>);
     if mode == AuthorizationMode::Interactive {
         match LoopbackAuthorizer::bind(0, |address| open_in_browser(address.as_str())).await {
-            Ok(loopback) => environment.authorizer = Some(Arc::new(loopback)),
+            Ok(loopback) => environment.oauth.authorizer = Some(Arc::new(loopback)),
             Err(error) => tracing::warn!(%error, "interactive authorization is not available"),
         }
     }
     environment
-}
-
-/// Waits until the server has listed its tools. Returns at the first connection failure instead of
-/// waiting for a retry.
-///
-/// # Errors
-///
-/// Returns the reason why the server is not available.
-pub(super) async fn wait_until_ready(
-    server: &McpSource,
-    timeout: Duration,
-) -> Result<Arc<ServerInfo>, String> {
-    let mut status = server.status();
-    let down = async {
-        loop {
-            if let McpSourceStatus::Down { reason, .. } = &*status.borrow_and_update() {
-                return reason.clone();
-            }
-            if status.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    };
-    tokio::select! {
-        biased;
-        found = server.ready(timeout) => found.map_err(|error| error.message().to_owned()),
-        reason = down => Err(reason),
-    }
 }
 
 /// A spinner on the terminal, shown until it is dropped.

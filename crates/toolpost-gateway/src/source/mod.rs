@@ -2,8 +2,7 @@
 //! name.
 
 mod diff;
-mod mcp_env;
-mod running;
+mod start;
 mod status;
 
 use std::collections::BTreeMap;
@@ -11,15 +10,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio_util::task::TaskTracker;
-use toolpost::mcp::McpSource;
-use toolpost::openapi::OpenApiSource;
+use toolpost::RunningSource;
 
 use crate::app::Gateway;
 use crate::config::{Access, Config, SourceConfig};
-use running::{RunningSource, SourceConnection};
+use start::SourceEntry;
 
 pub use diff::SourceDiff;
-pub use mcp_env::{McpEnv, SourceError, start_service};
+pub use start::{McpEnv, SourceError};
 pub(crate) use status::SourceStatuses;
 pub use status::{LastError, SourceState, SourceStatus};
 
@@ -29,7 +27,7 @@ pub use status::{LastError, SourceState, SourceStatus};
 pub struct Sources {
     gateway: Gateway,
     mcp_env: McpEnv,
-    entries: BTreeMap<String, RunningSource>,
+    entries: BTreeMap<String, SourceEntry>,
     /// Owns the removed sources until their calls have finished.
     retiring: TaskTracker,
 }
@@ -52,26 +50,15 @@ impl Sources {
         };
         for source in &config.sources {
             set_source_access(gateway, source);
-            let entry = RunningSource::start(gateway, env, source);
+            let entry = SourceEntry::start(gateway, env, source);
             sources.entries.insert(source.name.clone(), entry);
         }
         sources
     }
 
-    /// Returns the HTTP services with their names.
-    pub fn services(&self) -> impl Iterator<Item = (&str, &OpenApiSource)> {
-        self.entries.iter().filter_map(|(name, entry)| match &entry.connection {
-            SourceConnection::OpenApi(service) => Some((name.as_str(), service)),
-            _ => None,
-        })
-    }
-
-    /// Returns the MCP servers with their names.
-    pub fn servers(&self) -> impl Iterator<Item = (&str, &McpSource)> {
-        self.entries.iter().filter_map(|(name, entry)| match &entry.connection {
-            SourceConnection::Mcp(server) => Some((name.as_str(), server)),
-            _ => None,
-        })
+    /// Returns the running sources; spokes are not among them.
+    pub fn running(&self) -> impl Iterator<Item = &RunningSource> {
+        self.entries.values().filter_map(|entry| entry.source.as_ref())
     }
 
     /// Returns the status of each source, ordered by name.
@@ -86,7 +73,8 @@ impl Sources {
     /// first, so that calls can finish.
     pub async fn close(self, timeout: Duration) -> bool {
         self.retiring.close();
-        let ending = join_all(self.entries.into_values().map(RunningSource::close));
+        let sources = self.entries.into_values().filter_map(|entry| entry.source);
+        let ending = join_all(sources.map(RunningSource::close));
         let ended = async { tokio::join!(ending, self.retiring.wait()) };
         tokio::time::timeout(timeout, ended).await.is_ok()
     }

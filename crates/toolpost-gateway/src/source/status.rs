@@ -2,18 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use toolpost::connection::ConnectionStatus;
 use toolpost::hub::SpokeStatus;
-use toolpost::{BreakerState, epoch_ms, mcp, openapi};
+use toolpost::openapi::ServiceHosts;
+use toolpost::{BreakerState, SourceMonitor, epoch_ms};
 
-use super::running::SourceConnection;
 use crate::app::GatewayState;
 use crate::config::SourceKind;
 
@@ -73,24 +69,14 @@ pub enum SourceState {
     Disabled,
 }
 
-/// The last known status of a source.
+/// Observes the status of a source.
 #[derive(Debug)]
 pub(crate) struct SourceStatusTracker {
-    kind: SourceKind,
+    pub(super) kind: SourceKind,
     /// Hosts of an HTTP service.
-    hosts: Option<openapi::ServiceHosts>,
-    current: Mutex<StatusSnapshot>,
-}
-
-#[derive(Debug, Clone)]
-struct StatusSnapshot {
-    state: SourceState,
-    reason: Option<String>,
-    since: i64,
-    retry_at: Option<i64>,
-    /// Number of operations of an HTTP service, in all namespaces.
-    operations: Option<usize>,
-    last_error: Option<LastError>,
+    pub(super) hosts: Option<ServiceHosts>,
+    /// `None` for a spoke, whose status the hub provides.
+    pub(super) monitor: Option<SourceMonitor>,
 }
 
 /// Status trackers of the configured sources. An entry disappears when its source is dropped.
@@ -114,39 +100,25 @@ impl SourceStatuses {
 }
 
 impl SourceStatusTracker {
-    pub(super) fn new(kind: &SourceKind, connection: &Result<SourceConnection, String>) -> Self {
-        let reason = connection.as_ref().err().cloned();
-        let state = if reason.is_some() { SourceState::Disabled } else { SourceState::Starting };
-        let hosts = match connection {
-            Ok(SourceConnection::OpenApi(service)) => Some(service.hosts()),
-            _ => None,
-        };
-        let (since, retry_at, operations, last_error) = (epoch_ms(), None, None, None);
-        let snapshot = StatusSnapshot { state, reason, since, retry_at, operations, last_error };
-        Self { kind: kind.clone(), hosts, current: Mutex::new(snapshot) }
-    }
-
-    /// Returns the current status. The hub provides that of a spoke.
+    /// Returns the current status.
     pub(crate) fn status(&self, gateway: &GatewayState, name: &str) -> SourceStatus {
-        let StatusSnapshot { state, reason, since, retry_at, operations, last_error } =
-            self.lock().clone();
-        let in_namespace = || gateway.pipeline.registry().catalog().namespace(name).len();
-        let mut source_status = SourceStatus {
+        let mut status = SourceStatus {
             name: name.to_owned(),
             kind: self.kind.as_str().to_owned(),
             about: self.kind.describe(),
-            state,
-            reason,
-            since,
-            retry_at,
+            state: SourceState::Down,
+            reason: None,
+            since: 0,
+            retry_at: None,
             breaker: self.breaker_state(gateway, name),
-            operations: operations.unwrap_or_else(in_namespace),
-            last_error,
+            operations: gateway.pipeline.registry().catalog().namespace(name).len(),
+            last_error: None,
         };
-        if let SourceKind::Spoke { .. } = self.kind {
-            source_status.set_spoke_status(gateway.hub.spoke_status(name));
+        match &self.monitor {
+            Some(monitor) => status.set_from(monitor),
+            None => status.set_from_spoke(gateway.hub.spoke_status(name)),
         }
-        source_status
+        status
     }
 
     /// Returns the state of the source's circuit breaker, or of a host of the service if that is
@@ -156,125 +128,35 @@ impl SourceStatusTracker {
         let state = limiter.map_or(BreakerState::Closed, |limits| limits.breaker_state(name));
         self.hosts.as_ref().map_or(state, |hosts| state.max(hosts.breaker_state()))
     }
-
-    fn set_starting(&self) {
-        self.set_state(SourceState::Starting, None, None);
-    }
-
-    /// Marks an HTTP service as ready, with the number of its operations.
-    fn set_ready_with_counts(&self, counts: &openapi::OperationCounts) {
-        self.set_ready();
-        let operations = counts.queries + counts.mutations + counts.subscriptions;
-        self.lock().operations = Some(operations);
-    }
-
-    fn set_ready(&self) {
-        self.set_state(SourceState::Ready, None, None);
-    }
-
-    fn set_down(&self, reason: &str, retry_in: Option<Duration>) {
-        let retry_in = retry_in.map(|time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
-        let now = epoch_ms();
-        let retry_at = retry_in.map(|time| now.saturating_add(time));
-        self.set_state(SourceState::Down, Some(reason.to_owned()), retry_at);
-        self.lock().last_error = Some(LastError { message: reason.to_owned(), at: now });
-    }
-
-    fn set_state(&self, state: SourceState, reason: Option<String>, retry_at: Option<i64>) {
-        let mut snapshot = self.lock();
-        if snapshot.state != state {
-            (snapshot.state, snapshot.since) = (state, epoch_ms());
-        }
-        (snapshot.reason, snapshot.retry_at, snapshot.operations) = (reason, retry_at, None);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, StatusSnapshot> {
-        self.current.lock()
-    }
 }
 
 impl SourceStatus {
-    fn set_spoke_status(&mut self, spoke_status: Option<SpokeStatus>) {
-        self.since = spoke_status.as_ref().map_or(self.since, |spoke_status| spoke_status.since);
-        if spoke_status.is_some_and(|spoke_status| spoke_status.is_online) {
-            self.state = SourceState::Ready;
-        } else {
-            self.state = SourceState::Down;
-            self.reason = Some("it is not connected".to_owned());
+    fn set_from(&mut self, monitor: &SourceMonitor) {
+        let history = monitor.history();
+        self.since = history.since;
+        self.last_error = history.last_error.map(|(message, at)| LastError { message, at });
+        match &*monitor.status().borrow() {
+            toolpost::SourceStatus::Ready(info) => {
+                (self.state, self.operations) = (SourceState::Ready, info.operations);
+            }
+            toolpost::SourceStatus::Down { reason, retry_in } => {
+                self.reason = Some(reason.clone());
+                let retry_in = i64::try_from(retry_in.as_millis()).unwrap_or(i64::MAX);
+                self.retry_at =
+                    self.last_error.as_ref().map(|last| last.at.saturating_add(retry_in));
+            }
+            toolpost::SourceStatus::Disabled(reason) => {
+                (self.state, self.reason) = (SourceState::Disabled, Some(reason.clone()));
+            }
+            _ => self.state = SourceState::Starting,
         }
     }
-}
 
-/// Spawns an async task that tracks and logs the status of a source. The task ends when the source
-/// does.
-pub(super) fn spawn_watcher(
-    name: &str,
-    connection: &SourceConnection,
-    tracker: &Arc<SourceStatusTracker>,
-) -> Option<JoinHandle<()>> {
-    let (name, tracker) = (name.to_owned(), Arc::clone(tracker));
-    Some(match connection {
-        SourceConnection::Mcp(server) => {
-            tokio::spawn(watch_status(server.status(), move |status| {
-                update_from_mcp(&name, &tracker, status);
-            }))
+    fn set_from_spoke(&mut self, spoke: Option<SpokeStatus>) {
+        self.since = spoke.map_or_else(epoch_ms, |spoke| spoke.since);
+        match spoke {
+            Some(spoke) if spoke.is_online => self.state = SourceState::Ready,
+            _ => self.reason = Some("it is not connected".to_owned()),
         }
-        SourceConnection::OpenApi(service) => {
-            tokio::spawn(watch_status(service.status(), move |status| {
-                update_from_openapi(&tracker, status);
-            }))
-        }
-        SourceConnection::Hub(hub) => tokio::spawn(watch_status(hub.status(), move |status| {
-            update_from_hub(&name, &tracker, status);
-        })),
-        SourceConnection::Spoke | SourceConnection::Disabled => return None,
-    })
-}
-
-async fn watch_status<T>(mut status: watch::Receiver<T>, update: impl Fn(&T)) {
-    loop {
-        update(&status.borrow_and_update());
-        if status.changed().await.is_err() {
-            return;
-        }
-    }
-}
-
-fn update_from_mcp(source: &str, tracker: &SourceStatusTracker, status: &mcp::McpSourceStatus) {
-    match status {
-        mcp::McpSourceStatus::Ready(found) => {
-            tracker.set_ready();
-            let (server, version) = (&found.server, &found.server_version);
-            let (protocol, tools) = (&found.protocol, found.tools.len());
-            tracing::info!(source, server, version, protocol, tools, "source ready");
-        }
-        mcp::McpSourceStatus::Down { reason, retry_in: again_in } => {
-            tracker.set_down(reason, Some(*again_in));
-        }
-        _ => tracker.set_starting(),
-    }
-}
-
-fn update_from_openapi(tracker: &SourceStatusTracker, status: &openapi::OpenApiStatus) {
-    match status {
-        openapi::OpenApiStatus::Ready(found) => tracker.set_ready_with_counts(&found.counts),
-        openapi::OpenApiStatus::Down { reason, retry_in: again_in } => {
-            tracker.set_down(reason, Some(*again_in));
-        }
-        _ => tracker.set_starting(),
-    }
-}
-
-fn update_from_hub(source: &str, tracker: &SourceStatusTracker, status: &ConnectionStatus) {
-    match status {
-        ConnectionStatus::Connected(_) => {
-            tracker.set_ready();
-            tracing::info!(source, "source ready");
-        }
-        ConnectionStatus::Connecting(Some(reason)) => {
-            tracker.set_down(reason, None);
-            tracing::warn!(source, reason, "source down");
-        }
-        _ => tracker.set_starting(),
     }
 }

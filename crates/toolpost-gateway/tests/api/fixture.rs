@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use toolpost::hub::{Spoke, SpokeHandle};
-use toolpost::mcp::{McpSettings, McpSource, McpTransport, SourceHooks, StdioSettings};
+use toolpost::mcp::{McpSettings, McpSource, McpTransport, StdioSettings};
 use toolpost::openapi::{DocumentLocation, OpenApiSettings, from_openapi};
 use toolpost::transport::WsConnector;
 use toolpost::{
     ErrorDefinition, Handler, HandlerError, HandlerOutput, Operation, OperationKind, OperationSpec,
-    Pipeline, PipelineSettings, Registry, Schema,
+    Pipeline, PipelineSettings, Registry, RunningSource, Schema, SourceHooks,
 };
 use toolpost_gateway::auth::Authenticator;
 use toolpost_gateway::{DrainReport, Gateway, GatewaySettings, builtin};
@@ -114,7 +114,7 @@ impl TestGateway {
 /// A gateway with operations of every kind from every kind of source.
 pub(super) struct Fixture {
     pub(super) gateway: TestGateway,
-    mcp_source: McpSource,
+    mcp_source: RunningSource,
     spoke: SpokeHandle,
 }
 
@@ -146,14 +146,18 @@ impl Fixture {
     }
 }
 
-async fn everything(registry: &Registry, cache: &Path) -> McpSource {
+async fn everything(registry: &Registry, cache: &Path) -> RunningSource {
     let modules = cache.join("npm/node_modules");
     let script = modules.join("@modelcontextprotocol/server-everything/dist/index.js");
     let node = modules.join(".bin/node");
     let arguments = [script.to_str().unwrap(), "stdio"];
     let server = StdioSettings::new(node.to_str().unwrap(), arguments);
     let settings = McpSettings::new(McpTransport::Stdio(server));
-    let source = McpSource::start(registry, "everything", settings, SourceHooks::default());
+    let source = RunningSource::start(
+        registry,
+        McpSource::new("everything", settings),
+        SourceHooks::default(),
+    );
     source.ready(SOURCE_TIMEOUT).await.unwrap();
     source
 }

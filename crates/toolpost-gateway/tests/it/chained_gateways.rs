@@ -280,7 +280,7 @@ async fn private_document_requires_credentials() {
     for (table, beside, text) in rows {
         let url = first.url("/openapi.json");
         let (running, sources) = importing_gateway(&url, table, beside).await;
-        let (_, service) = sources.services().next().unwrap();
+        let service = sources.running().next().unwrap();
         match service.ready(TIMEOUT).await {
             Ok(found) => {
                 assert!(
@@ -314,7 +314,7 @@ async fn mutual_import_terminates() {
     for (here, there) in [(&left, &right), (&right, &left), (&left, &right)] {
         let text = format!("[source.far]\nopenapi = \"{}\"\n", there.url("/openapi.json"));
         let source = Sources::start(&here.gateway, &config(&text));
-        let (_, service) = source.services().next().unwrap();
+        let service = source.running().next().unwrap();
         service.ready(TIMEOUT).await.unwrap();
         sources.push(source);
         let imported = specs(&here.gateway).into_iter().filter(|spec| spec.namespace == "far");
@@ -335,10 +335,10 @@ async fn kept_namespaces_do_not_replace_existing_operations() {
         first.url("/openapi.json")
     );
     let sources = Sources::start(&second.gateway, &config(&text));
-    let (_, service) = sources.services().next().unwrap();
+    let service = sources.running().next().unwrap();
     let found = service.ready(TIMEOUT).await.unwrap();
-    let expected = "demo.add is registered here already; what the document says is left out";
-    assert!(found.warnings.iter().any(|odd| odd.message == expected), "{:?}", found.warnings);
+    let expected = "demo.add is already registered; it is omitted";
+    assert!(found.warnings.iter().any(|warning| warning == expected), "{:?}", found.warnings);
     assert!(specs(&second.gateway).iter().all(|spec| spec.meta.is_none()));
     assert!(sources.close(TIMEOUT).await);
     // No operation was imported, so closing the source removes none.

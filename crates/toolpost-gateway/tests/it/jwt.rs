@@ -242,9 +242,9 @@ async fn mcp_client_discovers_auth_server_and_connects() {
     );
     let config = Config::parse("toolpost.toml".as_ref(), &text, &|_| None).unwrap();
     let mut parts = McpEnv::default();
-    parts.authorizer = Some(Arc::new(AutoApprove));
+    parts.oauth.authorizer = Some(Arc::new(AutoApprove));
     let registry = Registry::new();
-    let source = parts.start(&registry, &config.sources[0]).unwrap();
+    let source = parts.start(&registry, &config.sources[0]).unwrap().unwrap();
     let mut changes = registry.watch_changes();
     while registry.catalog().get("gw.demo__add").is_none() {
         let changed = tokio::time::timeout(Duration::from_secs(30), changes.changed()).await;

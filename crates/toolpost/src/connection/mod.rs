@@ -4,6 +4,7 @@
 //! handles timeouts and runs the pump of the transport. Longer requests run in async tasks that end
 //! with the connection.
 
+mod backoff;
 mod call_handler;
 mod client;
 mod event_loop;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 use crate::protocol::RequestEvent;
 use crate::transport::{Channel, CloseReason};
 
+pub(crate) use backoff::Backoff;
 pub use call_handler::{CallHandler, CallerIdentity};
 pub use client::{Client, ClientAbortHandle, ClientCall, NotAnEnvelope};
 pub(crate) use reconnect::wait_connected;

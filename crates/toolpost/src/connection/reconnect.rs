@@ -1,6 +1,5 @@
 //! A client that reconnects when its connection is lost.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::Backoff;
 use super::{CallHandler, Client, Connection, ConnectionSettings, IncomingRequests};
 use crate::error::{CallError, ErrorCode};
 use crate::outcome::Outcome;
@@ -223,9 +223,9 @@ struct ReconnectLoop {
 
 impl ReconnectLoop {
     async fn run(self) {
-        let mut failures = 0;
+        let mut backoff = Backoff::new((self.settings.min_backoff, self.settings.max_backoff));
         while !self.stop.is_cancelled() {
-            let disconnect_reason = match self.run_connection(&mut failures).await {
+            let disconnect_reason = match self.run_connection(&mut backoff).await {
                 Ok(reason) => reason.to_string(),
                 Err(disconnect_reason) => disconnect_reason,
             };
@@ -241,15 +241,14 @@ impl ReconnectLoop {
             self.status.send_replace(ConnectionStatus::Connecting(Some(disconnect_reason)));
             tokio::select! {
                 () = self.stop.cancelled() => break,
-                () = tokio::time::sleep(self.backoff(failures)) => {}
+                () = tokio::time::sleep(backoff.next()) => {}
             }
-            failures += 1;
         }
         self.status.send_replace(ConnectionStatus::Closed);
     }
 
     /// Connects once and runs the connection until it ends.
-    async fn run_connection(&self, failures: &mut u32) -> Result<CloseReason, String> {
+    async fn run_connection(&self, backoff: &mut Backoff) -> Result<CloseReason, String> {
         let channel = tokio::select! {
             () = self.stop.cancelled() => return Ok(CloseReason::normal()),
             channel = self.connector.connect() => channel.map_err(|error| error.to_string())?,
@@ -268,7 +267,7 @@ impl ReconnectLoop {
             running.await;
             return Err(error.to_string());
         }
-        *failures = 0;
+        backoff.reset();
         self.status.send_replace(ConnectionStatus::Connected(client.clone()));
         tokio::select! {
             reason = &mut running => Ok(reason),
@@ -277,15 +276,5 @@ impl ReconnectLoop {
                 Ok(running.await)
             }
         }
-    }
-
-    /// Delay before the next attempt. It doubles with every failure and has jitter, so that
-    /// processes which lost the same hub do not reconnect at the same time.
-    fn backoff(&self, failures: u32) -> Duration {
-        let longest = self.settings.max_backoff;
-        let wait = self.settings.min_backoff.saturating_mul(1 << failures.min(16)).min(longest);
-        // Jitter: between 50% and 100% of the delay.
-        let draw = RandomState::new().hash_one(failures) % 1_000;
-        wait.mul_f64(0.5 + f64::from(u32::try_from(draw).unwrap_or(0)) / 2_000.0)
     }
 }

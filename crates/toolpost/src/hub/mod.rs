@@ -24,10 +24,10 @@ use crate::access::Identity;
 use crate::connection::{
     CallHandler, CallerIdentity, Client, Connection, ConnectionSettings, IncomingRequests,
 };
-use crate::operation::{Operation, ResultPolicy};
+use crate::operation::Operation;
 use crate::pipeline::Pipeline;
 use crate::registry::Change;
-use crate::spec::OperationSpec;
+use crate::source::SpecTransform;
 use crate::transport::{Channel, CloseReason};
 
 pub use spoke::{Spoke, SpokeHandle};
@@ -103,12 +103,8 @@ pub struct SpokeConfig {
     /// Timeout of calls to the spoke.
     pub timeout: Option<Duration>,
     /// Transforms the specs that the spoke registers; returning `None` excludes an operation.
-    pub transform: Option<SpokeSpecTransform>,
+    pub transform: Option<SpecTransform>,
 }
-
-/// Changes the spec of an operation that a spoke registers, or omits the operation with `None`.
-pub type SpokeSpecTransform =
-    Arc<dyn Fn(OperationSpec) -> Option<(OperationSpec, ResultPolicy)> + Send + Sync>;
 
 /// Current counters of a hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -171,14 +167,6 @@ impl Hub {
         self.0.evict_spoke(spokes, name);
     }
 
-    /// Like [`Hub::remove_spoke`], for a connection that this hub opened itself. The connection
-    /// stays open because calls may be in flight; its owner closes it.
-    pub fn detach(&self, name: &str) {
-        let mut spokes = self.0.spokes();
-        spokes.remove_config(name);
-        drop(self.0.remove_spoke(&mut spokes, name));
-    }
-
     /// Returns the status of a spoke; `None` if the name is unknown.
     pub fn spoke_status(&self, name: &str) -> Option<SpokeStatus> {
         self.0.spokes().status(name)
@@ -214,12 +202,7 @@ impl Hub {
         let (client, connection) =
             Connection::new(channel, IncomingRequests::Call(handler), settings);
         registrant.set_client(client.clone());
-        self.0.track_connection(connection_id, &client, Some(identity));
-        let guard = HubConnectionGuard { hub: Arc::clone(&self.0), connection_id };
-        self.0.tasks.spawn(async move {
-            let reason = connection.run_with_on_close(move || drop(guard)).await;
-            tracing::debug!(peer = connection_id, %reason, "peer disconnected");
-        });
+        self.0.spawn_connection(connection_id, &client, connection, Some(identity));
     }
 
     /// Returns the current counts of connections, requests and spokes.
@@ -269,19 +252,25 @@ impl HubInner {
         self.connections.lock()
     }
 
-    /// Adds a connection to the ones that [`Hub::close`] closes. If the hub is already closed, the
-    /// connection is closed immediately.
-    fn track_connection(
-        &self,
+    /// Runs a connection in an async task, until [`Hub::close`] closes it. If the hub is already
+    /// closed, the connection is closed immediately.
+    fn spawn_connection(
+        self: &Arc<Self>,
         connection_id: u64,
         client: &Client,
+        connection: Connection,
         identity: Option<Arc<Identity>>,
     ) {
-        self.connections()
-            .insert(connection_id, HubConnection { client: client.clone(), identity });
+        let entry = HubConnection { client: client.clone(), identity };
+        self.connections().insert(connection_id, entry);
         if self.tasks.is_closed() {
             client.close(CloseReason::going_away());
         }
+        let guard = HubConnectionGuard { hub: Arc::clone(self), connection_id };
+        self.tasks.spawn(async move {
+            let reason = connection.run_with_on_close(move || drop(guard)).await;
+            tracing::debug!(peer = connection_id, %reason, "peer disconnected");
+        });
     }
 
     /// Marks the operations of a disconnected peer as offline.

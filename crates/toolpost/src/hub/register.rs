@@ -189,7 +189,7 @@ impl HubInner {
 
 /// Builds operations, on a blocking thread if there are many: compiling thousands of schemas would
 /// block the runtime.
-async fn build_operations_off_thread(
+pub(super) async fn build_operations_off_thread(
     route: Arc<SpokeRoute>,
     config: SpokeConfig,
     specs: Vec<Value>,
@@ -202,7 +202,7 @@ async fn build_operations_off_thread(
     built.map_err(|error| CallError::unknown("the operations could not be read").with_cause(error))
 }
 
-fn validate_name(name: &str) -> Result<(), CallError> {
+pub(super) fn validate_name(name: &str) -> Result<(), CallError> {
     if RESERVED_NAMES.contains(&name) {
         let message = format!("the name `{name}` is reserved; choose another");
         return Err(CallError::access_denied(message));
@@ -257,7 +257,7 @@ fn build_operation(
         schema.compile().map_err(|error| format!("{what}: {error}"))?;
     }
     let mut listed = spec;
-    (listed.namespace, listed.name) = (route.name.clone(), own.to_string());
+    (listed.namespace, listed.name) = (route.source.name.to_string(), own.to_string());
     let (listed, policy) = match &config.transform {
         Some(transform_fn) => match transform_fn(listed) {
             Some(transformed) => transformed,
@@ -272,6 +272,6 @@ fn build_operation(
     };
     let handler = forward.into_handler(listed.kind);
     let made = Operation::from_spec(listed).handler(handler).policy(policy).build();
-    let made = made.map(|made| made.with_offline(is_offline).with_via(&route.name));
+    let made = made.map(|made| made.with_offline(is_offline).with_source(&route.source));
     made.map(Some).map_err(|error| error.to_string())
 }

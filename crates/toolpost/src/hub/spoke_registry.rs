@@ -10,12 +10,13 @@ use super::{SpokeConfig, SpokeStatus};
 use crate::clock::epoch_ms;
 use crate::connection::Client;
 use crate::error::{CallError, ErrorCode};
+use crate::operation::{Operation, OperationSource, SourceKind};
 use crate::registry::{Catalog, Change};
 use crate::spec::OperationId;
 
 /// A spoke name and its current connection.
 pub(super) struct SpokeRoute {
-    pub(super) name: String,
+    pub(super) source: Arc<OperationSource>,
     current: ArcSwapOption<SpokeConnection>,
 }
 
@@ -25,12 +26,26 @@ struct SpokeConnection {
 }
 
 impl SpokeRoute {
+    pub(super) fn new(kind: SourceKind, name: &str) -> Arc<Self> {
+        let source = Arc::new(OperationSource { kind, name: name.into() });
+        Arc::new(Self { source, current: ArcSwapOption::empty() })
+    }
+
+    pub(super) fn set_connection(&self, connection_id: u64, client: Client) {
+        self.current.store(Some(Arc::new(SpokeConnection { connection_id, client })));
+    }
+
+    /// Removes the connection and returns its client.
+    pub(super) fn take_connection(&self) -> Option<Client> {
+        self.current.swap(None).map(|connection| connection.client.clone())
+    }
+
     /// Returns the client of the current connection, or an error if the spoke is offline.
     pub(super) fn client(&self) -> Result<Client, CallError> {
         match &*self.current.load() {
             Some(connection) => Ok(connection.client.clone()),
             None => {
-                let message = format!("`{}` is offline", self.name);
+                let message = format!("`{}` is offline", self.source.name);
                 Err(CallError::unavailable(message).not_sent())
             }
         }
@@ -40,7 +55,7 @@ impl SpokeRoute {
     pub(super) fn attribute_disconnect(&self, client: &Client, error: CallError) -> CallError {
         match client.close_reason() {
             Some(reason) if *error.code() == ErrorCode::Unavailable => {
-                error.with_message(format!("connection to `{}` lost: {reason}", self.name))
+                error.with_message(format!("connection to `{}` lost: {reason}", self.source.name))
             }
             _ => error,
         }
@@ -116,8 +131,7 @@ impl SpokeRegistry {
     /// Removes a name and returns its connection and its operations.
     pub(super) fn remove(&mut self, name: &str) -> (Option<Client>, Vec<OperationId>) {
         let Some(entry) = self.spokes.remove(name) else { return (None, Vec::new()) };
-        let connection = entry.route.current.swap(None);
-        (connection.map(|connection| connection.client.clone()), entry.operations)
+        (entry.route.take_connection(), entry.operations)
     }
 
     /// Returns the status of a name; `None` if the name is unknown.
@@ -154,7 +168,7 @@ impl SpokeRegistry {
             return Err(CallError::access_denied(message));
         }
         let evicted = self.evict_for(name, max)?;
-        let route = Arc::new(SpokeRoute { name: name.to_owned(), current: ArcSwapOption::empty() });
+        let route = SpokeRoute::new(SourceKind::Spoke, name);
         let entry = SpokeEntry {
             owner: identity.to_owned(),
             route: Arc::clone(&route),
@@ -208,7 +222,7 @@ impl SpokeRegistry {
         if !entry.route.is_served_by(peer) {
             entry.since = epoch_ms();
         }
-        entry.route.current.store(Some(Arc::new(SpokeConnection { connection_id: peer, client })));
+        entry.route.set_connection(peer, client);
         entry.specs = registered_specs;
         self.replace_operations(name, operations)
     }
@@ -222,11 +236,13 @@ impl SpokeRegistry {
             entry.route.current.store(None);
             self.disconnects += 1;
             (entry.disconnect_sequence, entry.since) = (self.disconnects, epoch_ms());
-            tracing::info!(spoke = entry.route.name, "spoke disconnected");
+            tracing::info!(spoke = &*entry.route.source.name, "spoke disconnected");
             let operations = entry.operations.iter().filter_map(|id| catalog.get(id.as_str()));
-            changes.extend(operations.map(|operation| {
-                Change::Replace(crate::operation::Operation::clone(operation).with_offline(true))
-            }));
+            changes.extend(
+                operations.map(|operation| {
+                    Change::Replace(Operation::clone(operation).with_offline(true))
+                }),
+            );
         }
         changes
     }

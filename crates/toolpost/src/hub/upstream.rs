@@ -4,139 +4,151 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-use super::{Hub, HubInner};
-use crate::connection::{Client, ConnectionStatus, ReconnectSettings, ReconnectingClient};
+use super::register::{build_operations_off_thread, validate_name};
+use super::spoke_registry::SpokeRoute;
+use super::{Hub, HubInner, SpokeConfig};
+use crate::connection::{Client, Connection, IncomingRequests, ReconnectSettings};
 use crate::error::{CallError, ErrorCode};
+use crate::operation::{Operation, SourceKind};
+use crate::source::{Source, SourceContext, SourceHooks, SourceInfo};
 use crate::spec::HUB_META_KEY;
-use crate::transport::Connector;
+use crate::transport::{CloseReason, Connector};
 
 /// Interval at which the operations of the upstream hub are listed again.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Interval at which [`Upstream::drain`] checks for pending calls.
+/// Interval at which draining checks for pending calls.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum number of concurrent spec requests.
 const MAX_CONCURRENT_REQUESTS: usize = 32;
 
-/// A connection to another hub whose operations are registered in this hub. Dropping it closes the
-/// connection.
-#[derive(Debug)]
+/// Another hub, whose operations are registered here under a name: its `demo.add` becomes
+/// `name.demo.add`.
 pub struct Upstream {
-    client: ReconnectingClient,
-    /// Canceled by [`Upstream::drain`]. Stops the refresh, so that a successor keeps the name.
-    replaced: CancellationToken,
+    hub: Arc<HubInner>,
+    route: Arc<SpokeRoute>,
+    connector: Box<dyn Connector>,
+    settings: ReconnectSettings,
 }
 
 impl Upstream {
-    /// Connects to another hub and registers the operations that it lists under `name`: its
-    /// `demo.add` becomes `name.demo.add`.
-    pub fn start(
+    /// Creates a source whose connections belong to `hub`.
+    pub fn new(
         hub: &Hub,
         name: &str,
         connector: impl Connector,
         settings: ReconnectSettings,
     ) -> Self {
-        let (inner, name) = (Arc::downgrade(&hub.0), name.to_owned());
-        let replaced = CancellationToken::new();
-        let until = replaced.clone();
-        let on_connect = Arc::new(move |client: Client| {
-            let (inner, name, until) = (inner.clone(), name.clone(), until.clone());
-            async move {
-                let inner = inner.upgrade().ok_or_else(|| CallError::unavailable("no hub"))?;
-                let connection_id = inner.next_connection_id.fetch_add(1, Ordering::Relaxed);
-                import_operations(&inner, &name, connection_id, &client).await?;
-                inner.track_connection(connection_id, &client, None);
-                inner.tasks.clone().spawn(sync_operations(
-                    inner,
-                    name,
-                    connection_id,
-                    client,
-                    until,
-                ));
-                Ok(())
-            }
-            .boxed()
-        });
-        Self {
-            client: ReconnectingClient::start_with_on_connect(
-                connector, None, on_connect, settings,
-            ),
-            replaced,
+        let route = SpokeRoute::new(SourceKind::Hub, name);
+        Self { hub: Arc::clone(&hub.0), route, connector: Box::new(connector), settings }
+    }
+
+    async fn connect(&self) -> Result<Client, String> {
+        let channel = self.connector.connect().await.map_err(|error| error.to_string())?;
+        let settings = self.settings.connection.clone();
+        let (client, connection) = Connection::new(channel, IncomingRequests::Reject, settings);
+        let id = self.hub.next_connection_id.fetch_add(1, Ordering::Relaxed);
+        self.hub.spawn_connection(id, &client, connection, None);
+        self.route.set_connection(id, client.clone());
+        Ok(client)
+    }
+
+    async fn list_operations(
+        &self,
+        client: &Client,
+        hooks: &SourceHooks,
+    ) -> Result<Vec<Operation>, CallError> {
+        let (name, max) = (self.name(), self.hub.settings.max_operations);
+        validate_name(name)?;
+        let ids = list_ids(client, max).await?;
+        let specs: Vec<Value> = futures::stream::iter(ids)
+            .map(|id| async move { fetch_spec(client, name, &id).await })
+            .buffered(MAX_CONCURRENT_REQUESTS)
+            .try_filter_map(|spec| std::future::ready(Ok(spec)))
+            .try_collect()
+            .await?;
+        if specs.len() > max {
+            return Err(CallError::overloaded(format!("it has more than {max} operations")));
         }
+        let transform = hooks.transform.clone();
+        let config = SpokeConfig { owner: None, timeout: hooks.timeout, transform };
+        let route = Arc::clone(&self.route);
+        let (operations, rejected) = build_operations_off_thread(route, config, specs).await?;
+        for rejected in &rejected {
+            let (operation, reason) = (&rejected.id, &rejected.reason);
+            tracing::debug!(hub = name, operation, reason, "operation not imported");
+        }
+        Ok(operations)
     }
 
-    /// Returns a receiver of the connection status.
-    pub fn status(&self) -> watch::Receiver<ConnectionStatus> {
-        self.client.status()
-    }
-
-    /// Waits up to `timeout` for pending calls, then disconnects. Does not affect another upstream
-    /// that has taken over the name.
-    pub async fn drain(self, timeout: Duration) {
-        self.replaced.cancel();
-        let Some(client) = self.client.client() else { return };
-        let idle = async {
-            while client.pending_count() > 0 && !client.is_closed() {
-                tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
+    /// Keeps the operations up to date until the connection is lost.
+    async fn sync(&self, client: &Client, context: &mut SourceContext) -> Result<(), CallError> {
+        while !client.is_closed() {
+            let hooks = context.hooks().get();
+            match self.list_operations(client, &hooks).await {
+                Ok(operations) => {
+                    context.publish(operations, SourceInfo::default(), |_, _| false).await;
+                }
+                Err(error) if context.info().is_none() => return Err(error),
+                Err(error) => {
+                    let hub = self.name();
+                    tracing::warn!(hub, %error, "failed to list operations of upstream hub");
+                }
             }
+            tokio::select! {
+                () = client.closed() => {}
+                () = tokio::time::sleep(REFRESH_INTERVAL) => {}
+                () = context.hooks_changed() => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Source for Upstream {
+    fn name(&self) -> &str {
+        &self.route.source.name
+    }
+
+    fn kind(&self) -> SourceKind {
+        SourceKind::Hub
+    }
+
+    fn backoff(&self) -> (Duration, Duration) {
+        (self.settings.min_backoff, self.settings.max_backoff)
+    }
+
+    async fn run(&mut self, context: &mut SourceContext) -> String {
+        let client = match self.connect().await {
+            Ok(client) => client,
+            Err(reason) => return reason,
         };
-        let _ = tokio::time::timeout(timeout, idle).await;
-    }
-}
-
-/// Refreshes the operations periodically, and marks them offline when the connection is lost.
-async fn sync_operations(
-    inner: Arc<HubInner>,
-    name: String,
-    connection_id: u64,
-    client: Client,
-    replaced: CancellationToken,
-) {
-    while !client.is_closed() {
-        tokio::select! {
-            () = client.closed() => {}
-            () = tokio::time::sleep(REFRESH_INTERVAL), if !replaced.is_cancelled() => {
-                if replaced.is_cancelled() {
-                    continue;
-                }
-                if let Err(error) = import_operations(&inner, &name, connection_id, &client).await {
-                    tracing::warn!(hub = name, %error, "failed to list operations of upstream hub");
-                }
-            }
+        let failed = self.sync(&client, context).await.err();
+        self.close();
+        match (failed, client.close_reason()) {
+            (Some(error), _) => error.to_string(),
+            (None, Some(reason)) => reason.to_string(),
+            (None, None) => "the connection was closed".to_owned(),
         }
     }
-    inner.connections().remove(&connection_id);
-    inner.take_offline(connection_id);
-}
 
-async fn import_operations(
-    inner: &Arc<HubInner>,
-    name: &str,
-    connection_id: u64,
-    client: &Client,
-) -> Result<(), CallError> {
-    let ids = list_operations(client, inner.settings.max_operations).await?;
-    let specs: Vec<Value> = futures::stream::iter(ids)
-        .map(|id| async move { fetch_spec(client, name, &id).await })
-        .buffered(MAX_CONCURRENT_REQUESTS)
-        .try_filter_map(|spec| std::future::ready(Ok(spec)))
-        .try_collect()
-        .await?;
-    // The operator of this hub configured the upstream, so the name is registered without an
-    // identity.
-    let registered = inner.register_spoke(name, "", connection_id, client, specs).await?;
-    for rejected in &registered.refused {
-        let (operation, reason) = (&rejected.id, &rejected.reason);
-        tracing::debug!(hub = name, operation, reason, "operation not imported");
+    async fn drain(&mut self) {
+        let Ok(client) = self.route.client() else { return };
+        while client.pending_count() > 0 && !client.is_closed() {
+            tokio::time::sleep(DRAIN_POLL_INTERVAL).await;
+        }
     }
-    Ok(())
+
+    fn close(&mut self) {
+        if let Some(client) = self.route.take_connection() {
+            client.close(CloseReason::normal());
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -151,7 +163,7 @@ struct ListItem {
     id: String,
 }
 
-async fn list_operations(client: &Client, max: usize) -> Result<Vec<String>, CallError> {
+async fn list_ids(client: &Client, max: usize) -> Result<Vec<String>, CallError> {
     let mut ids = Vec::new();
     let mut input = json!({});
     loop {

@@ -23,7 +23,7 @@ use super::protocol_version::{ProtocolGeneration, ProtocolProfile};
 use super::request::ClientRequest;
 use super::rpc;
 use super::settings::{HttpSettings, McpSettings};
-use super::source::SourceHooks;
+use super::source::OAuthHooks;
 use crate::loopback::LoopbackClient;
 use crate::sse::SseDecoder;
 
@@ -88,14 +88,14 @@ impl HttpTransport {
     pub(super) fn start(
         settings: &McpSettings,
         http: &HttpSettings,
-        hooks: &SourceHooks,
+        oauth: &OAuthHooks,
         dispatcher: Dispatcher,
         tasks: &TaskTracker,
     ) -> Result<Self, RequestError> {
         let clients = auth::build_clients(&http.url)
             .map_err(|error| RequestError::unreachable(error.to_string()));
         let [client, aside] = clients?;
-        let access = HttpAuth::new(aside, http, hooks);
+        let access = HttpAuth::new(aside, http, oauth);
         let stop = CancellationToken::new();
         Ok(Self(Arc::new(HttpTransportInner {
             client,

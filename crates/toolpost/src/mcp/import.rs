@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::method::{self, PassthroughMethod};
 use super::session::{ClientSession, ToolList};
-use super::source::{SourceHooks, SpecTransform};
 use super::source_handle::SourceHandle;
 use super::subscriptions;
 use super::tool;
 use super::tool_handler::ToolHandler;
 use crate::handler::Handler;
 use crate::operation::{Operation, ResultPolicy};
+use crate::source::SourceHooks;
 use crate::spec::OperationSpec;
 
 /// Imported operations and the warnings of the import.
@@ -27,7 +27,6 @@ pub(super) fn import(
     listed: &ToolList,
     hooks: &SourceHooks,
 ) -> ImportedOperations {
-    let transform = hooks.transform.as_ref();
     let mut import =
         ImportedOperations { warnings: listed.warnings.clone(), ..ImportedOperations::default() };
     let mut names = HashSet::new();
@@ -45,7 +44,7 @@ pub(super) fn import(
         }
         import.warnings.extend(read.warnings);
         let handler = ToolHandler::new(handle, &read.spec, read.header_params);
-        import.add(apply_transform(transform, read.spec), Handler::Once(Arc::new(handler)));
+        import.add(hooks.transform(read.spec), Handler::Once(Arc::new(handler)));
     }
     for method in method::supported_methods(&session.server) {
         // A tool with the same name takes precedence.
@@ -54,12 +53,12 @@ pub(super) fn import(
         }
         names.insert(method.name.to_owned());
         let handler = PassthroughMethod::handler(method, handle);
-        import.add(apply_transform(transform, method.spec(&handle.name)), handler);
+        import.add(hooks.transform(method.spec(&handle.name)), handler);
     }
     if session.server.supports_resource_subscribe()
         && names.insert(subscriptions::SUBSCRIBE_METHOD.to_owned())
     {
-        let mut transformed = apply_transform(transform, subscriptions::spec(&handle.name));
+        let mut transformed = hooks.transform(subscriptions::spec(&handle.name));
         if let Some((spec, _)) = &mut transformed {
             // A long-lived exclusive subscription would block all later ones.
             spec.exclusive = false;
@@ -72,16 +71,6 @@ pub(super) fn import(
         import.warnings.extend(lint(&names));
     }
     import
-}
-
-fn apply_transform(
-    transform: Option<&SpecTransform>,
-    spec: OperationSpec,
-) -> Option<(OperationSpec, ResultPolicy)> {
-    match transform {
-        Some(transform) => transform(spec),
-        None => Some((spec, ResultPolicy::default())),
-    }
 }
 
 impl ImportedOperations {

@@ -58,4 +58,4 @@ pub use settings::{
     Elicitation, HttpSettings, McpSettings, McpTransport, OAuthSettings, Root, Roots, Sampling,
     StdioSettings,
 };
-pub use source::{ConfigLint, McpSource, McpSourceStatus, ServerInfo, SourceHooks, SpecTransform};
+pub use source::{McpSource, OAuthHooks};

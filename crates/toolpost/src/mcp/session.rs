@@ -24,8 +24,8 @@ use super::request::{ClientRequest, Timeouts};
 use super::rpc::{Param, RpcError};
 use super::server_messages::ServerMessageHandler;
 use super::settings::{McpSettings, McpTransport};
-use super::source::SourceHooks;
-use super::subscriptions::ResourceSubscriptions;
+use super::source::OAuthHooks;
+use super::source_handle::SourceHandle;
 use super::transport::ClientTransport;
 use crate::handler::{ClientChannel, MultiRoundTrip};
 
@@ -56,20 +56,19 @@ impl ClientSession {
     /// Connects and performs the handshake. `generation` is the known protocol generation, and is
     /// updated.
     pub(super) async fn connect(
-        source: &Arc<str>,
-        settings: &Arc<McpSettings>,
-        subscriptions: &Arc<ResourceSubscriptions>,
-        hooks: &SourceHooks,
+        handle: &SourceHandle,
+        oauth: &OAuthHooks,
         tasks: &TaskTracker,
         generation: &mut Option<ProtocolGeneration>,
     ) -> Result<Self, RequestError> {
+        let SourceHandle { name: source, settings, subscriptions, .. } = handle;
         let connect = async |known: Option<ProtocolGeneration>| {
             let message_handler =
                 ServerMessageHandler::new(Arc::clone(source), Arc::clone(settings))
                     .with_subscriptions(subscriptions);
             let transport = ClientTransport::open(
                 settings,
-                hooks,
+                oauth,
                 Dispatcher::new(message_handler.clone()),
                 tasks,
             )?;

@@ -1,13 +1,11 @@
 //! State that the handlers of a source share, including the current session.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,10 +16,10 @@ use super::request::{ClientRequest, Timeouts};
 use super::rpc::{RequestParams, RpcError};
 use super::session::ClientSession;
 use super::settings::McpSettings;
-use super::source::{McpSourceStatus, SpecTransform};
 use super::subscriptions::ResourceSubscriptions;
 use crate::error::CallError;
 use crate::handler::{CallContext, LogMessage, Progress, ProgressObserver, ProgressSender};
+use crate::source::{CurrentHooks, SourceContext, SourceStatus};
 
 /// How long a call waits for a server that is connecting or about to reconnect.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
@@ -35,7 +33,8 @@ const ERROR_MARGIN: Duration = Duration::from_micros(200);
 pub(super) struct SourceHandle {
     pub(super) name: Arc<str>,
     pub(super) settings: Arc<McpSettings>,
-    pub(super) status: watch::Sender<McpSourceStatus>,
+    status: watch::Receiver<SourceStatus>,
+    hooks: Arc<CurrentHooks>,
     /// Resource subscriptions of the source.
     pub(super) subscriptions: Arc<ResourceSubscriptions>,
     session: ArcSwapOption<ClientSession>,
@@ -43,12 +42,6 @@ pub(super) struct SourceHandle {
     down_reason: ArcSwapOption<String>,
     /// Canceled when there will be no further session.
     closed: CancellationToken,
-    /// Maximum time of a call without progress, in microseconds; can change at runtime.
-    timeout: AtomicU64,
-    /// Transforms operations before they are registered.
-    transform: Mutex<Option<SpecTransform>>,
-    /// Notified when the transform has changed.
-    pub(super) transform_changed: Notify,
     /// Calls in flight; awaited when the source drains.
     pub(super) calls: TaskTracker,
 }
@@ -84,19 +77,13 @@ impl std::fmt::Debug for SourceHandle {
 }
 
 impl SourceHandle {
-    pub(super) fn new(
-        name: &str,
-        settings: McpSettings,
-        spec_transform: Option<SpecTransform>,
-    ) -> Self {
+    pub(super) fn new(context: &SourceContext, settings: &Arc<McpSettings>) -> Self {
         Self {
-            name: name.into(),
-            timeout: AtomicU64::new(micros(settings.timeout)),
-            transform: Mutex::new(spec_transform),
-            transform_changed: Notify::new(),
+            name: Arc::clone(context.name()),
+            settings: Arc::clone(settings),
+            status: context.status(),
+            hooks: Arc::clone(context.hooks()),
             calls: TaskTracker::new(),
-            settings: Arc::new(settings),
-            status: watch::Sender::new(McpSourceStatus::Connecting),
             subscriptions: Arc::default(),
             session: ArcSwapOption::empty(),
             down_reason: ArcSwapOption::empty(),
@@ -106,27 +93,15 @@ impl SourceHandle {
 
     /// Returns the maximum time of a call without progress.
     pub(super) fn timeout(&self) -> Duration {
-        Duration::from_micros(self.timeout.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn transform(&self) -> Option<SpecTransform> {
-        self.transform.lock().clone()
-    }
-
-    pub(super) fn set_transform(&self, spec_transform: Option<SpecTransform>, timeout: Duration) {
-        self.timeout.store(micros(timeout), Ordering::Relaxed);
-        *self.transform.lock() = spec_transform;
-        self.transform_changed.notify_one();
+        self.hooks.get().timeout.unwrap_or(self.settings.timeout)
     }
 
     pub(super) fn set_session(&self, session: Arc<ClientSession>) {
         self.session.store(Some(session));
     }
 
-    /// Publishes that there is no session at present.
-    pub(super) fn set_down(&self, reason: String, retry_delay: Duration) {
-        self.down_reason.store(Some(Arc::new(reason.clone())));
-        self.status.send_replace(McpSourceStatus::Down { reason, retry_in: retry_delay });
+    pub(super) fn set_down_reason(&self, reason: &str) {
+        self.down_reason.store(Some(Arc::new(reason.to_owned())));
     }
 
     pub(super) fn take_session(&self) -> Option<Arc<ClientSession>> {
@@ -211,11 +186,11 @@ impl SourceHandle {
         if let Some(session) = self.session.load_full() {
             return Ok(session);
         }
-        let mut status = self.status.subscribe();
+        let mut status = self.status.clone();
         let resolved = status.wait_for(|status| match status {
-            McpSourceStatus::Connecting => false,
-            McpSourceStatus::Ready(_) => true,
-            McpSourceStatus::Down { retry_in: again_in, .. } => *again_in > CONNECT_WAIT,
+            SourceStatus::Starting => false,
+            SourceStatus::Down { retry_in, .. } => *retry_in > CONNECT_WAIT,
+            _ => true,
         });
         let _ = tokio::time::timeout(CONNECT_WAIT, resolved).await;
         self.session.load_full().ok_or_else(|| {
@@ -235,7 +210,7 @@ impl SourceHandle {
         previous: &Arc<ClientSession>,
         wait: Duration,
     ) -> Option<Arc<ClientSession>> {
-        let mut status = self.status.subscribe();
+        let mut status = self.status.clone();
         let next = async {
             loop {
                 match self.session.load_full() {
@@ -247,8 +222,4 @@ impl SourceHandle {
         let next = self.closed.run_until_cancelled(next);
         tokio::time::timeout(wait, next).await.ok().flatten().flatten()
     }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

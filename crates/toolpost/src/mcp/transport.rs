@@ -11,7 +11,7 @@ use super::pending::RequestResult;
 use super::protocol_version::ProtocolProfile;
 use super::request::ClientRequest;
 use super::settings::{McpSettings, McpTransport};
-use super::source::SourceHooks;
+use super::source::OAuthHooks;
 use super::stdio::StdioTransport;
 
 /// A connection to a server.
@@ -24,7 +24,7 @@ pub(super) enum ClientTransport {
 impl ClientTransport {
     pub(super) fn open(
         settings: &Arc<McpSettings>,
-        hooks: &SourceHooks,
+        oauth: &OAuthHooks,
         dispatcher: Dispatcher,
         tasks: &TaskTracker,
     ) -> Result<Self, RequestError> {
@@ -33,7 +33,7 @@ impl ClientTransport {
                 StdioTransport::start(settings, stdio, dispatcher, tasks).map(Self::Stdio)
             }
             McpTransport::Http(http) => {
-                HttpTransport::start(settings, http, hooks, dispatcher, tasks).map(Self::Http)
+                HttpTransport::start(settings, http, oauth, dispatcher, tasks).map(Self::Http)
             }
         }
     }

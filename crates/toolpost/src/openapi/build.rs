@@ -21,12 +21,12 @@ use super::plan::{OperationPlan, SecurityScheme};
 use super::request::{RequestTemplate, ServerSettings, server_url};
 use super::schema::DocumentWarning;
 use super::settings::OpenApiSettings;
-use super::source::{OperationTransform, SourceHooks};
 use crate::error::{CallError, HandlerError};
 use crate::handler::Handler;
 use crate::http::innermost_cause;
-use crate::operation::{Operation, ResultPolicy};
+use crate::operation::Operation;
 use crate::schema::{Schema, SchemaPart, SharedDefs, SplitRoot, SplitSchema};
+use crate::source::SourceHooks;
 use crate::spec::{OperationKind, OperationSpec};
 
 /// Summary of an imported service.
@@ -116,7 +116,7 @@ pub(super) fn build_operations(
     let mut ids = HashSet::new();
     for imported in operations {
         let (method, path) = (imported.plan.method.to_string(), imported.plan.path.clone());
-        match build_operation(service, &hosts, imported, hooks.transform.as_ref()) {
+        match build_operation(service, &hosts, imported, hooks) {
             Ok(Some(operation)) if !ids.insert(operation.id().clone()) => {
                 let name = &operation.spec().name;
                 let reason = format!("another operation is called `{name}`; rename one of the two");
@@ -141,14 +141,10 @@ fn build_operation(
     service: &Arc<ServiceContext>,
     hosts: &AllowedHosts,
     imported: ImportedOperation,
-    transform: Option<&OperationTransform>,
+    hooks: &SourceHooks,
 ) -> Result<Option<Operation>, String> {
     let ImportedOperation { spec, plan } = imported;
-    let adjusted = match transform {
-        Some(transform) => transform(spec),
-        None => Some((spec, ResultPolicy::default())),
-    };
-    let Some((spec, policy)) = adjusted else { return Ok(None) };
+    let Some((spec, policy)) = hooks.transform(spec) else { return Ok(None) };
     let server = match server_url(&plan.servers, &service.settings.server) {
         Ok(server) => server,
         // The operation is registered anyway, and each call fails with the reason.

@@ -6,8 +6,8 @@ use super::build::{BuiltOperations, OpenApiError, ServiceInfo, build_operations,
 use super::document::{DocumentFile, DocumentSet, parse};
 use super::schema::DocumentWarning;
 use super::settings::OpenApiSettings;
-use super::source::SourceHooks;
 use crate::registry::{Change, Registry};
+use crate::source::SourceHooks;
 
 /// Registers the operations of a document in namespace `name`, and returns a summary.
 ///

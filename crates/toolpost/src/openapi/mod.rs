@@ -47,6 +47,4 @@ pub use load::{DocumentLocation, LoadError, LoadSettings};
 pub use request::ServerSettings;
 pub use schema::DocumentWarning;
 pub use settings::{BreakerSettings, ClientSettings, Namespaces, OpenApiSettings, RetrySettings};
-pub use source::{
-    ConfigLint, OpenApiSource, OpenApiStatus, OperationTransform, ServiceHosts, SourceHooks,
-};
+pub use source::{OpenApiSource, ServiceHosts};

@@ -10,10 +10,10 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use toolpost::mcp::{
     Authorizer, Elicitation, HttpSettings, McpSettings, McpSource, McpTransport, OAuthError,
-    SourceHooks,
+    OAuthHooks,
 };
 use toolpost::protocol::Secret;
-use toolpost::{OperationSpec, Pipeline, Registry};
+use toolpost::{OperationSpec, Pipeline, Registry, RunningSource, SourceHooks};
 use url::Url;
 
 type ClientError = Box<dyn std::error::Error + Send + Sync>;
@@ -29,13 +29,17 @@ async fn main() -> Result<(), ClientError> {
         Err(_) => Value::Null,
     };
     let registry = Registry::new();
-    let mut hooks = SourceHooks::default();
+    let mut hooks = OAuthHooks::default();
     hooks.authorizer = Some(Arc::new(AutoAuthorizer));
-    let source = McpSource::start(&registry, "suite", settings(url, &context), hooks);
+    let source = RunningSource::start(
+        &registry,
+        McpSource::new("suite", settings(url, &context)).oauth(hooks),
+        SourceHooks::default(),
+    );
     let server_info = source.ready(Duration::from_secs(20)).await?;
     eprintln!(
         "{} speaks {}: {} tools",
-        server_info.server,
+        server_info.title,
         server_info.protocol,
         server_info.tools.len()
     );

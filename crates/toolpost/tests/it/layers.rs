@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The layers, from lowest to highest. Modules of the same layer can import each other.
-const LAYERS: [&[&str]; 16] = [
+const LAYERS: [&[&str]; 18] = [
     &["json"],
     &["circuit_breaker", "clock", "header_params", "http", "loopback", "schema", "sse"],
     &["access", "envelope", "error", "outcome", "payload", "query", "spec", "trace"],
@@ -16,11 +16,13 @@ const LAYERS: [&[&str]; 16] = [
     &["protocol"],
     &["transport"],
     &["connection"],
+    &["source"],
     &["hub"],
     &["token_endpoint", "tool_envelope"],
     &["mcp"],
     &["openapi"],
     &["view"],
+    &["embedded"],
     &["lib"],
 ];
 

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use toolpost::Registry;
-use toolpost::mcp::{McpSettings, McpTransport, ServerInfo};
+use toolpost::mcp::{McpSettings, McpTransport};
+use toolpost::{Registry, SourceInfo};
 use toolpost_gateway::config::{
     Access, ConfigError, ConfigTable, EditError, IfExists, SourceEntry, mcp_settings, overview,
     preserve_mcp_entry, write_source,
 };
 
 use super::config_file::include_mcp_json;
-use super::mcp_connect::{AuthorizationMode, mcp_env, spinner, wait_until_ready};
+use super::mcp_connect::{AuthorizationMode, mcp_env, spinner};
 use super::signal::StopRequests;
 use crate::arguments::{AddMcpOptions, WriteOptions};
 use crate::error::CommandError;
@@ -153,7 +153,7 @@ const NOT_WRITTEN: &str = "nothing was written; --no-connect writes it as it is"
 
 /// Result of probing a server.
 enum Probe {
-    Connected(Arc<ServerInfo>),
+    Connected(Arc<SourceInfo>),
     /// Disabled with `--no-connect`.
     Skipped,
     Failed(String),
@@ -245,11 +245,12 @@ async fn probe(
     for (server, mut settings) in candidates.iter().zip(settings) {
         settings.start_timeout = options.timeout.unwrap_or(settings.start_timeout);
         let wait_timeout = options.timeout.unwrap_or_else(|| probe_timeout(&settings));
-        // Each server has its own registry, because its tools are listed but not called.
-        started.push((env.start_server(&Registry::new(), &server.name, settings), wait_timeout));
+        // Its own registry, because its tools are listed but not called.
+        let source = env.start_server(&Registry::new(), &server.name, &settings);
+        started.push((source, wait_timeout));
     }
     let waiting =
-        join_all(started.iter().map(|(server, timeout)| wait_until_ready(server, *timeout)));
+        join_all(started.iter().map(|(server, wait_timeout)| server.ready(*wait_timeout)));
     let probes = tokio::select! {
         probes = waiting => Some(probes),
         () = requests.next() => None,
@@ -263,7 +264,10 @@ async fn probe(
     let Some(probes) = probes else { std::process::exit(130) };
     Ok(probes
         .into_iter()
-        .map(|result| result.map_or_else(Probe::Failed, Probe::Connected))
+        .map(|result| match result {
+            Ok(info) => Probe::Connected(info),
+            Err(error) => Probe::Failed(error.message().to_owned()),
+        })
         .collect())
 }
 

@@ -1,7 +1,7 @@
 //! Prints what a server offers, as text or JSON.
 
 use serde_json::{Value, json};
-use toolpost::mcp::ServerInfo;
+use toolpost::SourceInfo;
 use toolpost_gateway::config::Access;
 
 use super::candidate::ServerCandidate;
@@ -49,8 +49,8 @@ pub(super) fn print(
     Ok(())
 }
 
-fn print_server(info: &ServerInfo) -> std::io::Result<()> {
-    let (server, version) = (&info.server, &info.server_version);
+fn print_server(info: &SourceInfo) -> std::io::Result<()> {
+    let (server, version) = (&info.title, &info.version);
     let head = format!("{server} {version}, MCP {}", info.protocol);
     output::print_text(&head)?;
     output::print_line(&format!("{}\n", summary(info)))?;
@@ -66,7 +66,7 @@ fn print_server(info: &ServerInfo) -> std::io::Result<()> {
 
 /// Formats a summary: `12 tools, resources and no prompts; the tools cost a model about 4,300
 /// tokens`.
-fn summary(info: &ServerInfo) -> String {
+fn summary(info: &SourceInfo) -> String {
     let tools = output::pluralize(info.tools.len(), "tool", "tools");
     let yes = |has: bool, what: &str| format!("{}{what}", if has { "" } else { "no " });
     let cost = token_estimate::format_estimate(token_estimate::estimate_tools(&info.tools));
@@ -108,7 +108,7 @@ fn to_json(report: &ServerReport, config: &TargetConfig<'_>) -> Value {
     };
     if let Probe::Connected(info) = &report.probe {
         let members = json!({
-            "server": {"name": info.server, "version": info.server_version},
+            "server": {"name": info.title, "version": info.version},
             "protocol": info.protocol,
             "instructions": info.instructions,
             "tools": info.tools.iter().map(tool_json).collect::<Vec<_>>(),

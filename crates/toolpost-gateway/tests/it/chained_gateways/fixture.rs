@@ -122,12 +122,9 @@ pub(super) fn config(text: &str) -> Config {
 }
 
 async fn wait_until_ready(sources: &Sources) {
-    for (_, server) in sources.servers() {
-        server.ready(TIMEOUT).await.unwrap();
-    }
-    for (name, service) in sources.services() {
-        let found = service.ready(TIMEOUT).await.unwrap();
-        assert!(found.warnings.is_empty(), "{name}: {:?}", found.warnings);
+    for source in sources.running() {
+        let info = source.ready(TIMEOUT).await.unwrap();
+        assert!(info.warnings.is_empty(), "{}: {:?}", source.name(), info.warnings);
     }
 }
 

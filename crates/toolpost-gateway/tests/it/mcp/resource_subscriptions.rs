@@ -9,11 +9,11 @@ use std::time::Duration;
 use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
-use toolpost::mcp::{
-    HttpSettings, McpSettings, McpSource, McpTransport, SourceHooks, StdioSettings,
-};
+use toolpost::mcp::{HttpSettings, McpSettings, McpSource, McpTransport, StdioSettings};
 use toolpost::protocol::Secret;
-use toolpost::{AccessControl, Identity, Pipeline, Registry, ResultPolicy};
+use toolpost::{
+    AccessControl, Identity, Pipeline, Registry, ResultPolicy, RunningSource, SourceHooks,
+};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, GatewaySettings, McpView, builtin};
 
@@ -102,9 +102,12 @@ impl NotesServer {
         settings
     }
 
-    async fn start(&self, registry: &Registry) -> McpSource {
-        let source =
-            McpSource::start(registry, "notes", self.settings(&[]), SourceHooks::default());
+    async fn start(&self, registry: &Registry) -> RunningSource {
+        let source = RunningSource::start(
+            registry,
+            McpSource::new("notes", self.settings(&[])),
+            SourceHooks::default(),
+        );
         source.ready(TEST_TIMEOUT).await.unwrap();
         source
     }
@@ -330,7 +333,8 @@ async fn subscribe_requires_read_access() {
         Some((spec, ResultPolicy::default()))
     }));
     let registry = gateway.gateway.pipeline().registry();
-    let source = McpSource::start(registry, "notes", notes.settings(&[]), hooks);
+    let source =
+        RunningSource::start(registry, McpSource::new("notes", notes.settings(&[])), hooks);
     source.ready(TEST_TIMEOUT).await.unwrap();
     for (token, is_allowed) in tokens.iter().zip([true, false]) {
         let hello = json!({"protocolVersion": LEGACY});
@@ -365,7 +369,11 @@ async fn unsupported_subscription_is_rejected_with_reason() {
         let registry = gateway.gateway.pipeline().registry();
         let source = notes.start(registry).await;
         let silent = notes.settings(&["--silent"]);
-        let silent = McpSource::start(registry, "silent", silent, SourceHooks::default());
+        let silent = RunningSource::start(
+            registry,
+            McpSource::new("silent", silent),
+            SourceHooks::default(),
+        );
         silent.ready(TEST_TIMEOUT).await.unwrap();
         let session = gateway.start_session().await;
         let long = format!("toolpost:notes:note://{}", "x".repeat(5_000));

@@ -4,7 +4,7 @@ use serde_json::json;
 use toolpost::{CallRequest, Identity, Pipeline};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::config::Config;
-use toolpost_gateway::{Gateway, GatewaySettings, Sources, builtin};
+use toolpost_gateway::{Gateway, GatewaySettings, SourceState, Sources, builtin};
 
 use super::{
     RawPeer, TestGateway, call_data, caller, gateway_with_tokens, operation_status, wait_until,
@@ -31,8 +31,8 @@ async fn upstream_hub_is_listed_and_survives_restart() {
          exclude = [\"demo.fail\"]\n",
         token.reveal()
     );
-    let _sources = Sources::start(&branch.gateway, &config(&text));
-    let online = || branch.gateway.hub().stats().online_spokes == 1;
+    let sources = Sources::start(&branch.gateway, &config(&text));
+    let online = || sources.statuses()[0].state == SourceState::Ready;
     wait_until("the other hub is joined", online).await;
 
     let client = caller(&branch, None).await;

@@ -14,7 +14,7 @@ use crate::loopback::{LoopbackClient, is_loopback};
 use crate::mcp::error::RequestError;
 use crate::mcp::oauth::{MemoryStore, OAuth, OAuthError};
 use crate::mcp::settings::HttpSettings;
-use crate::mcp::source::SourceHooks;
+use crate::mcp::source::OAuthHooks;
 
 /// Maximum time to establish a connection.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,14 +31,14 @@ pub(super) enum HttpAuth {
 }
 
 impl HttpAuth {
-    pub(super) fn new(client: reqwest::Client, http: &HttpSettings, hooks: &SourceHooks) -> Self {
+    pub(super) fn new(client: reqwest::Client, http: &HttpSettings, oauth: &OAuthHooks) -> Self {
         let is_given = |name: &str| name.eq_ignore_ascii_case(AUTHORIZATION.as_str());
         if http.bearer.is_some() || http.headers.keys().any(|name| is_given(name)) {
             return Self::Static;
         }
-        let store = hooks.credentials.clone().unwrap_or_else(|| Arc::new(MemoryStore::default()));
+        let store = oauth.credentials.clone().unwrap_or_else(|| Arc::new(MemoryStore::default()));
         let (url, settings) = (http.url.clone(), http.oauth.clone());
-        Self::OAuth(OAuth::new(client, url, settings, store, hooks.authorizer.clone()))
+        Self::OAuth(OAuth::new(client, url, settings, store, oauth.authorizer.clone()))
     }
 
     /// Waits until requests to an authorization server have completed and their results are stored.

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::protocol_version::ProtocolGeneration;
 use super::session::ClientSession;
-use super::settings::McpSettings;
+use super::source_handle::SourceHandle;
 use crate::error::CallError;
 
 pub(super) use listen_stream::ListenRequestId;
@@ -234,16 +234,12 @@ impl Drop for Subscriber {
 }
 
 /// Keeps the subscriptions of a server up to date while it is polled.
-pub(super) async fn maintain(
-    subscriptions: Arc<ResourceSubscriptions>,
-    session: Arc<ClientSession>,
-    settings: Arc<McpSettings>,
-) {
-    let timeout = settings.timeout;
+pub(super) async fn maintain(handle: Arc<SourceHandle>, session: Arc<ClientSession>) {
+    let (subscriptions, timeout) = (&handle.subscriptions, handle.settings.timeout);
     match session.server.protocol.generation {
         _ if !session.server.supports_resource_subscribe() => std::future::pending().await,
-        ProtocolGeneration::Legacy => per_resource::run(&subscriptions, &session, timeout).await,
-        ProtocolGeneration::Modern => listen_stream::run(&subscriptions, &session, timeout).await,
+        ProtocolGeneration::Legacy => per_resource::run(subscriptions, &session, timeout).await,
+        ProtocolGeneration::Modern => listen_stream::run(subscriptions, &session, timeout).await,
     }
 }
 

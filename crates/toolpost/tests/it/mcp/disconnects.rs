@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::json;
-use toolpost::mcp::{McpSettings, McpSourceStatus};
+use toolpost::SourceStatus;
+use toolpost::mcp::McpSettings;
 
 use super::fixture::{GENERATIONS, McpFixture, TransportKind, assert_error, operation_id};
 
@@ -83,13 +84,13 @@ async fn down_server_takes_operations_offline_with_retryable_errors() {
     let fixture = McpFixture::stdio(&["crash"], |settings| settings.restart = (pause, pause));
     fixture.server_info().await;
     fixture.call("odd", json!({})).await.unwrap_err();
-    fixture.wait_status(|status| matches!(status, McpSourceStatus::Down { .. })).await;
+    fixture.wait_status(|status| matches!(status, SourceStatus::Down { .. })).await;
     let catalog = fixture.pipeline.registry().catalog();
     assert!(catalog.get(&operation_id("odd")).unwrap().is_offline());
     let error = fixture.call("odd", json!({})).await.unwrap_err();
     assert!(error.is_retryable() && !error.may_have_run(), "{error:?}");
     assert_error::<()>(Err(error), "UNAVAILABLE", &["`x`: offline", "SIGABRT"]);
-    fixture.wait_status(|status| matches!(status, McpSourceStatus::Ready(_))).await;
+    fixture.wait_status(|status| matches!(status, SourceStatus::Ready(_))).await;
     assert!(!fixture.pipeline.registry().catalog().get(&operation_id("odd")).unwrap().is_offline());
     fixture.assert_responsive().await;
     fixture.close().await;
@@ -132,7 +133,7 @@ async fn unreachable_http_server_returns_unavailable() {
         assert!(error.is_retryable() && !error.may_have_run(), "{error:?}");
         assert_error::<()>(Err(error), "UNAVAILABLE", &["`x`: offline", "cannot be reached"]);
         fixture.start_server(&[generation, &["--port", &port, "plain"]].concat());
-        fixture.wait_status(|status| matches!(status, McpSourceStatus::Ready(_))).await;
+        fixture.wait_status(|status| matches!(status, SourceStatus::Ready(_))).await;
         fixture.assert_responsive().await;
         fixture.close().await;
     }))

@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolpost::mcp::{
-    HttpSettings, McpSettings, McpSource, McpSourceStatus, McpTransport, ServerInfo, SourceHooks,
-    StdioSettings,
-};
+use toolpost::mcp::{HttpSettings, McpSettings, McpSource, McpTransport, StdioSettings};
 use toolpost::protocol::Secret;
-use toolpost::{CallError, Envelope, Pipeline, Registry};
+use toolpost::{
+    CallError, Envelope, Pipeline, Registry, RunningSource, SourceHooks, SourceInfo, SourceStatus,
+};
 
 /// Maximum duration of each step.
 const TEST_TIMEOUT: Duration = Duration::from_secs(40);
@@ -121,7 +120,7 @@ pub(super) fn server_script(file: &str) -> String {
 /// A source named `x` and a pipeline with its operations.
 pub(super) struct McpFixture {
     pub(super) pipeline: Pipeline,
-    pub(super) source: McpSource,
+    pub(super) source: RunningSource,
     pub(super) scratch: ScratchDir,
     http: Option<HttpServer>,
 }
@@ -156,7 +155,8 @@ impl McpFixture {
         let mut settings = McpSettings::new(transport);
         configure(&mut settings);
         let registry = Registry::new();
-        let source = McpSource::start(&registry, "x", settings, SourceHooks::default());
+        let source =
+            RunningSource::start(&registry, McpSource::new("x", settings), SourceHooks::default());
         Self { pipeline: Pipeline::new(registry), source, scratch, http }
     }
 
@@ -170,12 +170,12 @@ impl McpFixture {
         fixture
     }
 
-    pub(super) async fn server_info(&self) -> std::sync::Arc<ServerInfo> {
+    pub(super) async fn server_info(&self) -> std::sync::Arc<SourceInfo> {
         self.source.ready(TEST_TIMEOUT).await.unwrap()
     }
 
     /// Waits until the source has the expected status.
-    pub(super) async fn wait_status(&self, expected: impl FnMut(&McpSourceStatus) -> bool) {
+    pub(super) async fn wait_status(&self, expected: impl FnMut(&SourceStatus) -> bool) {
         let mut status = self.source.status();
         tokio::time::timeout(TEST_TIMEOUT, status.wait_for(expected)).await.unwrap().unwrap();
     }
@@ -184,7 +184,7 @@ impl McpFixture {
     pub(super) async fn wait_reconnected(&self) {
         let pids = |lines: Vec<String>| lines.iter().filter(|line| line.starts_with("pid")).count();
         assert!(eventually(|| pids(self.lines()) > 1).await, "the server was not restarted");
-        self.wait_status(|status| matches!(status, McpSourceStatus::Ready(_))).await;
+        self.wait_status(|status| matches!(status, SourceStatus::Ready(_))).await;
     }
 
     pub(super) async fn call(

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde_json::Value;
-use toolpost::mcp::{HttpSettings, McpSourceStatus, McpTransport, StdioSettings};
+use toolpost::SourceStatus;
+use toolpost::mcp::{HttpSettings, McpTransport, StdioSettings};
 use toolpost::protocol::Secret;
 
 use super::fixture::{McpFixture, ScratchDir};
@@ -88,7 +89,7 @@ impl RealServer {
         let fixture = McpFixture::with_transport(transport, scratch, None, |settings| {
             settings.restart = (often, often);
         });
-        fixture.wait_status(|status| matches!(status, McpSourceStatus::Ready(_))).await;
+        fixture.wait_status(|status| matches!(status, SourceStatus::Ready(_))).await;
         let found = fixture.server_info().await;
         let mut failures = self.untested_operations(&fixture, &cases);
         if found.protocol != self.protocol || !found.warnings.is_empty() {
@@ -103,7 +104,7 @@ impl RealServer {
                 }
             }
         }
-        let (version, protocol) = (found.server_version.clone(), found.protocol.clone());
+        let (version, protocol) = (found.version.clone(), found.protocol.clone());
         let operations = fixture.pipeline.registry().catalog().len();
         let counts = [found.tools.len(), operations, cases.len(), as_expected];
         let [tools, operations, calls, right] = counts.map(|count| count.to_string());

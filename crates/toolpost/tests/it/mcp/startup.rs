@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use toolpost::mcp::{McpSourceStatus, McpTransport, StdioSettings};
+use toolpost::SourceStatus;
+use toolpost::mcp::{McpTransport, StdioSettings};
 
 use super::fixture::{McpFixture, ScratchDir, TransportKind, assert_error};
 
@@ -120,8 +121,8 @@ async fn reconnect_reuses_known_protocol_generation() {
             "UNAVAILABLE",
             &["code 7"],
         );
-        fixture.wait_status(|status| !matches!(status, McpSourceStatus::Ready(_))).await;
-        fixture.wait_status(|status| matches!(status, McpSourceStatus::Ready(_))).await;
+        fixture.wait_status(|status| !matches!(status, SourceStatus::Ready(_))).await;
+        fixture.wait_status(|status| matches!(status, SourceStatus::Ready(_))).await;
         let lines = fixture.lines();
         let start = lines.iter().rposition(|line| line.starts_with("pid")).unwrap();
         assert_eq!(lines[start + 2..start + 4], again, "{arguments:?}");

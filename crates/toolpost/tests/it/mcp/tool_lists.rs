@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use serde_json::json;
-use toolpost::mcp::McpSourceStatus;
+use toolpost::SourceStatus;
 
 use super::fixture::{GENERATIONS, McpFixture, TransportKind, eventually};
 
@@ -96,7 +96,7 @@ async fn list_changed_reloads_tools_on_all_transports() {
             assert_eq!(fixture.text(&new, json!({})).await, format!("called {new}"));
         }
         // The source stays ready during the reloads.
-        assert!(matches!(*fixture.source.status().borrow(), McpSourceStatus::Ready(_)));
+        assert!(matches!(*fixture.source.status().borrow(), SourceStatus::Ready(_)));
         assert!(revision.has_changed().unwrap());
         // A burst of twenty notifications causes one reload, or two if the burst is split.
         let lists = fixture.count("tools/list");

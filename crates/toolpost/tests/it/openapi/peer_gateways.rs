@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use toolpost::openapi::{Namespaces, OpenApiSettings, OpenApiSource, SourceHooks, from_openapi};
+use toolpost::openapi::{Namespaces, OpenApiSettings, OpenApiSource, from_openapi};
 use toolpost::protocol::Secret;
 use toolpost::{
     Authority, CallError, CallRequest, LogMessage, Outcome, Progress, ProgressObserver,
-    ProgressSender, Registry,
+    ProgressSender, Registry, RunningSource, SourceHooks,
 };
 
 use super::fixture::{
@@ -508,10 +508,13 @@ async fn private_document_credentials_are_sent_only_to_its_origin() {
             .generic
             .push(toolpost::openapi::Credential::Bearer(Secret::new("planted-5e6f")));
         let (registry, before) = (Registry::new(), service.request_count());
-        let source =
-            OpenApiSource::start(&registry, "x", settings, SourceHooks::default()).unwrap();
+        let source = RunningSource::start(
+            &registry,
+            OpenApiSource::new("x", settings).unwrap(),
+            SourceHooks::default(),
+        );
         let found = source.ready(Duration::from_secs(20)).await.unwrap();
-        assert!(found.warnings.is_empty() && found.counts.mutations == 1, "{found:?}");
+        assert!(found.warnings.is_empty() && found.operations == 1, "{found:?}");
         let expected = is_private.then_some("Bearer planted-5e6f");
         let seen = service.requests().split_off(before);
         assert_eq!(seen.len(), 2);

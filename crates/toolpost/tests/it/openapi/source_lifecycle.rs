@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolpost::openapi::{
-    Credential, DocumentLocation, OAuth2Client, OpenApiSettings, OpenApiSource, OpenApiStatus,
-    SourceHooks,
+    Credential, DocumentLocation, OAuth2Client, OpenApiSettings, OpenApiSource,
 };
 use toolpost::protocol::Secret;
-use toolpost::{Pipeline, Registry, ResultPolicy};
+use toolpost::{Pipeline, Registry, ResultPolicy, RunningSource, SourceHooks, SourceStatus};
 
 use super::fixture::{
     Fixture, ReceivedRequest, TestReply, TestService, assert_error, within_timeout,
@@ -51,11 +50,15 @@ async fn document_is_loaded_and_its_service_called_at_its_url() {
         spec.name = format!("my_{}", spec.name);
         (spec.name != "my_two").then(|| (spec, ResultPolicy::default()))
     }));
-    let source = OpenApiSource::start(&registry, "pets", settings(&service), hooks).unwrap();
+    let source = RunningSource::start(
+        &registry,
+        OpenApiSource::new("pets", settings(&service)).unwrap(),
+        hooks,
+    );
     let pipeline = Pipeline::new(registry.clone());
     let found = source.ready(TIMEOUT).await.unwrap();
     assert_eq!((found.title.as_str(), found.version.as_str()), ("Pets", "1.2"));
-    assert_eq!(found.counts.queries, 2);
+    assert_eq!(found.operations, 2);
     let envelope = pipeline.call_trusted("pets.my_three", json!({})).await.unwrap();
     assert_eq!(envelope.data, "/three");
     assert_error(pipeline.call_trusted("pets.two", json!({})).await, "OPERATION_NOT_FOUND", &[]);
@@ -81,17 +84,21 @@ async fn unavailable_document_is_retried_until_it_loads() {
     let registry = Registry::new();
     let pipeline = Pipeline::new(registry.clone());
     let hooks = SourceHooks::default();
-    let source = OpenApiSource::start(&registry, "pets", settings(&service), hooks).unwrap();
+    let source = RunningSource::start(
+        &registry,
+        OpenApiSource::new("pets", settings(&service)).unwrap(),
+        hooks,
+    );
     let called = pipeline.call_trusted("pets.one", json!({})).await;
-    assert_error(called, "UNAVAILABLE", &["`pets` is not ready yet", "is being loaded"]);
+    assert_error(called, "UNAVAILABLE", &["`pets` is not ready yet", "it is starting"]);
     assert_error(source.ready(TIMEOUT).await, "UNAVAILABLE", &["500"]);
     assert_error(pipeline.call_trusted("pets.one", json!({})).await, "UNAVAILABLE", &["500"]);
     for stage in 1..3 {
         ready.store(stage, Ordering::SeqCst);
         let mut status = source.status();
         let reached = status.wait_for(|status| match status {
-            OpenApiStatus::Ready(_) => stage == 2,
-            OpenApiStatus::Down { reason, .. } => stage == 1 && !reason.contains("500"),
+            SourceStatus::Ready(_) => stage == 2,
+            SourceStatus::Down { reason, .. } => stage == 1 && !reason.contains("500"),
             _ => false,
         });
         within_timeout(reached).await.unwrap();
@@ -121,7 +128,8 @@ async fn only_changed_documents_are_reloaded() {
     let mut settings = settings(&service);
     settings.refresh = Some(Duration::from_millis(20));
     let hooks = SourceHooks::default();
-    let source = OpenApiSource::start(&registry, "pets", settings, hooks).unwrap();
+    let source =
+        RunningSource::start(&registry, OpenApiSource::new("pets", settings).unwrap(), hooks);
     source.ready(TIMEOUT).await.unwrap();
     let reads = || service.requests().iter().filter(|seen| seen.method == "GET").count();
     let looks = || service.requests().iter().filter(|seen| seen.method == "HEAD").count();
@@ -156,9 +164,10 @@ async fn local_file_loads_with_its_references() {
     let registry = Registry::new();
     let settings = OpenApiSettings::new(DocumentLocation::File(folder.join("root.yaml")));
     let hooks = SourceHooks::default();
-    let source = OpenApiSource::start(&registry, "files", settings, hooks).unwrap();
+    let source =
+        RunningSource::start(&registry, OpenApiSource::new("files", settings).unwrap(), hooks);
     let found = source.ready(TIMEOUT).await.unwrap();
-    assert_eq!((found.counts.queries, found.warnings.len()), (1, 0), "{:?}", found.warnings);
+    assert_eq!((found.operations, found.warnings.len()), (1, 0), "{:?}", found.warnings);
     let envelope = Pipeline::new(registry).call_trusted("files.one", json!({})).await.unwrap();
     assert_eq!(envelope.data, "/one");
     source.close().await;
@@ -228,9 +237,10 @@ async fn config_for_missing_schemes_or_operations_is_reported() {
     }
     let mut hooks = SourceHooks::default();
     hooks.lint = Some(Arc::new(|names| vec![format!("there are {names:?}")]));
-    let source = OpenApiSource::start(&Registry::new(), "x", settings, hooks).unwrap();
+    let source =
+        RunningSource::start(&Registry::new(), OpenApiSource::new("x", settings).unwrap(), hooks);
     let found = source.ready(TIMEOUT).await.unwrap();
-    let messages: Vec<_> = found.warnings.iter().map(|odd| &*odd.message).collect();
+    let messages: Vec<_> = found.warnings.iter().map(|warning| &**warning).collect();
     let scheme = "`auth.schemes.kye` is for a security scheme that the document does not declare";
     assert_eq!(messages, [scheme, r#"there are ["read"]"#]);
 }

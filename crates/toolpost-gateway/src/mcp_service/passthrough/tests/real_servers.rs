@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolpost::mcp::{McpSettings, McpSource, McpTransport, SourceHooks, StdioSettings};
+use toolpost::mcp::{McpSettings, McpSource, McpTransport, StdioSettings};
 use toolpost::view::ProtocolGeneration;
+use toolpost::{RunningSource, SourceHooks};
 
 use super::fixture::Fixture;
 
@@ -17,13 +18,17 @@ const LISTS: [(&str, &str, &str); 3] = [
 ];
 
 /// Starts a server for each name and command line, and waits until all of them are ready.
-async fn start_servers(servers: &[(&str, &[&str])]) -> (Fixture, Vec<McpSource>) {
+async fn start_servers(servers: &[(&str, &[&str])]) -> (Fixture, Vec<RunningSource>) {
     let (fixture, mut sources) = (Fixture::new(), Vec::new());
     for (name, command) in servers {
         let stdio = StdioSettings::new(command[0], command[1..].iter().copied());
         let settings = McpSettings::new(McpTransport::Stdio(stdio));
         let registry = fixture.pipeline.registry();
-        sources.push(McpSource::start(registry, name, settings, SourceHooks::default()));
+        sources.push(RunningSource::start(
+            registry,
+            McpSource::new(name, settings),
+            SourceHooks::default(),
+        ));
     }
     for source in &sources {
         source.ready(START_TIMEOUT).await.unwrap();
@@ -31,7 +36,7 @@ async fn start_servers(servers: &[(&str, &[&str])]) -> (Fixture, Vec<McpSource>)
     (fixture, sources)
 }
 
-async fn close_sources(sources: Vec<McpSource>) {
+async fn close_sources(sources: Vec<RunningSource>) {
     for source in sources {
         tokio::time::timeout(START_TIMEOUT, source.close()).await.unwrap();
     }

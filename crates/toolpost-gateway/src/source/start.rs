@@ -1,0 +1,199 @@
+//! Turns the configuration of a source into a running one.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+
+use toolpost::connection::ReconnectSettings;
+use toolpost::hub::{SpokeConfig, Upstream};
+use toolpost::mcp::{McpSettings, McpSource, McpTransport, OAuthHooks};
+use toolpost::openapi::{OpenApiError, OpenApiSource, ServiceHosts};
+use toolpost::protocol::Secret;
+use toolpost::transport::WsConnector;
+use toolpost::{Registry, RunningSource, Source, SourceHooks, SpecTransform};
+
+use super::status::SourceStatusTracker;
+use crate::app::Gateway;
+use crate::config::{Adjustments, SourceConfig, SourceKind};
+
+/// What the process provides to MCP sources.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct McpEnv {
+    /// Command line that wraps that of every server and ends the server when this process exits.
+    pub watcher: Vec<OsString>,
+    /// Stores OAuth credentials and obtains a person's consent.
+    pub oauth: OAuthHooks,
+}
+
+impl McpEnv {
+    /// Starts the source if it is an MCP server or an HTTP service. Its adjusted operations are
+    /// registered once they are listed.
+    ///
+    /// # Errors
+    ///
+    /// The configuration of the service is invalid.
+    pub fn start(
+        &self,
+        registry: &Registry,
+        source: &SourceConfig,
+    ) -> Result<Option<RunningSource>, SourceError> {
+        let prepared = match &source.kind {
+            SourceKind::Mcp(settings) => prepare(self.mcp_source(&source.name, settings)),
+            SourceKind::OpenApi(settings) => {
+                let service = OpenApiSource::new(&source.name, settings.as_ref().clone());
+                prepare(service.map_err(Box::new)?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(prepared(registry, source_hooks(source), None)))
+    }
+
+    /// Starts a server that is not in a configuration.
+    pub fn start_server(
+        &self,
+        registry: &Registry,
+        name: &str,
+        settings: &McpSettings,
+    ) -> RunningSource {
+        RunningSource::start(registry, self.mcp_source(name, settings), SourceHooks::default())
+    }
+
+    fn mcp_source(&self, name: &str, settings: &McpSettings) -> McpSource {
+        let mut settings = settings.clone();
+        if let McpTransport::Stdio(stdio) = &mut settings.transport {
+            stdio.watcher.clone_from(&self.watcher);
+        }
+        McpSource::new(name, settings).oauth(self.oauth.clone())
+    }
+}
+
+/// The reason why a source cannot be started with its configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The URL of a hub is invalid.
+    #[error(transparent)]
+    Connect(#[from] toolpost::transport::ConnectError),
+    /// The source refers to a missing variable or file.
+    #[error("{0}")]
+    Incomplete(String),
+    /// The configuration of an HTTP service is invalid.
+    #[error(transparent)]
+    Service(#[from] Box<OpenApiError>),
+}
+
+/// A source and its status.
+#[derive(Debug)]
+pub(super) struct SourceEntry {
+    pub(super) config: SourceConfig,
+    /// `None` for a spoke, which connects to this gateway.
+    pub(super) source: Option<RunningSource>,
+    pub(super) status: Arc<SourceStatusTracker>,
+}
+
+/// Starts a source that is ready to be started, or replaces another one by it. The replaced source
+/// has the duration to finish its calls in flight.
+pub(super) type PreparedSource = Box<
+    dyn FnOnce(&Registry, SourceHooks, Option<(RunningSource, Duration)>) -> RunningSource + Send,
+>;
+
+fn prepare(source: impl Source) -> PreparedSource {
+    Box::new(|registry, hooks, before| match before {
+        Some((before, timeout)) => before.replace_with(registry, source, hooks, timeout),
+        None => RunningSource::start(registry, source, hooks),
+    })
+}
+
+impl SourceEntry {
+    pub(super) fn start(gateway: &Gateway, env: &McpEnv, config: &SourceConfig) -> Self {
+        Self::start_prepared(gateway, config, Self::prepare(gateway, env, config), None)
+    }
+
+    /// Prepares a source, with the hosts of an HTTP service; `None` for a spoke.
+    #[expect(clippy::type_complexity, reason = "used in two places")]
+    pub(super) fn prepare(
+        gateway: &Gateway,
+        env: &McpEnv,
+        config: &SourceConfig,
+    ) -> Result<(Option<PreparedSource>, Option<ServiceHosts>), SourceError> {
+        let name = &config.name;
+        Ok(match &config.kind {
+            SourceKind::Mcp(settings) => (Some(prepare(env.mcp_source(name, settings))), None),
+            SourceKind::OpenApi(settings) => {
+                let service = OpenApiSource::new(name, settings.as_ref().clone());
+                let service = service.map_err(Box::new)?;
+                let hosts = service.hosts();
+                (Some(prepare(service)), Some(hosts))
+            }
+            SourceKind::Hub { url, token } => {
+                let token = token.as_ref().map(|token| Secret::new(token.reveal()));
+                let connector =
+                    WsConnector::with_settings(url, token, gateway.0.settings.websocket)?;
+                let settings = ReconnectSettings::default();
+                (Some(prepare(Upstream::new(gateway.hub(), name, connector, settings))), None)
+            }
+            SourceKind::Spoke { .. } => (None, None),
+            SourceKind::Incomplete { .. } => {
+                return Err(SourceError::Incomplete(config.kind.describe()));
+            }
+        })
+    }
+
+    /// Starts a prepared source in place of `before`. A source that cannot be started is disabled.
+    pub(super) fn start_prepared(
+        gateway: &Gateway,
+        config: &SourceConfig,
+        prepared: Result<(Option<PreparedSource>, Option<ServiceHosts>), SourceError>,
+        before: Option<(RunningSource, Duration)>,
+    ) -> Self {
+        gateway.hub().configure_spoke(&config.name, spoke_config(config));
+        let registry = gateway.pipeline().registry();
+        let (source, hosts) = match prepared {
+            Ok((prepared, hosts)) => {
+                let hooks = source_hooks(config);
+                (prepared.map(|prepared| prepared(registry, hooks, before)), hosts)
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                tracing::warn!(source = config.name, reason, "source disabled");
+                (Some(RunningSource::disabled(registry, &config.name, &reason)), None)
+            }
+        };
+        let monitor = source.as_ref().map(RunningSource::monitor);
+        let status = Arc::new(SourceStatusTracker { kind: config.kind.clone(), hosts, monitor });
+        gateway.0.source_statuses.insert(&config.name, &status);
+        Self { config: config.clone(), source, status }
+    }
+}
+
+/// Returns the hooks that apply the configuration to the operations of a source.
+pub(super) fn source_hooks(source: &SourceConfig) -> SourceHooks {
+    let mut hooks = SourceHooks::default();
+    let reviewed = source.adjustments.clone();
+    hooks.transform = Some(spec_transform(&source.adjustments));
+    hooks.lint = Some(Arc::new(move |names| reviewed.unmatched_settings(names)));
+    hooks.timeout = match &source.kind {
+        SourceKind::Mcp(settings) => Some(settings.timeout),
+        _ => source.adjustments.timeout,
+    };
+    hooks
+}
+
+/// Returns the rules for peers that register under the name of a source.
+pub(super) fn spoke_config(source: &SourceConfig) -> SpokeConfig {
+    let mut rules = SpokeConfig::default();
+    // An empty owner reserves the name; only a spoke can be registered by a peer.
+    rules.owner = Some(match &source.kind {
+        SourceKind::Spoke { identity } => identity.clone(),
+        _ => String::new(),
+    });
+    rules.timeout = source.adjustments.timeout;
+    rules.transform = Some(spec_transform(&source.adjustments));
+    rules
+}
+
+fn spec_transform(adjustments: &Adjustments) -> SpecTransform {
+    let adjustments = adjustments.clone();
+    Arc::new(move |spec| adjustments.apply(spec))
+}

@@ -1,0 +1,36 @@
+//! MCP servers of a [`Toolpost`](super::Toolpost).
+
+use super::{BuildError, ToolpostBuilder};
+use crate::mcp::{HttpSettings, McpSettings, McpSource, McpTransport, StdioSettings};
+use crate::source::{RunningSource, SourceHooks};
+
+impl ToolpostBuilder {
+    /// Adds an MCP server that runs as a child process. Its operations are in the namespace `name`.
+    ///
+    /// The process is terminated with this one. To also terminate descendants that leave its
+    /// process group, use [`ToolpostBuilder::source`] with
+    /// [`StdioSettings::watcher`](crate::mcp::StdioSettings::watcher).
+    pub fn mcp_stdio(
+        self,
+        name: &str,
+        command: impl Into<String>,
+        args: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        let stdio = StdioSettings::new(command, args);
+        self.source(McpSource::new(name, McpSettings::new(McpTransport::Stdio(stdio))))
+    }
+
+    /// Adds an MCP server over streamable HTTP.
+    pub fn mcp_http(self, name: &str, url: &str) -> Self {
+        let (name, url) = (name.to_owned(), url.parse());
+        self.start_with(move |registry| {
+            let url = url.map_err(|error: url::ParseError| BuildError::Settings {
+                name: name.clone(),
+                reason: error.to_string(),
+            })?;
+            let settings = McpSettings::new(McpTransport::Http(HttpSettings::new(url)));
+            let source = McpSource::new(&name, settings);
+            Ok(RunningSource::start(registry, source, SourceHooks::default()))
+        })
+    }
+}
