@@ -69,7 +69,7 @@ impl Sources {
                 Some(SourceChange::Adjustments)
                     if !matches!(source.kind, SourceKind::OpenApi(_)) =>
                 {
-                    self.apply_adjustments(source);
+                    self.apply_adjustments(source).await;
                 }
                 Some(_) => self.replace(source, timeout).await,
             }
@@ -104,12 +104,12 @@ impl Sources {
     }
 
     /// Applies new adjustments to a source whose connection is unchanged.
-    fn apply_adjustments(&mut self, source: &SourceConfig) {
+    async fn apply_adjustments(&mut self, source: &SourceConfig) {
         self.gateway.hub().configure_spoke(&source.name, spoke_config(source));
         let Some(entry) = self.entries.get_mut(&source.name) else { return };
         entry.config = source.clone();
         if let Some(running) = &entry.source {
-            running.set_hooks(source_hooks(source));
+            running.set_hooks(source_hooks(source)).await;
         }
     }
 
@@ -119,7 +119,13 @@ impl Sources {
         let prepared = SourceEntry::prepare(&self.gateway, &self.mcp_env, source);
         let is_started = matches!(prepared, Ok((Some(_), _)));
         let before = match entry.source {
-            Some(before) if is_started => Some((before, timeout)),
+            Some(before) if is_started => {
+                // The old connection to a hub serves the new adjustments until then.
+                if matches!(entry.config.kind, SourceKind::Hub { .. }) {
+                    before.set_hooks(source_hooks(source)).await;
+                }
+                Some((before, timeout))
+            }
             before => {
                 self.retire(before, timeout).await;
                 self.gateway.hub().remove_spoke(&source.name);

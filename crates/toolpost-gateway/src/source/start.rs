@@ -111,7 +111,6 @@ impl SourceEntry {
     }
 
     /// Prepares a source, with the hosts of an HTTP service; `None` for a spoke.
-    #[expect(clippy::type_complexity, reason = "used in two places")]
     pub(super) fn prepare(
         gateway: &Gateway,
         env: &McpEnv,

@@ -27,6 +27,9 @@ pub use supervisor::SourceContext;
 
 use supervisor::{Predecessor, ReleaseRequest, Supervisor};
 
+/// How long [`RunningSource::set_hooks`] waits until the hooks are applied.
+const HOOKS_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A source of operations, as its supervisor runs it.
 pub trait Source: Send + 'static {
     /// Returns the name, which is the namespace of the operations.
@@ -286,11 +289,16 @@ impl RunningSource {
         (operations, draining)
     }
 
-    /// Replaces the hooks and applies them to the operations. The connection and the calls in
-    /// flight are not affected.
-    pub fn set_hooks(&self, hooks: SourceHooks) {
+    /// Replaces the hooks. The connection and the calls in flight are not affected. Waits, for a
+    /// bounded time, until a ready source has applied the hooks to its operations.
+    pub async fn set_hooks(&self, hooks: SourceHooks) {
+        let mut status = self.status();
+        let is_ready = matches!(*status.borrow_and_update(), SourceStatus::Ready(_));
         self.hooks.hooks.store(Arc::new(hooks));
         self.hooks.changed.notify_one();
+        if is_ready {
+            let _ = tokio::time::timeout(HOOKS_TIMEOUT, status.changed()).await;
+        }
     }
 
     /// Returns the name of the source.
