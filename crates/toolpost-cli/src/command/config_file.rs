@@ -20,7 +20,7 @@ pub(crate) fn init(options: &InitOptions) -> Result<(), CommandError> {
     let clients = options.from.as_deref().map(|from| relative_path(file, from)).or(found);
     if let Some(from) = &options.from {
         // A file named with `--from` must contain servers.
-        ClientFile::load_lenient(from)?;
+        ClientFile::load(from)?;
     }
     let client_path = clients.as_ref().map(|clients| clients.display().to_string());
     write_template(file, client_path.as_deref())?;
@@ -56,7 +56,8 @@ pub(super) fn include_mcp_json(config: &Path, names: &[String]) -> Result<(), Ed
     if config.exists() || !config.ends_with(Config::FILE_NAME) || !other.exists() {
         return Ok(());
     }
-    let Ok(read) = ClientFile::load(&other) else {
+    let read = ClientFile::load(&other).ok().filter(|read| read.rejected.is_empty());
+    let Some(read) = read else {
         output::notice(&format!("{MCP_JSON} is not read any more, and has errors. {INCLUDE_HINT}"));
         return Ok(());
     };

@@ -219,7 +219,8 @@ impl Config {
             Err(error) => return error.into_problems(),
         };
         self.notes.extend(read.notes);
-        let mut problems = Vec::new();
+        let rejected = read.rejected.into_iter();
+        let mut problems: Vec<_> = rejected.flat_map(|server| server.problems).collect();
         for server in read.servers {
             // Problems are reported at the server's key in its own file.
             let own = dotted_path("", &["source", &server.name, "mcp"]);

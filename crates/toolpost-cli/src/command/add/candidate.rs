@@ -98,7 +98,7 @@ fn candidates_from_file(
     file: &Path,
     names: &[String],
 ) -> Result<Vec<ServerCandidate>, CommandError> {
-    let read = ClientFile::load_lenient(file)?;
+    let read = ClientFile::load(file)?;
     print_notes(file, names, &read.notes);
     let folder = file.parent().unwrap_or(Path::new(""));
     let usable = read.servers.into_iter().map(|server| {

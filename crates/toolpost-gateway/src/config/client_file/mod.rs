@@ -42,7 +42,7 @@ pub struct ClientFile {
     pub servers: Vec<ClientServer>,
     /// Messages about servers and members that were skipped or changed.
     pub notes: Vec<String>,
-    /// The servers that cannot be used; filled only by [`ClientFile::load_lenient`].
+    /// The servers that cannot be used.
     pub rejected: Vec<RejectedServer>,
 }
 
@@ -81,40 +81,19 @@ impl ClientFile {
     ///
     /// # Errors
     ///
-    /// All problems of the file.
-    pub fn load(file: &Path) -> Result<Self, ConfigError> {
-        Self::load_lenient(file)?.require_all_valid()
-    }
-
-    /// Reads a file and reports invalid servers in `rejected` instead of failing.
-    ///
-    /// # Errors
-    ///
     /// The file as a whole is invalid.
-    pub fn load_lenient(file: &Path) -> Result<Self, ConfigError> {
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(file)
             .map_err(|error| ConfigError::new(vec![ConfigProblem::unreadable(file, &error)]))?;
-        Self::parse_lenient(file, &text)
+        Self::parse(file, &text)
     }
 
     /// Parses a client file. Errors refer to it as `file`.
     ///
     /// # Errors
     ///
-    /// All problems of the file.
+    /// The file as a whole is invalid.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
-        Self::parse_lenient(file, text)?.require_all_valid()
-    }
-
-    fn require_all_valid(mut self) -> Result<Self, ConfigError> {
-        let rejection = std::mem::take(&mut self.rejected);
-        if rejection.is_empty() {
-            return Ok(self);
-        }
-        Err(ConfigError::new(rejection.into_iter().flat_map(|server| server.problems).collect()))
-    }
-
-    fn parse_lenient(file: &Path, text: &str) -> Result<Self, ConfigError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let root: Value = jsonc_parser::parse_to_serde_value(text, &Default::default())
             .map_err(|error| ConfigError::new(vec![json_problem(file, &error)]))?;

@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use super::*;
 
 fn parse(text: &str) -> Result<ClientFile, ConfigError> {
-    ClientFile::parse(Path::new("/home/x/.mcp.json"), text)
+    let mut file = ClientFile::parse(Path::new("/home/x/.mcp.json"), text)?;
+    let problems = std::mem::take(&mut file.rejected).into_iter();
+    let problems: Vec<_> = problems.flat_map(|server| server.problems).collect();
+    if problems.is_empty() { Ok(file) } else { Err(ConfigError::new(problems)) }
 }
 
 /// Each row: a server as a client writes it, and the expected entry.

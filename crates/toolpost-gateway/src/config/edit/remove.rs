@@ -62,12 +62,12 @@ fn text_without_entry(editor: &EntryEditor<'_>, text: &str) -> Result<String, Ed
     let key = editor.table.key();
     let entries = document.get_mut(key).and_then(Item::as_table_like_mut);
     let entries = entries.ok_or_else(|| editor.not_a_table())?;
-    let entry = entries.remove(editor.name).ok_or_else(|| editor.not_a_table())?;
-    if let Item::Table(table) = &entry {
+    let mut entry = entries.remove(editor.name).ok_or_else(|| editor.not_a_table())?;
+    if let Item::Table(table) = &mut entry {
         let mut of_entry = Vec::new();
         visit_tables(table, &mut |table| of_entry.extend(table.position()));
         if let Some(first) = of_entry.iter().min() {
-            move_comments(&mut document, *first, &leading_comments(table));
+            move_comments(&mut document, *first, leading_comments(table));
         }
     }
     // A table that existed only for this entry does not remain as `source = {}`.
@@ -84,15 +84,13 @@ fn is_explicit(item: &Item) -> bool {
 }
 
 /// Returns the comments above a table without the separating blank line; empty if there are none.
-fn leading_comments(table: &Table) -> String {
+fn leading_comments(table: &Table) -> &str {
     let above = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
     if above.trim().is_empty() {
-        return String::new();
+        return "";
     }
-    above.strip_suffix("\r\n").or_else(|| above.strip_suffix('\n')).map_or_else(
-        || above.to_owned(),
-        |retained| if retained.ends_with('\n') { retained.to_owned() } else { above.to_owned() },
-    )
+    let rest = above.strip_suffix("\r\n").or_else(|| above.strip_suffix('\n'));
+    rest.filter(|rest| rest.ends_with('\n')).unwrap_or(above)
 }
 
 /// Moves comments before the next table, or to the end of the document.
@@ -101,43 +99,32 @@ fn move_comments(document: &mut DocumentMut, position: isize, comments: &str) {
         return;
     }
     let mut next: Option<isize> = None;
-    visit_tables(document.as_table(), &mut |table| {
+    visit_tables(document.as_table_mut(), &mut |table| {
         let behind = table.position().filter(|found| *found > position);
         next = next.into_iter().chain(behind).min();
     });
-    let Some(next) = next else {
+    if next.is_none() {
         let end = document.trailing().as_str().unwrap_or_default();
-        let end = format!("{comments}{end}");
-        document.set_trailing(end);
+        document.set_trailing(format!("{comments}{end}"));
         return;
-    };
-    prepend_comments(document.as_table_mut(), next, comments);
+    }
+    visit_tables(document.as_table_mut(), &mut |table| {
+        if table.position() == next {
+            let own = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+            let all = format!("{comments}{own}");
+            table.decor_mut().set_prefix(all);
+        }
+    });
 }
 
 /// Visits every table with a header, in key order.
-fn visit_tables(table: &Table, visit: &mut dyn FnMut(&Table)) {
+fn visit_tables(table: &mut Table, visit: &mut dyn FnMut(&mut Table)) {
     visit(table);
-    for (_, item) in table {
-        match item {
-            Item::Table(table) => visit_tables(table, visit),
-            Item::ArrayOfTables(list) => list.iter().for_each(|table| visit_tables(table, visit)),
-            _ => {}
-        }
-    }
-}
-
-fn prepend_comments(table: &mut Table, position: isize, comments: &str) {
-    if table.position() == Some(position) {
-        let own = table.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
-        let own = format!("{comments}{own}");
-        table.decor_mut().set_prefix(own);
-        return;
-    }
     for (_, item) in table.iter_mut() {
         match item {
-            Item::Table(table) => prepend_comments(table, position, comments),
+            Item::Table(table) => visit_tables(table, visit),
             Item::ArrayOfTables(list) => {
-                list.iter_mut().for_each(|table| prepend_comments(table, position, comments));
+                list.iter_mut().for_each(|table| visit_tables(table, visit));
             }
             _ => {}
         }
