@@ -26,6 +26,7 @@ pub use settings::{BreakerLimits, LimitsSettings, SourceLimits};
 
 pub(crate) use concurrent_map::ConcurrentMap;
 pub(crate) use source::SourceLimiter;
+pub(crate) use token_bucket::TokenBucket;
 
 use caller::CallerTable;
 

@@ -92,24 +92,6 @@ impl RoomStore {
         atomic_file::write_atomic(&self.path(room), &content)
     }
 
-    /// Returns the rooms that have a document, sorted by name. Blocks.
-    ///
-    /// # Errors
-    ///
-    /// The directory or a document in it cannot be read, or a document is corrupt.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no caller lists closed rooms yet"))]
-    pub(crate) fn rooms(&self) -> io::Result<Vec<String>> {
-        let mut rooms = Vec::new();
-        for entry in std::fs::read_dir(&self.directory)? {
-            let path = entry?.path();
-            if path.to_str().is_some_and(|name| name.ends_with(FILE_EXTENSION)) {
-                rooms.push(read_document(&path)?.0.room);
-            }
-        }
-        rooms.sort_unstable();
-        Ok(rooms)
-    }
-
     fn lock(&self) -> io::Result<File> {
         let path = self.directory.join("lock");
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
@@ -232,9 +214,6 @@ mod tests {
                 assert_eq!(again.load(name).unwrap(), Some(expected), "{name:?}");
             }
         }
-        let mut sorted = names.to_vec();
-        sorted.sort_unstable();
-        assert_eq!(store.rooms().unwrap(), sorted);
         let beside = std::fs::read_dir(&scratch.0).unwrap().count();
         assert_eq!(beside, 1, "nothing is outside of the folder");
         assert_eq!(store.load("nobody").unwrap(), None);
@@ -279,7 +258,6 @@ mod tests {
             let error = store.load("lobby").unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{expected}");
             assert!(error.to_string().contains(expected), "{expected}: {error}");
-            assert_eq!(store.rooms().is_err(), !expected.contains("attic"), "{expected}");
         }
         store.save("lobby", "{}").unwrap();
         assert_eq!(store.load("lobby").unwrap().as_deref(), Some("{}"));
@@ -311,7 +289,6 @@ mod tests {
         new.push(".new");
         std::fs::write(&new, "{\"room\":\"lob").unwrap();
         assert_eq!(store.load("lobby").unwrap().as_deref(), Some("{\"a\":1}"));
-        assert_eq!(store.rooms().unwrap(), ["lobby"]);
         store.save("lobby", "{\"a\":2}").unwrap();
         assert_eq!(store.load("lobby").unwrap().as_deref(), Some("{\"a\":2}"));
     }

@@ -3,15 +3,17 @@
 use std::collections::HashSet;
 
 use futures::future::join_all;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
+use toolpost::json::RawObject;
 use toolpost::mcp::server_error;
 use toolpost::view::ProtocolGeneration;
 use toolpost::{CallError, Outcome};
 
 use super::list_page::{ListEntry, ListPage};
 use super::qualified_name::NameForm;
-use super::raw_object::{self, CacheVisibility, RawObject, ResultHints};
+use super::result_hints::{self, CacheVisibility, ResultHints, add_hints, append_json};
 use super::source_methods::{SourceMethods, source_methods};
 use super::{MISSING_META, Passthrough};
 use toolpost::json_rpc::RpcError;
@@ -96,17 +98,19 @@ impl Passthrough<'_> {
     }
 
     fn merge_lists(&self, list: &ListMethod, entries: &[u8], missing: &[Value]) -> Vec<u8> {
-        let entries = std::str::from_utf8(entries).expect("texts with commas between them");
-        let meta = json!({MISSING_META: missing}).to_string();
+        let entries: &RawValue = serde_json::from_slice(entries).expect("texts between commas");
+        let meta = to_raw_value(&json!({MISSING_META: missing})).expect("a value is JSON");
         let mut result = RawObject::default();
         result.set(list.member, entries);
         if !missing.is_empty() {
             result.set("_meta", &meta);
         }
         if self.client.generation == ProtocolGeneration::Modern {
-            result.add_hints(ResultHints::Cached(CacheVisibility::Private));
+            add_hints(&mut result, ResultHints::Cached(CacheVisibility::Private));
         }
-        result.to_vec()
+        let mut out = Vec::with_capacity(entries.get().len() + 64);
+        append_json(&mut out, &result);
+        out
     }
 
     /// Returns a page of a source with its own names, without invalid entries.
@@ -118,7 +122,7 @@ impl Passthrough<'_> {
     ) -> Result<Vec<u8>, CallError> {
         let operation = source.operation(list.method).expect("the offer was chosen by it");
         let outcome = self.call(operation, params, None).await?;
-        let text = raw_object::payload_json(&outcome.envelope.data);
+        let text = result_hints::payload_json(&outcome.envelope.data);
         let page = ListPage::parse(&text, list.member)?;
         let (mut good, mut is_complete) = (vec![b'['], true);
         for entry in page.entries(list.key) {
@@ -135,14 +139,13 @@ impl Passthrough<'_> {
         }
         let hints = ResultHints::Cached(self.cache_visibility(source, list.method));
         if is_complete {
-            return raw_object::adapt_result(text, self.client.generation, hints);
+            return result_hints::adapt_result(text, self.client.generation, hints);
         }
         good.push(b']');
-        let good = String::from_utf8(good).expect("texts with commas between them");
         let mut object = RawObject::parse(&text).expect("it was read above");
-        object.set(list.member, &good);
-        let mended = String::from_utf8(object.to_vec()).expect("texts are joined");
-        raw_object::adapt_result(mended.into(), self.client.generation, hints)
+        object.set(list.member, serde_json::from_slice(&good).expect("texts between commas"));
+        let mended = serde_json::to_string(&object).expect("texts are joined");
+        result_hints::adapt_result(mended.into(), self.client.generation, hints)
     }
 
     /// Returns all entries of a source with qualified names, separated by commas.
@@ -195,7 +198,7 @@ impl ListProgress {
         page: &Outcome,
         each: &mut (dyn FnMut(ListEntry<'_>) + Send),
     ) -> Result<Option<String>, CallError> {
-        let text = raw_object::payload_json(&page.envelope.data);
+        let text = result_hints::payload_json(&page.envelope.data);
         let page = ListPage::parse(&text, list.member)?;
         self.pages += 1;
         self.bytes += text.len();

@@ -1,9 +1,10 @@
 //! A page of a source's list and its entries.
 
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use toolpost::CallError;
+use toolpost::json::RawObject;
 
-use super::raw_object::RawObject;
+use super::result_hints::append_json;
 
 /// A page as received from the source.
 #[derive(Debug)]
@@ -30,15 +31,15 @@ impl<'a> ListPage<'a> {
     ///
     /// Returns an error if `member` is not a list.
     pub(super) fn parse(text: &'a str, member: &str) -> Result<Self, CallError> {
-        let object = RawObject::parse(text);
+        let object = RawObject::parse(text).ok();
         let entries = object.as_ref().and_then(|object| object.get(member));
-        let entries = entries.and_then(|entries| serde_json::from_str(entries).ok());
+        let entries = entries.and_then(|entries| serde_json::from_str(entries.get()).ok());
         let entries = entries.ok_or_else(|| {
             CallError::execution(format!("`{member}` of the result is not a list"))
         })?;
         let cursor = object.and_then(|object| object.get("nextCursor"));
         // A cursor that is not a string is ignored.
-        let cursor = cursor.and_then(|cursor| serde_json::from_str::<String>(cursor).ok());
+        let cursor = cursor.and_then(|cursor| serde_json::from_str::<String>(cursor.get()).ok());
         Ok(Self { entries, next_cursor: cursor.filter(|cursor| !cursor.is_empty()) })
     }
 
@@ -57,8 +58,8 @@ impl<'a> ListEntry<'a> {
             let beginning: String = text.chars().take(80).collect();
             format!("{what}: {beginning}")
         };
-        let object = RawObject::parse(text).ok_or_else(|| odd("not an object"))?;
-        let name = object.get(key).and_then(|name| serde_json::from_str(name).ok());
+        let object = RawObject::parse(text).map_err(|_| odd("not an object"))?;
+        let name = object.get(key).and_then(|name| serde_json::from_str(name.get()).ok());
         let name = name.ok_or_else(|| odd(&format!("`{key}` is not a string")))?;
         Ok(Self { text, object, key, name })
     }
@@ -73,10 +74,10 @@ impl<'a> ListEntry<'a> {
         if name == self.name {
             return self.write(out);
         }
-        let name = serde_json::to_string(name).expect("a text is JSON");
+        let name = to_raw_value(name).expect("a text is JSON");
         let mut object = self.object;
         object.set(self.key, &name);
-        object.write(out);
+        append_json(out, &object);
     }
 }
 

@@ -11,14 +11,14 @@
 //! | `list_page` | a page of a source's list, and its entries |
 //! | `read_resource` | `resources/read` |
 //! | `prompts` | prompts and completions |
-//! | `raw_object` | JSON objects with unparsed members |
+//! | `result_hints` | results for each protocol generation |
 
 mod list;
 mod list_page;
 mod prompts;
 mod qualified_name;
-mod raw_object;
 mod read_resource;
+mod result_hints;
 mod source_methods;
 mod subscribe;
 #[cfg(test)]
@@ -33,7 +33,7 @@ use toolpost::{Approval, CallError, CallRequest, ClientChannel, Operation, Outco
 
 use super::client::ClientContext;
 use list::ListMethod;
-use raw_object::{CacheVisibility, ResultHints};
+use result_hints::{CacheVisibility, ResultHints};
 use source_methods::SourceMethods;
 
 /// Member of a result's `_meta` that lists the sources that could not be queried, with the reasons.
@@ -127,8 +127,8 @@ impl Passthrough<'_> {
             return Ok(required.get().into());
         }
         let outcome = ended?;
-        raw_object::adapt_result(
-            raw_object::payload_json(&outcome.envelope.data),
+        result_hints::adapt_result(
+            result_hints::payload_json(&outcome.envelope.data),
             self.client.generation,
             hints,
         )

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use toolpost::json_rpc::RpcError;
 
 use super::qualified_name::NameForm;
-use super::raw_object::{self, ResultHints};
+use super::result_hints::{self, ResultHints};
 use super::source_methods::{route, source_methods};
 use super::{COMPLETE, PROMPT, Passthrough, string_param};
 
@@ -56,7 +56,7 @@ impl Passthrough<'_> {
             return Err(RpcError::invalid_params(format!("no source has `{name}`")));
         };
         let Some(operation) = source.operation(COMPLETE) else {
-            return Ok(raw_object::adapt_result(
+            return Ok(result_hints::adapt_result(
                 EMPTY_COMPLETION.into(),
                 self.client.generation,
                 ResultHints::Complete,

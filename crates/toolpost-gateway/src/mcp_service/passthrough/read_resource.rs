@@ -13,7 +13,7 @@ use toolpost::json_rpc::RpcError;
 use super::list::{RESOURCES, TEMPLATES};
 use super::list_page::ListEntry;
 use super::qualified_name::{self, NameForm};
-use super::raw_object::ResultHints;
+use super::result_hints::ResultHints;
 use super::source_methods::{SourceMethods, route, source_methods};
 use super::{MISSING_META, Passthrough, READ, string_param};
 

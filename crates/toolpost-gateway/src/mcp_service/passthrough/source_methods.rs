@@ -8,7 +8,7 @@ use toolpost::mcp::method_of;
 use toolpost::{CallError, Operation};
 
 use super::qualified_name::NameForm;
-use super::raw_object::CacheVisibility;
+use super::result_hints::CacheVisibility;
 use crate::mcp_service::client::ClientContext;
 
 /// The MCP methods of one source, other than tools.

@@ -179,7 +179,7 @@ impl KindParts {
         let literal_prefix = base.literal_prefix().into();
         Self {
             literal_prefix,
-            full: base.duplicate(),
+            full: base.clone(),
             base,
             method: Some(method),
             contexts,

@@ -90,13 +90,6 @@ impl Capabilities {
         new
     }
 
-    /// Removes the capability that is written as `value`. Returns whether it was present.
-    pub fn remove_equal(&mut self, value: &Value) -> bool {
-        let before = self.0.len();
-        self.0.retain(|capability| capability.value() != value);
-        self.0.len() < before
-    }
-
     /// Decides whether a message can be sent.
     pub fn decide<'a>(&'a self, request: &'a CapabilityRequest<'a>) -> Decision<'a> {
         let input = PrefilterInput::new(request);
@@ -111,20 +104,5 @@ impl Capabilities {
     /// Whether a single capability of the set allows everything that `other` allows.
     pub fn covers(&self, other: &Capability) -> bool {
         self.iter().any(|own| own.covers(other))
-    }
-}
-
-impl<'a> IntoIterator for &'a Capabilities {
-    type Item = &'a Capability;
-    type IntoIter = std::slice::Iter<'a, Capability>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
-impl FromIterator<Capability> for Capabilities {
-    fn from_iter<T: IntoIterator<Item = Capability>>(capabilities: T) -> Self {
-        Self::new(capabilities)
     }
 }

@@ -1,12 +1,14 @@
 //! A message as received from its sender.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use toolpost::json::RawObject;
+use toolpost::{Payload, PayloadError};
 
 use super::kind::MessageKind;
 use super::protocol::Protocol;
-use super::raw_members::{self, RawMembers};
 use super::room_message::RoomMessage;
 
 /// Maximum size of an id or a name, in bytes.
@@ -88,8 +90,8 @@ impl Draft {
             message,
             ..MessageParseError::from_text(text)
         };
-        raw_members::check_json(text).map_err(|error| wrong(invalid(error.to_string())))?;
-        let mut members = RawMembers::parse(text)
+        check_json(text).map_err(|error| wrong(invalid(error.to_string())))?;
+        let mut members = parse_object(text)
             .map_err(|_| wrong(invalid("a message is a JSON object".to_owned())))?;
         Self::from_members(&mut members).map_err(wrong)
     }
@@ -118,7 +120,7 @@ impl Draft {
         }
     }
 
-    fn from_members(members: &mut RawMembers<'_>) -> Result<Self, CodeAndMessage> {
+    fn from_members(members: &mut RawObject<'_>) -> Result<Self, CodeAndMessage> {
         members.take("context_of");
         Ok(Self {
             protocol: members.take("protocol").map(parse_protocol).transpose()?,
@@ -144,15 +146,46 @@ impl MessageParseError {
     /// Extracts the id and kind of an invalid message, if the text is a JSON object.
     pub(crate) fn from_text(text: &str) -> Self {
         let mut parse_error = Self::invalid(String::new());
-        let Ok(mut members) = RawMembers::parse(text) else { return parse_error };
-        let id = members.take("id").and_then(raw_members::parse_string);
+        let Ok(mut members) = parse_object(text) else { return parse_error };
+        let id = members.take("id").and_then(parse_string);
         parse_error.id =
             id.filter(|id| check_name("id", id, MAX_NAME_BYTES).is_ok()).map(Into::into);
-        let kind = members.take("kind").and_then(raw_members::parse_string);
-        parse_error.kind =
-            kind.map(|kind| raw_members::truncate(&kind, MAX_QUOTED_BYTES).into_owned());
+        let kind = members.take("kind").and_then(parse_string);
+        parse_error.kind = kind.map(|kind| truncate(&kind, MAX_QUOTED_BYTES).into_owned());
         parse_error
     }
+}
+
+/// Parses an object; members that are `null` count as absent.
+pub(super) fn parse_object(text: &str) -> serde_json::Result<RawObject<'_>> {
+    RawObject::parse(text).map(RawObject::without_nulls)
+}
+
+/// Validates an untrusted JSON document. Duplicate keys are rejected, so that the gateway and the
+/// recipients read the same values.
+pub(super) fn check_json(text: &str) -> Result<(), PayloadError> {
+    Payload::from_untrusted_text(text.as_bytes()).map(drop)
+}
+
+/// Parses a string value.
+pub(super) fn parse_string(raw: &RawValue) -> Option<Box<str>> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// Parses a list of strings. A single string is accepted as a list of one.
+pub(super) fn parse_strings(raw: &RawValue) -> Option<Vec<Box<str>>> {
+    match parse_string(raw) {
+        Some(one) => Some(vec![one]),
+        None => serde_json::from_str(raw.get()).ok(),
+    }
+}
+
+/// Truncates a text for an error message.
+pub(super) fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
+    if text.len() <= max_bytes {
+        return text.into();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(max_bytes)]).into()
 }
 
 /// An error code and its message.
@@ -163,11 +196,11 @@ fn invalid(message: String) -> CodeAndMessage {
 }
 
 pub(super) fn parse_protocol(raw: &RawValue) -> Result<Protocol, CodeAndMessage> {
-    let text = raw_members::parse_string(raw)
-        .ok_or_else(|| invalid("`protocol` must be a string".to_owned()))?;
+    let text =
+        parse_string(raw).ok_or_else(|| invalid("`protocol` must be a string".to_owned()))?;
     Protocol::parse(&text).ok_or_else(|| {
         let supported = Protocol::ALL.map(|protocol| format!("`{protocol}`")).join(", ");
-        let quoted = raw_members::truncate(&text, 100);
+        let quoted = truncate(&text, 100);
         (
             "unsupported_protocol",
             format!("the protocol `{quoted}` is not supported; supported: {supported}"),
@@ -177,27 +210,25 @@ pub(super) fn parse_protocol(raw: &RawValue) -> Result<Protocol, CodeAndMessage>
 
 fn parse_kind(raw: Option<&RawValue>) -> Result<MessageKind, CodeAndMessage> {
     let raw = raw.ok_or_else(|| invalid("a message must have a `kind`".to_owned()))?;
-    let text = raw_members::parse_string(raw)
-        .ok_or_else(|| invalid("`kind` must be a string".to_owned()))?;
+    let text = parse_string(raw).ok_or_else(|| invalid("`kind` must be a string".to_owned()))?;
     MessageKind::parse(&text).map_err(|error| invalid(error.to_string()))
 }
 
 /// Removes a string member and validates it as a name; `None` if it is absent.
 pub(super) fn take_name(
-    members: &mut RawMembers<'_>,
+    members: &mut RawObject<'_>,
     member: &str,
     max_bytes: usize,
 ) -> Result<Option<Box<str>>, CodeAndMessage> {
     let Some(raw) = members.take(member) else { return Ok(None) };
-    let text = raw_members::parse_string(raw)
-        .ok_or_else(|| invalid(format!("`{member}` must be a string")))?;
+    let text = parse_string(raw).ok_or_else(|| invalid(format!("`{member}` must be a string")))?;
     check_name(member, &text, max_bytes)?;
     Ok(Some(text))
 }
 
-fn take_names(members: &mut RawMembers<'_>, member: &str) -> Result<Vec<Box<str>>, CodeAndMessage> {
+fn take_names(members: &mut RawObject<'_>, member: &str) -> Result<Vec<Box<str>>, CodeAndMessage> {
     let Some(raw) = members.take(member) else { return Ok(Vec::new()) };
-    let texts = raw_members::parse_strings(raw)
+    let texts = parse_strings(raw)
         .ok_or_else(|| invalid(format!("`{member}` must be a string or a list of strings")))?;
     if texts.len() > MAX_NAMES {
         return Err(invalid(format!("`{member}` has more than {MAX_NAMES} entries")));
@@ -219,7 +250,7 @@ fn check_name(member: &str, text: &str, max_bytes: usize) -> Result<(), CodeAndM
     Err(invalid(format!("`{member}` {wrong}")))
 }
 
-fn take_extra(members: &mut RawMembers<'_>) -> Result<Extra, CodeAndMessage> {
+fn take_extra(members: &mut RawObject<'_>) -> Result<Extra, CodeAndMessage> {
     if members.0.len() > MAX_EXTRA_MEMBERS {
         return Err(invalid(format!(
             "the message has more than {MAX_EXTRA_MEMBERS} unknown members"

@@ -1,10 +1,10 @@
 //! The first frame of clients that send the room and their token in it.
 
 use serde_json::value::RawValue;
+use toolpost::json::RawObject;
 
 use super::draft::{self, MessageParseError};
 use super::protocol::Protocol;
-use super::raw_members::{self, RawMembers};
 use crate::auth::Token;
 
 /// Maximum size of a name, in bytes.
@@ -39,9 +39,9 @@ pub struct JoinFrame {
 ///
 /// `invalid_message` or `unsupported_protocol`, as for messages.
 pub fn parse_join(text: &str) -> Option<Result<JoinFrame, MessageParseError>> {
-    raw_members::check_json(text).ok()?;
-    let mut members = RawMembers::parse(text).ok()?;
-    let string_member = |raw: Option<&RawValue>| raw.and_then(raw_members::parse_string);
+    draft::check_json(text).ok()?;
+    let mut members = draft::parse_object(text).ok()?;
+    let string_member = |raw: Option<&RawValue>| raw.and_then(draft::parse_string);
     let (form, kind) = (string_member(members.take("type")), string_member(members.take("kind")));
     match (form.as_deref(), kind.as_deref()) {
         (_, Some("system/join")) | (Some("join"), None) => {}
@@ -55,10 +55,13 @@ pub fn parse_join(text: &str) -> Option<Result<JoinFrame, MessageParseError>> {
     Some(join)
 }
 
-fn parse_members(mut members: RawMembers<'_>) -> Result<JoinFrame, (&'static str, String)> {
-    let payload = members.take("payload").and_then(|raw| RawMembers::parse(raw.get()).ok());
-    // Members beside the payload take precedence.
-    members.0.extend(payload.into_iter().flat_map(|payload| payload.0));
+fn parse_members(mut members: RawObject<'_>) -> Result<JoinFrame, (&'static str, String)> {
+    let payload = members.take("payload").and_then(|raw| draft::parse_object(raw.get()).ok());
+    if let Some(mut payload) = payload {
+        // Members beside the payload take precedence.
+        payload.0.append(&mut members.0);
+        members = payload;
+    }
     // Clients without a token send an empty string.
     members.0.retain(|(_, raw)| raw.get() != r#""""#);
     let mut one_of = |names: [&str; 2], max_bytes| {

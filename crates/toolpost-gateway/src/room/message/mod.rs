@@ -24,7 +24,6 @@ mod draft;
 mod join_frame;
 mod kind;
 mod protocol;
-mod raw_members;
 mod room_message;
 mod stream_frame;
 mod target;

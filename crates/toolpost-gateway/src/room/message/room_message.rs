@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use serde_json::value::RawValue;
+use toolpost::json::RawObject;
+use toolpost::json_rpc::RawMessage;
 
-use super::draft::Extra;
+use super::draft::{self, Extra};
 use super::kind::MessageKind;
 use super::protocol::Protocol;
-use super::raw_members::{self, RawMembers};
 
 /// Members with a defined meaning, in encoding order.
 const KNOWN_MEMBERS: [&str; 10] = [
@@ -65,13 +66,12 @@ pub struct ResponseContext {
     /// The id of the request.
     pub request_id: Box<str>,
     /// Participant that sent the request.
-    #[serde(with = "arc_str")]
     pub from: Arc<str>,
     /// The proposal that the request fulfilled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal_id: Option<Box<str>>,
     /// Participant that made the proposal.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "optional_arc_str")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposer: Option<Arc<str>>,
     /// How it went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,20 +82,13 @@ impl ResponseContext {
     /// Sets the outcome from the payload of the response.
     #[must_use]
     pub fn with_outcome(mut self, payload: Option<&RawValue>) -> Self {
-        #[derive(Deserialize)]
-        struct ResponsePayload<'a> {
-            #[serde(borrow, default)]
-            error: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            result: Option<&'a RawValue>,
-        }
         #[derive(Default, Deserialize)]
         struct NamedToolResult {
             #[serde(default, rename = "isError")]
             is_error: bool,
         }
-        let response = payload.and_then(|payload| serde_json::from_str(payload.get()).ok());
-        let Some(ResponsePayload { error, result }) = response else { return self };
+        let response = payload.and_then(|payload| RawMessage::parse(payload.get()));
+        let Some(RawMessage { error, result, .. }) = response else { return self };
         // A failed tool call reports `isError` in its result.
         let tool: Option<NamedToolResult> =
             result.and_then(|result| serde_json::from_str(result.get()).ok());
@@ -137,30 +130,15 @@ impl RoomMessage {
     /// `mew` the short kind and a list. The payload is copied unchanged, except that `mcpx`
     /// requests get missing `jsonrpc` and `id` members and an absent payload becomes `{}`.
     pub fn encode(&self, protocol: Protocol) -> String {
-        let encoder = match protocol.is_mew() {
-            true => {
-                let kind = self.kind.short();
-                MessageEncoder {
-                    message: self,
-                    protocol,
-                    kind,
-                    single_correlation: None,
-                    is_for_participant: true,
-                }
-            }
-            false => {
-                let first = self.correlation.first();
-                let (kind, correlations) = (self.kind.full(), Some(first));
-                MessageEncoder {
-                    message: self,
-                    protocol,
-                    kind,
-                    single_correlation: correlations,
-                    is_for_participant: true,
-                }
-            }
-        };
-        encoder.to_json()
+        let is_mew = protocol.is_mew();
+        MessageEncoder {
+            message: self,
+            protocol,
+            kind: if is_mew { self.kind.short() } else { self.kind.full() },
+            single_correlation: (!is_mew).then(|| self.correlation.first()),
+            is_for_participant: true,
+        }
+        .to_json()
     }
 
     /// Approximate memory size in bytes.
@@ -174,11 +152,10 @@ impl RoomMessage {
 
     /// Encodes the complete message for storage. Line breaks in the payload are preserved.
     pub fn to_stored(&self) -> String {
-        let (protocol, kind) = (self.protocol, self.kind.full());
         MessageEncoder {
             message: self,
-            protocol,
-            kind,
+            protocol: self.protocol,
+            kind: self.kind.full(),
             single_correlation: None,
             is_for_participant: false,
         }
@@ -192,7 +169,7 @@ impl RoomMessage {
     /// The text was not produced by [`RoomMessage::to_stored`].
     pub fn from_stored(text: &str) -> Result<Self, StoredMessageError> {
         let damaged = |error: serde_json::Error| StoredMessageError(error.to_string());
-        let mut members = RawMembers::parse(text).map_err(damaged)?;
+        let mut members = draft::parse_object(text).map_err(damaged)?;
         let protocol = required_string(&mut members, "protocol")?;
         let kind = required_string(&mut members, "kind")?;
         let context_of = members.take("context_of").map(|raw| serde_json::from_str(raw.get()));
@@ -218,18 +195,18 @@ fn missing_member(member: &str) -> StoredMessageError {
 }
 
 fn required_string(
-    members: &mut RawMembers<'_>,
+    members: &mut RawObject<'_>,
     name: &str,
 ) -> Result<Box<str>, StoredMessageError> {
-    members.take(name).and_then(raw_members::parse_string).ok_or_else(|| missing_member(name))
+    members.take(name).and_then(draft::parse_string).ok_or_else(|| missing_member(name))
 }
 
 fn string_list(
-    members: &mut RawMembers<'_>,
+    members: &mut RawObject<'_>,
     name: &str,
 ) -> Result<Vec<Box<str>>, StoredMessageError> {
     let Some(raw) = members.take(name) else { return Ok(Vec::new()) };
-    raw_members::parse_strings(raw).ok_or_else(|| missing_member(name))
+    draft::parse_strings(raw).ok_or_else(|| missing_member(name))
 }
 
 /// A message with the parameters of its encoding.
@@ -256,19 +233,12 @@ impl MessageEncoder<'_> {
     /// clients treat a request without them as a notification and send no response. `None` if the
     /// payload needs no change.
     fn with_jsonrpc_fields(&self) -> Option<Box<RawValue>> {
-        #[derive(Deserialize)]
-        struct JsonRpcFields<'a> {
-            #[serde(borrow, default, deserialize_with = "deserialize_present")]
-            jsonrpc: Option<&'a RawValue>,
-            #[serde(borrow, default, deserialize_with = "deserialize_present")]
-            id: Option<&'a RawValue>,
-        }
         let RoomMessage { kind, payload, id, .. } = self.message;
         let is_request = kind.method().is_some_and(|it| !it.starts_with("notifications/"));
         let needs_jsonrpc_fields = self.is_for_participant && !self.protocol.is_mew() && is_request;
         let payload =
             payload.as_ref().filter(|_| needs_jsonrpc_fields && kind.short() == "mcp/request")?;
-        let frame: JsonRpcFields<'_> = serde_json::from_str(payload.get()).ok()?;
+        let frame = RawMessage::parse(payload.get())?;
         let rest = payload.get().trim_start().strip_prefix('{')?;
         let version = if frame.jsonrpc.is_none() { "\"jsonrpc\":\"2.0\"," } else { "" };
         let id = match frame.id {
@@ -278,13 +248,6 @@ impl MessageEncoder<'_> {
         };
         RawValue::from_string(format!("{{{version}{id}{rest}")).ok()
     }
-}
-
-/// Deserializes a present value, including `null`.
-fn deserialize_present<'de, D: serde::Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 impl Serialize for MessageEncoder<'_> {
@@ -336,40 +299,6 @@ fn serialize_list<M: SerializeMap>(
     list: &Vec<Box<str>>,
 ) -> Result<(), M::Error> {
     serialize_optional(map, name, Some(list).filter(|list| !list.is_empty()))
-}
-
-/// Serde support for shared names.
-mod arc_str {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(name: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(name)
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Arc<str>, D::Error> {
-        Box::<str>::deserialize(from).map(Into::into)
-    }
-}
-
-mod optional_arc_str {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        name: &Option<Arc<str>>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        name.as_deref().serialize(to)
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(
-        from: D,
-    ) -> Result<Option<Arc<str>>, D::Error> {
-        Ok(Option::<Box<str>>::deserialize(from)?.map(Into::into))
-    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use toolpost::json_rpc::RawMessage;
 
+use super::draft::truncate;
 use super::kind::{KindError, MessageKind};
-use super::raw_members;
 
 /// Maximum number of bytes quoted in an error message.
 const MAX_QUOTED_BYTES: usize = 100;
@@ -97,7 +98,7 @@ fn kind_without_method(
     match (kind.method(), payload) {
         (Some(method), Some(_)) => Err(KindMismatch::new(format!(
             "the kind says `{}` and its payload names no method",
-            raw_members::truncate(method, MAX_QUOTED_BYTES)
+            truncate(method, MAX_QUOTED_BYTES)
         ))),
         _ => Ok(kind),
     }
@@ -117,7 +118,7 @@ fn reconcile_kind(
     if is_less_specific && kind.context().is_none() {
         return kind.with_target(target).map_err(|error| KindMismatch::invalid_target(&error));
     }
-    let quoted = |text: &str| format!("`{}`", raw_members::truncate(text, MAX_QUOTED_BYTES));
+    let quoted = |text: &str| format!("`{}`", truncate(text, MAX_QUOTED_BYTES));
     if let Some(method) = kind.method().filter(|method| **method != *target.method) {
         let (declared, meant) = (quoted(method), quoted(&target.method));
         return Err(KindMismatch::new(format!(
@@ -144,15 +145,7 @@ fn is_less_specific(kind_method: &str, method: &str) -> bool {
         || method.strip_prefix(kind_method).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The members of a payload that matter here; others are skipped.
-#[derive(Deserialize)]
-struct McpPayload<'a> {
-    #[serde(borrow)]
-    method: Option<&'a RawValue>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-}
-
+/// The members of params that matter here; others are skipped.
 #[derive(Deserialize)]
 struct McpParams<'a> {
     #[serde(borrow)]
@@ -174,7 +167,7 @@ struct CompletionRef<'a> {
 }
 
 fn read_target(payload: Option<&RawValue>) -> serde_json::Result<Option<McpTarget>> {
-    let Some(request) = parse_object::<McpPayload<'_>>(payload)? else { return Ok(None) };
+    let Some(request) = parse_object::<RawMessage<'_>>(payload)? else { return Ok(None) };
     let Some(method) = parse_string(request.method)? else { return Ok(None) };
     let name = target_name(&method, request.params)?;
     Ok(Some(McpTarget { method, name }))

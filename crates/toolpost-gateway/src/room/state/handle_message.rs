@@ -10,7 +10,7 @@ use toolpost::json_rpc::{RawMessage, RpcId};
 use super::error::truncate;
 use super::handle_grant::{GrantPayload, RevokePayload, parse_payload};
 use super::membership::{InvitePayload, KickPayload};
-use super::stream::{StreamAccessChange, StreamRequestPayload, rate_limited};
+use super::stream::{StreamAccessChange, StreamRequestPayload};
 use super::{ConnectionId, Effect, Room, RoomError};
 use crate::auth::Token;
 use crate::room::capability::{CapabilityRequest, Decision};
@@ -253,11 +253,7 @@ impl Room {
     fn check_limits(&mut self, sender: &str, draft: &Draft) -> Result<(), RoomError> {
         let (now, per_minute) = (self.now, self.settings.messages_per_minute);
         let Some(participant) = self.participants.get_mut(sender) else { return Ok(()) };
-        participant
-            .usage
-            .messages
-            .try_acquire(now, per_minute)
-            .map_err(|wait| rate_limited(wait, per_minute))?;
+        participant.usage.messages.acquire(now, per_minute)?;
         let connection = participant.connection;
         self.check_not_paused(sender, draft.kind.short())?;
         if draft.id.as_deref().is_some_and(|id| self.is_id_in_use(id, sender, connection)) {
@@ -356,21 +352,10 @@ impl Room {
             .participants
             .get(sender)
             .map_or(Protocol::Mew04, |participant| participant.protocol);
-        let id = draft.id.unwrap_or_else(|| self.next_message_id());
-        let ts = draft.ts.unwrap_or_else(|| toolpost::timestamp(self.now).into());
-        RoomMessage {
-            protocol: draft.protocol.unwrap_or(protocol),
-            id,
-            ts,
-            from: Arc::clone(sender),
-            to: draft.to,
-            kind: draft.kind,
-            correlation: draft.correlation,
-            context: draft.context,
-            context_of: about,
-            payload: draft.payload,
-            extra: draft.extra,
-        }
+        let id = if draft.id.is_some() { Box::default() } else { self.next_message_id() };
+        let ts = toolpost::timestamp(self.now).into();
+        let message = draft.complete(Arc::clone(sender), protocol, id, ts);
+        RoomMessage { context_of: about, ..message }
     }
 
     /// Completes `to` and `correlation_id`. Otherwise some clients would ignore the message, or

@@ -12,7 +12,7 @@
 //! | `handle_grant`, `membership` | the messages that change them |
 //! | `control` | pausing participants, and what a paused one can still send |
 //! | `stream` | streams and their write access |
-//! | `history`, `rate_bucket` | stored messages, and the rate limit |
+//! | `history` | stored messages |
 //! | `capability_format` | capabilities in the notation of each protocol family |
 //! | `system_messages` | messages of the gateway itself |
 //!
@@ -31,7 +31,6 @@ mod join;
 mod membership;
 mod pending_requests;
 mod proposal;
-mod rate_bucket;
 mod registry_participant;
 mod stream;
 mod system_messages;
@@ -45,13 +44,13 @@ use toolpost::json_rpc::RpcId;
 use super::capability::{Capabilities, Capability};
 use super::message::{Protocol, RoomMessage};
 use super::settings::RoomSettings;
+use crate::limits::TokenBucket;
 
 use control::Pause;
 use grants::RoomGrants;
 use history::{History, MessageIds};
 use pending_requests::PendingRequests;
 use proposal::Proposals;
-use rate_bucket::RateBucket;
 use stream::Streams;
 
 pub(crate) use capability_format::format_for_mcpx;
@@ -125,14 +124,32 @@ impl std::fmt::Debug for IdentityLookup {
     }
 }
 
+/// A limit per minute, with a burst of half the limit: the time at which its bucket is full again.
+#[derive(Debug, Clone, Copy, Default)]
+struct RateLimit(u64);
+
+impl RateLimit {
+    /// Takes one token. `now` is in milliseconds.
+    fn acquire(&mut self, now: i64, per_minute: u32) -> Result<(), RoomError> {
+        let bucket = TokenBucket::per_minute(per_minute, per_minute / 2);
+        let taken = bucket.take(self.0, u64::try_from(now).unwrap_or_default() * 1_000_000);
+        self.0 = taken.map_err(|wait| {
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) + 1;
+            let detail = format!("limit of {per_minute} per minute exceeded; retry in {wait} ms");
+            RoomError::new("rate_limited", detail).with_detail("retry_after_ms", wait)
+        })?;
+        Ok(())
+    }
+}
+
 /// Rate limits and pause of a participant, which persist across connections.
 #[derive(Debug, Clone, Copy, Default)]
 struct ParticipantUsage {
-    messages: RateBucket,
-    frames: RateBucket,
+    messages: RateLimit,
+    frames: RateLimit,
     /// Rejections have their own limit: a participant that receives many requests can send many
     /// responses that are rejected.
-    rejections: RateBucket,
+    rejections: RateLimit,
     pause: Option<Pause>,
 }
 

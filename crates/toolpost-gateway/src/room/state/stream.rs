@@ -334,8 +334,7 @@ impl Room {
         let per_minute = self.settings.messages_per_minute.saturating_mul(FRAMES_PER_MESSAGE);
         let now = self.now;
         if let Some(participant) = self.participants.get_mut(sender) {
-            let frames = &mut participant.usage.frames;
-            frames.try_acquire(now, per_minute).map_err(|wait| rate_limited(wait, per_minute))?;
+            participant.usage.frames.acquire(now, per_minute)?;
         }
         self.effects.push(Effect::Frame { frame, to });
         Ok(())
@@ -353,11 +352,6 @@ impl Room {
         let recipients = present.map(|(_, recipient)| recipient.recipient());
         recipients.filter(|recipient: &Recipient| recipient.protocol == Protocol::Mew04).collect()
     }
-}
-
-pub(super) fn rate_limited(wait: i64, per_minute: u32) -> RoomError {
-    let detail = format!("limit of {per_minute} per minute exceeded; retry in {wait} ms");
-    RoomError::new("rate_limited", detail).with_detail("retry_after_ms", wait)
 }
 
 fn stream_not_found(id: Option<&str>) -> RoomError {

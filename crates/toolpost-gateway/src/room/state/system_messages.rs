@@ -6,7 +6,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::capability_format::format_capabilities;
-use super::stream::rate_limited;
 use super::{
     Effect, GATEWAY_PARTICIPANT, Participant, REGISTRY_PARTICIPANT, Recipients, Room, RoomError,
 };
@@ -175,10 +174,7 @@ impl Room {
         if rejection.code == "rate_limited" {
             return rejection;
         }
-        match participant.usage.rejections.try_acquire(now, per_minute) {
-            Ok(()) => rejection,
-            Err(wait) => rate_limited(wait, per_minute),
-        }
+        participant.usage.rejections.acquire(now, per_minute).err().unwrap_or(rejection)
     }
 }
 

@@ -733,3 +733,22 @@ fn second_response_to_request_is_rejected() {
     assert_eq!(summarize(&fixture.send("tools", &response)), "system/error(already_responded)");
     assert_eq!(summarize(&fixture.send("ada", &request)), "mcp/request:tools/call:x");
 }
+
+/// Each row: the time in seconds, the number of attempts, and the number admitted.
+#[test]
+fn rate_limit_allows_half_minute_burst_then_steady_rate() {
+    let mut limit = RateLimit::default();
+    for (second, come, expected) in
+        [(0, 50, 30), (0, 5, 0), (1, 5, 1), (4, 5, 3), (14, 100, 10), (200, 100, 30)]
+    {
+        let admitted = (0..come).filter(|_| limit.acquire(second * 1_000, 60).is_ok()).count();
+        assert_eq!(admitted, expected, "{come} in second {second}");
+    }
+    for per_minute in [1, 7, 60, 6_000, 1_000_000] {
+        let mut limit = RateLimit::default();
+        while limit.acquire(0, per_minute).is_ok() {}
+        let rejection = limit.acquire(0, per_minute).unwrap_err();
+        let wait = rejection.details["retry_after_ms"].as_i64().unwrap();
+        assert!(limit.acquire(wait, per_minute).is_ok(), "{per_minute}");
+    }
+}

@@ -1,18 +1,12 @@
-//! JSON objects with unparsed members, and their adaptation to the protocol generation of the
-//! client.
+//! Results of sources, adapted to the protocol generation of the client.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
+use toolpost::json::RawObject;
 use toolpost::view::ProtocolGeneration;
 use toolpost::{CallError, Payload};
-
-/// The members of a JSON object in order, with unparsed values.
-#[derive(Debug, Default)]
-pub(super) struct RawObject<'a>(Vec<(String, &'a str)>);
 
 /// Members that are added to results for clients from 2026-07-28 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,102 +54,48 @@ pub(super) fn adapt_result(
     // An object with an unreadable member name, such as a lone surrogate, is treated as empty.
     let mut object = RawObject::parse(&text).unwrap_or_default();
     let is_changed = match generation {
-        ProtocolGeneration::Modern => object.add_hints(hints),
-        _ => object.remove(&MODERN_MEMBERS),
+        ProtocolGeneration::Modern => add_hints(&mut object, hints),
+        _ => {
+            let before = object.0.len();
+            object.0.retain(|(name, _)| !MODERN_MEMBERS.contains(&&**name));
+            object.0.len() < before
+        }
     };
-    Ok(if is_changed { object.to_vec() } else { text.into_owned().into_bytes() })
+    if !is_changed {
+        return Ok(text.into_owned().into_bytes());
+    }
+    let mut out = Vec::with_capacity(text.len() + 64);
+    append_json(&mut out, &object);
+    Ok(out)
 }
 
-impl<'a> RawObject<'a> {
-    /// Parses a JSON object; `None` if the text is not a valid object.
-    pub(super) fn parse(text: &'a str) -> Option<Self> {
-        serde_json::from_str(text).ok()
-    }
-
-    /// Returns the value of a member. Of duplicates, the last one counts, as in most JSON parsers.
-    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().rfind(|(member, _)| member == name).map(|(_, value)| *value)
-    }
-
-    /// Sets the value of a member, or adds the member.
-    pub(super) fn set(&mut self, name: &str, json: &'a str) {
-        match self.0.iter_mut().rfind(|(member, _)| member == name) {
-            Some((_, value)) => *value = json,
-            None => self.0.push((name.to_owned(), json)),
+/// Adds the missing hints and returns whether the object changed. The default lifetime is zero,
+/// since a result may change at any time.
+pub(super) fn add_hints(object: &mut RawObject<'_>, hints: ResultHints) -> bool {
+    let private = raw(PRIVATE);
+    let mut is_changed = add_if_missing(object, RESULT_TYPE, r#""complete""#);
+    if let ResultHints::Cached(scope) = hints {
+        is_changed |= add_if_missing(object, TTL, "0");
+        is_changed |= add_if_missing(object, CACHE_SCOPE, PRIVATE);
+        let is_private = object.get(CACHE_SCOPE).is_some_and(|scope| scope.get() == PRIVATE);
+        if scope == CacheVisibility::Private && !is_private {
+            object.set(CACHE_SCOPE, private);
+            is_changed = true;
         }
     }
-
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let length: usize = self.0.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-        out.reserve(length + 2);
-        out.push(b'{');
-        for (index, (name, value)) in self.0.iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            append_json(out, name);
-            out.push(b':');
-            out.extend_from_slice(value.as_bytes());
-        }
-        out.push(b'}');
-    }
-
-    pub(super) fn to_vec(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.write(&mut out);
-        out
-    }
-
-    /// Adds the missing hints and returns whether the object changed. The default lifetime is zero,
-    /// since a result may change at any time.
-    pub(super) fn add_hints(&mut self, hints: ResultHints) -> bool {
-        let mut is_changed = self.add_if_missing(RESULT_TYPE, r#""complete""#);
-        if let ResultHints::Cached(scope) = hints {
-            is_changed |= self.add_if_missing(TTL, "0");
-            is_changed |= self.add_if_missing(CACHE_SCOPE, PRIVATE);
-            if scope == CacheVisibility::Private && self.get(CACHE_SCOPE) != Some(PRIVATE) {
-                self.set(CACHE_SCOPE, PRIVATE);
-                is_changed = true;
-            }
-        }
-        is_changed
-    }
-
-    fn add_if_missing(&mut self, name: &str, json: &'a str) -> bool {
-        let is_new = self.get(name).is_none();
-        if is_new {
-            self.0.push((name.to_owned(), json));
-        }
-        is_new
-    }
-
-    fn remove(&mut self, names: &[&str]) -> bool {
-        let before = self.0.len();
-        self.0.retain(|(name, _)| !names.contains(&name.as_str()));
-        self.0.len() < before
-    }
+    is_changed
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectVisitor;
-        impl<'de> Visitor<'de> for ObjectVisitor {
-            type Value = RawObject<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, &RawValue>()? {
-                    members.push((name, value.get()));
-                }
-                Ok(RawObject(members))
-            }
-        }
-        deserializer.deserialize_map(ObjectVisitor)
+fn add_if_missing(object: &mut RawObject<'_>, name: &'static str, json: &'static str) -> bool {
+    let is_new = object.get(name).is_none();
+    if is_new {
+        object.set(name, raw(json));
     }
+    is_new
+}
+
+fn raw(json: &'static str) -> &'static RawValue {
+    serde_json::from_str(json).expect("the constants are JSON")
 }
 
 /// Appends a value as JSON.
