@@ -1,8 +1,7 @@
 //! Invariants that hold for any input; shared by the fuzz target and the corpus replay.
 
 use toolpost_gateway::room::message::{
-    Draft, MessageKind, Protocol, RoomMessage, parse_join, parse_stream_frame,
-    parse_stream_frame_bytes, upgrade_kind,
+    Draft, MessageKind, Protocol, RoomMessage, parse_join, parse_stream_frame, upgrade_kind,
 };
 
 /// Maximum length of an error message.
@@ -11,15 +10,9 @@ const MAX_ERROR_LEN: usize = 600;
 /// Parses `bytes` as each kind of frame and message a participant can send, and as a stored
 /// message.
 pub(crate) fn check(bytes: &[u8]) {
-    if let Some(Ok((id, data))) = parse_stream_frame_bytes(bytes) {
-        assert_eq!(bytes.len(), id.len() + data.len() + 2);
-    }
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    if let Some(frame) = parse_stream_frame(text) {
-        assert_eq!(
-            frame.is_ok(),
-            parse_stream_frame_bytes(bytes).is_some_and(|frame| frame.is_ok())
-        );
+    if let Some(Ok((id, data))) = parse_stream_frame(text) {
+        assert_eq!(text.len(), id.len() + data.len() + 2);
     }
     if let Some(Err(error)) = parse_join(text) {
         assert!(error.message.len() < MAX_ERROR_LEN, "{error}");

@@ -98,7 +98,9 @@ async fn root(State(gateway): State<Gateway>, request: Request) -> Response {
         return docs::root(State(gateway), request).await;
     }
     match origin_guard::check_origin(&gateway, &request) {
-        Ok(()) => rooms::connect(State(RoomsEndpoint::new(&gateway)), request).await,
+        Ok(()) => rooms::connect(State(RoomsEndpoint::new(&gateway)), request)
+            .await
+            .unwrap_or_else(ProblemDetails::into_response),
         Err(problem) => problem.into_response(),
     }
 }

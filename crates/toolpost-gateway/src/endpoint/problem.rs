@@ -138,6 +138,12 @@ fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result
     serializer.serialize_u16(status.as_u16())
 }
 
+impl axum::response::IntoResponse for ProblemDetails {
+    fn into_response(self) -> Response {
+        Self::into_response(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures::Stream;
 use futures::future::join_all;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use toolpost::Subscription;
 use toolpost::json_rpc::RpcError;
@@ -83,7 +83,8 @@ impl ResourceSubscriptions {
         let (operation, changes) = passing.subscribe(uri).await?;
         // Other subscriptions may have been added meanwhile.
         self.check_client_limit(client)?;
-        self.lock()
+        self.state
+            .lock()
             .active
             .insert(key, ActiveSubscription { updates: changes, operation, _permit: permit });
         self.added.notify_one();
@@ -110,14 +111,14 @@ impl ResourceSubscriptions {
     /// Unsubscribes from a resource.
     pub(super) fn unsubscribe(&self, client: &ClientContext, uri: &str) {
         let key = ResourceKey::new(client, uri);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.pending_updates.remove(&key);
         state.active.remove(&key);
     }
 
     /// Removes all subscriptions.
     pub(super) fn clear(&self) {
-        *self.lock() = SubscriptionState::default();
+        *self.state.lock() = SubscriptionState::default();
     }
 
     /// Waits until there is an update to report to the client.
@@ -128,7 +129,7 @@ impl ResourceSubscriptions {
     pub(super) async fn wait_for_update(&self) {
         loop {
             tokio::select! {
-                () = poll_fn(|cx| self.lock().poll_updates(cx)) => return,
+                () = poll_fn(|cx| self.state.lock().poll_updates(cx)) => return,
                 () = self.added.notified() => {}
             }
         }
@@ -137,7 +138,7 @@ impl ResourceSubscriptions {
     /// Takes the pending updates and returns their URIs as the client names them. Updates that the
     /// client can no longer access are dropped.
     pub(super) fn take_updates(&self, client: &ClientContext) -> Vec<Arc<str>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // No waker is needed, because the next wait polls again.
         let _ = state.poll_updates(&mut Context::from_waker(Waker::noop()));
         let catalog = client.service.pipeline.registry().catalog();
@@ -154,7 +155,7 @@ impl ResourceSubscriptions {
 
     /// Removes ended subscriptions, then returns whether the key is still subscribed.
     fn refresh_and_contains(&self, key: &ResourceKey) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let _ = state.poll_updates(&mut Context::from_waker(Waker::noop()));
         // This poll replaced the waker of a waiting task, which must poll again.
         self.added.notify_one();
@@ -163,17 +164,13 @@ impl ResourceSubscriptions {
 
     fn check_client_limit(&self, client: &ClientContext) -> Result<(), RpcError> {
         let max = client.service.settings().max_resource_subscriptions_per_client;
-        if self.lock().active.len() < max {
+        if self.state.lock().active.len() < max {
             return Ok(());
         }
         let message = format!(
             "subscription limit reached: {max} resources per client; unsubscribe from one first"
         );
         Err(RpcError::new(RpcError::OVERLOADED, message))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SubscriptionState> {
-        self.state.lock()
     }
 }
 

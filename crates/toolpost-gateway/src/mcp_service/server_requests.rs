@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -70,7 +70,7 @@ impl ServerRequests {
 
     /// Delivers a response. It is dropped if no request is pending for it.
     pub(super) fn resolve(&self, id: &RpcId, response: Result<&RawValue, &RawValue>) {
-        let sender = self.lock().senders.remove(id);
+        let sender = self.pending.lock().senders.remove(id);
         let response = response.map(ToOwned::to_owned).map_err(ToOwned::to_owned);
         if sender.is_none_or(|sender| sender.send(response).is_err()) {
             tracing::debug!(id = id.as_json(), "response without a pending server request");
@@ -79,14 +79,14 @@ impl ServerRequests {
 
     /// Fails all pending and further requests, because the client can no longer respond.
     pub(super) fn close(&self) {
-        let mut pending = self.lock();
+        let mut pending = self.pending.lock();
         pending.is_closed = true;
         pending.senders.clear();
     }
 
     fn register(&self) -> Result<(RpcId, oneshot::Receiver<ClientResponse>), ServerRequestError> {
         let rejected = |message: &str| Err(ServerRequestError::Unreachable(message.to_owned()));
-        let mut pending = self.lock();
+        let mut pending = self.pending.lock();
         if pending.is_closed {
             return rejected(CLIENT_DISCONNECTED);
         }
@@ -98,10 +98,6 @@ impl ServerRequests {
         let (sender, response) = oneshot::channel();
         pending.senders.insert(id.clone(), sender);
         Ok((id, response))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PendingServerRequests> {
-        self.pending.lock()
     }
 }
 
@@ -151,7 +147,7 @@ struct PendingRequestGuard {
 
 impl Drop for PendingRequestGuard {
     fn drop(&mut self) {
-        if self.server_requests.lock().senders.remove(&self.id).is_none() {
+        if self.server_requests.pending.lock().senders.remove(&self.id).is_none() {
             return;
         }
         let reason = "the call that sent this request has ended";

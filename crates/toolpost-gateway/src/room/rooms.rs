@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use data_encoding::BASE32_NOPAD;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -103,15 +103,9 @@ impl Rooms {
     /// Replaces the settings, including those of open rooms.
     pub(crate) fn configure(&self, settings: RoomsSettings) {
         *self.0.settings.write() = settings;
-        let open: Vec<(RoomName, OpenRoom)> = self
-            .0
-            .open_rooms()
-            .iter()
-            .map(|(name, entry)| (Arc::clone(name), entry.clone()))
-            .collect();
-        for (name, entry) in open {
-            let settings = RoomCommand::Apply(RoomInput::Settings(self.0.settings_of(&name)));
-            self.0.send_or_spawn(entry.commands, settings);
+        for room in self.open_rooms() {
+            let settings = RoomCommand::Apply(RoomInput::Settings(self.0.settings_of(&room.name)));
+            self.0.send_or_spawn(room.commands.clone(), settings);
         }
     }
 
@@ -122,7 +116,7 @@ impl Rooms {
     /// The name is invalid, too many rooms are open, or the gateway is stopping.
     pub(crate) fn get_or_open(&self, name: &str) -> Result<RoomHandle, RoomError> {
         check_room_name(name)?;
-        let mut rooms = self.0.open_rooms();
+        let mut rooms = self.0.open_rooms.lock();
         if let Some((name, entry)) = rooms.get_key_value(name) {
             return Ok(entry.handle(name));
         }
@@ -149,7 +143,7 @@ impl Rooms {
                 Ok(room) => RoomActor::new(name, room, rooms, receiver).run().await,
                 Err(error) => {
                     tracing::error!(room = &*name, error, "room failed to open");
-                    rooms.open_rooms().remove(&name);
+                    rooms.open_rooms.lock().remove(&name);
                 }
             }
         });
@@ -159,7 +153,7 @@ impl Rooms {
     /// Returns the room with this name if it is open or has a stored document. Used for invitation
     /// tokens, which are valid only in their room.
     pub(crate) async fn find_existing(&self, name: &str) -> Option<RoomHandle> {
-        if let Some((name, entry)) = self.0.open_rooms().get_key_value(name) {
+        if let Some((name, entry)) = self.0.open_rooms.lock().get_key_value(name) {
             return Some(entry.handle(name));
         }
         let (store, document) = (Arc::clone(self.0.store.as_ref()?), name.to_owned());
@@ -170,7 +164,7 @@ impl Rooms {
     /// Returns the sorted names of the open and configured rooms, including the lobby.
     pub(crate) fn room_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
-            self.0.open_rooms().keys().map(|name| name.to_string()).collect();
+            self.0.open_rooms.lock().keys().map(|name| name.to_string()).collect();
         names.extend(self.0.settings().rooms.keys().cloned());
         names.push(super::LOBBY.to_owned());
         names.sort_unstable();
@@ -180,17 +174,17 @@ impl Rooms {
 
     /// Returns handles of the open rooms.
     pub(super) fn open_rooms(&self) -> Vec<RoomHandle> {
-        self.0.open_rooms().iter().map(|(name, entry)| entry.handle(name)).collect()
+        self.0.open_rooms.lock().iter().map(|(name, entry)| entry.handle(name)).collect()
     }
 
     /// Number of connections, including those that have not joined a room yet.
     pub(crate) fn connection_count(&self) -> usize {
-        self.0.tasks.len().saturating_sub(self.0.open_rooms().len())
+        self.0.tasks.len().saturating_sub(self.0.open_rooms.lock().len())
     }
 
     /// Closes the connections of revoked identities and returns their number.
     pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
-        let open_connections = self.0.connections();
+        let open_connections = self.0.connections.lock();
         let over: Vec<&ConnectionEntry> = open_connections
             .values()
             .filter(|connection_entry| is_revoked(&connection_entry.identity))
@@ -215,7 +209,7 @@ impl Rooms {
         join.connection = connection;
         let connection_entry =
             ConnectionEntry { identity: join.identity.id.clone(), sender: sender.clone() };
-        self.0.connections().insert(connection, connection_entry);
+        self.0.connections.lock().insert(connection, connection_entry);
         let room_connection = RoomConnection { room, connection, rooms: Arc::clone(&self.0) };
         room_connection.room.send_command(RoomCommand::Join { join, sender }).await;
         room_connection
@@ -254,7 +248,7 @@ impl Rooms {
     /// has begun to stop.
     pub(crate) async fn shutdown(&self) {
         // Includes connections that no room has admitted yet.
-        for connection_entry in self.0.connections().values() {
+        for connection_entry in self.0.connections.lock().values() {
             connection_entry.sender.close(CloseReason::new(1001, "the gateway is stopping"));
         }
         self.0.tasks.close();
@@ -271,7 +265,7 @@ impl RoomConnection {
 
 impl Drop for RoomConnection {
     fn drop(&mut self) {
-        self.rooms.connections().remove(&self.connection);
+        self.rooms.connections.lock().remove(&self.connection);
         let leave = RoomCommand::Apply(RoomInput::Leave { connection: self.connection });
         self.rooms.send_or_spawn(self.room.commands.clone(), leave);
     }
@@ -329,14 +323,6 @@ impl RoomsInner {
         }
     }
 
-    fn open_rooms(&self) -> MutexGuard<'_, HashMap<RoomName, OpenRoom>> {
-        self.open_rooms.lock()
-    }
-
-    fn connections(&self) -> MutexGuard<'_, HashMap<ConnectionId, ConnectionEntry>> {
-        self.connections.lock()
-    }
-
     fn settings(&self) -> RoomsSettings {
         self.settings.read().clone()
     }
@@ -347,7 +333,7 @@ impl RoomsInner {
 
     /// Removes a failed room from the table; the next join reopens it.
     pub(super) fn remove(&self, name: &RoomName) {
-        self.open_rooms().remove(name);
+        self.open_rooms.lock().remove(name);
     }
 
     /// Removes a room from the table unless it has other handles or queued commands. Returns
@@ -357,7 +343,7 @@ impl RoomsInner {
         name: &RoomName,
         commands: &mpsc::Receiver<RoomCommand>,
     ) -> bool {
-        let mut rooms = self.open_rooms();
+        let mut rooms = self.open_rooms.lock();
         let is_unused =
             |entry: &OpenRoom| Arc::strong_count(&entry.handle_count) == 1 && commands.is_empty();
         let is_revoked = rooms.get(name).is_none_or(is_unused);

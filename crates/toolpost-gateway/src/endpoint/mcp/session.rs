@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use toolpost::Identity;
 
@@ -66,7 +66,7 @@ impl SessionStore {
     /// Ends the sessions of revoked identities and returns their number.
     pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let ended: Vec<_> =
-            self.lock().extract_if(|_, session| is_revoked(&session.owner.id)).collect();
+            self.sessions.lock().extract_if(|_, session| is_revoked(&session.owner.id)).collect();
         for (_, session) in &ended {
             session.close();
         }
@@ -92,7 +92,7 @@ impl SessionStore {
             state: Mutex::new(state),
         };
         let SessionLimits { max: limit, idle_timeout: longest } = *self.limits.lock();
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         if sessions.len() >= limit {
             sessions.retain(|_, session| session.idle_for().is_none_or(|idle| idle < longest));
         }
@@ -106,9 +106,13 @@ impl SessionStore {
 
     /// Returns the session with this id if it belongs to the caller, and marks it as used.
     pub(super) fn get(&self, id: &str, caller: &Identity) -> Option<Arc<ClientSession>> {
-        let session =
-            self.lock().get(id).filter(|session| session.owner.id == caller.id).cloned()?;
-        let mut state = session.lock();
+        let session = self
+            .sessions
+            .lock()
+            .get(id)
+            .filter(|session| session.owner.id == caller.id)
+            .cloned()?;
+        let mut state = session.state.lock();
         (state.last_used, state.is_reused) = (Instant::now(), true);
         drop(state);
         Some(session)
@@ -117,14 +121,10 @@ impl SessionStore {
     /// Ends a session with its listener stream and its pending server requests. Returns false if
     /// the caller has no such session.
     pub(super) fn end(&self, id: &str, caller: &Identity) -> bool {
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         let is_own = sessions.get(id).is_some_and(|session| session.owner.id == caller.id);
         let ended = if is_own { sessions.remove(id) } else { None };
         ended.map(|session| session.close()).is_some()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, Arc<ClientSession>>> {
-        self.sessions.lock()
     }
 }
 
@@ -146,7 +146,7 @@ impl ClientSession {
     /// must be canceled when the client disconnects.
     pub(super) fn open_stream(&self) -> CancellationToken {
         let token = CancellationToken::new();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(before) = state.stream.replace(token.clone()) {
             before.cancel();
         }
@@ -157,7 +157,7 @@ impl ClientSession {
     /// finish.
     fn close(&self) {
         self.client.close();
-        if let Some(stream) = self.lock().stream.take() {
+        if let Some(stream) = self.state.lock().stream.take() {
             stream.cancel();
         }
     }
@@ -165,17 +165,13 @@ impl ClientSession {
     /// Returns the time since the last use; `None` while a stream is open or a request is in
     /// flight.
     fn idle_for(&self) -> Option<Duration> {
-        let state = self.lock();
+        let state = self.state.lock();
         let listens = state.stream.as_ref().is_some_and(|stream| !stream.is_cancelled());
         (!listens && !self.client.has_requests()).then(|| state.last_used.elapsed())
     }
 
     fn is_reused(&self) -> bool {
-        self.lock().is_reused
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SessionActivity> {
-        self.state.lock()
+        self.state.lock().is_reused
     }
 }
 
@@ -195,7 +191,7 @@ mod tests {
         }
         assert!(sessions.get(&of_ann, &ann).is_some(), "it is somebody else's");
         assert!(sessions.get(&works, &bob).is_some(), "it was used");
-        assert_eq!(sessions.lock().len(), 8);
+        assert_eq!(sessions.count(), 8);
     }
 
     #[test]

@@ -59,30 +59,23 @@ impl RoomsEndpoint {
 pub(super) async fn connect(
     State(endpoint): State<RoomsEndpoint>,
     mut request: Request,
-) -> Response<Body> {
+) -> Result<Response<Body>, ProblemDetails> {
     let upgrade_message = "rooms are joined over WebSocket; connect with ws://";
     let accept =
-        match websocket::check_handshake(&endpoint.stopping, request.headers(), upgrade_message) {
-            Ok(accept) => accept,
-            Err(problem) => return problem.into_response(),
-        };
+        websocket::check_handshake(&endpoint.stopping, request.headers(), upgrade_message)?;
     let max = endpoint.max_connections;
     if endpoint.rooms.connection_count() >= max {
         let message = format!("connection limit reached: {max} participants are connected");
-        return ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, message).into_response();
+        return Err(ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, message));
     }
-    let params = match JoinParams::parse(request.headers(), request.uri().query()) {
-        Ok(params) => params,
-        Err(problem) => return problem.into_response(),
-    };
-    let admission = match admit_from_request(&endpoint, &params).await {
-        Ok(admission) => admission,
-        Err(denied) => return denied.into_problem(&endpoint, request.headers()).into_response(),
-    };
+    let params = JoinParams::parse(request.headers(), request.uri().query())?;
+    let admission = admit_from_request(&endpoint, &params).await;
+    let admission =
+        admission.map_err(|denied| denied.into_problem(&endpoint, request.headers()))?;
     let upgrading = hyper::upgrade::on(&mut request);
     let rooms = endpoint.rooms.clone();
     rooms.spawn(connection::serve(endpoint, upgrading, params, admission));
-    websocket::switching_protocols(accept)
+    Ok(websocket::switching_protocols(accept))
 }
 
 /// Admits a request that already names its room and token; `None` if a join frame is required.

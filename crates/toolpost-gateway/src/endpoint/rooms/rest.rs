@@ -27,11 +27,8 @@ pub(in crate::endpoint) async fn topics(
     State(endpoint): State<RoomsEndpoint>,
     uri: Uri,
     headers: HeaderMap,
-) -> Response<Body> {
-    let identity = match bearer::authenticate(&endpoint.authenticator, uri.path(), &headers).await {
-        Ok(identity) => identity,
-        Err(problem) => return problem.into_response(),
-    };
+) -> Result<Response<Body>, ProblemDetails> {
+    let identity = bearer::authenticate(&endpoint.authenticator, uri.path(), &headers).await?;
     let mut topics = Vec::new();
     for name in endpoint.rooms.room_names() {
         // A room that is not open is checked by its settings alone.
@@ -39,7 +36,7 @@ pub(in crate::endpoint) async fn topics(
             topics.push(name);
         }
     }
-    Json(json!({"topics": topics})).into_response()
+    Ok(Json(json!({"topics": topics})).into_response())
 }
 
 /// `GET /v0.1/topics/{topic}/participants`: the current participants.
@@ -47,26 +44,15 @@ pub(in crate::endpoint) async fn participants(
     State(endpoint): State<RoomsEndpoint>,
     Path(topic): Path<String>,
     headers: HeaderMap,
-) -> Response<Body> {
-    let room = match accessible_room(&endpoint, &topic, &headers).await {
-        Ok(room) => room,
-        Err(problem) => return problem.into_response(),
-    };
-    let Some(present) = room.inspect(|room| room.participants()).await else {
-        return room_unavailable().into_response();
-    };
+) -> Result<Response<Body>, ProblemDetails> {
+    let room = accessible_room(&endpoint, &topic, &headers).await?;
+    let present = room.inspect(|room| room.participants()).await.ok_or_else(room_unavailable)?;
     let mut entries: Vec<Value> = present
         .iter()
         .map(|(id, capabilities)| json!({"id": &**id, "capabilities": format_for_mcpx(capabilities)}))
         .collect();
     entries.push(json!({"id": REGISTRY_PARTICIPANT, "capabilities": ["mcp/response"]}));
-    Json(json!({"participants": entries})).into_response()
-}
-
-struct HistoryQuery {
-    limit: Option<String>,
-    before: Option<String>,
-    protocol: Option<String>,
+    Ok(Json(json!({"participants": entries})).into_response())
 }
 
 /// `GET /v0.1/topics/{topic}/history`: the messages, newest first.
@@ -75,20 +61,13 @@ pub(in crate::endpoint) async fn history(
     Path(topic): Path<String>,
     uri: Uri,
     headers: HeaderMap,
-) -> Response<Body> {
+) -> Result<Response<Body>, ProblemDetails> {
     let parsed = parse_history_query(&uri);
-    let (limit, before, protocol) = match parsed {
-        Ok(parsed) => parsed,
-        Err(problem) => return problem.into_response(),
-    };
-    let room = match accessible_room(&endpoint, &topic, &headers).await {
-        Ok(room) => room,
-        Err(problem) => return problem.into_response(),
-    };
+    let (limit, before, protocol) = parsed?;
+    let room = accessible_room(&endpoint, &topic, &headers).await?;
     let messages = room.inspect(move |room| room.history_page(limit, before.as_deref())).await;
-    let Some(messages) = messages else { return room_unavailable().into_response() };
-    let body = history_json(&messages, protocol);
-    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+    let body = history_json(&messages.ok_or_else(room_unavailable)?, protocol);
+    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
 
 /// Encodes the history. Some clients read `messages`, others `history`.
@@ -100,23 +79,21 @@ fn history_json(messages: &[Arc<RoomMessage>], protocol: Protocol) -> String {
 
 fn parse_history_query(uri: &Uri) -> Result<(usize, Option<String>, Protocol), ProblemDetails> {
     let bad = |message: String| ProblemDetails::new(StatusCode::BAD_REQUEST, message);
-    let mut params = HistoryQuery { limit: None, before: None, protocol: None };
+    let (mut limit, mut before, mut protocol) = (Some(DEFAULT_LIMIT), None, Some(Protocol::Mcpx01));
     let query = uri.query().unwrap_or_default();
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         match &*name {
-            "limit" => params.limit = Some(value.into_owned()),
-            "before" => params.before = Some(value.into_owned()),
-            "protocol" => params.protocol = Some(value.into_owned()),
+            "limit" => limit = value.parse().ok(),
+            "before" => before = Some(value.into_owned()),
+            "protocol" => protocol = Protocol::parse(&value),
             _ => {}
         }
     }
-    let limit = params.limit.map_or(Some(DEFAULT_LIMIT), |text| text.parse().ok());
     let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
     let limit =
         limit.ok_or_else(|| bad(format!("`limit` must be a number from 1 to {MAX_LIMIT}")))?;
-    let protocol = params.protocol.map_or(Some(Protocol::Mcpx01), |text| Protocol::parse(&text));
     let protocol = protocol.ok_or_else(|| bad("unsupported `protocol`".to_owned()))?;
-    Ok((limit, params.before, protocol))
+    Ok((limit, before, protocol))
 }
 
 /// Returns the room if the caller may enter it.

@@ -35,5 +35,5 @@ pub use join_frame::{JoinFrame, parse_join};
 pub use kind::{KindError, MessageKind};
 pub use protocol::Protocol;
 pub use room_message::{ResponseContext, ResponseOutcome, RoomMessage, StoredMessageError};
-pub use stream_frame::{parse_stream_frame, parse_stream_frame_bytes};
-pub use target::{KindMismatch, McpTarget, parse_target, upgrade_kind, upgrade_response_kind};
+pub use stream_frame::parse_stream_frame;
+pub use target::{McpTarget, parse_target, upgrade_kind, upgrade_response_kind};

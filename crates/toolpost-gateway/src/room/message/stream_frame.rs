@@ -25,18 +25,6 @@ pub fn parse_stream_frame(text: &str) -> Option<Result<(&str, &str), MessagePars
     Some(parts.and_then(|(id, data)| Ok((check_stream_id(id)?, data))))
 }
 
-/// Parses a binary stream frame, as [`parse_stream_frame`] does for text.
-///
-/// # Errors
-///
-/// As for [`parse_stream_frame`]; also if the id is not UTF-8.
-pub fn parse_stream_frame_bytes(bytes: &[u8]) -> Option<Result<(&str, &[u8]), MessageParseError>> {
-    let rest = bytes.strip_prefix(b"#")?;
-    let Some(end) = memchr::memchr(b'#', rest) else { return Some(Err(invalid_frame())) };
-    let id = std::str::from_utf8(&rest[..end]).map_err(|_| invalid_frame());
-    Some(id.and_then(|id| Ok((check_stream_id(id)?, &rest[end + 1..]))))
-}
-
 fn check_stream_id(id: &str) -> Result<&str, MessageParseError> {
     if id.is_empty() || id.len() > MAX_STREAM_ID_BYTES || id.contains(char::is_control) {
         return Err(invalid_frame());
@@ -71,11 +59,6 @@ mod tests {
             (&long, Some(None)),
         ] {
             assert_eq!(parse_stream_frame(text).map(Result::ok), expected, "{text}");
-            let bytes = parse_stream_frame_bytes(text.as_bytes()).map(Result::ok);
-            let expected = expected.map(|it| it.map(|(id, data)| (id, data.as_bytes())));
-            assert_eq!(bytes, expected, "{text}");
         }
-        assert_eq!(parse_stream_frame_bytes(b"#a#\xff").unwrap().unwrap(), ("a", &b"\xff"[..]));
-        assert!(parse_stream_frame_bytes(b"#\xff#").unwrap().is_err());
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use toolpost::json_rpc::RawMessage;
 
-use super::draft::truncate;
+use super::draft::{MessageParseError, truncate};
 use super::kind::{KindError, MessageKind};
 
 /// Maximum number of bytes quoted in an error message.
@@ -22,29 +22,14 @@ pub struct McpTarget {
     pub name: Option<Box<str>>,
 }
 
-/// Error returned when a kind and its payload disagree.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-#[non_exhaustive]
-pub struct KindMismatch {
-    /// Error code: `kind_mismatch`, or `invalid_message` if no kind can express the target of the
-    /// payload.
-    pub code: &'static str,
-    /// Describes the kind and the payload that contradicts it.
-    pub message: String,
+/// The error for a kind that contradicts its payload.
+fn mismatch(message: String) -> MessageParseError {
+    MessageParseError { code: "kind_mismatch", ..MessageParseError::new(message) }
 }
 
-impl KindMismatch {
-    fn new(message: String) -> Self {
-        Self { code: "kind_mismatch", message }
-    }
-
-    fn invalid_target(error: &KindError) -> Self {
-        Self {
-            code: "invalid_message",
-            message: format!("invalid method or name in the payload: {error}"),
-        }
-    }
+/// The error for a payload whose target no kind can express.
+fn invalid_target(error: &KindError) -> MessageParseError {
+    MessageParseError::new(format!("invalid method or name in the payload: {error}"))
 }
 
 /// Returns the method and name of a payload; `None` if it has no method.
@@ -55,11 +40,9 @@ impl KindMismatch {
 /// # Errors
 ///
 /// The payload contains its method or a name twice.
-pub fn parse_target(payload: Option<&RawValue>) -> Result<Option<McpTarget>, KindMismatch> {
-    read_target(payload).map_err(|error| KindMismatch {
-        code: "invalid_message",
-        message: format!("the payload cannot be read: {error}"),
-    })
+pub fn parse_target(payload: Option<&RawValue>) -> Result<Option<McpTarget>, MessageParseError> {
+    read_target(payload)
+        .map_err(|error| MessageParseError::new(format!("the payload cannot be read: {error}")))
 }
 
 /// Returns the full kind of a request, a proposal or a notification; any other kind is unchanged.
@@ -71,7 +54,7 @@ pub fn parse_target(payload: Option<&RawValue>) -> Result<Option<McpTarget>, Kin
 pub fn upgrade_kind(
     kind: MessageKind,
     payload: Option<&RawValue>,
-) -> Result<MessageKind, KindMismatch> {
+) -> Result<MessageKind, MessageParseError> {
     if !kind.is_extended() || kind.short() == "mcp/response" {
         return Ok(kind);
     }
@@ -87,16 +70,16 @@ pub fn upgrade_kind(
 pub fn upgrade_response_kind(
     kind: MessageKind,
     target: &McpTarget,
-) -> Result<MessageKind, KindMismatch> {
+) -> Result<MessageKind, MessageParseError> {
     reconcile_kind(kind, target, "the request")
 }
 
 fn kind_without_method(
     kind: MessageKind,
     payload: Option<&RawValue>,
-) -> Result<MessageKind, KindMismatch> {
+) -> Result<MessageKind, MessageParseError> {
     match (kind.method(), payload) {
-        (Some(method), Some(_)) => Err(KindMismatch::new(format!(
+        (Some(method), Some(_)) => Err(mismatch(format!(
             "the kind says `{}` and its payload names no method",
             truncate(method, MAX_QUOTED_BYTES)
         ))),
@@ -108,7 +91,7 @@ fn reconcile_kind(
     kind: MessageKind,
     target: &McpTarget,
     other: &str,
-) -> Result<MessageKind, KindMismatch> {
+) -> Result<MessageKind, MessageParseError> {
     let name = target.name.as_deref();
     if (kind.method(), kind.context()) == (Some(&target.method), name) {
         return Ok(kind);
@@ -116,14 +99,12 @@ fn reconcile_kind(
     let is_less_specific =
         kind.method().is_some_and(|method| is_less_specific(method, &target.method));
     if is_less_specific && kind.context().is_none() {
-        return kind.with_target(target).map_err(|error| KindMismatch::invalid_target(&error));
+        return kind.with_target(target).map_err(|error| invalid_target(&error));
     }
     let quoted = |text: &str| format!("`{}`", truncate(text, MAX_QUOTED_BYTES));
     if let Some(method) = kind.method().filter(|method| **method != *target.method) {
         let (declared, meant) = (quoted(method), quoted(&target.method));
-        return Err(KindMismatch::new(format!(
-            "the kind says {declared} and {other} says {meant}"
-        )));
+        return Err(mismatch(format!("the kind says {declared} and {other} says {meant}")));
     }
     if let Some(context) =
         kind.context().filter(|_| !name.is_some_and(|name| kind.matches_name(name)))
@@ -133,9 +114,9 @@ fn reconcile_kind(
             |target_name| format!("says {}", quoted(target_name)),
         );
         let declared = quoted(context);
-        return Err(KindMismatch::new(format!("the kind says {declared} and {other} {meant}")));
+        return Err(mismatch(format!("the kind says {declared} and {other} {meant}")));
     }
-    kind.with_target(target).map_err(|error| KindMismatch::invalid_target(&error))
+    kind.with_target(target).map_err(|error| invalid_target(&error))
 }
 
 /// Whether the METHOD of a kind is a less specific form of `method`. Some clients write `unknown`

@@ -15,8 +15,8 @@ use super::{ConnectionId, Effect, Room, RoomError};
 use crate::auth::Token;
 use crate::room::capability::{CapabilityRequest, Decision};
 use crate::room::message::{
-    self, Draft, MessageKind, MessageParseError, Protocol, ResponseContext, ResponseOutcome,
-    RoomMessage, upgrade_kind, upgrade_response_kind,
+    Draft, MessageKind, MessageParseError, Protocol, ResponseContext, ResponseOutcome, RoomMessage,
+    upgrade_kind, upgrade_response_kind,
 };
 
 /// Keepalive kinds of clients, which are ignored.
@@ -137,8 +137,7 @@ impl Room {
         let mut about = None;
         match draft.kind.short() {
             "mcp/request" | "mcp/proposal" | "mcp/notification" => {
-                draft.kind = upgrade_kind(draft.kind, draft.payload.as_deref())
-                    .map_err(|mismatch| RoomError::new(mismatch.code, mismatch.message))?;
+                draft.kind = upgrade_kind(draft.kind, draft.payload.as_deref())?;
                 if matches!(draft.kind.short(), "mcp/request" | "mcp/proposal")
                     && draft.kind.method().is_none()
                 {
@@ -166,9 +165,6 @@ impl Room {
         sender: &str,
         draft: &Draft,
     ) -> Result<(MessageKind, ResponseContext), RoomError> {
-        let mismatch = |kind_mismatch: message::KindMismatch| {
-            RoomError::new(kind_mismatch.code, kind_mismatch.message)
-        };
         let correlation = &draft.correlation;
         let request = correlation.iter().find_map(|id| Some((id, self.requests.get(id)?)));
         if let Some((id, request)) = request {
@@ -188,7 +184,7 @@ impl Room {
             } else {
                 draft.kind.clone()
             };
-            let kind = upgrade_response_kind(kind, &request.target).map_err(mismatch)?;
+            let kind = upgrade_response_kind(kind, &request.target)?;
             return Ok((kind, request.response_context(id).with_outcome(draft.payload.as_deref())));
         }
         let proposal = correlation.iter().find_map(|id| Some((id, self.proposals.get(id)?)));
@@ -211,7 +207,7 @@ impl Room {
                 "a response to a proposal must carry a result; send `mcp/reject` to decline it";
             return Err(RoomError::new("not_addressee", detail));
         }
-        let kind = upgrade_response_kind(draft.kind.clone(), &proposal.target).map_err(mismatch)?;
+        let kind = upgrade_response_kind(draft.kind.clone(), &proposal.target)?;
         Ok((kind, context))
     }
 

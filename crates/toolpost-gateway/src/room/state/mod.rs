@@ -345,21 +345,14 @@ impl Room {
 
     /// Updates requests and proposals after an accepted message.
     fn track_message(&mut self, message: &RoomMessage, rpc_id: Option<RpcId>) {
+        self.proposals.record(message);
         match message.kind.short() {
-            "mcp/request" => {
-                self.proposals.record_fulfillment(message);
-                self.requests.add(message, &self.proposals, rpc_id, self.now);
-            }
+            "mcp/request" => self.requests.add(message, &self.proposals, rpc_id, self.now),
             "mcp/proposal" => {
                 let expires = self.now + millis(self.settings.proposal_expires);
                 self.proposals.add(message, self.now, expires);
             }
-            "mcp/response" => {
-                self.requests.record_response(message);
-                self.proposals.record_response(message);
-            }
-            "mcp/reject" => self.proposals.record_rejection(message),
-            "mcp/withdraw" => self.proposals.record_withdrawal(message),
+            "mcp/response" => self.requests.record_response(message),
             _ => {}
         }
     }

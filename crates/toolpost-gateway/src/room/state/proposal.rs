@@ -156,41 +156,25 @@ impl Proposals {
         }
     }
 
-    /// Marks the open proposals that the request correlates to as fulfilled. The caller has checked
-    /// them.
-    pub(super) fn record_fulfillment(&mut self, request: &RoomMessage) {
-        for id in &request.correlation {
-            let (by, with) = (Arc::clone(&request.from), request.id.clone());
-            self.close(id, ProposalState::Fulfilled { by, message_id: with });
-        }
-    }
-
-    /// Marks a proposal as fulfilled by a direct response. The sender needs the capability for the
-    /// proposed request.
-    pub(super) fn record_response(&mut self, response: &RoomMessage) {
-        let (by, with) = (Arc::clone(&response.from), response.id.clone());
-        self.close_for(response, ProposalState::Fulfilled { by, message_id: with });
-    }
-
-    pub(super) fn record_rejection(&mut self, message: &RoomMessage) {
+    /// Closes the proposals that an accepted message fulfills, rejects or withdraws.
+    pub(super) fn record(&mut self, message: &RoomMessage) {
         let by = Arc::clone(&message.from);
-        self.close_for(
-            message,
-            if &*by == GATEWAY_PARTICIPANT {
-                ProposalState::Expired
-            } else {
-                ProposalState::Rejected { by }
-            },
-        );
-    }
-
-    pub(super) fn record_withdrawal(&mut self, message: &RoomMessage) {
-        self.close_for(message, ProposalState::Withdrawn);
-    }
-
-    /// Closes the proposal in the message's `context_of`, and no other proposal in its
-    /// correlations.
-    fn close_for(&mut self, message: &RoomMessage, state: ProposalState) {
+        let fulfilled = |by| ProposalState::Fulfilled { by, message_id: message.id.clone() };
+        let state = match message.kind.short() {
+            // The request was checked against every proposal that it correlates to.
+            "mcp/request" => {
+                for id in &message.correlation {
+                    self.close(id, fulfilled(Arc::clone(&by)));
+                }
+                return;
+            }
+            "mcp/response" => fulfilled(by),
+            "mcp/reject" if &*by == GATEWAY_PARTICIPANT => ProposalState::Expired,
+            "mcp/reject" => ProposalState::Rejected { by },
+            "mcp/withdraw" => ProposalState::Withdrawn,
+            _ => return,
+        };
+        // Other proposals in the correlations stay open.
         if let Some(context) = &message.context_of {
             self.close(&context.request_id, state);
         }
