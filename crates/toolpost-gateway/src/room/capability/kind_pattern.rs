@@ -179,7 +179,7 @@ impl KindParts {
         let literal_prefix = base.literal_prefix().into();
         Self {
             literal_prefix,
-            full: base.clone(),
+            full: base.duplicate(),
             base,
             method: Some(method),
             contexts,

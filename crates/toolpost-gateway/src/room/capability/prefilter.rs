@@ -21,7 +21,7 @@ impl Prefilter {
     pub(super) fn new(payload: &[PatternNode]) -> Self {
         let nodes: Vec<&PatternNode> = payload.iter().collect();
         let glob = |path: &[&str]| match globs_at(&nodes, path).as_deref() {
-            Some([glob]) => Some((*glob).clone()),
+            Some([glob]) => Some(glob.duplicate()),
             _ => None,
         };
         let paths = PREFILTER_PATHS.iter().enumerate();

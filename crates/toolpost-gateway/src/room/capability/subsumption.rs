@@ -66,7 +66,7 @@ fn narrow_kinds(kind: &KindPattern, payload: &[PatternNode]) -> Vec<KindPattern>
         Some(names.into_iter().map(encode_name).collect())
     };
     let narrow = |method: &&Glob| {
-        KindPattern::Parts(KindParts::for_mcp(base, (*method).clone(), contexts(method)))
+        KindPattern::Parts(KindParts::for_mcp(base, method.duplicate(), contexts(method)))
     };
     methods.iter().map(narrow).collect()
 }
@@ -82,7 +82,7 @@ fn kind_constraints(kind: &KindPattern) -> Vec<PatternNode> {
         return Vec::new();
     };
     let mut constraints =
-        vec![object_pattern("method", PatternNode::Text(StringPattern::Glob(method.clone())))];
+        vec![object_pattern("method", PatternNode::Text(StringPattern::Glob(method.duplicate())))];
     let member = method.literal().and_then(context_member);
     // A bare `*` also matches requests without a name.
     let contexts = parts.contexts.as_ref().filter(|globs| !globs.iter().any(|glob| glob.is_any()));

@@ -1,27 +1,25 @@
 //! Globs, matched in a single pass over the text.
 
+mod automaton;
 mod subsumption;
 mod token;
 
-use regex::{Regex, RegexBuilder};
+use automaton::Automaton;
 use token::tokenize;
 pub(super) use token::{GlobSyntax, GlobToken};
 
 use super::traversal::has_dot_segment;
 
-/// Maximum memory of a compiled pattern for matching, in bytes.
-const MAX_DFA_BYTES: usize = 256 * 1024;
-
 /// A string pattern with wildcards. Except for a bare `*` or `**` and a pattern without wildcards,
 /// a glob never matches a text with a `.` or `..` segment: `/public/*` does not match `/public/..`.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Glob {
     tokens: Box<[GlobToken]>,
     shape: GlobShape,
 }
 
 /// The matching strategy. Most patterns have one of the simple shapes.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum GlobShape {
     /// Every text.
     Any,
@@ -35,8 +33,8 @@ enum GlobShape {
     SegmentPrefixSuffix(Box<str>, Box<str>),
     /// This directory and everything below it.
     Subtree(Box<str>),
-    /// Any other pattern; `None` matches nothing.
-    Regex(Option<Box<Regex>>),
+    /// Any other pattern, with its literal prefix.
+    Automaton(Box<str>, Box<Automaton>),
 }
 
 impl Glob {
@@ -54,21 +52,18 @@ impl Glob {
         Self { tokens: tokens.into(), shape }
     }
 
+    /// Returns a copy of the glob.
+    pub(super) fn duplicate(&self) -> Self {
+        Self::from_tokens(self.tokens.to_vec())
+    }
+
     pub(super) fn matches(&self, text: &str) -> bool {
-        let matches = match &self.shape {
-            GlobShape::Any => return true,
-            GlobShape::AnySegment => return !has_slash(text),
-            GlobShape::Literal(literal) => return **literal == *text,
-            GlobShape::PrefixSuffix(start, end) => strip_ends(text, start, end).is_some(),
-            GlobShape::SegmentPrefixSuffix(start, end) => {
-                strip_ends(text, start, end).is_some_and(|middle| !has_slash(middle))
-            }
-            GlobShape::Subtree(folder) => text
-                .strip_prefix(&**folder)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
-            GlobShape::Regex(regex) => regex.as_ref().is_some_and(|regex| regex.is_match(text)),
-        };
-        matches && !has_dot_segment(text)
+        match &self.shape {
+            GlobShape::Any => true,
+            GlobShape::AnySegment => !has_slash(text),
+            GlobShape::Literal(literal) => **literal == *text,
+            shape => shape.matches(text) && !has_dot_segment(text),
+        }
     }
 
     pub(super) fn is_any(&self) -> bool {
@@ -95,7 +90,7 @@ impl Glob {
 
     /// Returns the literal prefix that every matching text has.
     pub(super) fn literal_prefix(&self) -> String {
-        self.tokens.iter().map_while(GlobToken::literal).collect()
+        literal_prefix(&self.tokens)
     }
 }
 
@@ -117,25 +112,31 @@ impl GlobShape {
             (GlobToken::AnyRun, Some((start, end))) => Self::PrefixSuffix(start, end),
             (GlobToken::SegmentRun, Some((start, end))) => Self::SegmentPrefixSuffix(start, end),
             (GlobToken::Subtree, Some((start, _))) => Self::Subtree(start),
-            _ => Self::Regex(compile_regex(tokens).map(Box::new)),
+            _ => Self::Automaton(literal_prefix(tokens).into(), Box::new(Automaton::new(tokens))),
+        }
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::AnySegment => !has_slash(text),
+            Self::Literal(literal) => **literal == *text,
+            Self::PrefixSuffix(start, end) => strip_ends(text, start, end).is_some(),
+            Self::SegmentPrefixSuffix(start, end) => {
+                strip_ends(text, start, end).is_some_and(|middle| !has_slash(middle))
+            }
+            Self::Subtree(folder) => text
+                .strip_prefix(&**folder)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+            Self::Automaton(start, automaton) => {
+                text.starts_with(&**start) && automaton.matches(text)
+            }
         }
     }
 }
 
-/// Compiles a pattern to a regular expression, which is matched in linear time.
-fn compile_regex(tokens: &[GlobToken]) -> Option<Regex> {
-    let mut text = r"(?s)\A".to_owned();
-    for token in tokens {
-        match token {
-            GlobToken::Literal(letter) => text += &regex::escape(letter.encode_utf8(&mut [0; 4])),
-            GlobToken::AnyChar => text += "[^/]",
-            GlobToken::SegmentRun => text += "[^/]*",
-            GlobToken::AnyRun => text += ".*",
-            GlobToken::Directories => text += "(?:.*/)?",
-            GlobToken::Subtree => text += "(?:/.*)?",
-        }
-    }
-    RegexBuilder::new(&(text + r"\z")).dfa_size_limit(MAX_DFA_BYTES).build().ok()
+fn literal_prefix(tokens: &[GlobToken]) -> String {
+    tokens.iter().map_while(GlobToken::literal).collect()
 }
 
 fn strip_ends<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
