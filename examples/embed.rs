@@ -10,8 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolpost::{
-    CallContext, DomainError, ErrorDefinition, HandlerError, Operation, Pipeline, Registry,
-    build_env,
+    CallContext, DomainError, ErrorDefinition, HandlerError, Operation, Toolpost, build_env,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -48,16 +47,17 @@ fn countdown(from: u32) -> impl Stream<Item = Result<u32, HandlerError>> {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let registry = Registry::new();
-    registry.register(
-        Operation::query("shop.price", price)
-            .description("What one of them costs")
-            .raises(ErrorDefinition::new("NOT_SOLD", "Nobody sells this"))
-            .build()?,
-    )?;
-    registry.register(Operation::mutation("shop.buy", buy).build()?)?;
-    registry.register(Operation::subscription("demo.countdown", countdown).build()?)?;
-    let pipeline = Pipeline::new(registry);
+    let toolpost = Toolpost::builder()
+        .operation(
+            Operation::query("shop.price", price)
+                .description("What one of them costs")
+                .raises(ErrorDefinition::new("NOT_SOLD", "Nobody sells this")),
+        )
+        .operation(Operation::mutation("shop.buy", buy))
+        .operation(Operation::subscription("demo.countdown", countdown))
+        .build()
+        .await?;
+    let pipeline = toolpost.pipeline();
 
     let order = json!({"item": "cake", "count": 2});
     let receipt = pipeline.call_trusted_as::<Receipt>("shop.buy", &order).await?;

@@ -7,9 +7,11 @@ use crate::source::{RunningSource, SourceHooks};
 impl ToolpostBuilder {
     /// Adds an MCP server that runs as a child process. Its operations are in the namespace `name`.
     ///
-    /// The process is terminated with this one. To also terminate descendants that leave its
-    /// process group, use [`ToolpostBuilder::source`] with
-    /// [`StdioSettings::watcher`](crate::mcp::StdioSettings::watcher).
+    /// The process is terminated when the [`Toolpost`](super::Toolpost) is dropped. If this program
+    /// is killed by SIGKILL, only the standard input of the process is closed. To terminate the
+    /// process and all its descendants in that case too, call
+    /// [`watch_child`](crate::mcp::watch_child) in `main`, and pass an [`McpSource`] with
+    /// [`StdioSettings::watcher`] to [`ToolpostBuilder::source`].
     pub fn mcp_stdio(
         self,
         name: &str,
