@@ -127,19 +127,8 @@ impl ErrorCode {
 
 impl From<&str> for ErrorCode {
     fn from(code: &str) -> Self {
-        match code {
-            "OPERATION_NOT_FOUND" => Self::OperationNotFound,
-            "ACCESS_DENIED" => Self::AccessDenied,
-            "VALIDATION_ERROR" => Self::ValidationError,
-            "TIMEOUT" => Self::Timeout,
-            "ABORTED" => Self::Aborted,
-            "EXECUTION_ERROR" => Self::ExecutionError,
-            "UNKNOWN_ERROR" => Self::UnknownError,
-            "OUTPUT_VALIDATION_FAILED" => Self::OutputValidationFailed,
-            "UNAVAILABLE" => Self::Unavailable,
-            "OVERLOADED" => Self::Overloaded,
-            declared => Self::Domain(declared.into()),
-        }
+        let predefined = Self::INFRASTRUCTURE.iter().find(|known| known.as_str() == code);
+        predefined.cloned().unwrap_or_else(|| Self::Domain(code.into()))
     }
 }
 

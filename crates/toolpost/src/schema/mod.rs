@@ -34,7 +34,9 @@ pub(crate) use subschemas::{subschemas_mut, visit_schemas_mut};
 #[cfg(feature = "openapi")]
 pub(crate) use unbundle::referenced_components;
 pub(crate) use unbundle::unbundle;
-pub(crate) use unbundle::{COMPONENTS_PREFIX, DEFINITION_EXTENSION, definitions, ref_targets};
+pub(crate) use unbundle::{
+    COMPONENTS_PREFIX, DEFINITION_EXTENSION, definitions, map_refs, ref_targets,
+};
 
 /// A JSON Schema and its compiled form. Clones share both.
 ///

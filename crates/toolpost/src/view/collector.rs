@@ -80,23 +80,9 @@ impl Collector {
 
 /// Returns the length of a payload as JSON text, in bytes.
 fn json_len(payload: &Payload) -> usize {
-    struct ByteCounter(usize);
-    impl std::io::Write for ByteCounter {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = ByteCounter(0);
     match payload.as_raw() {
         Some(raw) => raw.get().len(),
-        None => {
-            serde_json::to_writer(&mut count, payload).expect("payloads are JSON");
-            count.0
-        }
+        None => serde_json::to_string(payload).expect("payloads are JSON").len(),
     }
 }
 

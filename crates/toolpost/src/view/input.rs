@@ -6,7 +6,7 @@ use super::boolean_schemas::{self, expand_booleans};
 use super::json_types::infer_types;
 use crate::error::CallError;
 use crate::payload::Payload;
-use crate::schema::{Issue, Schema, TypeSet};
+use crate::schema::{Issue, Schema, TypeSet, map_refs};
 
 /// Name of the argument that holds an input that is not an object.
 pub(super) const INPUT_ARGUMENT: &str = "input";
@@ -134,33 +134,17 @@ pub(super) fn embed(document: &Value, base_pointer: &str) -> EmbeddedSchema {
     let mut inner = document.clone();
     // References in a document with its own `$id` are relative to that `$id`.
     if inner.get("$id").is_none() {
-        rebase_refs(&mut inner, base_pointer);
+        map_refs(&mut inner, &|reference| {
+            let pointer = reference.strip_prefix('#')?;
+            let is_pointer = pointer.is_empty() || pointer.starts_with('/');
+            is_pointer.then(|| format!("{base_pointer}{pointer}"))
+        });
     }
     if inner.is_boolean() {
         expand_booleans(&mut inner);
     }
     let draft = inner.as_object_mut().and_then(|members| members.shift_remove("$schema"));
     EmbeddedSchema { inner, draft: draft.filter(Value::is_string) }
-}
-
-fn rebase_refs(schema: &mut Value, base_pointer: &str) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(|item| rebase_refs(item, base_pointer)),
-        Value::Object(members) => {
-            for (keyword, value) in members.iter_mut() {
-                match (keyword.as_str(), value) {
-                    ("$ref", Value::String(reference)) => {
-                        if reference == "#" || reference.starts_with("#/") {
-                            reference.replace_range(..1, base_pointer);
-                        }
-                    }
-                    ("const" | "enum" | "default" | "examples", _) => {}
-                    (_, value) => rebase_refs(value, base_pointer),
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]

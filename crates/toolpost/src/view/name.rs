@@ -1,7 +1,6 @@
 //! Tool names that all clients accept.
 
-use std::fmt::Write;
-
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use crate::spec::OperationId;
@@ -48,9 +47,7 @@ fn sanitize(mut name: String, id: &OperationId) -> String {
     }
     name.truncate(PREFIX_LEN);
     name.push('_');
-    for byte in &Sha256::digest(id.as_str().as_bytes())[..4] {
-        write!(name, "{byte:02x}").expect("text can always be written");
-    }
+    HEXLOWER.encode_append(&Sha256::digest(id.as_str().as_bytes())[..4], &mut name);
     name
 }
 

@@ -1,8 +1,9 @@
 //! Names that work well in code generators.
 
 use std::collections::HashSet;
-use std::fmt::Write;
 
+use data_encoding::HEXLOWER;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
 use crate::spec::OperationId;
@@ -42,25 +43,14 @@ fn hash_digits(unique_key: &str, round: u32) -> String {
     let mut hash = Sha256::new();
     hash.update(unique_key.as_bytes());
     hash.update(round.to_be_bytes());
-    let mut digits = String::new();
-    for byte in &hash.finalize()[..4] {
-        write!(digits, "{byte:02x}").expect("text can always be written");
-    }
-    digits
+    HEXLOWER.encode(&hash.finalize()[..4])
 }
 
 /// Returns the path of an operation. All characters except letters, digits and `-._~` are
 /// percent-encoded, including braces, which would denote a parameter.
 pub(super) fn path(id: &OperationId) -> String {
-    let mut path = format!("/api/{}/", id.namespace());
-    for byte in id.name().bytes() {
-        match byte {
-            b'-' | b'.' | b'_' | b'~' => path.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => path.push(char::from(byte)),
-            _ => write!(path, "%{byte:02X}").expect("text can always be written"),
-        }
-    }
-    path
+    const RESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    format!("/api/{}/{}", id.namespace(), utf8_percent_encode(id.name(), &RESERVED))
 }
 
 /// Returns `namespace.name`, with all characters except letters, digits, `_`, `-` and `.` replaced
