@@ -7,7 +7,6 @@ use super::document::{DocumentSet, Node};
 use super::import::{ImportReport, import};
 use super::load::{DocumentLocation, LoadSettings, LoadedDocument, load};
 use super::request::ServerSettings;
-use super::schema::DocumentWarning;
 use super::settings::Namespaces;
 
 /// A document and the result of its import.
@@ -53,7 +52,7 @@ pub async fn inspect(
     server: &ServerSettings,
     name: &str,
 ) -> Result<Inspection, OpenApiError> {
-    let LoadedDocument { documents, warnings } = load(location, settings).await?;
+    let LoadedDocument { documents, warnings } = load(location, settings, None).await?;
     let (name, server) = (name.to_owned(), server.clone());
     // Importing a large document blocks, so it runs on the blocking thread pool.
     let reading = tokio::task::spawn_blocking(move || {
@@ -64,8 +63,7 @@ pub async fn inspect(
     });
     let failed = |_| OpenApiError::Document("it cannot be imported".to_owned());
     let (documents, mut report) = reading.await.map_err(failed)??;
-    let odd = warnings.into_iter().map(|odd| DocumentWarning { at: odd.at, message: odd.message });
-    report.warnings.splice(0..0, odd);
+    report.warnings.splice(0..0, warnings);
     let (title, version) = title_and_version(&documents);
     Ok(Inspection { title, version, specification: specification(&documents), report })
 }

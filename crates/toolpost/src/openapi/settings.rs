@@ -18,8 +18,7 @@ use crate::http::redact_url;
 pub struct OpenApiSettings {
     /// Location of the document.
     pub document: DocumentLocation,
-    /// Limits for loading the document. If no client is set, the document is loaded with the HTTP
-    /// client of the source.
+    /// Limits for loading the document, with the HTTP client of the source.
     pub load: LoadSettings,
     /// Overrides for the servers of the document.
     pub server: ServerSettings,

@@ -107,10 +107,10 @@ impl OpenApiSource {
     async fn load_document(&self, context: &mut SourceContext) -> Result<bool, OpenApiError> {
         let settings = &self.0.settings;
         let mut load_settings = settings.load.clone();
-        load_settings.client.get_or_insert_with(|| self.0.client.http().clone());
         load_settings.headers.extend(self.document_headers().await?);
+        let client = self.0.client.http().clone();
         let LoadedDocument { documents, warnings } =
-            load(settings.document.clone(), &load_settings).await?;
+            load(settings.document.clone(), &load_settings, Some(client)).await?;
         let (service, hooks) = (Arc::clone(&self.0), context.hooks().get());
         let building = tokio::task::spawn_blocking(move || {
             build_operations(&service, &Arc::new(documents), &hooks)

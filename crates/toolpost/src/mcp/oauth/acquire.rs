@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::authorization::{AuthorizationRequest, Authorizer};
+use super::authorization::AuthorizationRequest;
 use super::client_registration;
 use super::discovery::DiscoveryResult;
 use super::error::{OAuthError, redact_url};
@@ -76,15 +76,12 @@ impl OAuthInner {
         issuer_credentials: Option<&Credentials>,
         rejected: &RejectedRequest,
     ) -> Result<Option<Secret>, OAuthError> {
-        let Some(issuer_credentials) = issuer_credentials
-            .filter(|issuer_credentials| refresh_token(issuer_credentials).is_some())
-        else {
-            return Ok(None);
-        };
-        let Some(tokens) = issuer_credentials.tokens.clone() else { return Ok(None) };
-        if self.state().is_recently_refreshed(rejected.used_token.as_ref()) {
-            return Ok(None);
-        }
+        let tokens = issuer_credentials.and_then(|credentials| credentials.tokens.clone());
+        let tokens = tokens.filter(|tokens| {
+            let used = rejected.used_token.as_ref();
+            tokens.refresh.is_some() && !self.state().is_recently_refreshed(used)
+        });
+        let Some(tokens) = tokens else { return Ok(None) };
         match self.refresh(discovered.clone(), tokens).await {
             Ok(token) => Ok(Some(token)),
             Err(error) if error.oauth_code().is_some() || error.is_authorization_required() => {
@@ -103,8 +100,8 @@ impl OAuthInner {
         rejected: &RejectedRequest,
     ) -> Result<(), OAuthError> {
         let required = &rejected.challenge.scopes;
-        let granted = issuer_credentials
-            .and_then(|issuer_credentials| issuer_credentials.tokens.as_ref()?.scopes.as_ref());
+        let granted =
+            issuer_credentials.and_then(|credentials| credentials.tokens.as_ref()?.scopes.as_ref());
         match granted {
             Some(granted) if !required.is_empty() && scope::covers(granted, required) => {
                 Err(self.attempts_exhausted(required))
@@ -144,7 +141,8 @@ impl OAuthInner {
         .await?;
         let pending = AuthorizationRequest::new(&discovered, &client.id, redirect_uri, &scopes)?;
         self.state().attempts.record(&server.issuer, &scope);
-        let code = self.request_code(authorizer.as_ref(), &pending).await;
+        let redirect = authorizer.authorize(pending.url.clone()).await;
+        let code = redirect.and_then(|redirect| pending.code_from_redirect(&redirect));
         if let Err(error) = &code {
             self.state().record_failure(rejected, error);
             if error.oauth_code() == Some("invalid_scope") {
@@ -155,23 +153,14 @@ impl OAuthInner {
         }
         let mut credentials = Credentials::new(server.issuer.clone(), client);
         credentials.scopes = scopes;
-        let before = issuer_credentials
-            .and_then(|issuer_credentials| issuer_credentials.resource_metadata.clone());
+        let before =
+            issuer_credentials.and_then(|credentials| credentials.resource_metadata.clone());
         credentials.resource_metadata = rejected.challenge.resource_metadata.clone().or(before);
         let (inner, code) = (self.clone(), code?);
         self.run_to_completion(async move {
             inner.exchange_code(&discovered, credentials, &pending, &code).await
         })
         .await
-    }
-
-    async fn request_code(
-        &self,
-        authorizer: &dyn Authorizer,
-        authorization: &AuthorizationRequest,
-    ) -> Result<Secret, OAuthError> {
-        let response = authorizer.authorize(authorization.url.clone()).await?;
-        authorization.code_from_redirect(&response)
     }
 
     /// Exchanges the authorization code for tokens and stores them.
@@ -184,14 +173,7 @@ impl OAuthInner {
     ) -> Result<Secret, OAuthError> {
         let (verifier, redirect_uri) = (&pending.verifier, pending.redirect_uri.as_str());
         let grant = Grant::AuthorizationCode { code, verifier, redirect_uri };
-        let tokens = self.exchange(discovered, &credentials, &grant).await;
-        let tokens = match tokens {
-            Ok(tokens) => tokens,
-            Err(error) => {
-                self.discard_rejected(&error, &mut credentials).await?;
-                return Err(error);
-            }
-        };
+        let tokens = self.exchange(discovered, &mut credentials, &grant).await?;
         let access = tokens.access.clone();
         credentials.tokens = Some(tokens);
         self.state().set_credentials(credentials.clone());
@@ -210,9 +192,7 @@ impl OAuthInner {
             challenged: &rejected.challenge.scopes,
             step_up: rejected.kind == ChallengeKind::InsufficientScope,
             resource: &discovered.scopes,
-            previous: issuer_credentials
-                .map(|issuer_credentials| issuer_credentials.scopes.as_slice())
-                .unwrap_or_default(),
+            previous: issuer_credentials.map_or(&[], |credentials| &credentials.scopes),
             server: discovered.server.scopes.as_deref(),
             supports_refresh: discovered.server.supports_refresh,
         };

@@ -4,6 +4,7 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use futures::FutureExt;
+use futures::future::ready;
 use parking_lot::Mutex;
 use tokio_util::task::TaskTracker;
 use url::Url;
@@ -53,23 +54,6 @@ use crate::protocol::Secret;
 #[derive(Clone)]
 pub struct OAuth {
     inner: Arc<OAuthInner>,
-}
-
-/// Result of a token lookup after a challenge.
-enum TokenLookup {
-    /// A known token or error.
-    Ready(Result<Secret, OAuthError>),
-    /// An acquisition in flight.
-    InFlight((AcquisitionKind, SharedAcquisition)),
-}
-
-impl TokenLookup {
-    async fn resolve(self) -> (Option<AcquisitionKind>, Result<Secret, OAuthError>) {
-        match self {
-            Self::Ready(result) => (None, result),
-            Self::InFlight((kind, flight)) => (Some(kind), flight.await),
-        }
-    }
 }
 
 impl OAuth {
@@ -127,15 +111,9 @@ impl OAuth {
                 }
                 (Some((_, flight)), _) => (current, flight),
                 (None, _) => {
-                    let acquisition = self.inner.clone().refresh_current().boxed();
-                    (
-                        current,
-                        self.inner.start_acquisition(
-                            &mut state,
-                            AcquisitionKind::Refresh,
-                            acquisition,
-                        ),
-                    )
+                    let refresh = self.inner.clone().refresh_current().boxed();
+                    let kind = AcquisitionKind::Refresh;
+                    (current, self.inner.start_acquisition(&mut state, kind, refresh))
                 }
             }
         };
@@ -176,11 +154,10 @@ impl OAuth {
         let challenge_kind = self.inner.classify_challenge(status, &challenge)?;
         let rejected =
             RejectedRequest { kind: challenge_kind, challenge, used_token: used.cloned() };
-        match self.inner.join_or_start(&rejected).resolve().await {
+        let (kind, acquisition) = self.inner.join_or_start(&rejected);
+        match (kind, acquisition.await) {
             // A refresh in flight does not run user authorization, so try again if it failed.
-            (Some(AcquisitionKind::Refresh), Err(_)) => {
-                self.inner.join_or_start(&rejected).resolve().await.1
-            }
+            (AcquisitionKind::Refresh, Err(_)) => self.inner.join_or_start(&rejected).1.await,
             (_, result) => result,
         }
     }
@@ -194,22 +171,21 @@ impl OAuth {
 
 impl OAuthInner {
     /// Returns the known result, or the acquisition to wait for, which is started if there is none.
-    fn join_or_start(self: &Arc<Self>, rejected: &RejectedRequest) -> TokenLookup {
+    fn join_or_start(
+        self: &Arc<Self>,
+        rejected: &RejectedRequest,
+    ) -> (AcquisitionKind, SharedAcquisition) {
         let mut state = self.state();
-        if let Some(token) = state.replacement(rejected.used_token.as_ref()) {
-            return TokenLookup::Ready(Ok(token));
+        let replacement = state.replacement(rejected.used_token.as_ref()).map(Ok);
+        let known = replacement.or_else(|| state.recent_failure(rejected).map(Err));
+        let kind = AcquisitionKind::Challenge;
+        if let Some(known) = known {
+            return (kind, ready(known).boxed().shared());
         }
-        if let Some(error) = state.recent_failure(rejected) {
-            return TokenLookup::Ready(Err(error));
-        }
-        if let Some(flight) = state.current_acquisition() {
-            return TokenLookup::InFlight(flight);
-        }
-        let acquisition = self.clone().handle_rejection(rejected.clone()).boxed();
-        TokenLookup::InFlight((
-            AcquisitionKind::Challenge,
-            self.start_acquisition(&mut state, AcquisitionKind::Challenge, acquisition),
-        ))
+        state.current_acquisition().unwrap_or_else(|| {
+            let acquisition = self.clone().handle_rejection(rejected.clone()).boxed();
+            (kind, self.start_acquisition(&mut state, kind, acquisition))
+        })
     }
 
     fn start_acquisition(

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::error::{OAuthError, redact_url};
-use super::scope;
+use super::scope::{self, contains};
 use super::url_policy::UrlPolicy;
 
 /// Protected resource metadata (RFC 9728), reduced to the members in use.
@@ -106,10 +106,6 @@ impl AuthorizationServer {
             supports_client_metadata_url: false,
         }
     }
-}
-
-fn contains(list: &[String], value: &str) -> bool {
-    list.iter().any(|item| item == value)
 }
 
 #[cfg(test)]

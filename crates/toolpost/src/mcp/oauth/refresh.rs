@@ -55,15 +55,11 @@ impl OAuthInner {
         let _guard = self.map_store_error(self.store.lock(&self.store_key).await)?;
         // The previous holder of the lock may have refreshed the tokens already.
         let issuer = &discovered.server.issuer;
-        let stored = self
-            .load_stored()
-            .await?
-            .into_iter()
-            .find(|stored_credentials| &stored_credentials.issuer == issuer);
-        let Some((credentials, tokens)) = stored.and_then(|stored| {
-            let tokens = stored.tokens.clone()?;
-            Some((stored, tokens))
-        }) else {
+        let mut stored = self.load_stored().await?.into_iter();
+        let stored = stored.find(|credentials| &credentials.issuer == issuer);
+        let Some((credentials, tokens)) =
+            stored.and_then(|stored| Some((stored.clone(), stored.tokens?)))
+        else {
             return Err(self.authorization_required("the tokens are no longer in the store"));
         };
         if tokens.access != old.access && !tokens.is_refresh_due_at(epoch_ms()) {
@@ -83,21 +79,14 @@ impl OAuthInner {
             return Err(self.authorization_required("the token cannot be refreshed"));
         };
         let grant = Grant::RefreshToken(refresh);
-        match self.exchange(discovered, &credentials, &grant).await {
-            Ok(tokens) => {
-                let access = tokens.access.clone();
-                credentials.tokens = Some(tokens);
-                self.state().set_refreshed(credentials.clone());
-                if let Err(error) = self.save(credentials).await {
-                    // The token is valid; only other processes cannot read it from the store.
-                    tracing::warn!(resource = redact_url(&self.store_key), %error, "failed to store the new token");
-                }
-                Ok(access)
-            }
-            Err(error) => {
-                self.discard_rejected(&error, &mut credentials).await?;
-                Err(error)
-            }
+        let tokens = self.exchange(discovered, &mut credentials, &grant).await?;
+        let access = tokens.access.clone();
+        credentials.tokens = Some(tokens);
+        self.state().set_refreshed(credentials.clone());
+        if let Err(error) = self.save(credentials).await {
+            // The token is valid; only other processes cannot read it from the store.
+            tracing::warn!(resource = redact_url(&self.store_key), %error, "failed to store the new token");
         }
+        Ok(access)
     }
 }

@@ -52,13 +52,8 @@ impl ScopeSelection<'_> {
 
 /// Parses a scope list; duplicates and invalid scopes are dropped.
 pub(super) fn parse(text: &str) -> Vec<String> {
-    let mut scopes = Vec::new();
-    for scope in text.split_ascii_whitespace().filter(|scope| is_scope(scope)) {
-        if scopes.len() < MAX_SCOPES && !contains(&scopes, scope) {
-            scopes.push(scope.to_owned());
-        }
-    }
-    scopes
+    let scopes: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
+    valid_scopes(&scopes)
 }
 
 /// Returns the valid scopes of a list, without duplicates.
@@ -81,7 +76,7 @@ pub(super) fn covers(have: &[String], want: &[String]) -> bool {
     want.iter().all(|scope| contains(have, scope))
 }
 
-fn contains(scopes: &[String], value: &str) -> bool {
+pub(super) fn contains(scopes: &[String], value: &str) -> bool {
     scopes.iter().any(|scope| scope == value)
 }
 

@@ -79,24 +79,29 @@ impl OAuthInner {
         Ok(found)
     }
 
+    /// Exchanges a grant for tokens. Credentials that are no longer accepted are discarded.
     pub(super) async fn exchange(
         &self,
         discovered: &DiscoveryResult,
-        credentials: &Credentials,
+        credentials: &mut Credentials,
         grant: &Grant<'_>,
     ) -> Result<Tokens, OAuthError> {
         let mut client = credentials.client.clone();
         if self.is_configured(&client) {
             client.secret = self.settings.client_secret.clone();
         }
-        let before = credentials.tokens.as_ref().and_then(|tokens| tokens.scopes.as_ref());
-        let scopes = before.unwrap_or(&credentials.scopes);
+        let before = credentials.tokens.as_ref().and_then(|tokens| tokens.scopes.clone());
+        let scopes = &before.unwrap_or_else(|| credentials.scopes.clone());
         let DiscoveryResult { server, resource, .. } = discovered;
-        grant::exchange(&self.http, server, &client, resource, grant, scopes).await
+        let exchanged = grant::exchange(&self.http, server, &client, resource, grant, scopes).await;
+        if let Err(error) = &exchanged {
+            self.discard_rejected(error, credentials).await?;
+        }
+        exchanged
     }
 
     /// Discards credentials that the authorization server no longer accepts.
-    pub(super) async fn discard_rejected(
+    async fn discard_rejected(
         &self,
         error: &OAuthError,
         credentials: &mut Credentials,

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use url::Url;
 
 use super::super::plan::{SchemeRequirement, SecurityRequirement, SecurityScheme};
 use super::error::CredentialError;
 use super::request_credential::{OperationCredentials, RequestCredential, sensitive_header};
-use super::select::{CredentialSelection, select_credentials};
+use super::select::select_credentials;
 use super::settings::{Credential, Credentials, OAuth2Client};
 use super::token_cache::{TokenCache, check_token_url};
 
@@ -38,47 +37,20 @@ impl CredentialStore {
         &self,
         security: &[SecurityRequirement],
     ) -> Result<OperationCredentials, CredentialError> {
-        let mut operation_credentials =
-            OperationCredentials { static_credentials: self.headers.clone(), token_cache: None };
-        match select_credentials(&self.credentials, security)? {
-            CredentialSelection::Requirement(chosen) => {
-                for (required, credential) in chosen {
-                    let config_key = format!("auth.schemes.{}", required.name);
-                    if let Some(credential) = credential {
-                        self.add_credential(
-                            &mut operation_credentials,
-                            credential,
-                            Some(required),
-                            &config_key,
-                        )?;
-                    }
-                }
+        let mut static_credentials = self.headers.clone();
+        let mut token_cache = None;
+        for (required, credential) in select_credentials(&self.credentials, security)? {
+            if let Credential::OAuth2(client) = credential {
+                token_cache = self.token_cache(client, required)?;
             }
-            CredentialSelection::Generic => {
-                for credential in &self.credentials.generic {
-                    let config_key = format!("auth.{}", credential.config_key());
-                    self.add_credential(&mut operation_credentials, credential, None, &config_key)?;
-                }
-            }
+            let scheme = required.map_or(&SecurityScheme::Bearer, |required| &required.scheme);
+            let config_key = match required {
+                Some(required) => format!("auth.schemes.{}", required.name),
+                None => format!("auth.{}", credential.config_key()),
+            };
+            static_credentials.extend(RequestCredential::new(credential, scheme, &config_key)?);
         }
-        Ok(operation_credentials)
-    }
-
-    fn add_credential(
-        &self,
-        operation_credentials: &mut OperationCredentials,
-        credential: &Credential,
-        required: Option<&SchemeRequirement>,
-        config_key: &str,
-    ) -> Result<(), CredentialError> {
-        let scheme = required.map_or(&SecurityScheme::Bearer, |required| &required.scheme);
-        if let Credential::OAuth2(client) = credential {
-            operation_credentials.token_cache = self.token_cache(client, required)?;
-        }
-        operation_credentials
-            .static_credentials
-            .extend(RequestCredential::new(credential, scheme, config_key)?);
-        Ok(())
+        Ok(OperationCredentials { static_credentials, token_cache })
     }
 
     fn token_cache(
@@ -86,7 +58,10 @@ impl CredentialStore {
         client: &OAuth2Client,
         required: Option<&SchemeRequirement>,
     ) -> Result<Option<Arc<TokenCache>>, CredentialError> {
-        let declared = required.and_then(|required| declared_token_url(&required.scheme));
+        let declared = match required.map(|required| &*required.scheme) {
+            Some(SecurityScheme::OAuth2 { token_url }) => token_url.as_ref(),
+            _ => None,
+        };
         let Some(url) = client.token_url.as_ref().or(declared) else { return Ok(None) };
         check_token_url(url)?;
         let mut scopes = match (client.scopes.is_empty(), required) {
@@ -99,13 +74,6 @@ impl CredentialStore {
         let entry = all.entry((url.to_string(), scope.clone()));
         let new = || TokenCache::new(self.http.clone(), client.clone(), url.clone(), scope);
         Ok(Some(entry.or_insert_with(new).clone()))
-    }
-}
-
-fn declared_token_url(scheme: &SecurityScheme) -> Option<&Url> {
-    match scheme {
-        SecurityScheme::OAuth2 { token_url, .. } => token_url.as_ref(),
-        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@ use data_encoding::BASE64;
 use reqwest::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue};
 
 use super::super::plan::{Parameter, ParameterLocation, SecurityScheme};
-use super::super::request::PreparedRequest;
+use super::super::request::{PreparedRequest, escape_query};
 use super::error::CredentialError;
 use super::settings::Credential;
 use super::token_cache::TokenCache;
@@ -97,8 +97,8 @@ impl RequestCredential {
             (Credential::ApiKey(key), SecurityScheme::ApiKey { location, name }) => {
                 match location {
                     ParameterLocation::Query => {
-                        let value = Secret::new(PreparedRequest::escape_query(key.reveal()));
-                        Ok(Some(Self::Query(PreparedRequest::escape_query(name), value)))
+                        let value = Secret::new(escape_query(key.reveal()));
+                        Ok(Some(Self::Query(escape_query(name), value)))
                     }
                     ParameterLocation::Cookie => {
                         let value = key.reveal();
@@ -139,9 +139,7 @@ impl RequestCredential {
             (Self::Header(own, _), ParameterLocation::Header) => {
                 own.as_str().eq_ignore_ascii_case(name)
             }
-            (Self::Query(own, _), ParameterLocation::Query) => {
-                *own == PreparedRequest::escape_query(name)
-            }
+            (Self::Query(own, _), ParameterLocation::Query) => *own == escape_query(name),
             (Self::Cookie(own, _), ParameterLocation::Cookie) => own == name,
             _ => false,
         }

@@ -10,52 +10,44 @@ use super::settings::{Credential, Credentials};
 const CHALLENGE_SCHEMES: [&str; 8] =
     ["digest", "hoba", "mutual", "negotiate", "ntlm", "oauth", "scram-sha-1", "scram-sha-256"];
 
-/// The credentials to send together.
-#[derive(Debug)]
-pub(super) enum CredentialSelection<'a> {
-    /// All schemes of one requirement.
-    Requirement(Vec<(&'a SchemeRequirement, Option<&'a Credential>)>),
-    /// The generic credentials, which are not tied to a scheme.
-    Generic,
-}
+/// A credential to send, and the requirement that it satisfies. Generic credentials are not tied to
+/// a requirement.
+type SelectedCredential<'a> = (Option<&'a SchemeRequirement>, &'a Credential);
 
-/// Returns the first non-empty requirement that is completely satisfied, or else the generic
-/// credentials.
+/// Returns the credentials to send together: those of the first non-empty requirement that is
+/// completely satisfied, or else the generic credentials.
 pub(super) fn select_credentials<'a>(
     credentials: &'a Credentials,
     security: &'a [SecurityRequirement],
-) -> Result<CredentialSelection<'a>, CredentialError> {
+) -> Result<Vec<SelectedCredential<'a>>, CredentialError> {
     let requirements = security.iter().filter(|requirement| !requirement.is_empty());
-    if let Some(found) = requirements.clone().find_map(|one| satisfy(credentials, one)) {
-        return Ok(CredentialSelection::Requirement(found));
+    for requirement in requirements.clone() {
+        let each = requirement.iter().map(|one| find_credential(credentials, requirement, one));
+        if let Some(found) = each.collect::<Option<Vec<_>>>() {
+            let chosen = requirement.iter().zip(found);
+            let chosen = chosen.filter_map(|(required, found)| Some((Some(required), found?)));
+            return Ok(chosen.collect());
+        }
     }
     let is_open = security.is_empty() || security.iter().any(Vec::is_empty);
     let is_given =
         credentials.generic.iter().any(is_self_contained) || !credentials.headers.is_empty();
     if is_open || is_given || credentials.anonymous {
-        return Ok(CredentialSelection::Generic);
+        return Ok(credentials.generic.iter().map(|credential| (None, credential)).collect());
     }
     let required: Vec<String> =
         requirements.map(|one| missing_credentials(credentials, one)).collect();
     Err(CredentialError::Missing { required: required.join(", or ") })
 }
 
-fn satisfy<'a>(
-    credentials: &'a Credentials,
-    requirement: &'a SecurityRequirement,
-) -> Option<Vec<(&'a SchemeRequirement, Option<&'a Credential>)>> {
-    let each =
-        requirement.iter().map(|required| find_credential(credentials, requirement, required));
-    each.collect()
-}
-
+/// Finds the credential for a scheme. A client certificate satisfies its scheme without one.
 fn find_credential<'a>(
     credentials: &'a Credentials,
     requirement: &SecurityRequirement,
-    required: &'a SchemeRequirement,
-) -> Option<(&'a SchemeRequirement, Option<&'a Credential>)> {
+    required: &SchemeRequirement,
+) -> Option<Option<&'a Credential>> {
     if *required.scheme == SecurityScheme::MutualTls {
-        return credentials.client_certificate.is_some().then_some((required, None));
+        return credentials.client_certificate.is_some().then_some(None);
     }
     let by_name = credentials.schemes.get(&required.name);
     let of_kind = || {
@@ -70,9 +62,8 @@ fn find_credential<'a>(
         };
         credentials.generic.iter().find(fitting)
     };
-    let credential =
-        by_name.filter(|by_name| matches_scheme(by_name, &required.scheme)).or_else(of_kind)?;
-    Some((required, Some(credential)))
+    let by_name = by_name.filter(|by_name| matches_scheme(by_name, &required.scheme));
+    by_name.or_else(of_kind).map(Some)
 }
 
 /// Whether a credential can be used with a scheme.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::tree::{ChildRange, CompactValue, TreeNode};
 use super::tree_builder::BuiltTree;
+use crate::json::escape_token;
 
 /// Returns one warning for each of the first duplicates, and one with the number of the others.
 pub(super) fn duplicate_warnings(built: &BuiltTree) -> Vec<String> {
@@ -53,15 +54,10 @@ fn object_pointers(
             break;
         }
         let items = node.items().enumerate().map(|(index, item)| (item, index.to_string()));
-        let members = node.members().map(|(name, value)| (value, escape_pointer_token(name)));
+        let members = node.members().map(|(name, value)| (value, escape_token(name)));
         ahead.extend(
             items.chain(members).map(|(node, token)| (node, depth + 1, format!("/{token}"))),
         );
     }
     found
-}
-
-/// Escapes a member name for a JSON Pointer.
-fn escape_pointer_token(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }

@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use foldhash::fast::FixedState;
+use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
 /// Index of a string in a [`StringInterner`]. Equal ids mean equal strings.
@@ -22,7 +22,8 @@ pub(super) struct StringInterner {
     /// End of each string in `buffer`. A string starts where the previous one ends.
     ends: Vec<u32>,
     table: HashTable<HashedId>,
-    hasher: SeededHashState,
+    /// Randomly seeded, because documents are untrusted input.
+    hasher: RandomState,
 }
 
 /// A string id with 32 bits of its hash, so that growing the table does not rehash the strings.
@@ -30,25 +31,6 @@ pub(super) struct StringInterner {
 struct HashedId {
     id: StringId,
     hash: u32,
-}
-
-/// Randomly seeded hasher, because documents are untrusted input.
-#[derive(Debug, Clone)]
-pub(super) struct SeededHashState(FixedState);
-
-impl Default for SeededHashState {
-    fn default() -> Self {
-        let seed = std::hash::RandomState::new().hash_one(0_u8);
-        Self(FixedState::with_seed(seed))
-    }
-}
-
-impl BuildHasher for SeededHashState {
-    type Hasher = foldhash::fast::FoldHasher<'static>;
-
-    fn build_hasher(&self) -> Self::Hasher {
-        self.0.build_hasher()
-    }
 }
 
 impl StringInterner {
@@ -86,8 +68,10 @@ impl StringInterner {
         self.ends.len()
     }
 
-    pub(super) fn get(&self, id: StringId) -> &str {
-        slice(&self.buffer, &self.ends, id)
+    pub(super) fn get(&self, StringId(id): StringId) -> &str {
+        let index = id as usize;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.buffer[start as usize..self.ends[index] as usize]
     }
 
     /// Releases unused capacity.
@@ -95,12 +79,6 @@ impl StringInterner {
         self.buffer.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
-}
-
-fn slice<'a>(buffer: &'a str, ends: &[u32], id: StringId) -> &'a str {
-    let index = id.0 as usize;
-    let start = index.checked_sub(1).map_or(0, |before| ends[before]);
-    &buffer[start as usize..ends[index] as usize]
 }
 
 /// Spreads a 32-bit hash over the 64 bits that the hash table uses.

@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<BuiltTree, DocumentParseError> {
 
 fn json_error(builder: &TreeBuilder, error: &serde_json::Error) -> DocumentParseError {
     let (line, column) = (error.line(), error.column());
-    if let Some(reason) = builder.error() {
+    if let Some(reason) = builder.error {
         return DocumentParseError::Rejected { reason, line, column };
     }
     let message = error.to_string();

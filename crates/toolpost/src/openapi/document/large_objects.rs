@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::interner::{SeededHashState, StringId};
+use foldhash::fast::RandomState;
+
+use super::interner::StringId;
 use super::tree::{ChildRange, CompactValue};
 
 /// Minimum size of an indexed object. Smaller objects are searched linearly.
@@ -11,7 +13,7 @@ const MIN_INDEXED_MEMBERS: u32 = 32;
 
 /// Index of the members of large objects, by object start and member name.
 #[derive(Debug, Default)]
-pub(super) struct LargeObjectIndex(HashMap<(u32, StringId), u32, SeededHashState>);
+pub(super) struct LargeObjectIndex(HashMap<(u32, StringId), u32, RandomState>);
 
 impl LargeObjectIndex {
     /// Indexes the members of a finished object if it is large enough.

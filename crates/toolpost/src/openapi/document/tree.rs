@@ -1,16 +1,15 @@
 //! A compact tree of one file. Strings are interned, and each container is a range of a shared
 //! vector.
 
-use std::borrow::Cow;
-
 use serde_json::{Number, Value};
 
 use super::interner::{StringId, StringInterner};
 use super::large_objects::LargeObjectIndex;
+use crate::json::unescape_token;
 
 /// A JSON document. For large documents it takes a fraction of the memory and parse time of a
 /// [`Value`]. Values are created only when they are read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(super) strings: StringInterner,
     pub(super) numbers: Vec<Number>,
@@ -23,8 +22,9 @@ pub(crate) struct Tree {
 }
 
 /// A value of a tree in compact form. It is only meaningful together with its tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum CompactValue {
+    #[default]
     Null,
     Bool(bool),
     Number(u32),
@@ -176,15 +176,12 @@ impl<'t> TreeNode<'t> {
         if pointer.is_empty() {
             return Some(self);
         }
-        let tokens = pointer.strip_prefix('/')?.split('/');
-        tokens.map(unescape_pointer_token).try_fold(self, |node, token| node.child(&token))
-    }
-
-    fn child(self, token: &str) -> Option<TreeNode<'t>> {
-        match self.value {
-            CompactValue::Array(_) => self.items().nth(token.parse().ok()?),
-            _ => self.get(token),
-        }
+        let mut tokens = pointer.strip_prefix('/')?.split('/');
+        tokens.try_fold(self, |node, token| match node.value {
+            CompactValue::Array(_) => node.items().nth(token.parse().ok()?),
+            _ if token.contains('~') => node.get(&unescape_token(token)),
+            _ => node.get(token),
+        })
     }
 
     /// Copies the value into a [`Value`].
@@ -201,15 +198,6 @@ impl<'t> TreeNode<'t> {
                 Value::Object(members.collect())
             }
         }
-    }
-}
-
-/// Unescapes a segment of a JSON Pointer.
-fn unescape_pointer_token(token: &str) -> Cow<'_, str> {
-    if token.contains('~') {
-        Cow::Owned(token.replace("~1", "/").replace("~0", "~"))
-    } else {
-        Cow::Borrowed(token)
     }
 }
 

@@ -6,8 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Number;
 
-use super::interner::{StringId, StringInterner};
-use super::large_objects::LargeObjectIndex;
+use super::interner::StringId;
 use super::tree::{ChildRange, CompactValue, Tree};
 
 /// Maximum nesting depth of arrays and objects. It is slightly below the limit of `serde_json`, so
@@ -18,25 +17,21 @@ pub(super) const MAX_DEPTH: usize = 120;
 /// its text plus a few bytes.
 pub(super) const MAX_ALIAS_BYTES: usize = 64 << 20;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct TreeBuilder {
-    strings: StringInterner,
-    numbers: Vec<Number>,
-    items: Vec<CompactValue>,
-    members: Vec<(StringId, CompactValue)>,
+    tree: Tree,
     open_items: Vec<CompactValue>,
     open_members: Vec<(StringId, CompactValue)>,
-    large_objects: LargeObjectIndex,
     /// For each string, the last object in which it was found as a member name.
     last_object_with_key: Vec<u32>,
     object_counter: u32,
     depth: usize,
-    /// Maximum number of values. It limits readers that expand aliases.
-    max_values: usize,
-    /// Whether `<<` merges the members of other objects.
-    supports_merge_keys: bool,
+    /// Maximum number of values, for a reader that expands every alias and leaves merge keys (`<<`)
+    /// to the builder.
+    max_expanded_values: Option<usize>,
     /// Why the builder stopped, for readers that can return only a message.
-    error: Option<BuildError>,
+    pub(super) error: Option<BuildError>,
+    /// The first duplicates, up to the maximum number that is reported.
     duplicates: Vec<DuplicateKey>,
     duplicate_count: usize,
 }
@@ -70,46 +65,24 @@ const MAX_DUPLICATES: usize = 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ContainerStart(usize);
 
-impl Default for TreeBuilder {
-    fn default() -> Self {
-        Self {
-            strings: StringInterner::default(),
-            numbers: Vec::new(),
-            items: Vec::new(),
-            members: Vec::new(),
-            open_items: Vec::new(),
-            open_members: Vec::new(),
-            large_objects: LargeObjectIndex::default(),
-            last_object_with_key: Vec::new(),
-            object_counter: 0,
-            depth: 0,
-            max_values: u32::MAX as usize,
-            supports_merge_keys: false,
-            error: None,
-            duplicates: Vec::new(),
-            duplicate_count: 0,
-        }
-    }
-}
-
 impl TreeBuilder {
     /// Creates a builder for a reader that expands every alias and does not resolve merge keys
     /// (`<<`).
     pub(super) fn with_expanded_aliases(max_values: usize) -> Self {
-        Self { max_values, supports_merge_keys: true, ..Self::default() }
+        Self { max_expanded_values: Some(max_values), ..Self::default() }
     }
 
     pub(super) fn intern(&mut self, text: &str) -> Result<StringId, BuildError> {
-        self.strings.intern(text).ok_or(BuildError::TooLarge)
+        self.tree.strings.intern(text).ok_or(BuildError::TooLarge)
     }
 
     pub(super) fn string(&self, id: StringId) -> &str {
-        self.strings.get(id)
+        self.tree.strings.get(id)
     }
 
     pub(super) fn push_number(&mut self, number: Number) -> Result<CompactValue, BuildError> {
-        let index = u32::try_from(self.numbers.len()).map_err(|_| BuildError::TooLarge)?;
-        self.numbers.push(number);
+        let index = u32::try_from(self.tree.numbers.len()).map_err(|_| BuildError::TooLarge)?;
+        self.tree.numbers.push(number);
         Ok(CompactValue::Number(index))
     }
 
@@ -125,8 +98,8 @@ impl TreeBuilder {
 
     pub(super) fn end_array(&mut self, start: ContainerStart) -> Result<CompactValue, BuildError> {
         self.depth -= 1;
-        let span = self.child_range(self.items.len(), self.open_items.len() - start.0)?;
-        self.items.extend(self.open_items.drain(start.0..));
+        let span = self.child_range(self.tree.items.len(), self.open_items.len() - start.0)?;
+        self.tree.items.extend(self.open_items.drain(start.0..));
         Ok(CompactValue::Array(span))
     }
 
@@ -149,9 +122,9 @@ impl TreeBuilder {
         self.depth -= 1;
         let duplicate_keys = self.remove_duplicates(start);
         self.merge_members(start, merged);
-        let span = self.child_range(self.members.len(), self.open_members.len() - start.0)?;
-        self.large_objects.insert(&self.open_members[start.0..], span);
-        self.members.extend(self.open_members.drain(start.0..));
+        let span = self.child_range(self.tree.members.len(), self.open_members.len() - start.0)?;
+        self.tree.large_objects.insert(&self.open_members[start.0..], span);
+        self.tree.members.extend(self.open_members.drain(start.0..));
         self.report_duplicates(duplicate_keys, span);
         Ok(CompactValue::Object(span))
     }
@@ -159,11 +132,8 @@ impl TreeBuilder {
     fn report_duplicates(&mut self, duplicate_keys: Vec<StringId>, object: ChildRange) {
         self.duplicate_count += duplicate_keys.len();
         let remaining = MAX_DUPLICATES - self.duplicates.len();
-        let duplicate_keys = duplicate_keys
-            .into_iter()
-            .take(remaining)
-            .map(|name| DuplicateKey { key: name, object });
-        self.duplicates.extend(duplicate_keys);
+        let duplicate_keys = duplicate_keys.into_iter().take(remaining);
+        self.duplicates.extend(duplicate_keys.map(|key| DuplicateKey { key, object }));
     }
 
     /// Checks that a value with this nesting height does not exceed [`MAX_DEPTH`] at the current
@@ -174,15 +144,15 @@ impl TreeBuilder {
 
     /// Whether a member is a merge key (`<<`), which adds the members of other objects.
     pub(super) fn is_merge_key(&self, name: StringId, value: CompactValue) -> bool {
-        self.supports_merge_keys && self.string(name) == "<<" && self.can_merge(value)
+        self.max_expanded_values.is_some() && self.string(name) == "<<" && self.can_merge(value)
     }
 
     pub(super) fn can_merge(&self, value: CompactValue) -> bool {
         match value {
             CompactValue::Object(_) => true,
-            CompactValue::Array(span) => {
-                self.items[span.range()].iter().all(|item| matches!(item, CompactValue::Object(_)))
-            }
+            CompactValue::Array(span) => self.tree.items[span.range()]
+                .iter()
+                .all(|item| matches!(item, CompactValue::Object(_))),
             _ => false,
         }
     }
@@ -195,12 +165,12 @@ impl TreeBuilder {
             self.open_members[start.0..].iter().map(|(name, _)| *name).collect();
         for merged_value in merged {
             let objects = match merged_value {
-                CompactValue::Array(span) => &self.items[span.range()],
+                CompactValue::Array(span) => &self.tree.items[span.range()],
                 merged_value => std::slice::from_ref(merged_value),
             };
             for object in objects {
                 let CompactValue::Object(span) = object else { continue };
-                let members = self.members[span.range()].iter();
+                let members = self.tree.members[span.range()].iter();
                 self.open_members.extend(members.filter(|(name, _)| names.insert(*name)));
             }
         }
@@ -237,7 +207,7 @@ impl TreeBuilder {
                 .any(|at| members[..at].iter().any(|(name, _)| *name == members[at].0));
         }
         self.object_counter += 1;
-        self.last_object_with_key.resize(self.strings.len(), 0);
+        self.last_object_with_key.resize(self.tree.strings.len(), 0);
         let stamps = &mut self.last_object_with_key;
         let mut names = members.iter().map(|(name, _)| name.index());
         names.any(|name| {
@@ -251,13 +221,9 @@ impl TreeBuilder {
         E::custom(error)
     }
 
-    /// Returns why the builder stopped, if the cause is not a syntax error.
-    pub(super) fn error(&self) -> Option<BuildError> {
-        self.error
-    }
-
     fn child_range(&self, start: usize, length: usize) -> Result<ChildRange, BuildError> {
-        if self.items.len() + self.members.len() + length > self.max_values {
+        let count = self.tree.items.len() + self.tree.members.len() + length;
+        if self.max_expanded_values.is_some_and(|max| count > max) {
             return Err(BuildError::AliasExpansion);
         }
         let to_u32 = |size: usize| u32::try_from(size).map_err(|_| BuildError::TooLarge);
@@ -265,22 +231,13 @@ impl TreeBuilder {
         Ok(ChildRange { start: to_u32(start)?, length: to_u32(length)? })
     }
 
-    pub(super) fn finish(mut self, root: CompactValue) -> BuiltTree {
-        self.strings.shrink();
-        self.numbers.shrink_to_fit();
-        self.items.shrink_to_fit();
-        self.members.shrink_to_fit();
-        let Self {
-            strings: texts,
-            numbers,
-            items,
-            members,
-            large_objects: large,
-            duplicates,
-            duplicate_count,
-            ..
-        } = self;
-        let tree = Tree { strings: texts, numbers, items, members, large_objects: large, root };
+    pub(super) fn finish(self, root: CompactValue) -> BuiltTree {
+        let Self { mut tree, duplicates, duplicate_count, .. } = self;
+        tree.root = root;
+        tree.strings.shrink();
+        tree.numbers.shrink_to_fit();
+        tree.items.shrink_to_fit();
+        tree.members.shrink_to_fit();
         BuiltTree { tree, duplicates, duplicate_count }
     }
 }

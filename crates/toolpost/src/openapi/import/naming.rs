@@ -6,7 +6,7 @@
 //! taken as well, a short digest of method and path is appended. A name depends on the other
 //! operations of the document, but not on their order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 
@@ -24,37 +24,30 @@ pub(super) struct NameRequest<'f, 'l> {
 
 /// Assigns a name to each operation and returns the names in the same order.
 pub(super) fn assign_names(requests: &[NameRequest<'_, '_>]) -> Vec<String> {
-    let strategies: [fn(&NameRequest<'_, '_>) -> String; 3] =
-        [qualified_name, name_with_digest, digest_name];
-    let mut names: Vec<Option<String>> = vec![None; requests.len()];
-    let mut taken: HashMap<String, usize> = HashMap::new();
-    for (at, request) in requests.iter().enumerate() {
-        if let Some(name) = request.fixed_name {
-            taken.insert(name.to_owned(), at);
-            names[at] = Some(name.to_owned());
-        }
-    }
     // An `operationId` takes precedence over a derived name.
-    let open_id = |request: &NameRequest<'_, '_>| {
-        request.operation_id.filter(|_| request.fixed_name.is_none()).map(str::to_owned)
-    };
-    for (at, id) in unique_names(requests, open_id) {
-        if !taken.contains_key(&id) {
-            taken.insert(id.clone(), at);
-            names[at] = Some(id);
-        }
-    }
+    let strategies: [fn(&NameRequest<'_, '_>) -> Option<String>; 4] = [
+        |request| request.operation_id.map(str::to_owned),
+        |request| Some(qualified_name(request)),
+        |request| {
+            let name = format!("{}_{}", qualified_name(request), digest(request.operation, 8));
+            Some(truncated_name(request, name))
+        },
+        |request| Some(digest(request.operation, 64)),
+    ];
+    let fixed = requests.iter().map(|request| request.fixed_name.map(str::to_owned));
+    let mut names: Vec<Option<String>> = fixed.collect();
+    let mut taken: HashSet<String> = names.iter().flatten().cloned().collect();
     for strategy in strategies {
-        let open = |at: usize| names[at].is_none();
         let mut requested: HashMap<String, Vec<usize>> = HashMap::new();
-        for at in (0..requests.len()).filter(|at| open(*at)) {
-            requested.entry(strategy(&requests[at])).or_default().push(at);
+        for at in (0..requests.len()).filter(|at| names[*at].is_none()) {
+            if let Some(name) = strategy(&requests[at]) {
+                requested.entry(name).or_default().push(at);
+            }
         }
         for (name, indices) in requested {
             if let [at] = indices[..]
-                && !taken.contains_key(&name)
+                && taken.insert(name.clone())
             {
-                taken.insert(name.clone(), at);
                 names[at] = Some(name);
             }
         }
@@ -63,37 +56,11 @@ pub(super) fn assign_names(requests: &[NameRequest<'_, '_>]) -> Vec<String> {
     names.into_iter().enumerate().map(|(at, name)| name.unwrap_or_else(|| number(at))).collect()
 }
 
-/// Returns the names that only one operation requests, with the index of the operation.
-fn unique_names(
-    requests: &[NameRequest<'_, '_>],
-    name: impl Fn(&NameRequest<'_, '_>) -> Option<String>,
-) -> Vec<(usize, String)> {
-    let mut requested: HashMap<String, Vec<usize>> = HashMap::new();
-    for (at, request) in requests.iter().enumerate() {
-        if let Some(name) = name(request) {
-            requested.entry(name).or_default().push(at);
-        }
-    }
-    let is_unique =
-        |(name, indices): (String, Vec<usize>)| (indices.len() == 1).then(|| (indices[0], name));
-    requested.into_iter().filter_map(is_unique).collect()
-}
-
 /// Returns the method and path as a name, after the `operationId` if there is one.
 fn qualified_name(request: &NameRequest<'_, '_>) -> String {
     let derived = method_and_path_name(request.operation);
-    truncated_name(
-        request,
-        request.operation_id.map_or_else(|| derived.clone(), |id| format!("{id}_{derived}")),
-    )
-}
-
-fn name_with_digest(request: &NameRequest<'_, '_>) -> String {
-    truncated_name(request, format!("{}_{}", qualified_name(request), digest(request.operation, 8)))
-}
-
-fn digest_name(request: &NameRequest<'_, '_>) -> String {
-    digest(request.operation, 64)
+    let name = request.operation_id.map_or_else(|| derived.clone(), |id| format!("{id}_{derived}"));
+    truncated_name(request, name)
 }
 
 fn method_and_path_name(operation: &PathOperation<'_>) -> String {

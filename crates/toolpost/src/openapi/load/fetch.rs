@@ -70,8 +70,12 @@ pub(super) struct Fetcher<'s> {
 }
 
 impl<'s> Fetcher<'s> {
-    pub(super) fn new(settings: &'s LoadSettings, document_url: Url) -> Self {
-        let client = settings.client.clone().map_or_else(OnceLock::new, OnceLock::from);
+    pub(super) fn new(
+        settings: &'s LoadSettings,
+        document_url: Url,
+        client: Option<reqwest::Client>,
+    ) -> Self {
+        let client = client.map_or_else(OnceLock::new, OnceLock::from);
         Self { settings, document_url, client, total_bytes: AtomicUsize::new(0) }
     }
 

@@ -6,22 +6,23 @@ use futures::StreamExt;
 use url::Url;
 
 use super::super::document::{DocumentFile, DocumentSet, NodeRef, redact_reference};
+use super::super::schema::DocumentWarning;
 use super::external_refs::{self, ExternalRef};
 use super::fetch::{FetchError, FetchedFile, Fetcher};
 use super::location::display_url;
-use super::{LoadWarning, LoadedDocument, reference_policy};
+use super::{LoadedDocument, reference_policy};
 
 pub(super) struct DocumentLoader<'s> {
     fetcher: Fetcher<'s>,
     documents: DocumentSet,
-    warnings: Vec<LoadWarning>,
+    warnings: Vec<DocumentWarning>,
     /// URLs that were requested, whether they exist or not.
     requested: HashSet<Url>,
     /// References to a requested file by a URL other than its own.
     aliases: Vec<ExternalRef>,
     /// References that could not be loaded. A file that is loaded later may still define their
     /// target.
-    missing: Vec<(Url, LoadWarning)>,
+    missing: Vec<(Url, DocumentWarning)>,
     is_file_limit_reached: bool,
 }
 
@@ -47,7 +48,7 @@ impl<'s> DocumentLoader<'s> {
     /// Adds a file, which may have been redirected from the requested URL.
     fn add_file(&mut self, requested: Url, fetched: FetchedFile) -> NodeRef {
         let at = display_url(&fetched.url);
-        let warning = |message| LoadWarning { at: at.clone(), message };
+        let warning = |message| DocumentWarning { at: at.clone(), message };
         self.warnings.extend(fetched.parsed.warnings.into_iter().map(warning));
         let root = self.documents.add(DocumentFile { url: fetched.url, tree: fetched.parsed.tree });
         self.documents.add_alias(requested, root);
@@ -93,7 +94,7 @@ impl<'s> DocumentLoader<'s> {
 
     fn record_missing(&mut self, reference: ExternalRef, reason: &str) {
         let message = format!("`{}` {reason}", redact_reference(&reference.reference));
-        self.missing.push((reference.target, LoadWarning { at: reference.referrer, message }));
+        self.missing.push((reference.target, DocumentWarning { at: reference.referrer, message }));
     }
 
     /// Returns the references of these files that are allowed and not requested yet.
@@ -141,7 +142,8 @@ impl<'s> DocumentLoader<'s> {
         if self.is_file_limit_reached {
             let max = self.fetcher.settings.max_files;
             let message = format!("only {max} files were read; `max_files` says how many");
-            warnings.push(LoadWarning { at: display_url(documents.root().file_url()), message });
+            warnings
+                .push(DocumentWarning { at: display_url(documents.root().file_url()), message });
         }
         LoadedDocument { documents, warnings }
     }

@@ -10,6 +10,7 @@ mod settings;
 mod tests;
 
 use super::document::DocumentSet;
+use super::schema::DocumentWarning;
 use fetch::{FetchError, Fetcher};
 use loader::DocumentLoader;
 pub use location::DocumentLocation;
@@ -21,15 +22,7 @@ pub use settings::LoadSettings;
 pub(crate) struct LoadedDocument {
     pub(crate) documents: DocumentSet,
     /// Problems, and files that could not be loaded. Only references to those files fail.
-    pub(crate) warnings: Vec<LoadWarning>,
-}
-
-/// A problem in a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LoadWarning {
-    /// Path or URL of the file, without user and query.
-    pub(crate) at: String,
-    pub(crate) message: String,
+    pub(crate) warnings: Vec<DocumentWarning>,
 }
 
 /// Why a document cannot be loaded.
@@ -63,7 +56,8 @@ pub enum LoadError {
     },
 }
 
-/// Loads a document and the files it refers to.
+/// Loads a document and the files it refers to. `client` must not follow redirects, because the
+/// loader checks them. If it is `None`, a client is created when it is needed.
 ///
 /// # Cancellation
 ///
@@ -72,6 +66,7 @@ pub enum LoadError {
 pub(crate) async fn load(
     location: DocumentLocation,
     settings: &LoadSettings,
+    client: Option<reqwest::Client>,
 ) -> Result<LoadedDocument, LoadError> {
     let url = location.url()?;
     let failed = |error: FetchError| match error {
@@ -80,7 +75,7 @@ pub(crate) async fn load(
         }
         error => LoadError::Unreachable { location: display_url(&url), reason: error.to_string() },
     };
-    let fetcher = Fetcher::new(settings, url.clone());
+    let fetcher = Fetcher::new(settings, url.clone(), client);
     let fetched = match location {
         DocumentLocation::Text { text, .. } => fetcher.parse(url.clone(), text).await,
         _ => fetcher.fetch(&url).await,

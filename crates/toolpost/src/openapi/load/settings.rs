@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 
 /// Limits for loading a document and the files it refers to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LoadSettings {
     /// Hosts, `example.com` or `example.com:8443`, that documents may refer to in addition to their
@@ -24,9 +24,6 @@ pub struct LoadSettings {
     /// Headers that are sent only to the origin of the document, such as the credentials for the
     /// document of a gateway.
     pub headers: HeaderMap,
-    /// HTTP client for loading. It must not follow redirects (`reqwest::redirect::Policy::none()`),
-    /// because the loader checks them. If `None`, a client is created when it is needed.
-    pub client: Option<reqwest::Client>,
 }
 
 impl Default for LoadSettings {
@@ -39,28 +36,6 @@ impl Default for LoadSettings {
             concurrency: 8,
             timeout: Duration::from_secs(30),
             headers: HeaderMap::new(),
-            client: None,
         }
-    }
-}
-
-/// HTTP clients cannot be compared, so settings with a client are never equal.
-impl PartialEq for LoadSettings {
-    fn eq(&self, other: &Self) -> bool {
-        let Self {
-            hosts,
-            max_file_size,
-            max_total_size,
-            max_files,
-            concurrency,
-            timeout,
-            headers,
-            client,
-        } = self;
-        client.is_none()
-            && other.client.is_none()
-            && (hosts, headers, timeout) == (&other.hosts, &other.headers, &other.timeout)
-            && (max_file_size, max_total_size) == (&other.max_file_size, &other.max_total_size)
-            && (max_files, concurrency) == (&other.max_files, &other.concurrency)
     }
 }

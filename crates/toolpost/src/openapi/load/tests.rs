@@ -121,7 +121,7 @@ async fn load_document(
     location: DocumentLocation,
     settings: &LoadSettings,
 ) -> (LoadedDocument, Vec<String>) {
-    let loaded = load(location, settings).await.unwrap();
+    let loaded = load(location, settings, None).await.unwrap();
     let messages = loaded.warnings.iter().map(|warning| warning.message.clone()).collect();
     (loaded, messages)
 }
@@ -200,7 +200,7 @@ async fn missing_document_error_redacts_secrets() {
         ),
     ];
     for (location, expected) in rows {
-        let error = load(location, &LoadSettings::default()).await.unwrap_err().to_string();
+        let error = load(location, &LoadSettings::default(), None).await.unwrap_err().to_string();
         assert!(error.contains(expected) && !error.contains("secret"), "{error}");
     }
 }
@@ -326,7 +326,7 @@ async fn load_times_out_on_unresponsive_server() {
         DocumentLocation::from_path_or_url(&format!("http://{}/a", listener.local_addr().unwrap()));
     let timeout = std::time::Duration::from_millis(50);
     let settings = LoadSettings { timeout, ..LoadSettings::default() };
-    let error = load(location, &settings).await.unwrap_err().to_string();
+    let error = load(location, &settings, None).await.unwrap_err().to_string();
     assert!(error.ends_with("it did not arrive within 50ms"), "{error}");
 }
 

@@ -22,7 +22,7 @@ impl CookieHeader {
             ParameterSerialization::Content(media_type) => {
                 let text = encode_content(media_type, value, PercentEscape::All);
                 return self
-                    .push(&cookie_name(&parameter.name), &text)
+                    .push(&PercentEscape::All.escaped(&parameter.name), &text)
                     .map_err(|it| input_path.issue(it));
             }
             ParameterSerialization::Style { style: Style::Cookie, explode, .. } => {
@@ -68,10 +68,4 @@ impl CookieHeader {
         self.0.extend([name, "=", value]);
         Ok(())
     }
-}
-
-fn cookie_name(name: &str) -> String {
-    let mut out = String::new();
-    PercentEscape::All.push(&mut out, name);
-    out
 }

@@ -1,5 +1,7 @@
 //! Percent-encoding of text in URLs.
 
+use percent_encoding::percent_encode_byte;
+
 /// Characters that are not escaped, in addition to the unreserved characters of RFC 3986.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PercentEscape {
@@ -16,9 +18,18 @@ pub(super) enum PercentEscape {
     None,
 }
 
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
-
 impl PercentEscape {
+    /// Returns the escaping of a query or form value.
+    pub(super) fn for_query(allow_reserved: bool) -> Self {
+        if allow_reserved { Self::AllowReservedInQuery } else { Self::All }
+    }
+
+    pub(super) fn escaped(self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        self.push(&mut out, text);
+        out
+    }
+
     pub(super) fn push(self, out: &mut String, text: &str) {
         if self == Self::None {
             return out.push_str(text);
@@ -36,9 +47,7 @@ impl PercentEscape {
             {
                 out.push(char::from(*byte));
             } else {
-                out.push('%');
-                out.push(char::from(HEX[usize::from(byte >> 4)]));
-                out.push(char::from(HEX[usize::from(byte & 15)]));
+                out.push_str(percent_encode_byte(*byte));
             }
         }
     }

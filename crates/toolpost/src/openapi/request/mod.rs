@@ -22,6 +22,11 @@ pub use server::ServerSettings;
 pub(crate) use server::server_url;
 pub(crate) use template::RequestTemplate;
 
+/// Percent-encodes text for a query.
+pub(crate) fn escape_query(text: &str) -> String {
+    escape::PercentEscape::All.escaped(text)
+}
+
 impl ValuePath<'_> {
     /// Creates an issue about the input value with this path.
     fn issue(&self, message: impl Into<String>) -> Issue {

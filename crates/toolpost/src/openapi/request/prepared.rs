@@ -5,8 +5,6 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName};
 use url::Url;
 
-use super::escape::PercentEscape;
-
 /// A request that is ready to be sent. It tracks which parts are secret.
 #[derive(Clone)]
 pub(crate) struct PreparedRequest {
@@ -64,13 +62,6 @@ impl PreparedRequest {
             let query = self.without_parameters(&secret);
             self.url.set_query((!query.is_empty()).then_some(&query));
         }
-    }
-
-    /// Percent-encodes text for a query.
-    pub(crate) fn escape_query(text: &str) -> String {
-        let mut out = String::with_capacity(text.len());
-        PercentEscape::All.push(&mut out, text);
-        out
     }
 
     fn without_parameters(&self, names: &[impl AsRef<str>]) -> String {

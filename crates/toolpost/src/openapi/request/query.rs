@@ -16,11 +16,7 @@ pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value:
     };
     match &parameter.serialization {
         ParameterSerialization::Style { style, explode, allow_reserved } => {
-            let escape = if *allow_reserved {
-                PercentEscape::AllowReservedInQuery
-            } else {
-                PercentEscape::All
-            };
+            let escape = PercentEscape::for_query(*allow_reserved);
             let serializer = ValueSerializer { style: *style, explode: *explode, escape };
             serializer.for_each_pair(&parameter.name, value, give);
         }
@@ -32,12 +28,9 @@ pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value:
             query.push_str(&encoded);
         }
         ParameterSerialization::Content(media_type) => {
-            let mut name = String::new();
-            PercentEscape::All.push(&mut name, &parameter.name);
-            let (mut written, plain) =
-                (String::new(), encode_content(media_type, value, PercentEscape::None));
-            PercentEscape::All.push(&mut written, &plain);
-            give(&name, &written);
+            let plain = encode_content(media_type, value, PercentEscape::None);
+            let escape = |text: &str| PercentEscape::All.escaped(text);
+            give(&escape(&parameter.name), &escape(&plain));
         }
     }
 }

@@ -21,13 +21,10 @@ impl ValueSerializer {
     pub(super) fn append_inline(self, out: &mut String, name: &str, value: &Value) {
         match (self.style, self.explode) {
             (Style::Matrix, explode) => self.append_matrix(out, name, value, explode),
-            (Style::Label, true) => {
+            (Style::Label, explode) => {
+                let (separator, key_separator) = if explode { (".", "=") } else { (",", ",") };
                 out.push('.');
-                self.append_joined(out, value, ".", "=");
-            }
-            (Style::Label, false) => {
-                out.push('.');
-                self.append_joined(out, value, ",", ",");
+                self.append_joined(out, value, separator, key_separator);
             }
             (_, true) => self.append_joined(out, value, self.delimiter(), "="),
             (_, false) => self.append_joined(out, value, self.delimiter(), self.delimiter()),
@@ -167,12 +164,10 @@ impl ValueSerializer {
             }
             other => other,
         };
-        Self { escape, ..self }.escaped(name)
+        escape.escaped(name)
     }
 
     fn escaped(self, text: &str) -> String {
-        let mut out = String::with_capacity(text.len());
-        self.escape.push(&mut out, text);
-        out
+        self.escape.escaped(text)
     }
 }

@@ -57,23 +57,22 @@ impl RequestTemplate {
     /// Creates the template of an operation at a server URL.
     pub(crate) fn new(plan: Arc<OperationPlan>, server: &Url) -> Result<Self, TemplateError> {
         let path = PathTemplate::new(&plan.path, &plan.parameters)?;
-        let names = header_names(&plan.parameters)?;
+        let header_names = header_names(&plan.parameters)?;
         let mut base = server.clone();
         base.set_query(None);
-        let start = base.as_str().trim_end_matches('/').to_owned();
+        let server_prefix = base.as_str().trim_end_matches('/').to_owned();
         let query = server.query().unwrap_or_default().to_owned();
         let headers = HeaderMap::from_iter([(ACCEPT, accept_header(&plan.responses))]);
-        let is_bodied = [Method::POST, Method::PUT, Method::PATCH].contains(&plan.method);
-        let fixed = None;
+        let expects_body = [Method::POST, Method::PUT, Method::PATCH].contains(&plan.method);
         let mut template = Self {
             plan,
-            server_prefix: start,
+            server_prefix,
             query,
             path,
-            static_url: fixed,
+            static_url: None,
             headers,
-            expects_body: is_bodied,
-            header_names: names,
+            expects_body,
+            header_names,
         };
         if template.path.is_literal() {
             template.static_url = template.url(&Map::new()).ok();
@@ -107,14 +106,8 @@ impl RequestTemplate {
         if self.expects_body && body.as_ref().is_none_or(Bytes::is_empty) {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        Ok(PreparedRequest {
-            method: self.plan.method.clone(),
-            url,
-            headers,
-            body,
-            secret_headers: Vec::new(),
-            secret_parameters: Vec::new(),
-        })
+        let method = self.plan.method.clone();
+        Ok(PreparedRequest { method, headers, body, ..PreparedRequest::get(url) })
     }
 
     fn url(&self, input: &Map<String, Value>) -> Result<Url, Issue> {

@@ -31,15 +31,35 @@ pub(crate) fn decode_body(body: Vec<u8>, content_type: &str, json_mode: JsonMode
     if body.is_empty() {
         return Value::Null.into();
     }
-    match MediaKind::from_content_type(content_type) {
-        MediaKind::Binary | MediaKind::Multipart => binary_value(&body, content_type).into(),
-        MediaKind::Unknown => decode_unknown(body, json_mode),
-        MediaKind::Json => decode_json(body, content_type, json_mode),
-        MediaKind::JsonLines => decode_json_list(body, content_type, '\n'),
-        MediaKind::JsonSequence => decode_json_list(body, content_type, '\u{1e}'),
-        MediaKind::Text | MediaKind::EventStream | MediaKind::Form => {
-            decode_text(body, content_type)
+    let kind = MediaKind::from_content_type(content_type);
+    if matches!(kind, MediaKind::Binary | MediaKind::Multipart) {
+        return binary_value(&body, content_type).into();
+    }
+    let charset = media_type::parameter(content_type, "charset");
+    let text = match charset::decode_text(body, charset) {
+        Ok(text) => text,
+        Err(body) => {
+            let is_known = kind != MediaKind::Unknown;
+            let content_type = if is_known { content_type } else { "application/octet-stream" };
+            let warning = "the service says that this is JSON, and it is no text";
+            return DecodedBody {
+                payload: binary_value(&body, content_type).into(),
+                warning: (kind == MediaKind::Json).then(|| warning.to_owned()),
+            };
         }
+    };
+    match kind {
+        MediaKind::Json => decode_json(text, json_mode),
+        MediaKind::JsonLines => decode_json_list(text, '\n'),
+        MediaKind::JsonSequence => decode_json_list(text, '\u{1e}'),
+        // Without a content type, JSON objects and arrays are decoded.
+        MediaKind::Unknown if text.trim_start().starts_with(['{', '[']) => {
+            match parse_json(&text, json_mode) {
+                Ok(payload) => DecodedBody { payload, warning: None },
+                Err(_) => Value::String(text).into(),
+            }
+        }
+        _ => Value::String(text).into(),
     }
 }
 
@@ -54,15 +74,7 @@ pub(crate) fn parse_json(text: &str, json_mode: JsonMode) -> Result<Payload, ser
     serde_json::from_str::<Box<RawValue>>(text).map(Payload::from)
 }
 
-fn decode_json(body: Vec<u8>, content_type: &str, json_mode: JsonMode) -> DecodedBody {
-    let text = match charset::decode_text(body, media_type::parameter(content_type, "charset")) {
-        Ok(text) => text,
-        Err(body) => {
-            let warning = "the service says that this is JSON, and it is no text".to_owned();
-            let payload = binary_value(&body, content_type).into();
-            return DecodedBody { payload, warning: Some(warning) };
-        }
-    };
+fn decode_json(text: String, json_mode: JsonMode) -> DecodedBody {
     match parse_json(&text, json_mode) {
         Ok(payload) => DecodedBody { payload, warning: None },
         Err(_) if text.trim().is_empty() => Value::Null.into(),
@@ -73,19 +85,8 @@ fn decode_json(body: Vec<u8>, content_type: &str, json_mode: JsonMode) -> Decode
     }
 }
 
-fn decode_text(body: Vec<u8>, content_type: &str) -> DecodedBody {
-    match charset::decode_text(body, media_type::parameter(content_type, "charset")) {
-        Ok(text) => Value::String(text).into(),
-        Err(body) => binary_value(&body, content_type).into(),
-    }
-}
-
 /// Decodes a complete sequence of JSON values as an array.
-fn decode_json_list(body: Vec<u8>, content_type: &str, separator: char) -> DecodedBody {
-    let text = match charset::decode_text(body, media_type::parameter(content_type, "charset")) {
-        Ok(text) => text,
-        Err(body) => return binary_value(&body, content_type).into(),
-    };
+fn decode_json_list(text: String, separator: char) -> DecodedBody {
     let records = text.split(separator).filter(|record| !record.trim().is_empty());
     match records.map(serde_json::from_str).collect::<Result<Vec<Value>, _>>() {
         Ok(values) => Value::Array(values).into(),
@@ -95,20 +96,6 @@ fn decode_json_list(body: Vec<u8>, content_type: &str, separator: char) -> Decod
             )),
             payload: Value::String(text).into(),
         },
-    }
-}
-
-/// Decodes a body without a content type: JSON objects and arrays to their values, other text to a
-/// string, and anything else to `$binary`.
-fn decode_unknown(body: Vec<u8>, json_mode: JsonMode) -> DecodedBody {
-    let text = match charset::decode_text(body, None) {
-        Ok(text) => text,
-        Err(body) => return binary_value(&body, "application/octet-stream").into(),
-    };
-    let is_document = text.trim_start().starts_with(['{', '[']);
-    match parse_json(&text, json_mode) {
-        Ok(payload) if is_document => DecodedBody { payload, warning: None },
-        _ => Value::String(text).into(),
     }
 }
 

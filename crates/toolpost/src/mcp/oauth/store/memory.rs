@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::{CredentialStore, Credentials, StoreError};
 
@@ -17,10 +17,6 @@ impl MemoryStore {
     pub fn new() -> Self {
         Self::default()
     }
-
-    fn lock_entries(&self) -> MutexGuard<'_, HashMap<String, Vec<Credentials>>> {
-        self.0.lock()
-    }
 }
 
 impl CredentialStore for MemoryStore {
@@ -28,7 +24,7 @@ impl CredentialStore for MemoryStore {
         &'a self,
         resource: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Credentials>, StoreError>> {
-        ready(Ok(self.lock_entries().get(resource).cloned().unwrap_or_default())).boxed()
+        ready(Ok(self.0.lock().get(resource).cloned().unwrap_or_default())).boxed()
     }
 
     fn save<'a>(
@@ -36,7 +32,7 @@ impl CredentialStore for MemoryStore {
         resource: &'a str,
         credentials: Credentials,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        let mut stored = self.lock_entries();
+        let mut stored = self.0.lock();
         upsert(stored.entry(resource.to_owned()).or_default(), credentials);
         ready(Ok(())).boxed()
     }
@@ -46,7 +42,7 @@ impl CredentialStore for MemoryStore {
         resource: &'a str,
         issuer: &'a str,
     ) -> BoxFuture<'a, Result<(), StoreError>> {
-        if let Some(list) = self.lock_entries().get_mut(resource) {
+        if let Some(list) = self.0.lock().get_mut(resource) {
             list.retain(|stored| stored.issuer != issuer);
         }
         ready(Ok(())).boxed()

@@ -144,19 +144,17 @@ impl Tokens {
 }
 
 /// Guard of a store lock; dropping it releases the lock.
-pub struct StoreGuard {
-    _held: Option<Box<dyn Send>>,
-}
+pub struct StoreGuard(#[expect(dead_code, reason = "dropped with the guard")] Box<dyn Send>);
 
 impl StoreGuard {
     /// Creates a guard that drops `held` when it is dropped.
     pub fn new(held: impl Send + 'static) -> Self {
-        Self { _held: Some(Box::new(held)) }
+        Self(Box::new(held))
     }
 
     /// Creates a guard without a lock.
     pub fn noop() -> Self {
-        Self { _held: None }
+        Self::new(())
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<(BuiltTree, bool), Option<DocumentPars
     let mut builder = TreeBuilder::with_expanded_aliases(text.len() + MAX_ALIAS_BYTES / 16);
     match ValueSeed(&mut builder).deserialize(first) {
         Ok(root) => Ok((builder.finish(root), documents.next().is_none())),
-        Err(error) => Err(builder.error().map(|reason| {
+        Err(error) => Err(builder.error.map(|reason| {
             let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
             DocumentParseError::Rejected { reason, line, column }
         })),

@@ -9,7 +9,7 @@ use super::super::super::media_type;
 use crate::json::ValuePath;
 use crate::schema::Issue;
 
-const OCTET_STREAM: &str = "application/octet-stream";
+pub(super) const OCTET_STREAM: &str = "application/octet-stream";
 
 /// A `$binary` object.
 #[derive(Debug, Clone, Copy)]

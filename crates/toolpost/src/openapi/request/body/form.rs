@@ -35,11 +35,7 @@ fn encode_property(
     match encoding.and_then(|encoding| encoding.style) {
         _ if value.is_null() => {}
         Some((style, explode, allow_reserved)) => {
-            let escape = if allow_reserved {
-                PercentEscape::AllowReservedInQuery
-            } else {
-                PercentEscape::All
-            };
+            let escape = PercentEscape::for_query(allow_reserved);
             ValueSerializer { style, explode, escape }.for_each_pair(name, value, |name, value| {
                 out.push_str(if out.is_empty() { "" } else { "&" });
                 out.extend([name, "=", value]);

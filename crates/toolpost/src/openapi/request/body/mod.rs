@@ -13,7 +13,7 @@ use super::super::plan::{BodyContent, RequestBody};
 use super::value::{scalar_text, type_with_article};
 use crate::json::ValuePath;
 use crate::schema::Issue;
-use binary::BinaryValue;
+use binary::{BinaryValue, OCTET_STREAM};
 
 /// An encoded body with its content type.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ fn encode_untyped(
         }
         Value::String(encoded) => {
             let bytes = binary::decode_base64(encoded, path)?;
-            encoded_body(declared_or_default(declared, "application/octet-stream"), bytes, path)
+            encoded_body(declared_or_default(declared, OCTET_STREAM), bytes, path)
         }
         other => encoded_body("application/json", json_bytes(other), path),
     }

@@ -12,13 +12,12 @@ use super::super::escape::PercentEscape;
 use super::super::header::to_header_value;
 use super::super::style::ValueSerializer;
 use super::super::value::{scalar_text, type_with_article};
-use super::binary::BinaryValue;
+use super::binary::{BinaryValue, OCTET_STREAM};
 use super::{EncodedBody, encoded_body, with_charset};
 use crate::json::ValuePath;
 use crate::schema::Issue;
 
 const FORM_DATA: &str = "multipart/form-data";
-const OCTET_STREAM: &str = "application/octet-stream";
 
 /// One part of a multipart body.
 struct MultipartPart<'v> {
