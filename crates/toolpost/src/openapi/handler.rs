@@ -73,11 +73,8 @@ impl OperationRoute {
     /// Converts the route into a handler.
     pub(super) fn into_handler(self) -> Handler {
         let is_stream = self.is_stream;
-        let route = RouteHandler(Arc::new(self));
-        match is_stream {
-            true => Handler::Stream(Arc::new(route)),
-            false => Handler::Once(Arc::new(route)),
-        }
+        let route = Arc::new(Arc::new(self));
+        if is_stream { Handler::Stream(route) } else { Handler::Once(route) }
     }
 
     /// Opens a stream, and returns it with the redactor for the credentials of the request. A
@@ -207,19 +204,17 @@ impl OperationRoute {
     }
 }
 
-struct RouteHandler(Arc<OperationRoute>);
-
-impl OnceHandler for RouteHandler {
+impl OnceHandler for Arc<OperationRoute> {
     fn call(
         &self,
         context: CallContext,
         input: Payload,
     ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
-        let route = Arc::clone(&self.0);
+        let route = Arc::clone(self);
         async move {
             tokio::select! {
                 biased;
-                called = route.call(&context, input) => Ok(called?),
+                called = OperationRoute::call(&route, &context, input) => Ok(called?),
                 // Dropping the call future closes its connection.
                 () = context.canceled() => {
                     Err(CallError::aborted("the call was canceled").into())
@@ -230,12 +225,12 @@ impl OnceHandler for RouteHandler {
     }
 }
 
-impl StreamHandler for RouteHandler {
+impl StreamHandler for Arc<OperationRoute> {
     fn subscribe(
         &self,
         context: CallContext,
         input: Payload,
     ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
-        stream::subscribe(Arc::clone(&self.0), context, input)
+        stream::subscribe(Arc::clone(self), context, input)
     }
 }

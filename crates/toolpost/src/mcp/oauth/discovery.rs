@@ -68,13 +68,12 @@ async fn fetch_resource_metadata(
     urls.extend(defaults.into_iter().filter(|url| Some(url) != hint.as_ref()));
     let probed = probe::<ProtectedResourceMetadata>(http, RESOURCE_METADATA, &urls).await?;
     let (document, url) = match probed {
-        ProbeResult::Found(document, url) => (document, url),
-        ProbeResult::Missing(Some(problem)) => return Err(problem),
-        ProbeResult::Missing(None) if hint.is_some() => {
+        Some(found) => found,
+        None if hint.is_some() => {
             let issuer = url_policy::canonical_resource(resource);
             return Err(OAuthError::NoMetadata { issuer, tried: format_urls(&urls) });
         }
-        ProbeResult::Missing(None) => return Ok(None),
+        None => return Ok(None),
     };
     if !url_policy::covers_resource(&document.resource, resource) {
         return Err(OAuthError::ResourceMismatch {
@@ -89,13 +88,11 @@ async fn fetch_resource_metadata(
 async fn fetch_server(http: &FetchClient, issuer: &str) -> Result<AuthorizationServer, OAuthError> {
     let url = http.url_policy.parse("authorization server", issuer)?;
     let urls = url_policy::server_metadata_urls(&url);
-    match fetch_server_metadata(http, issuer, &urls, PkceRequirement::Advertised).await? {
-        ProbeResult::Found(server, _) => Ok(server),
-        ProbeResult::Missing(Some(problem)) => Err(problem),
-        ProbeResult::Missing(None) => {
-            Err(OAuthError::NoMetadata { issuer: redact_url(issuer), tried: format_urls(&urls) })
-        }
-    }
+    let server = fetch_server_metadata(http, issuer, &urls, PkceRequirement::Advertised).await?;
+    server.ok_or_else(|| OAuthError::NoMetadata {
+        issuer: redact_url(issuer),
+        tried: format_urls(&urls),
+    })
 }
 
 async fn resource_as_server(
@@ -104,11 +101,9 @@ async fn resource_as_server(
 ) -> Result<AuthorizationServer, OAuthError> {
     let defaults = AuthorizationServer::with_default_endpoints(resource);
     let urls = url_policy::server_metadata_urls(&url_policy::with_path(resource, "/"));
-    match fetch_server_metadata(http, &defaults.issuer, &urls, PkceRequirement::Assumed).await? {
-        ProbeResult::Found(server, _) => Ok(server),
-        ProbeResult::Missing(Some(problem)) => Err(problem),
-        ProbeResult::Missing(None) => Ok(defaults),
-    }
+    let server =
+        fetch_server_metadata(http, &defaults.issuer, &urls, PkceRequirement::Assumed).await?;
+    Ok(server.unwrap_or(defaults))
 }
 
 async fn fetch_server_metadata(
@@ -116,12 +111,9 @@ async fn fetch_server_metadata(
     issuer: &str,
     urls: &[Url],
     pkce: PkceRequirement,
-) -> Result<ProbeResult<AuthorizationServer>, OAuthError> {
+) -> Result<Option<AuthorizationServer>, OAuthError> {
     let probed = probe::<AuthorizationServerMetadata>(http, SERVER_METADATA, urls).await?;
-    let (document, url) = match probed {
-        ProbeResult::Found(document, url) => (document, url),
-        ProbeResult::Missing(problem) => return Ok(ProbeResult::Missing(problem)),
-    };
+    let Some((document, url)) = probed else { return Ok(None) };
     if !url_policy::is_same_issuer(&document.issuer, issuer) {
         return Err(OAuthError::IssuerMismatch {
             address: redact_url(url.as_str()),
@@ -129,16 +121,11 @@ async fn fetch_server_metadata(
             expected: redact_url(issuer),
         });
     }
-    Ok(ProbeResult::Found(AuthorizationServer::new(document, http.url_policy, pkce)?, url))
+    AuthorizationServer::new(document, http.url_policy, pkce).map(Some)
 }
 
-enum ProbeResult<T> {
-    Found(T, Url),
-    /// Not found; holds the first unexpected response, if any.
-    Missing(Option<OAuthError>),
-}
-
-/// Tries each URL until one returns the document.
+/// Tries each URL until one returns the document. Returns `None` if it is not found, and fails with
+/// the first unexpected response if there is one.
 ///
 /// Many servers respond to an unknown path with a page or a redirect, so an unexpected response
 /// does not end the search. An unreachable server does.
@@ -146,13 +133,13 @@ async fn probe<T: DeserializeOwned>(
     http: &FetchClient,
     what: &'static str,
     urls: &[Url],
-) -> Result<ProbeResult<T>, OAuthError> {
+) -> Result<Option<(T, Url)>, OAuthError> {
     let mut problem = None;
     for url in urls {
         let failed = match http.get(what, url).await {
             Ok(response) if response.status == 200 => {
                 match serde_json::from_slice(&response.body) {
-                    Ok(document) => return Ok(ProbeResult::Found(document, url.clone())),
+                    Ok(document) => return Ok(Some((document, url.clone()))),
                     // A page is ignored; JSON of another shape is reported.
                     Err(error) if response.body.first() == Some(&b'{') => {
                         invalid_response(what, url, excerpt(&error.to_string()))
@@ -167,7 +154,7 @@ async fn probe<T: DeserializeOwned>(
         };
         problem.get_or_insert(failed);
     }
-    Ok(ProbeResult::Missing(problem))
+    problem.map_or(Ok(None), Err)
 }
 
 fn format_urls(urls: &[Url]) -> String {

@@ -56,8 +56,7 @@ pub(super) async fn send(
 ) -> Result<reqwest::Response, HttpError> {
     let failed = |error: LoopbackError| HttpError::from_loopback(&error, &prepared.url);
     let request = build_request(prepared).map_err(failed)?;
-    let response =
-        Decompression::new(LoopbackService(client)).call(request).await.map_err(failed)?;
+    let response = Decompression::new(client).call(request).await.map_err(failed)?;
     Ok(response.map(reqwest::Body::wrap).into())
 }
 
@@ -76,11 +75,8 @@ fn build_request(
     Ok(request)
 }
 
-/// Adapts a loopback client to the service that the decompression layer wraps.
-#[derive(Clone)]
-struct LoopbackService(LoopbackClient);
-
-impl Service<hyper::Request<reqwest::Body>> for LoopbackService {
+/// The service that the decompression layer wraps.
+impl Service<hyper::Request<reqwest::Body>> for LoopbackClient {
     type Response = hyper::Response<StreamingBody>;
     type Error = LoopbackError;
     type Future = BoxFuture<'static, Result<Self::Response, LoopbackError>>;
@@ -90,7 +86,7 @@ impl Service<hyper::Request<reqwest::Body>> for LoopbackService {
     }
 
     fn call(&mut self, request: hyper::Request<reqwest::Body>) -> Self::Future {
-        let client = self.0.clone();
+        let client = self.clone();
         async move { client.send(request).await }.boxed()
     }
 }

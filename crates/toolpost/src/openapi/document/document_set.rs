@@ -126,12 +126,11 @@ impl DocumentSet {
         let reference = || redact_reference(reference);
         let node = if fragment.is_empty() || fragment.starts_with('/') {
             self.resolve_pointer(target, &fragment)
-                .ok_or_else(|| ReferenceError::TargetNotFound { reference: reference() })?
+                .ok_or_else(|| ReferenceError::TargetNotFound(reference()))?
         } else {
             let anchors = &self.indexes[file as usize].anchors;
             let anchor = anchors.get(&(target.resource, fragment.into_owned()));
-            let anchor =
-                anchor.ok_or_else(|| ReferenceError::AnchorNotFound { reference: reference() })?;
+            let anchor = anchor.ok_or_else(|| ReferenceError::AnchorNotFound(reference()))?;
             self.files[file as usize].tree.node(*anchor)
         };
         Ok(Node { documents: self, file, node })
@@ -203,7 +202,7 @@ impl<'d> Node<'d> {
             }
         }
         let reference = self.text("$ref").unwrap_or_default();
-        Err(ReferenceError::Circular { reference: redact_reference(reference) })
+        Err(ReferenceError::Circular(redact_reference(reference)))
     }
 
     /// Resolves a reference in this node.
@@ -215,10 +214,10 @@ impl<'d> Node<'d> {
         }
         let mut url = self
             .resolve_url(reference)
-            .ok_or_else(|| ReferenceError::InvalidUrl { reference: redact_reference(reference) })?;
+            .ok_or_else(|| ReferenceError::InvalidUrl(redact_reference(reference)))?;
         let fragment = url.fragment().unwrap_or_default().to_owned();
         url.set_fragment(None);
-        let unknown = || ReferenceError::FileNotLoaded { reference: redact_reference(reference) };
+        let unknown = || ReferenceError::FileNotLoaded(redact_reference(reference));
         let target = documents.targets_by_url.get(&url).ok_or_else(unknown)?;
         documents.resolve_fragment(*target, &fragment, reference)
     }

@@ -7,16 +7,16 @@ use crate::http::redact_url;
 /// Why a reference cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReferenceError {
-    #[error("`{reference}` is no address")]
-    InvalidUrl { reference: String },
-    #[error("`{reference}` is in a file that was not read")]
-    FileNotLoaded { reference: String },
-    #[error("there is nothing at `{reference}`")]
-    TargetNotFound { reference: String },
-    #[error("no anchor `{reference}` in the file")]
-    AnchorNotFound { reference: String },
-    #[error("`{reference}` is a circular reference")]
-    Circular { reference: String },
+    #[error("`{0}` is no address")]
+    InvalidUrl(String),
+    #[error("`{0}` is in a file that was not read")]
+    FileNotLoaded(String),
+    #[error("there is nothing at `{0}`")]
+    TargetNotFound(String),
+    #[error("no anchor `{0}` in the file")]
+    AnchorNotFound(String),
+    #[error("`{0}` is a circular reference")]
+    Circular(String),
 }
 
 /// Formats a reference without user, password and query, which may contain secrets.

@@ -1,5 +1,7 @@
 //! Parameters of an operation: their locations and serialization.
 
+use std::collections::HashMap;
+
 use super::super::document::Node;
 use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization, Style};
 use super::Importer;
@@ -321,25 +323,22 @@ pub(super) fn collection_style(node: Node<'_>, location: ParameterLocation) -> (
 /// Other names are prefixed with their location. This is repeated until all names are unique, so
 /// the result does not depend on the order.
 fn qualify_input_names(planned: &mut [PlannedParameter<'_>], has_body: bool) {
-    let mut qualified = vec![false; planned.len()];
     loop {
-        let clashes: Vec<usize> = (0..planned.len())
-            .filter(|at| !qualified[*at])
-            .filter(|at| {
-                let name = &planned[*at].parameter.input;
-                let taken = |(other, known): (usize, &PlannedParameter<'_>)| {
-                    other != *at && known.parameter.input == *name
-                };
-                (has_body && name == "body") || planned.iter().enumerate().any(taken)
-            })
-            .collect();
-        if clashes.is_empty() {
-            return;
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        counts.insert("body".to_owned(), usize::from(has_body));
+        for known in planned.iter() {
+            *counts.entry(known.parameter.input.clone()).or_default() += 1;
         }
-        for at in clashes {
-            let parameter = &mut planned[at].parameter;
-            parameter.input = format!("{}_{}", parameter.location.name(), parameter.name);
-            qualified[at] = true;
+        let mut is_changed = false;
+        for PlannedParameter { parameter, .. } in planned.iter_mut() {
+            let qualified = format!("{}_{}", parameter.location.name(), parameter.name);
+            if counts[&parameter.input] > 1 && parameter.input != qualified {
+                parameter.input = qualified;
+                is_changed = true;
+            }
+        }
+        if !is_changed {
+            return;
         }
     }
 }

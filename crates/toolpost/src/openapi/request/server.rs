@@ -21,16 +21,16 @@ pub(crate) enum ServerError {
     #[error("the document names no server: set `server` to the address of the service")]
     NoServer,
     #[error(
-        "the server `{url}` is relative, and the document was not read from an address: set \
+        "the server `{0}` is relative, and the document was not read from an address: set \
          `server` to the address of the service"
     )]
-    Relative { url: String },
-    #[error("the server `{url}` is no address: set `server` to the address of the service")]
-    InvalidUrl { url: String },
+    Relative(String),
+    #[error("the server `{0}` is no address: set `server` to the address of the service")]
+    InvalidUrl(String),
     #[error(
-        "the server `{url}` is neither http nor https: set `server` to the address of the service"
+        "the server `{0}` is neither http nor https: set `server` to the address of the service"
     )]
-    Scheme { url: String },
+    Scheme(String),
     #[error(
         "the server `{url}` has a variable `{name}` without a value: set it in `server_variables`, \
          or set `server` to the address of the service"
@@ -105,19 +105,19 @@ fn resolve_url(server: &ServerTemplate, url: &str) -> Result<Url, ServerError> {
     let address = match (Url::parse(url), &server.base) {
         (Ok(address), _) => address,
         (Err(url::ParseError::RelativeUrlWithoutBase), None) => {
-            return Err(ServerError::Relative { url: owned() });
+            return Err(ServerError::Relative(owned()));
         }
         (Err(url::ParseError::RelativeUrlWithoutBase), Some(base)) => {
-            base.join(url).map_err(|_| ServerError::InvalidUrl { url: owned() })?
+            base.join(url).map_err(|_| ServerError::InvalidUrl(owned()))?
         }
-        (Err(_), _) => return Err(ServerError::InvalidUrl { url: owned() }),
+        (Err(_), _) => return Err(ServerError::InvalidUrl(owned())),
     };
     check_url(address, url)
 }
 
 fn check_url(mut address: Url, url: &str) -> Result<Url, ServerError> {
     if !matches!(address.scheme(), "http" | "https") {
-        return Err(ServerError::Scheme { url: url.to_owned() });
+        return Err(ServerError::Scheme(url.to_owned()));
     }
     if !address.username().is_empty() || address.password().is_some() {
         return Err(ServerError::UserInUrl);

@@ -53,7 +53,14 @@ impl DefinitionCache {
 
     /// Splits a schema into a root and shared definitions.
     pub(super) fn extract(&mut self, context: &SchemaContext, shape: &SchemaShape) -> SplitSchema {
-        let mut extraction = SchemaExtraction::new(self);
+        let mut extraction = SchemaExtraction {
+            cache: self,
+            names: HashMap::new(),
+            used_names: HashSet::new(),
+            queue: VecDeque::new(),
+            steps: Vec::new(),
+            is_context_dependent: false,
+        };
         let root = match shape {
             SchemaShape::Schema(node_ref, usage) => {
                 SplitRoot::Definition(extraction.start_root(context, *node_ref, *usage))
@@ -108,18 +115,7 @@ struct SchemaExtraction<'v> {
     is_context_dependent: bool,
 }
 
-impl<'v> SchemaExtraction<'v> {
-    fn new(cache: &'v mut DefinitionCache) -> Self {
-        Self {
-            cache,
-            names: HashMap::new(),
-            used_names: HashSet::new(),
-            queue: VecDeque::new(),
-            steps: Vec::new(),
-            is_context_dependent: false,
-        }
-    }
-
+impl SchemaExtraction<'_> {
     /// Starts with the root schema, which has no key in this schema. The name in its reference is
     /// suggested as key, because other schemas probably use it.
     fn start_root(

@@ -107,12 +107,21 @@ pub(super) fn keyword_error(
         KeywordRule::Count if !is_count(value) => wants("a whole number from 0"),
         KeywordRule::Flag if value.as_bool().is_none() => wants("true or false"),
         KeywordRule::Text if value.as_str().is_none() => wants("a text"),
-        KeywordRule::Pattern => pattern_error(context, keyword, value),
+        KeywordRule::Pattern => match value.as_str() {
+            Some(pattern) if context.is_valid_pattern(pattern) => None,
+            Some(pattern) => Some(format!(
+                "`{}` is no regular expression as ECMAScript has them; `{keyword}` is left out",
+                truncated(pattern)
+            )),
+            None => wants("a text"),
+        },
         KeywordRule::Names if !value.is_array() => wants("a list of names"),
-        KeywordRule::NamesMap if !value.members().all(|(_, names)| is_name_list(names)) => {
+        KeywordRule::NamesMap
+            if !value.is_object() || !value.members().all(|(_, names)| is_name_list(names)) =>
+        {
             wants("an object of lists of names")
         }
-        KeywordRule::NamesMap if !value.is_object() => wants("an object of lists of names"),
+        KeywordRule::Values if value.items().len() == 0 => wants("a list of values"),
         KeywordRule::Values => enum_error(value, schema).or_else(|| depth_error(keyword, value)),
         KeywordRule::ValueList if !value.is_array() => wants("a list of values"),
         KeywordRule::ValueList | KeywordRule::Constant | KeywordRule::Example => {
@@ -192,25 +201,7 @@ fn type_error(value: Node<'_>) -> Option<String> {
     }
 }
 
-fn pattern_error(context: &SchemaContext, keyword: &str, value: Node<'_>) -> Option<String> {
-    match value.as_str() {
-        Some(pattern) if context.is_valid_pattern(pattern) => None,
-        Some(pattern) => Some(format!(
-            "`{}` is no regular expression as ECMAScript has them; `{keyword}` is left out",
-            truncated(pattern)
-        )),
-        None => Some(format!(
-            "`{keyword}` must be a text, found {}; it is left out",
-            describe_value(value)
-        )),
-    }
-}
-
 fn enum_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
-    if value.items().len() == 0 {
-        let found = describe_value(value);
-        return Some(format!("`enum` must be a list of values, found {found}; it is left out"));
-    }
     let types = schema.get("type")?;
     if type_error(types).is_some() || value.items().any(|item| has_type(item, types)) {
         return None;
@@ -228,7 +219,9 @@ fn default_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
     if types.is_some_and(|types| !has_type(value, types)) {
         return Some("`default` does not have the `type` beside it; it is left out".to_owned());
     }
-    let listed = schema.get("enum").filter(|listed| enum_error(*listed, schema).is_none());
+    let is_valid =
+        |listed: &Node<'_>| listed.items().len() > 0 && enum_error(*listed, schema).is_none();
+    let listed = schema.get("enum").filter(is_valid);
     if listed.is_some_and(|listed| !listed.items().any(|item| is_equal(item, value))) {
         return Some("`default` is not in the `enum` beside it; it is left out".to_owned());
     }

@@ -39,14 +39,11 @@ struct OpenContainer {
 #[derive(Debug)]
 enum ContainerKind {
     Array,
-    Object { name: Option<PendingKey>, merged: Vec<CompactValue> },
-}
-
-#[derive(Debug, Clone, Copy)]
-enum PendingKey {
-    Key(StringId),
-    /// `<<`, with its string for a value that cannot be merged.
-    Merge(StringId),
+    /// The name of the next member and whether it is `<<`, and the values to merge.
+    Object {
+        name: Option<(StringId, bool)>,
+        merged: Vec<CompactValue>,
+    },
 }
 
 /// A finished value, with the size and nesting height that an alias of it adds.
@@ -65,28 +62,25 @@ impl YamlEventReader {
             Event::Scalar(text, style, anchor, tag) => {
                 // The parser reports an omitted value as `~`.
                 let text = if span.is_empty() && style == ScalarStyle::Plain { "" } else { &*text };
-                self.handle_scalar(text, style, anchor, tag.as_deref())
+                self.handle_scalar(text, style, anchor, tag.as_deref())?;
             }
-            Event::Alias(anchor) => self.handle_alias(anchor),
+            Event::Alias(anchor) => self.handle_alias(anchor)?,
+            Event::SequenceStart(..) | Event::MappingStart(..) if self.expects_key() => {
+                return Err(BuildError::InvalidKey);
+            }
             Event::SequenceStart(anchor, _) => {
-                self.reject_container_key()?;
                 let start = self.builder.begin_array()?;
                 self.open_container(start, anchor, ContainerKind::Array);
-                Ok(())
             }
             Event::MappingStart(anchor, _) => {
-                self.reject_container_key()?;
                 let start = self.builder.begin_object()?;
-                self.open_container(
-                    start,
-                    anchor,
-                    ContainerKind::Object { name: None, merged: Vec::new() },
-                );
-                Ok(())
+                let kind = ContainerKind::Object { name: None, merged: Vec::new() };
+                self.open_container(start, anchor, kind);
             }
-            Event::SequenceEnd | Event::MappingEnd => self.close_container(),
-            _ => Ok(()),
+            Event::SequenceEnd | Event::MappingEnd => self.close_container()?,
+            _ => {}
         }
+        Ok(())
     }
 
     /// Returns the tree, or `None` if there was no document.
@@ -102,28 +96,18 @@ impl YamlEventReader {
         anchor: usize,
         tag: Option<&Tag>,
     ) -> Result<(), BuildError> {
-        let source_id = if anchor > 0 { Some(self.builder.intern(text)?) } else { None };
-        let size = VALUE_SIZE + text.len();
+        let source_text = if anchor > 0 { Some(self.builder.intern(text)?) } else { None };
+        let (size, height) = (VALUE_SIZE + text.len(), 0);
         if self.expects_key() {
             let id = self.builder.intern(text)?;
-            self.store_anchor(
-                anchor,
-                YamlValue {
-                    value: CompactValue::Text(id),
-                    size,
-                    height: 0,
-                    source_text: source_id,
-                },
-            );
-            let is_merge = text == "<<" && style == ScalarStyle::Plain;
-            return self
-                .set_key(if is_merge { PendingKey::Merge(id) } else { PendingKey::Key(id) }, size);
+            let value = CompactValue::Text(id);
+            self.store_anchor(anchor, YamlValue { value, size, height, source_text });
+            self.set_key(id, text == "<<" && style == ScalarStyle::Plain, size);
+        } else {
+            let value = scalar::resolve_scalar(&mut self.builder, text, style, tag)?;
+            self.push_value(anchor, YamlValue { value, size, height, source_text });
         }
-        let compact_value = scalar::resolve_scalar(&mut self.builder, text, style, tag)?;
-        self.push_value(
-            anchor,
-            YamlValue { value: compact_value, size, height: 0, source_text: source_id },
-        )
+        Ok(())
     }
 
     fn handle_alias(&mut self, anchor: usize) -> Result<(), BuildError> {
@@ -138,81 +122,61 @@ impl YamlEventReader {
             self.builder.check_depth(value.height - 1)?;
         }
         if self.expects_key() {
-            return self.set_key(
-                PendingKey::Key(value.source_text.ok_or(BuildError::InvalidKey)?),
-                value.size,
-            );
-        }
-        self.push_value(0, value)
-    }
-
-    fn open_container(&mut self, start: ContainerStart, anchor: usize, kind: ContainerKind) {
-        self.open_containers.push(OpenContainer {
-            start,
-            anchor,
-            kind,
-            size: VALUE_SIZE,
-            height: 0,
-        });
-    }
-
-    fn close_container(&mut self) -> Result<(), BuildError> {
-        let Some(open) = self.open_containers.pop() else { return Ok(()) };
-        let compact_value = match open.kind {
-            ContainerKind::Array => self.builder.end_array(open.start)?,
-            ContainerKind::Object { merged, .. } => self.builder.end_object(open.start, &merged)?,
-        };
-        let height = open.height + 1;
-        self.push_value(
-            open.anchor,
-            YamlValue { value: compact_value, size: open.size, height, source_text: None },
-        )
-    }
-
-    /// Whether the next value is a member name.
-    fn expects_key(&self) -> bool {
-        matches!(
-            self.open_containers.last(),
-            Some(OpenContainer { kind: ContainerKind::Object { name: None, .. }, .. })
-        )
-    }
-
-    fn reject_container_key(&self) -> Result<(), BuildError> {
-        if self.expects_key() { Err(BuildError::InvalidKey) } else { Ok(()) }
-    }
-
-    fn set_key(&mut self, next: PendingKey, size: usize) -> Result<(), BuildError> {
-        if let Some(OpenContainer { kind: ContainerKind::Object { name, .. }, size: sum, .. }) =
-            self.open_containers.last_mut()
-        {
-            *name = Some(next);
-            *sum = sum.saturating_add(size);
+            self.set_key(value.source_text.ok_or(BuildError::InvalidKey)?, false, value.size);
+        } else {
+            self.push_value(0, value);
         }
         Ok(())
     }
 
+    fn open_container(&mut self, start: ContainerStart, anchor: usize, kind: ContainerKind) {
+        let (size, height) = (VALUE_SIZE, 0);
+        self.open_containers.push(OpenContainer { start, anchor, kind, size, height });
+    }
+
+    fn close_container(&mut self) -> Result<(), BuildError> {
+        let Some(open) = self.open_containers.pop() else { return Ok(()) };
+        let value = match open.kind {
+            ContainerKind::Array => self.builder.end_array(open.start)?,
+            ContainerKind::Object { merged, .. } => self.builder.end_object(open.start, &merged)?,
+        };
+        let (size, height) = (open.size, open.height + 1);
+        self.push_value(open.anchor, YamlValue { value, size, height, source_text: None });
+        Ok(())
+    }
+
+    /// Whether the next value is a member name.
+    fn expects_key(&self) -> bool {
+        let kind = self.open_containers.last().map(|open| &open.kind);
+        matches!(kind, Some(ContainerKind::Object { name: None, .. }))
+    }
+
+    fn set_key(&mut self, key: StringId, is_merge: bool, size: usize) {
+        if let Some(open) = self.open_containers.last_mut()
+            && let ContainerKind::Object { name, .. } = &mut open.kind
+        {
+            *name = Some((key, is_merge));
+            open.size = open.size.saturating_add(size);
+        }
+    }
+
     /// Adds a value to the innermost open array or object.
-    fn push_value(&mut self, anchor: usize, value: YamlValue) -> Result<(), BuildError> {
+    fn push_value(&mut self, anchor: usize, value: YamlValue) {
         self.store_anchor(anchor, value);
         let Some(open) = self.open_containers.last_mut() else {
             self.root = Some(value);
-            return Ok(());
+            return;
         };
         open.size = open.size.saturating_add(value.size);
         open.height = open.height.max(value.height);
         match &mut open.kind {
             ContainerKind::Array => self.builder.push_item(value.value),
             ContainerKind::Object { name, merged } => match name.take() {
-                Some(PendingKey::Merge(_)) if self.builder.can_merge(value.value) => {
-                    merged.push(value.value);
-                }
-                Some(PendingKey::Merge(name) | PendingKey::Key(name)) => {
-                    self.builder.push_member(name, value.value);
-                }
+                Some((_, true)) if self.builder.can_merge(value.value) => merged.push(value.value),
+                Some((name, _)) => self.builder.push_member(name, value.value),
                 None => {}
             },
         }
-        Ok(())
     }
 
     fn store_anchor(&mut self, anchor: usize, value: YamlValue) {
