@@ -97,10 +97,6 @@ pub(super) fn build_service(
 }
 
 /// Builds the operations of a document and replaces the allowed hosts of the source.
-///
-/// # Errors
-///
-/// The document is not an API document.
 pub(super) fn build_operations(
     service: &Arc<ServiceContext>,
     documents: &Arc<DocumentSet>,

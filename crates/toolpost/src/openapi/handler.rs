@@ -14,7 +14,7 @@ use super::credential::{CredentialError, CredentialStore, OperationCredentials};
 use super::peer_gateway;
 use super::plan::{OperationPlan, ServiceProtocol};
 use super::request::{PreparedRequest, RequestTemplate};
-use super::response::{self, SecretRedactor};
+use super::response::{self, JsonMode, SecretRedactor};
 use super::settings::OpenApiSettings;
 use super::stream;
 use crate::error::{CallError, HandlerError};
@@ -43,8 +43,8 @@ pub(super) struct OperationRoute {
     /// Whether the operation is idempotent, so that its requests can be retried after they were
     /// sent.
     pub(super) is_idempotent: bool,
-    /// Whether the output must be parsed, which is the case unless the output policy is `Raw`.
-    pub(super) needs_parsed_output: bool,
+    /// JSON is parsed unless the output policy is `Raw`.
+    pub(super) json_mode: JsonMode,
     is_stream: bool,
 }
 
@@ -65,7 +65,10 @@ impl OperationRoute {
             credentials,
             // GET and HEAD requests are safe to repeat, whatever the kind of the operation.
             is_idempotent: spec.kind == OperationKind::Query || spec.idempotent || is_read,
-            needs_parsed_output: policy.output != OutputPolicy::Raw,
+            json_mode: match policy.output {
+                OutputPolicy::Raw => JsonMode::Raw,
+                _ => JsonMode::Parsed,
+            },
             is_stream: spec.kind == OperationKind::Subscription,
         }
     }
@@ -174,13 +177,9 @@ impl OperationRoute {
         body: Vec<u8>,
     ) -> Result<HandlerOutput, CallError> {
         match self.plan.protocol {
-            ServiceProtocol::Http => Ok(response::success_output(
-                &self.plan,
-                status,
-                headers,
-                body,
-                self.needs_parsed_output,
-            )),
+            ServiceProtocol::Http => {
+                Ok(response::success_output(&self.plan, status, headers, body, self.json_mode))
+            }
             ServiceProtocol::Toolpost => {
                 peer_gateway::parse_outcome(headers, &body).map(HandlerOutput::Forwarded)
             }

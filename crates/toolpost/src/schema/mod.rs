@@ -30,6 +30,8 @@ pub(crate) use program::{IntegerRule, TypeSet};
 pub use repair::{Extras, Normalized, Repair, RepairAction};
 pub use secret::{MASKED, Secrets};
 pub(crate) use shared_defs::{SharedDefinition, SharedDefs, SplitRoot, SplitSchema};
+#[cfg(feature = "openapi")]
+pub(crate) use subschemas::KeywordValue;
 pub(crate) use subschemas::{subschemas_mut, visit_schemas_mut};
 #[cfg(feature = "openapi")]
 pub(crate) use unbundle::referenced_components;

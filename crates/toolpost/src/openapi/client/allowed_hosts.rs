@@ -84,10 +84,6 @@ impl AllowedHosts {
     }
 
     /// Checks whether a URL may be called, before its host name is resolved.
-    ///
-    /// # Errors
-    ///
-    /// Returns the reason if the URL is rejected.
     pub(crate) fn check(&self, url: &Url) -> Result<(), HostError> {
         let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
             return Err(HostError::Scheme(url.scheme().to_owned()));

@@ -35,11 +35,6 @@ impl CircuitBreakers {
     }
 
     /// Admits a request. Returns `None` if circuit breakers are disabled.
-    ///
-    /// # Errors
-    ///
-    /// Returns the delay before the next attempt if the breaker of the host is open, or half-open
-    /// with a probe in flight.
     pub(super) fn admit<'a>(&'a self, url: &'a Url) -> Result<Option<BreakerPermit<'a>>, Duration> {
         if self.settings.failures == 0 {
             return Ok(None);

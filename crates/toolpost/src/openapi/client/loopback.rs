@@ -46,10 +46,6 @@ impl LoopbackClients {
 }
 
 /// Sends a request through a loopback client.
-///
-/// # Errors
-///
-/// The service cannot be reached, or the connection is lost.
 pub(super) async fn send(
     client: LoopbackClient,
     prepared: &PreparedRequest,

@@ -84,10 +84,6 @@ pub(crate) enum ResponseBody {
 impl HttpClient {
     /// Creates a client without allowed hosts. It presents `identity` to servers that request a
     /// client certificate.
-    ///
-    /// # Errors
-    ///
-    /// A certificate or the proxy cannot be used.
     pub(crate) fn new(
         settings: &ClientSettings,
         identity: Option<Identity>,
@@ -145,15 +141,12 @@ impl HttpClient {
         Instant::now() + limit
     }
 
-    /// Sends a request and reads the response. Retries if that is safe and useful.
+    /// Sends a request and reads the response, which may have an error status. Retries if that is
+    /// safe and useful.
     ///
     /// # Cancellation
     ///
     /// Dropping the future closes the connection of the request.
-    ///
-    /// # Errors
-    ///
-    /// There is no response. An error status is returned as a response.
     pub(crate) async fn send(
         &self,
         request: &PreparedRequest,

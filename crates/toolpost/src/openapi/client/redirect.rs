@@ -51,10 +51,6 @@ pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
 }
 
 /// Changes a request into the one that the redirect requires.
-///
-/// # Errors
-///
-/// The redirect is not allowed.
 pub(super) fn apply_redirect(
     request: &mut PreparedRequest,
     status: u16,

@@ -42,10 +42,6 @@ impl OperationCredentials {
 
     /// Adds the credentials to a request.
     ///
-    /// # Errors
-    ///
-    /// The token request failed. Nothing was sent to the service.
-    ///
     /// # Cancellation
     ///
     /// Dropping the future stops waiting for the token. Other calls that wait for the same token
@@ -63,10 +59,6 @@ impl OperationCredentials {
 
     /// Replaces the token of a request that was rejected with 401. Returns whether the token is a
     /// different one.
-    ///
-    /// # Errors
-    ///
-    /// The authorization server does not issue another token.
     pub(crate) async fn apply_refreshed(
         &self,
         prepared: &mut PreparedRequest,

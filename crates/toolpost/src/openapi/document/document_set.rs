@@ -17,8 +17,7 @@ const MAX_HOPS: usize = 64;
 /// A document and the files it refers to. The first file is the requested document.
 #[derive(Debug, Default)]
 pub(crate) struct DocumentSet {
-    files: Vec<DocumentFile>,
-    indexes: Vec<ReferenceIndex>,
+    files: Vec<(DocumentFile, ReferenceIndex)>,
     /// Targets by URL: whole files, and schemas with their own URL.
     targets_by_url: HashMap<Url, ReferenceTarget>,
 }
@@ -66,8 +65,7 @@ impl DocumentSet {
             let target = ReferenceTarget { file: number, resource: Some(at) };
             self.targets_by_url.entry(resource.url.clone()).or_insert(target);
         }
-        self.files.push(file);
-        self.indexes.push(index);
+        self.files.push((file, index));
         root
     }
 
@@ -91,26 +89,34 @@ impl DocumentSet {
 
     /// Returns the root of the requested document.
     pub(crate) fn root(&self) -> Node<'_> {
-        Node { documents: self, file: 0, node: self.files[0].tree.root() }
+        Node { documents: self, file: 0, node: self.tree(0).root() }
+    }
+
+    fn tree(&self, file: u32) -> &Tree {
+        &self.files[file as usize].0.tree
+    }
+
+    fn index(&self, file: u32) -> &ReferenceIndex {
+        &self.files[file as usize].1
     }
 
     pub(crate) fn node(&self, NodeRef { file, value }: NodeRef) -> Node<'_> {
-        Node { documents: self, file, node: self.files[file as usize].tree.node(value) }
+        Node { documents: self, file, node: self.tree(file).node(value) }
     }
 
     /// Returns the values of all members with this name, in all files.
     pub(crate) fn members_named<'l>(&'l self, name: &'l str) -> impl Iterator<Item = TreeNode<'l>> {
-        self.files.iter().flat_map(move |file| file.tree.members_named(name))
+        self.files.iter().flat_map(move |(file, _)| file.tree.members_named(name))
     }
 
     /// Resolves a JSON Pointer. In a schema with an `$id`, a pointer is relative to that schema.
     /// API documents often mean the file root instead, so that is the fallback.
     fn resolve_pointer(&self, target: ReferenceTarget, pointer: &str) -> Option<TreeNode<'_>> {
-        let tree = &self.files[target.file as usize].tree;
-        let resources = &self.indexes[target.file as usize].resources;
-        let resource =
-            target.resource.map(|resource| tree.node(resources[resource as usize].value));
-        let found = resource.and_then(|resource| resource.pointer(pointer));
+        let tree = self.tree(target.file);
+        let resources = &self.index(target.file).resources;
+        let found = target
+            .resource
+            .and_then(|resource| tree.node(resources[resource as usize].value).pointer(pointer));
         found.or_else(|| tree.root().pointer(pointer))
     }
 
@@ -128,10 +134,10 @@ impl DocumentSet {
             self.resolve_pointer(target, &fragment)
                 .ok_or_else(|| ReferenceError::TargetNotFound(reference()))?
         } else {
-            let anchors = &self.indexes[file as usize].anchors;
+            let anchors = &self.index(file).anchors;
             let anchor = anchors.get(&(target.resource, fragment.into_owned()));
             let anchor = anchor.ok_or_else(|| ReferenceError::AnchorNotFound(reference()))?;
-            self.files[file as usize].tree.node(*anchor)
+            self.tree(file).node(*anchor)
         };
         Ok(Node { documents: self, file, node })
     }
@@ -154,7 +160,7 @@ impl<'d> Node<'d> {
 
     /// Returns the URL of the file that contains the node.
     pub(crate) fn file_url(self) -> &'d Url {
-        &self.documents.files[self.file as usize].url
+        &self.documents.files[self.file as usize].0.url
     }
 
     /// Returns another node of the same file.
@@ -224,7 +230,7 @@ impl<'d> Node<'d> {
 
     /// Returns the absolute URL of a reference in this node.
     pub(crate) fn resolve_url(self, reference: &str) -> Option<Url> {
-        let index = &self.documents.indexes[self.file as usize];
+        let index = self.documents.index(self.file);
         let base = match self.resource() {
             Some(resource) => &index.resources[resource as usize].url,
             None => index.base.as_ref().unwrap_or(self.file_url()),
@@ -236,7 +242,7 @@ impl<'d> Node<'d> {
     fn resource(self) -> Option<u32> {
         match self.compact_value() {
             CompactValue::Array(span) | CompactValue::Object(span) => {
-                self.documents.indexes[self.file as usize].scopes.get(&span).copied()
+                self.documents.index(self.file).scopes.get(&span).copied()
             }
             _ => None,
         }

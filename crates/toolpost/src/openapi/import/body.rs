@@ -23,10 +23,6 @@ type BodyCandidate = (BodyContent, SchemaShape);
 
 impl<'l> Importer<'l> {
     /// Plans the body of an operation, if it has one.
-    ///
-    /// # Errors
-    ///
-    /// The operation has a body whose definition cannot be resolved.
     pub(super) fn body(
         &mut self,
         operation: Node<'l>,

@@ -65,10 +65,6 @@ pub(crate) struct ImportedOperation {
 }
 
 /// Imports the operations of a document.
-///
-/// # Errors
-///
-/// It is not an API document. Other problems are reported per operation.
 pub(crate) fn import(
     documents: &Arc<DocumentSet>,
     namespace: &str,

@@ -16,10 +16,6 @@ use crate::spec::{OperationId, OperationKind, OperationSpec};
 
 impl<'l> Importer<'l> {
     /// Imports one operation.
-    ///
-    /// # Errors
-    ///
-    /// Returns a message with the reason if the operation cannot be called.
     pub(super) fn import_operation(
         &mut self,
         path_operation: &PathOperation<'l>,

@@ -37,10 +37,6 @@ pub(super) struct PlannedParameter<'l> {
 impl<'l> Importer<'l> {
     /// Returns the parameters of an operation and of its path item. A parameter of the operation
     /// replaces one with the same name and location.
-    ///
-    /// # Errors
-    ///
-    /// A required parameter is invalid, so the operation cannot be called correctly.
     pub(super) fn raw_parameters(
         &mut self,
         path_operation: &PathOperation<'l>,

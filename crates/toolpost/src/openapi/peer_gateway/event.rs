@@ -29,7 +29,8 @@ impl PeerEvent {
         match kind {
             "message" => response::decode_outcome(data.as_bytes())
                 .map_or_else(invalid, |read| Self::Value(Box::new(read))),
-            "gap" => serde_json::from_str(data).map_or_else(invalid, |gap: GapData| gap.into()),
+            "gap" => serde_json::from_str(data)
+                .map_or_else(invalid, |gap: GapData| Self::Gap(gap.lost.filter(|_| !gap.is_new))),
             "error" => {
                 let unknown_reason = || CallError::execution("the stream failed without a reason");
                 let error = response::decode_problem(data.as_bytes(), redactor);
@@ -49,12 +50,6 @@ struct GapData {
     lost: Option<u64>,
     #[serde(default)]
     is_new: bool,
-}
-
-impl From<GapData> for PeerEvent {
-    fn from(gap: GapData) -> Self {
-        Self::Gap(gap.lost.filter(|_| !gap.is_new))
-    }
 }
 
 #[cfg(test)]

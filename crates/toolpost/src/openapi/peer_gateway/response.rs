@@ -21,10 +21,6 @@ pub(in crate::openapi) fn is_problem(headers: &HeaderMap) -> bool {
 }
 
 /// Decodes the outcome of a call.
-///
-/// # Errors
-///
-/// The response is not an envelope of a gateway.
 pub(in crate::openapi) fn parse_outcome(
     headers: &HeaderMap,
     body: &[u8],

@@ -81,10 +81,6 @@ impl RequestTemplate {
     }
 
     /// Builds the request for an input that is valid against the schema of the operation.
-    ///
-    /// # Errors
-    ///
-    /// `VALIDATION_ERROR` if the input is valid against the schema but cannot be sent.
     pub(crate) fn fill(&self, input: &Value) -> Result<PreparedRequest, CallError> {
         let nothing = Map::new();
         let input = input.as_object().unwrap_or(&nothing);

@@ -1,6 +1,6 @@
 //! Lookup of the declared response for a status and content type.
 
-use crate::openapi::media_type::{MediaKind, essence};
+use crate::openapi::media_type::{MediaKind, covers, essence};
 use crate::openapi::plan::{DeclaredResponse, OperationPlan, StatusRange};
 use crate::schema::Schema;
 
@@ -43,9 +43,8 @@ pub(crate) fn is_undeclared(plan: &OperationPlan, status: u16, content_type: &st
 /// Returns how close a declared media type is to a received one. Lower is closer, and `None` means
 /// no match.
 fn type_distance(declared: &str, received: &str) -> Option<u8> {
-    let (range, own) = (essence(declared), essence(received));
-    let kind = |text: &str| text.split('/').next().unwrap_or_default().to_ascii_lowercase();
-    if range.eq_ignore_ascii_case(own) {
+    let range = essence(declared);
+    if range.eq_ignore_ascii_case(essence(received)) {
         return Some(0);
     }
     match (MediaKind::from_content_type(declared), MediaKind::from_content_type(received)) {
@@ -55,7 +54,7 @@ fn type_distance(declared: &str, received: &str) -> Option<u8> {
         // A response without a content type is assumed to have the declared one.
         (_, MediaKind::Unknown) => Some(1),
         _ if range == "*/*" || range == "*" => Some(3),
-        _ if range.ends_with("/*") && kind(range) == kind(own) => Some(2),
+        _ if covers(range, received) => Some(2),
         _ => None,
     }
 }

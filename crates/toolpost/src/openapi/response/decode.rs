@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::charset;
 use crate::openapi::media_type::{self, MediaKind};
 use crate::payload::Payload;
+use crate::schema::Schema;
 
 /// A decoded body.
 #[derive(Debug)]
@@ -22,6 +23,13 @@ pub(crate) enum JsonMode {
     /// JSON stays text, at a tenth of the cost of a parsed tree.
     Raw,
     Parsed,
+}
+
+impl JsonMode {
+    /// Returns the mode for a value of a schema. Without one, nothing needs the parsed value.
+    pub(crate) fn for_schema(self, schema: &Schema) -> Self {
+        if schema.is_unknown() { Self::Raw } else { self }
+    }
 }
 
 /// Decodes a body by its content type: JSON to its value, text to a string, an empty body to null,

@@ -25,14 +25,13 @@ pub(crate) fn success_output(
     status: u16,
     headers: &HeaderMap,
     body: Vec<u8>,
-    needs_parsed_output: bool,
+    json_mode: JsonMode,
 ) -> HandlerOutput {
     let meta = http_meta(status, headers);
     let body_is_empty = body.is_empty();
     let schema = response_schema(plan, status, &meta.content_type);
-    let needs_parsed_output = needs_parsed_output && !schema.is_unknown();
-    let reading = if needs_parsed_output { JsonMode::Parsed } else { JsonMode::Raw };
-    let DecodedBody { payload, warning } = decode_body(body, &meta.content_type, reading);
+    let json_mode = json_mode.for_schema(&schema);
+    let DecodedBody { payload, warning } = decode_body(body, &meta.content_type, json_mode);
     // This is typically a login page.
     let undeclared = || {
         let is_undeclared_type = !body_is_empty && is_undeclared(plan, status, &meta.content_type);

@@ -2,6 +2,7 @@
 
 use super::super::document::{CompactValue, Node};
 use super::context::SchemaContext;
+use crate::schema::KeywordValue;
 
 /// The expected value of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,17 +40,6 @@ pub(super) fn keyword_rule(keyword: &str) -> KeywordRule {
     match keyword {
         "$ref" => KeywordRule::Reference,
         "$dynamicRef" | "$recursiveRef" => KeywordRule::DynamicReference,
-        "additionalProperties"
-        | "unevaluatedProperties"
-        | "propertyNames"
-        | "unevaluatedItems"
-        | "contains"
-        | "not"
-        | "if"
-        | "then"
-        | "else" => KeywordRule::Schema,
-        "allOf" | "anyOf" | "oneOf" | "prefixItems" => KeywordRule::Schemas,
-        "properties" | "dependentSchemas" => KeywordRule::SchemaMap,
         "patternProperties" => KeywordRule::PatternMap,
         "items" => KeywordRule::Items,
         "type" => KeywordRule::Type,
@@ -70,7 +60,16 @@ pub(super) fn keyword_rule(keyword: &str) -> KeywordRule {
         "const" => KeywordRule::Constant,
         "example" => KeywordRule::Example,
         "discriminator" => KeywordRule::Discriminator,
-        _ => KeywordRule::Ignored,
+        // Definitions are written where they are referenced.
+        "additionalItems" | "contentSchema" | "$defs" | "definitions" | "dependencies" => {
+            KeywordRule::Ignored
+        }
+        _ => match KeywordValue::of(keyword) {
+            KeywordValue::Schema => KeywordRule::Schema,
+            KeywordValue::SchemaArray => KeywordRule::Schemas,
+            KeywordValue::SchemaMap => KeywordRule::SchemaMap,
+            _ => KeywordRule::Ignored,
+        },
     }
 }
 

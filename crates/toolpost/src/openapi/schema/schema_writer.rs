@@ -289,10 +289,6 @@ impl<'c> DefinitionNames<'c> for BundledNames<'c> {
 }
 
 /// Resolves a reference in a schema.
-///
-/// # Errors
-///
-/// The target does not exist or is not a schema, or the reference is circular.
 pub(super) fn resolve_schema<'d>(from: Node<'d>, reference: &str) -> Result<Node<'d>, String> {
     let left_out = |reason: &dyn Display| format!("{reason}; the reference is left out");
     let target = from.resolve(reference).map_err(|error| left_out(&error))?;

@@ -16,7 +16,7 @@ use super::handler::OperationRoute;
 use super::media_type::MediaKind;
 use super::peer_gateway::PeerEvent;
 use super::plan::ServiceProtocol;
-use super::response::{self, JsonMode, SecretRedactor};
+use super::response::{self, SecretRedactor};
 use crate::envelope::{Envelope, HttpMeta, SseMeta};
 use crate::error::{CallError, HandlerError};
 use crate::handler::{CallContext, HandlerOutput, LogMessage};
@@ -223,9 +223,7 @@ impl StreamSubscription {
     /// warning in other streams.
     fn parse_value(&mut self, text: String, sse: Option<SseMeta>) -> Option<HandlerOutput> {
         let StreamPhase::Open(open_stream) = &self.phase else { return None };
-        let needs_parsed_output =
-            self.route.needs_parsed_output && !open_stream.schema.is_unknown();
-        let json_mode = if needs_parsed_output { JsonMode::Parsed } else { JsonMode::Raw };
+        let json_mode = self.route.json_mode.for_schema(&open_stream.schema);
         let data = match response::parse_json(&text, json_mode) {
             Ok(payload) => payload,
             Err(_) if open_stream.is_event_stream => Value::String(text).into(),

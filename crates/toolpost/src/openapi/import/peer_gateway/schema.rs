@@ -28,10 +28,6 @@ impl Default for PeerSchemas {
 
 impl PeerSchemas {
     /// Returns the schema at a node.
-    ///
-    /// # Errors
-    ///
-    /// The node is not a schema, or the schema does not compile.
     pub(super) fn get_or_build(
         &mut self,
         documents: &Arc<DocumentSet>,

@@ -31,38 +31,28 @@ fn encode_property(
     value: &Value,
     path: &ValuePath<'_>,
 ) -> Result<(), Issue> {
-    let media_type = encoding.and_then(|encoding| encoding.content_type.as_deref());
-    match encoding.and_then(|encoding| encoding.style) {
-        _ if value.is_null() => {}
-        Some((style, explode, allow_reserved)) => {
-            let escape = PercentEscape::for_query(allow_reserved);
-            ValueSerializer { style, explode, escape }.for_each_pair(name, value, |name, value| {
-                out.push_str(if out.is_empty() { "" } else { "&" });
-                out.extend([name, "=", value]);
-            });
-        }
-        None => return encode_unstyled(out, media_type, name, value, path),
+    if let Some((style, explode, allow_reserved)) = encoding.and_then(|encoding| encoding.style)
+        && !value.is_null()
+    {
+        let escape = PercentEscape::for_query(allow_reserved);
+        ValueSerializer { style, explode, escape }.for_each_pair(name, value, |name, value| {
+            out.push_str(if out.is_empty() { "" } else { "&" });
+            out.extend([name, "=", value]);
+        });
+        return Ok(());
     }
-    Ok(())
-}
-
-/// Encodes a property without a style. An array becomes one pair per item.
-fn encode_unstyled(
-    out: &mut String,
-    media_type: Option<&str>,
-    name: &str,
-    value: &Value,
-    path: &ValuePath<'_>,
-) -> Result<(), Issue> {
+    let media_type = encoding.and_then(|encoding| encoding.content_type.as_deref());
     match value {
+        Value::Null => {}
+        // Without a style, an array becomes one pair per item.
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 encode_single(out, media_type, name, item, &path.item(index))?;
             }
-            Ok(())
         }
-        one => encode_single(out, media_type, name, one, path),
+        one => encode_single(out, media_type, name, one, path)?,
     }
+    Ok(())
 }
 
 fn encode_single(
