@@ -178,7 +178,6 @@ pub(crate) const WATCH_CHILD: &str = "watch-child";
 ///
 /// Not parsed by clap: the definition of all commands would stay in the memory of a process that
 /// exists once per server.
-#[cfg(unix)]
 pub(crate) fn watch_child_args() -> Option<impl Iterator<Item = std::ffi::OsString>> {
     let mut args = std::env::args_os().skip(1);
     args.next().filter(|arg| arg == WATCH_CHILD).map(|_| args)

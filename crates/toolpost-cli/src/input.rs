@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use toolpost::OperationSpec;
 
 /// Builds the input from an optional JSON document and `--key value` pairs, which take precedence.
-pub(crate) fn build(spec: Option<&OperationSpec>, arguments: &[String]) -> Result<Value, String> {
+pub(crate) fn build(spec: &OperationSpec, arguments: &[String]) -> Result<Value, String> {
     let (document, pairs) = match arguments.split_first() {
         Some((first, rest)) if !first.starts_with("--") => (parse_document(first)?, rest),
         _ => (Value::Object(Map::new()), arguments),
@@ -17,11 +17,11 @@ pub(crate) fn build(spec: Option<&OperationSpec>, arguments: &[String]) -> Resul
     let Value::Object(mut members) = document else {
         return Err("--key value pairs can only be added to a JSON object".to_owned());
     };
-    let schema = spec.map(|spec| spec.input_schema.json());
+    let schema = spec.input_schema.json();
     let mut given = Vec::new();
     for (key, text) in parse_pairs(pairs)? {
-        let key = property_name(schema.as_deref(), key);
-        let value = parse_value(property(schema.as_deref(), &key), text);
+        let key = property_name(&schema, key);
+        let value = parse_value(property(&schema, &key), text);
         add_value(&mut members, &mut given, key, value);
     }
     Ok(Value::Object(members))
@@ -39,7 +39,7 @@ pub(crate) fn unknown_keys<'a>(spec: &OperationSpec, input: &'a Value) -> Vec<&'
         return Vec::new();
     };
     let names = input.keys().map(String::as_str);
-    names.filter(|name| property(Some(&schema), name).is_none()).collect()
+    names.filter(|name| property(&schema, name).is_none()).collect()
 }
 
 fn parse_document(argument: &str) -> Result<Value, String> {
@@ -78,7 +78,7 @@ fn parse_pairs(arguments: &[String]) -> Result<Vec<(&str, Option<&str>)>, String
 }
 
 /// Returns the property for a key: the key itself, or `everyMs` for `every-ms`.
-fn property_name(schema: Option<&Value>, key: &str) -> String {
+fn property_name(schema: &Value, key: &str) -> String {
     let camel = camel_case(key);
     let is_known = |name: &str| property(schema, name).is_some();
     if !is_known(key) && is_known(&camel) { camel } else { key.to_owned() }
@@ -95,8 +95,8 @@ fn camel_case(key: &str) -> String {
     name
 }
 
-fn property<'a>(schema: Option<&'a Value>, name: &str) -> Option<&'a Value> {
-    schema?.get("properties")?.get(name)
+fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+    schema.get("properties")?.get(name)
 }
 
 /// Parses an argument: as a string if the schema accepts only strings, else as JSON, else as a
@@ -170,7 +170,7 @@ mod tests {
             ("null", json!(null)),
         ] {
             let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
-            assert_eq!(build(Some(&spec()), &arguments), Ok(expected), "{arguments:?}");
+            assert_eq!(build(&spec(), &arguments), Ok(expected), "{arguments:?}");
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
         ] {
             let arguments: Vec<String> =
                 arguments.iter().map(|argument| (*argument).to_owned()).collect();
-            let error = build(Some(&spec()), &arguments).unwrap_err();
+            let error = build(&spec(), &arguments).unwrap_err();
             assert!(error.contains(expected), "{arguments:?}: {error}");
         }
     }

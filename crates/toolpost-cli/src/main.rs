@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{AddCommand, Arguments, Command, LogFormat, RoomCommand};
+use arguments::{Arguments, Command, LogFormat};
 use error::CommandError;
 
 /// JSON needs many small allocations, which mimalloc makes about twice as fast as the system
@@ -20,7 +20,6 @@ use error::CommandError;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    #[cfg(unix)]
     if let Some(rest) = arguments::watch_child_args() {
         return toolpost::mcp::watch_child(rest);
     }
@@ -44,43 +43,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(dispatch(command));
+    let result = runtime.block_on(command::run(command));
     // A pending read of standard input, or other work in a background thread, must not keep the
     // process running.
     runtime.shutdown_background();
     result
-}
-
-async fn dispatch(command: Command) -> Result<(), CommandError> {
-    match command {
-        Command::Serve(options) => command::serve(&options).await,
-        Command::Mcp(options) => command::mcp(&options).await,
-        Command::Init(options) => command::init(&options),
-        Command::Add(AddCommand::Mcp(options)) => command::add_mcp(&options).await,
-        Command::Add(AddCommand::Openapi(options)) => command::add_openapi(&options).await,
-        Command::Import(options) => command::import(&options).await,
-        Command::Remove(source) => command::remove(&source),
-        Command::Reload(target) => command::reload(&target).await,
-        Command::Sources(target) => command::sources(&target).await,
-        Command::List(options) => command::list(&options).await,
-        Command::Search(options) => command::search(&options).await,
-        Command::Schema { what, backend } => command::schema(&what, &backend).await,
-        Command::Call(invocation) => command::call(invocation).await,
-        Command::Subscribe(invocation) => command::subscribe(invocation).await,
-        Command::Approvals(target) => command::approvals(&target).await,
-        Command::Approve { call, input } => command::approve(&call, input).await,
-        Command::Reject { call, reason } => command::reject(&call, reason).await,
-        Command::Normalize { input, keep_extras } => command::normalize(&input, keep_extras),
-        Command::Cast(input) => command::cast(&input),
-        Command::Decode(input) => command::decode(&input),
-        Command::Encode(input) => command::encode(&input),
-        Command::Log(options) => command::log(&options).await,
-        Command::Replay(options) => command::replay(&options).await,
-        Command::Token(command) => command::token(command),
-        Command::Room(RoomCommand::Join(options)) => command::join(&options).await,
-        Command::Room(RoomCommand::Allows(options)) => command::allows(&options),
-        Command::Completions { shell } => command::completions(shell),
-    }
 }
 
 /// Starts logging to standard error. Commands other than `serve` and `mcp` report their own result

@@ -108,6 +108,11 @@ pub(crate) fn operation_table<'a>(
     table.trim_fmt()
 }
 
+/// Returns a text member of a JSON object, or an empty text.
+pub(crate) fn text_of<'a>(value: &'a Value, member: &str) -> &'a str {
+    value[member].as_str().unwrap_or_default()
+}
+
 /// Formats a count with its noun.
 pub(crate) fn pluralize(count: usize, singular: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { singular } else { plural })
@@ -135,8 +140,8 @@ pub(crate) fn detail(message: &str) {
 }
 
 fn to_stderr(label: &str, color: AnsiColor, message: &str) {
-    let (style, message) = (colored(color).bold(), sanitize(message));
-    let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {message}");
+    let label = styled(colored(color).bold(), label);
+    let _ = writeln!(anstream::stderr().lock(), "{label}: {}", sanitize(message));
 }
 
 /// Replaces control characters in text from others. Escape sequences can set titles, write to the
@@ -165,12 +170,10 @@ pub(crate) fn describe_access(access: &Access, has_identities: bool) -> String {
     match access {
         Access::Scopes(scopes) => {
             let noun = if scopes.len() == 1 { "scope" } else { "scopes" };
-            let options: Vec<String> =
-                scopes.iter().map(|scope| format!("--scope {scope}")).collect();
             format!(
-                "for callers with the {noun} `{}`; `toolpost token new NAME {}` makes one",
+                "for callers with the {noun} `{}`; `toolpost token new NAME --scope {}` makes one",
                 scopes.join("`, `"),
-                options.join(" ")
+                scopes.join(" --scope ")
             )
         }
         _ if has_identities => "open to every caller with a token".to_owned(),
@@ -195,7 +198,7 @@ fn write_colored_json(out: &mut String, value: &Value, depth: usize) {
         Value::Array(items) if !items.is_empty() => {
             write_entries(out, items.iter().map(|item| (None, item)), ('[', ']'), depth);
         }
-        scalar => paint(out, scalar_color(scalar), &scalar.to_string()),
+        scalar => out.push_str(&styled(colored(scalar_color(scalar)), &scalar.to_string())),
     }
 }
 
@@ -210,7 +213,7 @@ fn write_entries<'a>(
         out.push_str(if position == 0 { "\n" } else { ",\n" });
         out.push_str(&"  ".repeat(depth + 1));
         if let Some(key) = key {
-            paint(out, AnsiColor::Blue, &Value::from(key).to_string());
+            out.push_str(&styled(colored(AnsiColor::Blue), &Value::from(key).to_string()));
             out.push_str(": ");
         }
         write_colored_json(out, value, depth + 1);
@@ -229,9 +232,9 @@ fn scalar_color(scalar: &Value) -> AnsiColor {
     }
 }
 
-fn paint(out: &mut String, color: AnsiColor, text: &str) {
-    let style = colored(color);
-    out.push_str(&format!("{style}{text}{style:#}"));
+/// Formats text in a style.
+pub(crate) fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
 }
 
 pub(crate) fn colored(color: AnsiColor) -> Style {

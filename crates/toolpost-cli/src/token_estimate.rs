@@ -9,23 +9,7 @@
 //! tokens. Languages other than English are fitted to one sentence each and are off by up to 19 %.
 //! Other vendors' vocabularies were not tested, so the result is reported as `about`.
 
-use serde::Serialize;
-use serde_json::Value;
-
-/// Cost of a run of characters by class, in hundredths of a token. Each step is a maximum length
-/// and its cost. For longer runs, the last step is a number of characters and the cost of each such
-/// group; whitespace has a fixed cost.
-const RUN_COSTS: [(TextClass, &[(usize, u64)]); 9] = [
-    (TextClass::Word, &[(3, 96), (7, 98), (11, 129), (6, 64)]),
-    (TextClass::Digits, &[(3, 133)]),
-    (TextClass::Punctuation, &[(1, 61), (2, 140), (3, 78), (4, 144)]),
-    (TextClass::Space, &[(usize::MAX, 12)]),
-    (TextClass::Latin, &[(1, 83)]),
-    (TextClass::Alphabet, &[(1, 32)]),
-    (TextClass::Hangul, &[(1, 80)]),
-    (TextClass::Ideograph, &[(1, 60)]),
-    (TextClass::Other, &[(1, 194)]),
-];
+use serde_json::{Map, Value};
 
 /// Class of the characters in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +27,43 @@ enum TextClass {
     Ideograph,
     /// Symbols and emoji.
     Other,
+}
+
+impl TextClass {
+    fn of(character: char) -> Self {
+        match u32::from(character) {
+            _ if character.is_ascii_alphabetic() => Self::Word,
+            _ if character.is_ascii_digit() => Self::Digits,
+            _ if character.is_ascii_whitespace() => Self::Space,
+            0..=0x7f => Self::Punctuation,
+            0x80..=0x24f => Self::Latin,
+            0x250..=0x1fff => Self::Alphabet,
+            0xac00..=0xd7a3 => Self::Hangul,
+            0x2e80..=0xabff | 0xf900..=0xfaff | 0xff00..=0xffef => Self::Ideograph,
+            _ => Self::Other,
+        }
+    }
+
+    /// Returns the cost of a run of characters, in hundredths of a token.
+    fn cost(self, length: u64) -> u64 {
+        match (self, length) {
+            (Self::Word, 0..=3) => 96,
+            (Self::Word, 4..=7) => 98,
+            (Self::Word, 8..=11) => 129,
+            (Self::Word, _) => length * 64 / 6,
+            (Self::Digits, _) => length.div_ceil(3) * 133,
+            (Self::Punctuation, 1) => 61,
+            (Self::Punctuation, 2) => 140,
+            (Self::Punctuation, 3) => 78,
+            (Self::Punctuation, _) => length * 144 / 4,
+            (Self::Space, _) => 12,
+            (Self::Latin, _) => length * 83,
+            (Self::Alphabet, _) => length * 32,
+            (Self::Hangul, _) => length * 80,
+            (Self::Ideograph, _) => length * 60,
+            (Self::Other, _) => length * 194,
+        }
+    }
 }
 
 /// Estimates the tokens of a tool list as a model sees it: name, description and input schema of
@@ -69,33 +90,21 @@ pub(crate) fn format_estimate(tokens: u64) -> String {
     format!("about {grouped} tokens")
 }
 
-/// The members of a tool that a model sees.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ModelTool<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_schema: Option<&'a Value>,
-}
-
 fn model_json(tool: &Value) -> String {
-    let (name, description) = (tool.get("name"), tool.get("description"));
-    let seen = ModelTool { name, description, input_schema: tool.get("inputSchema") };
-    serde_json::to_string(&seen).expect("a value is written as it was read")
+    let seen = ["name", "description", "inputSchema"].into_iter();
+    let seen = seen.filter_map(|name| Some((name.to_owned(), tool.get(name)?.clone())));
+    Value::Object(seen.collect::<Map<_, _>>()).to_string()
 }
 
 fn estimate_text(text: &str) -> u64 {
     let mut hundredths = 0;
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let kind = classify(first);
-        let (length, end) = leading_run(rest, kind);
+        let class = TextClass::of(first);
+        let (length, end) = leading_run(rest, class);
         // A single space belongs to the word after it.
-        if !(kind == TextClass::Space && &rest[..end] == " ") {
-            hundredths += run_cost(kind, length);
+        if &rest[..end] != " " {
+            hundredths += class.cost(length);
         }
         rest = &rest[end..];
     }
@@ -103,45 +112,17 @@ fn estimate_text(text: &str) -> u64 {
 }
 
 /// Returns the length of the leading run of one class, in characters and in bytes.
-fn leading_run(text: &str, kind_of_first: TextClass) -> (usize, usize) {
+fn leading_run(text: &str, class: TextClass) -> (u64, usize) {
     let mut last = ' ';
     let mut length = 0;
     for (at, character) in text.char_indices() {
         let is_hump = last.is_ascii_lowercase() && character.is_ascii_uppercase();
-        if classify(character) != kind_of_first || is_hump {
+        if TextClass::of(character) != class || is_hump {
             return (length, at);
         }
         (last, length) = (character, length + 1);
     }
     (length, text.len())
-}
-
-fn run_cost(kind: TextClass, length: usize) -> u64 {
-    let steps = RUN_COSTS.iter().find(|(priced, _)| *priced == kind).map_or(&[][..], |(_, s)| *s);
-    let Some(((unit, per_unit), before)) = steps.split_last() else { return 0 };
-    if let Some((_, price)) = before.iter().find(|(longest, _)| length <= *longest) {
-        return *price;
-    }
-    match kind {
-        // Digits are charged per started group; words and punctuation proportionally.
-        TextClass::Digits => length.div_ceil(*unit) as u64 * per_unit,
-        TextClass::Space => *per_unit,
-        _ => length as u64 * per_unit / *unit as u64,
-    }
-}
-
-fn classify(character: char) -> TextClass {
-    match u32::from(character) {
-        _ if character.is_ascii_alphabetic() => TextClass::Word,
-        _ if character.is_ascii_digit() => TextClass::Digits,
-        _ if character.is_ascii_whitespace() => TextClass::Space,
-        0..=0x7f => TextClass::Punctuation,
-        0x80..=0x24f => TextClass::Latin,
-        0x250..=0x1fff => TextClass::Alphabet,
-        0xac00..=0xd7a3 => TextClass::Hangul,
-        0x2e80..=0xabff | 0xf900..=0xfaff | 0xff00..=0xffef => TextClass::Ideograph,
-        _ => TextClass::Other,
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use toolpost::protocol::Secret;
-use toolpost_gateway::config::parse_duration;
+use toolpost_gateway::config::{IfExists, parse_duration};
 
 use super::ConfigFile;
 
@@ -153,6 +153,12 @@ pub(crate) struct WriteOptions {
     /// Write it without reading the server's tools or the document
     #[arg(long)]
     pub(crate) no_connect: bool,
+}
+
+impl WriteOptions {
+    pub(crate) fn if_exists(&self) -> IfExists {
+        if self.replace { IfExists::Replace } else { IfExists::Fail }
+    }
 }
 
 /// What to write instead of `toolpost add mcp NAME COMMAND -o…`, whose `-o` nobody here knows.

@@ -39,9 +39,10 @@ async fn send_decision(
     }
     let decided = call_as_operator(&call.target, operation, input).await?;
     Ok(output::print_value(&decided, || {
-        let text = |name: &str| decided[name].as_str().unwrap_or_default();
         let caller = decided["caller"].as_str().unwrap_or("the gateway itself");
-        format!("{}: {}, called by {caller}", text("status"), text("operation"))
+        let [status, operation] =
+            ["status", "operation"].map(|name| output::text_of(&decided, name));
+        format!("{status}: {operation}, called by {caller}")
     })?)
 }
 

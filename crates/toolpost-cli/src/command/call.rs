@@ -1,6 +1,7 @@
 //! `call` and `subscribe`: run an operation and print its results.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::io::IsTerminal;
 
 use futures::StreamExt;
@@ -15,7 +16,7 @@ use toolpost::{
 use super::backend::Backend;
 use super::local_sources::OperationSelection;
 use super::mcp_connect::{progress_bar, progress_style, spinner};
-use super::signal::StopRequests;
+use super::signal::Signals;
 use crate::arguments::{CallOptions, Invocation};
 use crate::error::CommandError;
 use crate::{input, output};
@@ -24,7 +25,7 @@ use crate::{input, output};
 const PROGRESS_QUEUE: usize = 16;
 
 pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
-    let mut stop_requests = StopRequests::new()?;
+    let mut stop_requests = Signals::stop()?;
     let mut prepared = until_interrupted(&mut stop_requests, prepare(invocation)).await?;
     if prepared.kind == OperationKind::Subscription {
         let id = prepared.operation;
@@ -48,7 +49,7 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
 pub(super) async fn call_with_progress(
     client: &Client,
     request: CallRequest<'_>,
-    stop_requests: &mut StopRequests,
+    stop_requests: &mut Signals,
     label: Option<String>,
 ) -> Result<Outcome, CallError> {
     let (sender, reports) = mpsc::channel(PROGRESS_QUEUE);
@@ -62,7 +63,7 @@ pub(super) async fn call_with_progress(
 }
 
 pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), CommandError> {
-    let mut stop_requests = StopRequests::new()?;
+    let mut stop_requests = Signals::stop()?;
     let mut prepared = until_interrupted(&mut stop_requests, prepare(invocation)).await?;
     let client = prepared.backend.client.clone();
     let mut values = client.subscribe(prepared.request());
@@ -139,7 +140,7 @@ fn read_input(
 ) -> Result<(OperationKind, Value), CommandError> {
     let spec: OperationSpec = serde_json::from_value(spec)
         .map_err(|error| anyhow::anyhow!("the spec of {operation} cannot be read: {error}"))?;
-    let input = input::build(Some(&spec), arguments).map_err(CommandError::Usage)?;
+    let input = input::build(&spec, arguments).map_err(CommandError::Usage)?;
     for key in input::unknown_keys(&spec, &input) {
         output::warning(&format!("{operation} has no input `{key}`"));
     }
@@ -148,7 +149,7 @@ fn read_input(
 
 /// Runs work before or after a call. An interrupt exits the process.
 pub(super) async fn until_interrupted<T>(
-    stop_requests: &mut StopRequests,
+    stop_requests: &mut Signals,
     work: impl Future<Output = T>,
 ) -> T {
     tokio::select! {
@@ -170,10 +171,8 @@ fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), CommandError> {
     if outcome.envelope.is_error() { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-enum NoReturn {}
-
 /// The first signal aborts the call, the second exits the process.
-async fn abort_on_signals(stop_requests: &mut StopRequests, abort: ClientAbortHandle) -> NoReturn {
+async fn abort_on_signals(stop_requests: &mut Signals, abort: ClientAbortHandle) -> Infallible {
     stop_requests.next().await;
     abort.abort("interrupted");
     stop_requests.next().await;
@@ -181,7 +180,7 @@ async fn abort_on_signals(stop_requests: &mut StopRequests, abort: ClientAbortHa
 }
 
 /// Draws progress on a terminal. Shows `label`, if any, until the first report.
-async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<String>) -> NoReturn {
+async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<String>) -> Infallible {
     /// Length of the bar, for a progress with a total.
     const LENGTH: u32 = 1_000;
     let mut waiting = label.map(spinner);

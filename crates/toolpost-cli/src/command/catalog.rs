@@ -55,7 +55,7 @@ pub(crate) async fn schema(id: &str, options: &BackendOptions) -> Result<(), Com
 
 fn print(operations: &[Value]) -> Result<(), CommandError> {
     let row = |operation: &Value| {
-        let text = |name: &str| operation[name].as_str().unwrap_or_default();
+        let text = |name| output::text_of(operation, name);
         let offline = if text("status") == "offline" { " (offline)" } else { "" };
         let kind = format!("{}{offline}", text("type"));
         [text("id").to_owned(), kind, text("description").to_owned()]

@@ -17,7 +17,7 @@ use toolpost_gateway::{DataDir, admin};
 use super::backend::Backend;
 use super::call::{call_with_progress, until_interrupted};
 use super::local_sources::LocalSources;
-use super::signal::StopRequests;
+use super::signal::Signals;
 use crate::arguments::{
     ExportOptions, GatewayTarget, LogCommand, LogFilter, LogOptions, ReplayOptions, VerifyOptions,
 };
@@ -114,7 +114,7 @@ async fn follow(options: &LogOptions) -> Result<(), CommandError> {
         let message = "--follow needs a running gateway; is `toolpost serve` running?";
         return Err(CommandError::Unreachable(message.to_owned()));
     }
-    let mut requests = StopRequests::new()?;
+    let mut requests = Signals::stop()?;
     let result = tokio::select! {
         result = print_tail(&backend, options) => result,
         () = requests.next() => Ok(()),
@@ -250,7 +250,7 @@ fn read_head(file: &Path) -> Result<Value, CommandError> {
 }
 
 pub(crate) async fn replay(options: &ReplayOptions) -> Result<(), CommandError> {
-    let mut requests = StopRequests::new()?;
+    let mut requests = Signals::stop()?;
     let (backend, _) = until_interrupted(&mut requests, open(&options.target)).await?;
     let input = json!({"id": options.id, "run": options.run});
     let mut request = CallRequest::new("gateway.replay", input);

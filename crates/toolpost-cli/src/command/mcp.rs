@@ -16,7 +16,7 @@ use toolpost_gateway::{DataDir, DataError, GatewayBuilder, GatewaySettings, McpV
 use super::backend::TOKEN_VARIABLE;
 use super::mcp_connect::{AuthorizationMode, mcp_env};
 use super::serve::{demo_registry, lint_config, telemetry};
-use super::signal::StopRequests;
+use super::signal::Signals;
 use crate::arguments::{McpOptions, variable};
 use crate::error::CommandError;
 
@@ -53,7 +53,7 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
     let mut view = McpView::default();
     (view.tools, view.dialect) = (options.tools, options.dialect);
     view.source = options.source.as_deref().map(Into::into);
-    let mut requests = StopRequests::new()?;
+    let mut requests = Signals::stop()?;
     let (reader, writer) = (stdio::stdin(), stdio::stdout());
     let (stop, stop_signal) = tokio::sync::oneshot::channel::<()>();
     let gateway = running.gateway();

@@ -24,7 +24,7 @@ struct FitResult {
 /// Error printed for a document that cannot be processed.
 #[derive(Debug, Serialize)]
 struct FitError {
-    error: String,
+    error: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     message: String,
@@ -60,7 +60,7 @@ fn run(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
             let case: JsonlCase = serde_json::from_str(line).map_err(|error| {
                 FitError::new("line", format!("expected {{schema, input}}: {error}"))
             })?;
-            let schema = Schema::new(case.schema).map_err(|error| FitError::schema(&error))?;
+            let schema = Schema::new(case.schema)?;
             fit(&schema, case.input, mode)
         })
         .map(drop);
@@ -91,12 +91,11 @@ fn run(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
 fn fit(schema: &Schema, mut data: Value, mode: FitMode) -> Result<FitResult, FitError> {
     match mode {
         FitMode::Normalize(extras) => {
-            let normalized =
-                schema.normalize(&mut data, extras).map_err(|error| FitError::schema(&error))?;
+            let normalized = schema.normalize(&mut data, extras)?;
             Ok(FitResult { data, repairs: normalized.repairs, errors: normalized.issues })
         }
         FitMode::Cast => {
-            let repairs = schema.cast(&mut data).map_err(|error| FitError::cast(&error))?;
+            let repairs = schema.cast(&mut data)?;
             // As in TypeBox, a cast also works with a schema that does not compile. The compile
             // error is then the only issue.
             let errors = schema
@@ -108,17 +107,21 @@ fn fit(schema: &Schema, mut data: Value, mode: FitMode) -> Result<FitResult, Fit
 }
 
 impl FitError {
-    fn new(error: &str, message: String) -> Self {
-        Self { error: error.to_owned(), path: None, message }
+    fn new(error: &'static str, message: impl ToString) -> Self {
+        Self { error, path: None, message: message.to_string() }
     }
+}
 
-    fn schema(error: &SchemaError) -> Self {
-        Self::new("schema", error.to_string())
+impl From<SchemaError> for FitError {
+    fn from(error: SchemaError) -> Self {
+        Self::new("schema", error)
     }
+}
 
-    fn cast(error: &CastError) -> Self {
-        let (code, path) = (error.code.as_str().to_owned(), error.path.clone());
-        Self { error: code, path: Some(path), message: error.to_string() }
+impl From<CastError> for FitError {
+    fn from(error: CastError) -> Self {
+        let path = Some(error.path.clone());
+        Self { path, ..Self::new(error.code.as_str(), error) }
     }
 }
 
@@ -171,8 +174,7 @@ fn describe(repair: &Repair) -> String {
 }
 
 fn colored_line(color: AnsiColor, sign: &str, text: &str) -> String {
-    let style = output::colored(color);
-    format!("{style}{sign} {text}{style:#}")
+    output::styled(output::colored(color), &format!("{sign} {text}"))
 }
 
 /// Formats a value on one line, truncated for a terminal.

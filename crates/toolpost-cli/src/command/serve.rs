@@ -9,12 +9,12 @@ use anyhow::anyhow;
 use toolpost::Registry;
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{
-    ConfigSource, DataDir, GatewayBuilder, GatewayHandle, GatewaySettings, ListenError, Telemetry,
-    builtin, check_address,
+    ConfigSource, DataDir, GatewayBuilder, GatewaySettings, ListenError, Telemetry, builtin,
+    check_address,
 };
 
 use super::mcp_connect::{AuthorizationMode, mcp_env};
-use super::signal::{ReloadRequests, StopRequests};
+use super::signal::Signals;
 use crate::arguments::ServeOptions;
 use crate::error::CommandError;
 use crate::output;
@@ -37,7 +37,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     }
     // Installed before startup: a reload signal during startup refers to the configuration already
     // loaded.
-    let mut reloads = ReloadRequests::new()?;
+    let mut reloads = Signals::reload()?;
     let data = DataDir::open(options.run.data.as_deref()).map_err(CommandError::usage)?;
     let operator = data.operator_token().map_err(CommandError::usage)?.hash();
     let registry = demo_registry(&config);
@@ -55,7 +55,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     if !options.no_watch {
         setup = setup.watch(WATCH_INTERVAL);
     }
-    let mut requests = StopRequests::new()?;
+    let mut requests = Signals::stop()?;
     let (running, listener) = setup.bind(options.listen).await.map_err(listen_failure)?;
     // A closed standard output must not stop the gateway.
     let address = listener.local_addr()?;
@@ -79,17 +79,23 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
         drop(stop);
         requests.next().await;
     };
+    let reloading = async {
+        loop {
+            reloads.next().await;
+            tracing::info!("reload requested by signal");
+            // The result is logged.
+            let _ = running.reload().await;
+        }
+    };
     tokio::select! {
         served = serving => served.map(drop).map_err(|error| anyhow!(error).into()),
         () = watching => {
             tracing::warn!("second stop signal; exiting immediately");
             std::process::exit(130)
         }
-        never = reload_on_signal(&mut reloads, &running) => match never {},
+        () = reloading => Ok(()),
     }
 }
-
-enum NoReturn {}
 
 /// Returns a registry with the demo operations, if they are enabled.
 pub(super) fn demo_registry(config: &Config) -> Registry {
@@ -119,13 +125,4 @@ pub(super) fn telemetry(config: &Config) -> Result<Telemetry, CommandError> {
     let settings = config.telemetry.clone().with_environment(|name| std::env::var(name).ok());
     let result = settings.and_then(|settings| Telemetry::new(&settings));
     result.map_err(|error| anyhow!("spans cannot be sent: {error}").into())
-}
-
-/// Reloads the configuration on each signal. The result is logged.
-async fn reload_on_signal(requests: &mut ReloadRequests, gateway: &GatewayHandle) -> NoReturn {
-    loop {
-        requests.next().await;
-        tracing::info!("reload requested by signal");
-        let _ = gateway.reload().await;
-    }
 }

@@ -19,7 +19,7 @@ pub(crate) async fn sources(target: &GatewayTarget) -> Result<(), CommandError> 
 
 fn table(sources: &[Value], now: i64) -> String {
     let row = |source: &Value| {
-        let name = source["name"].as_str().unwrap_or_default().to_owned();
+        let name = output::text_of(source, "name").to_owned();
         let since = duration_text(now - source["since"].as_i64().unwrap_or(now));
         let (state, operations) = (state(source).to_owned(), source["operations"].to_string());
         [name, state, format!("{since} ago"), operations, description(source, now)]
@@ -29,7 +29,7 @@ fn table(sources: &[Value], now: i64) -> String {
 
 /// Returns the state of a source. An open or half-open circuit breaker replaces `ready`.
 fn state(source: &Value) -> &str {
-    match source["state"].as_str().unwrap_or_default() {
+    match output::text_of(source, "state") {
         "ready" if source["breaker"] == "open" => "circuit breaker open",
         "ready" if source["breaker"] == "half-open" => "circuit breaker half-open",
         state => state,
@@ -38,7 +38,7 @@ fn state(source: &Value) -> &str {
 
 /// Formats the description of a source and its current problem.
 fn description(source: &Value, now: i64) -> String {
-    let about = source["about"].as_str().unwrap_or_default();
+    let about = output::text_of(source, "about");
     let Some(reason) = source["reason"].as_str().filter(|reason| *reason != about) else {
         return about.to_owned();
     };

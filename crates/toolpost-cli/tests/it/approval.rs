@@ -1,17 +1,19 @@
 //! `approvals`, `approve` and `reject` against a gateway in its own process.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use serde_json::Value;
 
+use super::process::{OutputLines, Process, TIMEOUT, output_of, wait_for, wait_until};
 use super::{TempFolder, command, json, stderr, stdout, toolpost};
 
 /// A gateway that requires approval for `demo.note`; killed on drop.
 struct Gateway {
-    child: Child,
+    process: Process,
+    log: OutputLines,
     url: String,
     data: PathBuf,
 }
@@ -26,16 +28,11 @@ impl Gateway {
         std::fs::write(&file, "[approval]\noperations = [\"demo.note\"]\n").unwrap();
         let data = folder.path().join("data");
         let listen = ["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
-        let mut child = command(&listen)
-            .args(options)
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let first = BufReader::new(child.stdout.as_mut().unwrap()).lines().next().unwrap().unwrap();
-        let url = format!("ws://{}", first.rsplit_once("http://").unwrap().1);
-        Self { child, url, data }
+        let mut command = command(&listen);
+        command.args(options).current_dir(folder.path());
+        let (mut process, address, _) = Process::serve(command.stderr(Stdio::piped()));
+        let log = OutputLines::of(process.stderr.take().unwrap());
+        Self { process, log, url: format!("ws://{address}"), data }
     }
 
     /// Runs a command as the operator.
@@ -55,19 +52,13 @@ impl Gateway {
 
     /// Waits for the pending call and returns it.
     fn wait_for_pending(&self) -> Value {
-        loop {
+        wait_for("a call is pending", || {
             let listed = json(&self.run_as_operator(&["approvals"]));
-            if let [one] = &listed.as_array().unwrap()[..] {
-                return one.clone();
+            match &listed.as_array().unwrap()[..] {
+                [one] => Some(one.clone()),
+                _ => None,
             }
-        }
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        })
     }
 }
 
@@ -84,7 +75,7 @@ fn call_is_pending_until_operator_decides() {
     let id = waiting["id"].as_str().unwrap();
     let approved = gateway.run_as_operator(&["approve", id]);
     assert_eq!(json(&approved)["status"], "approved");
-    let response = call.wait_with_output().unwrap();
+    let response = output_of(call);
     assert_eq!(response.status.code(), Some(0), "{}", stderr(&response));
     assert_eq!(json(&response)["data"]["text"], "hello");
     let again = gateway.run_as_operator(&["approve", id]);
@@ -92,7 +83,7 @@ fn call_is_pending_until_operator_decides() {
     assert!(stderr(&again).contains("approved by `operator`"), "{}", stderr(&again));
 
     // The journal records the approver.
-    let recorded = super::journal::fixture::poll_until_some(|| {
+    let recorded = wait_for("the call is recorded", || {
         let listed = gateway.run_as_operator(&["log", "--op", "demo.note"]);
         serde_json::from_str::<Value>(&stdout(&listed)).ok()?.get("approval").cloned()
     });
@@ -102,7 +93,7 @@ fn call_is_pending_until_operator_decides() {
     let id = gateway.wait_for_pending()["id"].as_str().unwrap().to_owned();
     let rejected = gateway.run_as_operator(&["reject", &id, "--reason", "not today"]);
     assert_eq!(json(&rejected)["status"], "rejected");
-    let response = call.wait_with_output().unwrap();
+    let response = output_of(call);
     assert_eq!(response.status.code(), Some(1));
     let message = stderr(&response);
     assert!(message.contains("ACCESS_DENIED") && message.contains("not today"), "{message}");
@@ -149,20 +140,21 @@ fn pending_calls_fail_when_gateway_stops() {
         body.len()
     )
     .unwrap();
-    while json(&gateway.run_as_operator(&["approvals"])).as_array().unwrap().len() < 2 {}
-    let id = gateway.child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    over_http.set_read_timeout(Some(TIMEOUT)).unwrap();
+    wait_until("two calls are pending", || {
+        json(&gateway.run_as_operator(&["approvals"])).as_array().unwrap().len() == 2
+    });
+    gateway.process.signal("-TERM");
     let mut response = String::new();
     over_http.read_to_string(&mut response).unwrap();
     assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
     for message in ["UNAVAILABLE", "the gateway is stopping", "\"retryable\":true"] {
         assert!(response.contains(message), "{response}");
     }
-    let response = over_hub.wait_with_output().unwrap();
+    let response = output_of(over_hub);
     assert!(stderr(&response).contains("the gateway is stopping"), "{}", stderr(&response));
-    assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
-    let mut log = String::new();
-    gateway.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert_eq!(gateway.process.exit_status().code(), Some(0));
+    let log = gateway.log.by_ref().collect::<Vec<_>>().join("\n");
     assert!(log.contains("drained") && !log.contains("has been cut"), "{log}");
 }
 
@@ -177,7 +169,7 @@ fn local_command_rejects_calls_requiring_approval() {
     );
     std::fs::write(folder.path().join("toolpost.toml"), config).unwrap();
     std::fs::write(folder.path().join("none.toml"), "").unwrap();
-    let call = |message: &[&str]| command(message).current_dir(folder.path()).output().unwrap();
+    let call = |message: &[&str]| folder.toolpost(message);
     let waits = call(&["call", "inner.demo__note", "--text", "x"]);
     assert_eq!(waits.status.code(), Some(1));
     assert!(

@@ -106,7 +106,7 @@ fn subscribe_broken_pipe_exits_zero() {
     let mut reader = std::io::BufReader::new(child.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut reader, &mut String::new()).unwrap();
     drop(reader);
-    let output = child.wait_with_output().unwrap();
+    let output = super::process::output_of(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
 }

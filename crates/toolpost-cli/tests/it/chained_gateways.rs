@@ -16,8 +16,9 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::TempFolder;
-use super::mcp::{Gateway, everything, wait_until};
+use super::mcp::{Gateway, everything};
 use super::mcp_conformance::Fixtures;
+use super::process::wait_until;
 use client::{Client, ProtocolGeneration};
 use requests::{EVERYTHING, FIDELITY, Request};
 use view::View;

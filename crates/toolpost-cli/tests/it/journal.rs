@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::process::wait_until;
 use super::{TempFolder, json as parsed, stderr, stdout};
 use fixture::Gateway;
 
@@ -354,11 +355,14 @@ fn replay_reports_problems_and_honors_timeout() {
 
     // An interrupt cancels the call pending approval.
     let mut child = gateway.spawn(&["replay", &number("demo.note"), "--run"]);
-    fixture::poll_until(|| stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note"));
-    let pid = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(1));
-    fixture::poll_until(|| !stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note"));
+    wait_until("a call is pending", || {
+        stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note")
+    });
+    child.signal("-INT");
+    assert_eq!(child.exit_status().code(), Some(1));
+    wait_until("no call is pending", || {
+        !stdout(&gateway.toolpost(&["approvals"], &[])).contains("demo.note")
+    });
 }
 
 #[test]

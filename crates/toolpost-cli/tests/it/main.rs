@@ -26,6 +26,7 @@ mod normalize;
 mod openapi;
 #[cfg(target_os = "linux")]
 mod operability;
+mod process;
 mod readme;
 #[cfg(target_os = "linux")]
 mod reload;
@@ -44,7 +45,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn toolpost(arguments: &[&str]) -> Output {
-    command(arguments).output().unwrap()
+    process::run(&mut command(arguments))
 }
 
 fn command(arguments: &[&str]) -> Command {
@@ -82,7 +83,7 @@ fn run_with_stdin(arguments: &[&str], input: &str) -> Output {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             written => written.unwrap(),
         });
-        child.wait_with_output().unwrap()
+        process::output_of(child)
     })
 }
 
@@ -115,7 +116,7 @@ impl TempFolder {
 
     /// Runs a command in this folder.
     fn toolpost(&self, arguments: &[&str]) -> Output {
-        command(arguments).current_dir(&self.0).output().unwrap()
+        process::run(command(arguments).current_dir(&self.0))
     }
 
     fn read(&self, name: &str) -> String {

@@ -1,18 +1,15 @@
 //! MCP servers as sources: added, listed, called and interrupted, with no process left behind.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use super::process::{Process, TIMEOUT, output_of, run, wait_until};
 use super::{TempFolder, command, json, stderr, stdout};
-
-/// Maximum wait, long enough for a busy machine.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) fn server(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../toolpost/tests/servers");
@@ -26,14 +23,6 @@ pub(super) fn everything() -> [String; 2] {
     let server = root.join("@modelcontextprotocol/server-everything/dist/index.js");
     assert!(node.exists() && server.exists(), "no .cache/npm: run scripts/fetch-test-data");
     [node, server].map(|path| path.to_str().unwrap().to_owned())
-}
-
-pub(super) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 #[test]
@@ -84,7 +73,7 @@ fn mcp_without_home_uses_configured_data_folder() {
         folder.write("toolpost.toml", config);
         let mut mcp = command(&["mcp"]);
         mcp.args(options).current_dir(folder.path()).stdin(Stdio::null());
-        let ended = mcp.env_remove("XDG_DATA_HOME").env_remove("HOME").output().unwrap();
+        let ended = run(mcp.env_remove("XDG_DATA_HOME").env_remove("HOME"));
         let message = stderr(&ended);
         assert_eq!(ended.status.code(), Some(code), "{options:?} {config:?}: {message}");
         assert_eq!(message.contains("name a folder with --data"), code == 1, "{message}");
@@ -113,7 +102,7 @@ fn sigint_cancels_call_at_mcp_server() {
     wait_until("the call arrives", || message("tools/call"));
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupted.unwrap().success());
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("ABORTED"), "{}", stderr(&output));
     assert!(message("notifications/cancelled"), "{}", std::fs::read_to_string(&log).unwrap());
@@ -121,24 +110,15 @@ fn sigint_cancels_call_at_mcp_server() {
 
 /// A gateway process, killed on drop.
 pub(super) struct Gateway {
-    child: Child,
+    child: Process,
     address: String,
 }
 
 impl Gateway {
     pub(super) fn start(folder: &TempFolder) -> Self {
-        let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut first = String::new();
-        out.read_line(&mut first).unwrap();
-        let address = first.trim().rsplit_once("http://").unwrap().1.to_owned();
-        // Drains the rest of the output, so that the gateway does not block.
-        std::thread::spawn(move || out.read_to_end(&mut Vec::new()));
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+        let (child, address, _) =
+            Process::serve(command.current_dir(folder.path()).stderr(Stdio::null()));
         Self { child, address }
     }
 
@@ -166,6 +146,7 @@ impl Gateway {
 
     fn request(&self, request: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
@@ -182,13 +163,6 @@ impl Gateway {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -248,7 +222,7 @@ fn crashing_server_leaks_no_processes_or_descriptors() {
     assert_eq!(alive.len(), 3, "{alive:?}");
 
     gateway.child.kill().unwrap();
-    gateway.child.wait().unwrap();
+    gateway.child.exit_status();
     wait_until("everything has ended", || {
         let all = processes();
         alive.iter().all(|id| all.get(id).is_none_or(|(_, is_running)| !is_running))

@@ -1,16 +1,17 @@
 //! `toolpost mcp`: serves the operations to an MCP client over stdio.
 
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::Write;
+use std::process::{ChildStdin, Command, Stdio};
 
 use serde_json::{Value, json};
 
 use super::TempFolder;
+use super::process::{OutputLines, Process};
 
 struct Client {
-    child: Child,
+    child: Process,
     input: Option<ChildStdin>,
-    output: Lines<BufReader<ChildStdout>>,
+    output: OutputLines,
 }
 
 impl Client {
@@ -18,9 +19,9 @@ impl Client {
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolpost"));
         command.arg("mcp").args(arguments).current_dir(folder.path()).env_remove("TOOLPOST_TOKEN");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
+        let mut child = Process::spawn(&mut command);
         let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        let output = child.stdout_lines();
         Self { child, input, output }
     }
 
@@ -37,7 +38,7 @@ impl Client {
     /// notifications.
     fn recv_with_member(&mut self, member: &str) -> Value {
         loop {
-            let line = self.output.next().expect("another message").unwrap();
+            let line = self.output.next().expect("another message");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message.get(member).is_some() {
                 return message;
@@ -49,14 +50,7 @@ impl Client {
     fn close(mut self) {
         drop(self.input.take());
         assert!(self.output.next().is_none());
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        assert!(self.child.exit_status().success());
     }
 }
 

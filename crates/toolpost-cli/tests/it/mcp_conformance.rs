@@ -6,12 +6,12 @@
 //! are listed with their reasons in `tests/conformance`; an expected failure that passes is an
 //! error.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use super::TempFolder;
-use super::mcp::{Gateway, wait_until};
+use super::mcp::Gateway;
+use super::process::{Process, run as run_command, wait_until};
 
 fn suite() -> (PathBuf, PathBuf) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/npm/node_modules");
@@ -27,30 +27,18 @@ fn file(name: &str) -> PathBuf {
 
 /// The server with the fixtures of the suite; killed on drop.
 pub(super) struct Fixtures {
-    child: Child,
+    _process: Process,
     pub(super) port: u16,
 }
 
 impl Fixtures {
     /// Starts the server with one protocol generation, `legacy` or `modern`, or with both.
     pub(super) fn start(generation: Option<&str>) -> Self {
-        let mut child = Command::new("python3")
-            .arg(file("server.py"))
-            .args(generation)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut port = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
-        Self { child, port: port.trim().parse().unwrap() }
-    }
-}
-
-impl Drop for Fixtures {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut command = Command::new("python3");
+        command.arg(file("server.py")).args(generation).stdout(Stdio::piped());
+        let mut process = Process::spawn(command.stderr(Stdio::null()));
+        let port = process.stdout_lines().next().unwrap();
+        Self { _process: process, port: port.trim().parse().unwrap() }
     }
 }
 
@@ -62,14 +50,14 @@ impl Drop for Fixtures {
 /// Returns the summary of the suite if the failures differ from the baseline.
 fn run(folder: &TempFolder, address: &str, revision: &str, baseline: &str) -> Result<(), String> {
     let (node, suite) = suite();
-    let output = Command::new(node)
+    let mut command = Command::new(node);
+    command
         // The suite writes its results to the folder it runs in.
         .current_dir(folder.path())
         .arg(suite)
         .args(["server", "--requirements", revision, "--url", address, "--expected-failures"])
-        .arg(file(baseline))
-        .output()
-        .unwrap();
+        .arg(file(baseline));
+    let output = run_command(&mut command);
     let message = String::from_utf8_lossy(&output.stdout);
     let summary = message.split_once("=== SUMMARY ===").map_or(&*message, |(_, summary)| summary);
     eprintln!("{address}, {revision}:{summary}");

@@ -11,8 +11,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use super::TempFolder;
-use super::mcp::{Gateway, everything, server, wait_until};
+use super::mcp::{Gateway, everything, server};
 use super::mcp_conformance::Fixtures;
+use super::process::wait_until;
 
 /// Tools that send requests, the text expected in their results, and whether the server uses
 /// sessions. Requests of a server with sessions reach only clients with sessions.

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::mcp::{Gateway, wait_until};
+use super::mcp::Gateway;
+use super::process::{run as run_command, wait_until};
 use super::{TempFolder, command, stderr, stdout};
 
 const SECRET: &str = "planted-hush-8841";
@@ -92,7 +93,7 @@ fn respond(stream: &TcpStream, log: &Mutex<Vec<(String, String, String)>>) -> Op
 }
 
 fn import(arguments: &[&str]) -> Output {
-    command(&[&["import"], arguments].concat()).current_dir(root()).output().unwrap()
+    run_command(command(&[&["import"], arguments].concat()).current_dir(root()))
 }
 
 fn names(report: &Value) -> Vec<&str> {
@@ -187,7 +188,7 @@ fn add_openapi_call_and_remove() {
     let run = |arguments: &[&str]| {
         let mut command = command(arguments);
         command.current_dir(folder.path()).env("PETS_KEY", SECRET).env("TOOLPOST_LOG", "trace");
-        let output = command.output().unwrap();
+        let output = run_command(&mut command);
         let (out, message) = (stdout(&output), stderr(&output));
         assert!(
             !out.contains(SECRET) && !message.contains(SECRET),
@@ -434,7 +435,7 @@ fn add_openapi_private_gateway_with_token() {
         let all = [&["add", "openapi", name, &url], typed].concat();
         let mut adding = command(&all);
         adding.current_dir(folders[1].path()).env("FAR_TOKEN", &token);
-        let output = adding.output().unwrap();
+        let output = run_command(&mut adding);
         assert_eq!(output.status.code(), Some(exit), "{name}: {}", stderr(&output));
     }
     let written = folders[1].read("toolpost.toml");

@@ -5,9 +5,9 @@ mod shutdown;
 mod soak;
 mod traces;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::process::{Process, wait_until_async};
 use super::{TempFolder, command};
 
 /// Held by tests that load the machine or measure latency.
@@ -28,7 +29,7 @@ static EXCLUSIVE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// A running gateway process with a configuration.
 struct GatewayProcess {
-    child: Child,
+    child: Process,
     address: String,
     /// Log output of the process.
     log: Arc<Mutex<String>>,
@@ -41,7 +42,7 @@ impl GatewayProcess {
         folder.write("toolpost.toml", config);
         let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
         command.args(options).envs(variables.iter().copied()).current_dir(folder.path());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut child, address, _) = Process::serve(command.stderr(Stdio::piped()));
         let log = Arc::new(Mutex::new(String::new()));
         let (lines, log_writer) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
         std::thread::spawn(move || {
@@ -49,18 +50,11 @@ impl GatewayProcess {
                 log_writer.lock().unwrap().push_str(&format!("{line}\n"));
             }
         });
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut first = String::new();
-        out.read_line(&mut first).unwrap();
-        let address = first.trim().rsplit_once("http://");
-        let address = address.unwrap_or_else(|| panic!("{first} {}", log.lock().unwrap())).1;
-        std::thread::spawn(move || out.read_to_end(&mut Vec::new()));
-        Self { child, address: address.to_owned(), log, _folder: folder }
+        Self { child, address, log, _folder: folder }
     }
 
     fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(std::process::Command::new("kill").args([name, &id]).status().unwrap().success());
+        self.child.signal(name);
     }
 
     async fn caller(&self) -> HttpClient {
@@ -69,13 +63,10 @@ impl GatewayProcess {
 
     /// Waits until `/ready` returns 200.
     async fn ready(&self) {
-        let waiting = async {
-            while self.caller().await.get("/ready").await.status != 200 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let ready = tokio::time::timeout(Duration::from_secs(60), waiting).await;
-        assert!(ready.is_ok(), "not ready: {}", self.log.lock().unwrap());
+        wait_until_async("the gateway is ready", async || {
+            self.caller().await.get("/ready").await.status == 200
+        })
+        .await;
     }
 
     /// Returns the value of a metric from `/metrics`, or 0 if it is absent.
@@ -83,13 +74,6 @@ impl GatewayProcess {
         let page = self.caller().await.get("/metrics").await.body;
         let line = page.lines().find(|line| line.starts_with(start));
         line.and_then(|line| line.rsplit_once(' ')?.1.parse().ok()).unwrap_or_default()
-    }
-}
-
-impl Drop for GatewayProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,10 +1,10 @@
 //! Runs the commands of the README in a terminal and compares the output.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::process::Process;
 use super::terminal::Terminal;
 use super::{TempFolder, command};
 
@@ -198,26 +198,18 @@ fn root() -> PathBuf {
 }
 
 /// The example spoke of the README, registered at the gateway.
-struct Spoke(Child);
+struct Spoke {
+    _process: Process,
+}
 
 impl Spoke {
     fn start(server: &Server) -> Self {
-        let mut child = Command::new(example())
-            .arg(format!("ws://{}", server.address))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let message = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let spoke = Self(child);
-        assert!(message.take(50).any(|line| line.contains("registered")), "the spoke registers");
-        spoke
-    }
-}
-
-impl Drop for Spoke {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let mut command = Command::new(example());
+        command.arg(format!("ws://{}", server.address)).stdout(Stdio::piped());
+        let mut process = Process::spawn(&mut command);
+        let mut lines = process.stdout_lines();
+        assert!(lines.any(|line| line.contains("registered")), "the spoke registers");
+        Self { _process: process }
     }
 }
 
@@ -238,7 +230,7 @@ fn example() -> PathBuf {
 }
 
 struct Server {
-    child: Child,
+    _process: Process,
     address: String,
     /// Startup banner of the gateway.
     banner: String,
@@ -246,30 +238,16 @@ struct Server {
 
 impl Server {
     fn start(folder: &TempFolder) -> Self {
-        let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
-            .env("XDG_DATA_HOME", folder.path().join("data"))
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let first = lines.next().unwrap();
-        let address = first.trim().rsplit_once("http://").unwrap().1.to_owned();
-        let mut banner = format!("{first}\n");
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.env("XDG_DATA_HOME", folder.path().join("data")).current_dir(folder.path());
+        let (process, address, lines) = Process::serve(command.stderr(Stdio::null()));
+        let mut banner = format!("Toolpost {} on http://{address}\n", env!("CARGO_PKG_VERSION"));
         for line in lines {
             banner.push_str(&format!("{line}\n"));
             if line.contains("curl") {
                 break;
             }
         }
-        Self { child, address, banner }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Self { _process: process, address, banner }
     }
 }

@@ -14,7 +14,8 @@ use toolpost::transport::{Connector, WsConnector};
 use toolpost_gateway::builtin;
 
 use crate::TempFolder;
-use fixture::{Gateway, Service, eventually, identity, labeled_server};
+use crate::process::wait_until;
+use fixture::{Gateway, Service, identity, labeled_server};
 
 fn call_who(gateway: &Gateway, id: &str) -> Value {
     let (status, message) = gateway.call(id, None, &json!({}));
@@ -44,7 +45,7 @@ fn unmatched_approval_pattern_warns_on_start_and_reload() {
     let approval_config = |pattern: &str| format!("[approval]\noperations = [\"{pattern}\"]\n");
     let gateway = Gateway::start("reload-approval", &approval_config("demo.nte"));
     let message = |pattern: &str| format!("[approval] has `{pattern}`, which fits no operation");
-    eventually("the start warns", || gateway.log().contains(&message("demo.nte")));
+    wait_until("the start warns", || gateway.log().contains(&message("demo.nte")));
     for (pattern, is_expected) in [("demo.note", false), ("dem.note", true), ("dem.note", true)] {
         gateway.write_config(&approval_config(pattern));
         let (_, report) = gateway.reload();
@@ -52,7 +53,7 @@ fn unmatched_approval_pattern_warns_on_start_and_reload() {
             names(&report, "notes").iter().any(|note| note.starts_with(&message(pattern)));
         assert_eq!(is_reported, is_expected, "{pattern}: {report}");
     }
-    eventually("a reload warns", || gateway.log().contains(&message("dem.note")));
+    wait_until("a reload warns", || gateway.log().contains(&message("dem.note")));
     assert!(!gateway.log().contains(&message("demo.note")), "{}", gateway.log());
 }
 
@@ -63,7 +64,7 @@ fn reload_result_is_in_metrics_and_log() {
         || gateway.get("/metrics").contains("toolpost_config_last_reload_successful 1\n");
     assert!(successful());
     gateway.signal("-HUP");
-    eventually("it says so", || gateway.log().contains("configuration unchanged"));
+    wait_until("it says so", || gateway.log().contains("configuration unchanged"));
     for (text, expected) in [("wrong = 1\n", false), ("", true)] {
         gateway.write_config(text);
         gateway.reload();
@@ -125,14 +126,14 @@ fn reload_replaces_server_without_failing_calls() {
         let slow = scope.spawn(|| gateway.call("moves.who", None, &json!({"ms": 2_000})));
         // The start of the slow call is not observable directly. This call shows that the old
         // process is serving.
-        eventually("the call is under way", || {
+        wait_until("the call is under way", || {
             let (_, message) = gateway.call("moves.other", None, &json!({}));
             message["data"]["pid"] == before["pid"]
         });
         gateway.write_config(&labeled_server("moves", "two"));
         assert_eq!(names(&gateway.reload().1, "changed"), ["moves"]);
         let mut seen = Vec::new();
-        eventually("the new one answers", || {
+        wait_until("the new one answers", || {
             let (status, message) = gateway.call("moves.other", None, &json!({}));
             seen.push(status);
             message["data"]["label"] == "two"
@@ -142,7 +143,7 @@ fn reload_replaces_server_without_failing_calls() {
         assert_eq!((status, &message["data"]["pid"]), (200, &before["pid"]), "it came to its end");
     });
     let old = format!("/proc/{}", before["pid"]);
-    eventually("the old one is gone", || !std::path::Path::new(&old).exists());
+    wait_until("the old one is gone", || !std::path::Path::new(&old).exists());
     // An adjusted source keeps its process.
     let now = call_who(&gateway, "moves.who");
     gateway.write_config(&format!(
@@ -210,7 +211,7 @@ fn invalid_config_keeps_old_configuration() {
         assert!(problems.contains(text), "{rejection}");
     }
     assert_eq!(call_who(&gateway, "stays.who"), before);
-    eventually("the log says why", || {
+    wait_until("the log says why", || {
         let log = gateway.log();
         log.contains("configuration rejected; keeping the previous one") && log.contains("timout")
     });
@@ -240,17 +241,17 @@ fn config_file_created_later_is_loaded() {
     assert_eq!(status(None), 200);
     let (ada, token) = identity("ada", "");
     gateway.write_config(&ada);
-    eventually("a token is asked for", || status(None) == 401);
+    wait_until("a token is asked for", || status(None) == 401);
     // A rejected configuration is loaded as soon as the missing file exists.
     gateway.write_config(&format!("mcp_servers = [\"others.json\"]\n{ada}"));
-    eventually("it is refused", || gateway.log().contains("others.json"));
+    wait_until("it is refused", || gateway.log().contains("others.json"));
     let server = json!({"command": "toolpost-test-no-such-program"});
     gateway.folder.write("others.json", &json!({"mcpServers": {"other": server}}).to_string());
-    eventually("it is there", || gateway.state("other") != "absent");
+    wait_until("it is there", || gateway.state("other") != "absent");
     gateway.write_config(&ada);
-    eventually("it is gone", || gateway.state("other") == "absent");
+    wait_until("it is gone", || gateway.state("other") == "absent");
     std::fs::remove_file(gateway.folder.path().join("toolpost.toml")).unwrap();
-    eventually("the log says why", || gateway.log().contains("toolpost.toml was removed"));
+    wait_until("the log says why", || gateway.log().contains("toolpost.toml was removed"));
     assert_eq!((status(None), status(Some(&token))), (401, 200));
 }
 
@@ -268,10 +269,10 @@ fn file_change_and_sighup_trigger_reload() {
     gateway.folder.write("other.json", r#"{"mcpServers": {}}"#);
     gateway.signal("-HUP");
     gateway.wait_for("pets", "ready");
-    eventually("the other one is gone", || gateway.state("one") == "absent");
+    wait_until("the other one is gone", || gateway.state("one") == "absent");
     assert_eq!(call_who(&gateway, "pets.who")["authorization"], "Bearer hush-1");
     gateway.folder.write("secret", "hush-2\n");
-    eventually("the secret is another one", || {
+    wait_until("the secret is another one", || {
         call_who(&gateway, "pets.who")["authorization"] == "Bearer hush-2"
     });
     let server = json!({"command": "python3", "args": [fixture::SCRIPT, "mcp"]});
@@ -279,7 +280,7 @@ fn file_change_and_sighup_trigger_reload() {
     gateway.wait_for("two", "ready");
     let renamed = service.document().replace("\"who\"", "\"whoever\"");
     gateway.folder.write("pets.json", &renamed);
-    eventually("the document is another one", || {
+    wait_until("the document is another one", || {
         gateway.call("pets.whoever", None, &json!({})).0 == 200
     });
     assert_eq!(gateway.call("pets.who", None, &json!({})).0, 404);
@@ -307,7 +308,7 @@ fn incomplete_source_does_not_block_others() {
     assert_eq!(checked.status.code(), Some(2), "whoever checks wants to know");
     let file = "[source.lacks]\naccess = \"open\"\nmcp = { command = \"python3\", args = [\"SCRIPT\", \"mcp\"], env = { STANDING_LABEL = \"${file:late}\" } }\n";
     gateway.write_config(&file.replace("SCRIPT", fixture::SCRIPT));
-    eventually("it lacks a file", || {
+    wait_until("it lacks a file", || {
         gateway.source("lacks")["reason"].as_str().is_some_and(|text| text.contains("late"))
     });
     gateway.folder.write("late", "here\n");
@@ -462,7 +463,7 @@ async fn reload_keeps_spoke_and_hub_connections() {
     let (_, report) = near.reload();
     assert_eq!(names(&report, "changed"), ["far"]);
     assert_eq!(["box.demo.add", "far.demo.add"].map(status), [200, 200]);
-    eventually("the new one is there", || near.state("far") == "ready");
+    wait_until("the new one is there", || near.state("far") == "ready");
     assert_eq!(status("far.demo.add"), 200);
     near.write_config(&ours);
     assert_eq!(names(&near.reload().1, "removed"), ["box", "far"]);
@@ -509,7 +510,7 @@ fn reload_cannot_remove_authentication() {
             )
             .unwrap(),
         }
-        eventually("the log says why", || gateway.log().contains(why));
+        wait_until("the log says why", || gateway.log().contains(why));
         let (status, text) = gateway.reload();
         assert_eq!(status, 409, "{listen} {now:?}: {text}");
         assert!(text["error"]["message"].as_str().unwrap().contains(why), "{text}");

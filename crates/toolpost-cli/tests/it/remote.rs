@@ -1,44 +1,30 @@
 //! `--url` and `--token`: commands against a running gateway.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
+use super::process::{OutputLines, Process, output_of, run};
 use super::{TempFolder, command, json as parsed, stderr, stdout, toolpost};
 
 /// A gateway process, killed on drop.
 struct Gateway {
-    child: Child,
+    child: Process,
     url: String,
 }
 
 impl Gateway {
     fn start(folder: &TempFolder) -> Self {
-        let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
-            .current_dir(folder.path())
-            .env("TOOLPOST_LOG", "info,toolpost_gateway=debug")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
-        let url = format!("ws://{}", first.rsplit_once("http://").unwrap().1);
-        Self { child, url }
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+        command.current_dir(folder.path()).env("TOOLPOST_LOG", "info,toolpost_gateway=debug");
+        let (child, address, _) = Process::serve(command.stderr(Stdio::piped()));
+        Self { child, url: format!("ws://{address}") }
     }
 
     fn toolpost(&self, arguments: &[&str]) -> std::process::Output {
         let mut all = arguments.to_vec();
         all.extend(["--url", &self.url]);
         toolpost(&all)
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -58,7 +44,7 @@ fn url_variable_selects_gateway_unless_overridden() {
         ("", &["--token", "tpt_x"], 2, false),
     ] {
         let mut list = command(&[&["list"], typed].concat());
-        let result = list.env("TOOLPOST_URL", url).current_dir(folder.path()).output().unwrap();
+        let result = run(list.env("TOOLPOST_URL", url).current_dir(folder.path()));
         assert_eq!(result.status.code(), Some(code), "{url} {typed:?}: {}", stderr(&result));
         assert_eq!(stdout(&result).contains("hub.register"), is_gateway, "{url} {typed:?}");
     }
@@ -72,7 +58,7 @@ fn operator_auth_failure_prints_hint() {
     let gateway = Gateway::start(&folder);
     let others = folder.path().join("others");
     std::fs::create_dir(&others).unwrap();
-    let made = command(&["serve", "--check"]).output().unwrap();
+    let made = toolpost(&["serve", "--check"]);
     assert_eq!(made.status.code(), Some(0));
     let stale = format!("tpt_{}\n", "A".repeat(43));
     std::fs::write(others.join("operator.token"), stale).unwrap();
@@ -90,7 +76,7 @@ fn operator_auth_failure_prints_hint() {
     ] {
         for subcommand in [&["sources"][..], &["log"], &["approvals"]] {
             let mut process = command(&[subcommand, typed, &["--url", &gateway.url]].concat());
-            let result = process.env("TOOLPOST_TOKEN", variable).output().unwrap();
+            let result = run(process.env("TOOLPOST_TOKEN", variable));
             let text = stderr(&result);
             assert_eq!(result.status.code(), Some(code), "{subcommand:?} {typed:?}: {text}");
             assert!(text.contains(message), "{subcommand:?} {typed:?}: {text}");
@@ -109,7 +95,7 @@ fn empty_token_variable_is_ignored() {
     for (token, code) in [("", 0), (" ", 0), ("tpt_other", 1)] {
         let mut call =
             command(&["call", "demo.add", "--a", "2", "--b", "3", "--url", &gateway.url]);
-        let result = call.env("TOOLPOST_TOKEN", token).output().unwrap();
+        let result = run(call.env("TOOLPOST_TOKEN", token));
         assert_eq!(result.status.code(), Some(code), "{token:?}: {}", stderr(&result));
     }
 }
@@ -147,7 +133,7 @@ fn commands_behave_the_same_with_url() {
 fn sigint_cancels_call_at_gateway() {
     let folder = TempFolder::new("remote-interrupt");
     let mut gateway = Gateway::start(&folder);
-    let mut log = BufReader::new(gateway.child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut log = OutputLines::of(gateway.child.stderr.take().unwrap());
     let child = command(&["call", "demo.slow", "--ms", "60000", "--url", &gateway.url])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -156,7 +142,7 @@ fn sigint_cancels_call_at_gateway() {
     assert!(log.any(|line| line.contains("demo.slow starts")));
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("ABORTED"), "{}", stderr(&output));
     assert!(log.any(|line| line.contains("demo.slow was canceled and stopped")));

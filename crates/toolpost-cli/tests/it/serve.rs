@@ -1,21 +1,17 @@
 //! `serve`: prints its operations and address, and stops on a signal.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
+use super::process::{OutputLines, Process, TIMEOUT, output_of};
 use super::{TempFolder, command, data_home, json as parsed, stderr, toolpost};
 
 #[test]
 fn serve_prints_banner_responds_and_stops_on_sigterm() {
-    let mut child = command(&["serve", "--listen", "127.0.0.1:0"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let first = lines.next().unwrap();
-    let address = first.rsplit_once("http://").unwrap().1.to_owned();
+    let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+    let (mut process, address, mut lines) = Process::serve(command.stderr(Stdio::piped()));
+    let log = OutputLines::of(process.stderr.take().unwrap());
     let banner: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
     assert!(banner.iter().any(|line| line.contains("demo.clock")), "{banner:?}");
     let message = |text: &str| banner.iter().any(|line| line.contains(text));
@@ -38,11 +34,10 @@ fn serve_prints_banner_responds_and_stops_on_sigterm() {
     let stream = request(&address, "/api/demo/clock", r#"{"count":2,"everyMs":1}"#);
     assert!(stream.contains("event: complete"), "{stream}");
 
-    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(stderr(&output).contains("drained"), "{}", stderr(&output));
+    process.signal("-TERM");
+    let log: Vec<String> = log.collect();
+    assert!(log.iter().any(|line| line.contains("drained")), "{log:?}");
+    assert_eq!(process.exit_status().code(), Some(0));
 }
 
 #[test]
@@ -107,16 +102,10 @@ fn first_start_creates_operator_token() {
     let folder = TempFolder::new("operator");
     let data = folder.path().join("kept");
     let start = || {
-        let mut child =
-            command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()])
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-        let first = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
-        (child, first.rsplit_once("http://").unwrap().1.to_owned())
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
+        Process::serve(command(&serve).stderr(Stdio::null()))
     };
-    let (mut child, address) = start();
+    let (process, address, _) = start();
     let token = folder.read("kept/operator.token");
     assert!(token.starts_with("tpt_") && token.len() == 48, "a token and a line feed");
     for (token, status) in [("", "200"), (token.trim(), "200"), ("tpt_another", "401")] {
@@ -125,12 +114,9 @@ fn first_start_creates_operator_token() {
         let response = request_with(&address, "/api/demo/add", header, r#"{"a":2,"b":3}"#);
         assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let (mut child, _) = start();
+    drop(process);
+    let _process = start();
     assert_eq!(folder.read("kept/operator.token"), token, "it stays the same");
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 /// Each row: the initial soft and hard open-file limits, the resulting limit and whether a warning
@@ -156,14 +142,13 @@ fn serve_raises_open_file_limit() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        lines.next().unwrap().unwrap();
+        OutputLines::of(child.stdout.take().unwrap()).next().unwrap();
         let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
         let open = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
         let current: u32 = open.split_whitespace().next().unwrap().parse().unwrap();
         child.kill().unwrap();
         assert_eq!(current, expected, "{soft} of {hard}");
-        let message = stderr(&child.wait_with_output().unwrap());
+        let message = stderr(&output_of(child));
         assert_eq!(
             message.contains("too few open files"),
             complains,
@@ -178,6 +163,7 @@ fn request(address: &str, path: &str, body: &str) -> String {
 
 fn request_with(address: &str, path: &str, header: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{header}\
          connection: close\r\ncontent-length: {}\r\n\r\n{body}",

@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
 use super::journal::fixture::Gateway;
+use super::process::{Process, TIMEOUT};
 use super::{TempFolder, stdout};
 
 /// Each row: a command and whether its output is colored.
@@ -60,16 +62,18 @@ pub(super) const SHELL: &str = "\u{2}";
 
 /// A shell in a pseudo-terminal.
 pub(super) struct Terminal {
-    child: Child,
+    _process: Process,
     keyboard: ChildStdin,
-    screen: ChildStdout,
+    /// The bytes written to the terminal.
+    screen: mpsc::Receiver<u8>,
 }
 
 impl Terminal {
     pub(super) fn open(folder: &TempFolder) -> Self {
         let binary = Path::new(env!("CARGO_BIN_EXE_toolpost")).parent().unwrap().to_owned();
         let path = std::env::var("PATH").unwrap();
-        let mut child = Command::new("script")
+        let mut command = Command::new("script");
+        command
             .args(["--quiet", "--command", "bash --norc --noprofile --noediting -i", "/dev/null"])
             .env("PATH", format!("{}:{path}", binary.display()))
             .env("TERM", "xterm-256color")
@@ -80,11 +84,14 @@ impl Terminal {
             .env_remove("NO_COLOR")
             .current_dir(folder.path())
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (keyboard, screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut terminal = Self { child, keyboard, screen };
+            .stdout(Stdio::piped());
+        let mut child = Process::spawn(&mut command);
+        let (keyboard, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, screen) = mpsc::channel();
+        std::thread::spawn(move || {
+            output.bytes().map_while(Result::ok).try_for_each(|byte| sender.send(byte))
+        });
+        let mut terminal = Self { _process: child, keyboard, screen };
         terminal.run("stty -echo cols 110 rows 40; set +m; PS1=$'\\x02' PS2=; bind() { :; }");
         terminal
     }
@@ -102,10 +109,9 @@ impl Terminal {
 
     /// Waits until the screen contains this text, ignoring colors.
     pub(super) fn wait_for(&mut self, message: &str) {
-        let (mut written, mut byte) = (Vec::new(), [0]);
+        let mut written = Vec::new();
         while !on_screen(&String::from_utf8_lossy(&written)).contains(message) {
-            assert_eq!(self.screen.read(&mut byte).unwrap(), 1, "the program is there: {message}");
-            written.push(byte[0]);
+            written.push(self.next_byte(message));
         }
     }
 
@@ -113,21 +119,16 @@ impl Terminal {
     fn run_raw(&mut self, typed: &str) -> String {
         writeln!(self.keyboard, "{typed}").unwrap();
         let mut written = Vec::new();
-        let mut byte = [0];
         loop {
-            assert_eq!(self.screen.read(&mut byte).unwrap(), 1, "the shell is there: {typed}");
-            if byte[0] == PROMPT {
-                return String::from_utf8(written).unwrap();
+            match self.next_byte(typed) {
+                PROMPT => return String::from_utf8(written).unwrap(),
+                byte => written.push(byte),
             }
-            written.push(byte[0]);
         }
     }
-}
 
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    fn next_byte(&self, what: &str) -> u8 {
+        self.screen.recv_timeout(TIMEOUT).unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 }
 

@@ -1,14 +1,11 @@
 //! `watch-child`: no process of a server remains, however its parent ends.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::process::{OutputLines, Process, run, wait_until};
 use super::{command, stderr, stdout, toolpost};
-
-/// Maximum wait, long enough for a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Prints its parent's and its own process id, then those of its descendants: a child, a grandchild
 /// in a session of its own, and a daemon that forked twice. Then acts as its argument specifies.
@@ -57,23 +54,20 @@ sys.exit(subprocess.Popen(line, stdin=subprocess.PIPE).wait())
 
 /// A parent, a watcher and a server process, all killed on drop.
 struct Tree {
-    parent: Child,
-    stdout: BufReader<ChildStdout>,
+    parent: Process,
+    stdout: OutputLines,
     /// Process ids of the watcher, the server and its three descendants.
     ids: Vec<String>,
 }
 
 impl Tree {
     fn start(mode: &str) -> Self {
-        let mut parent = Command::new("python3")
-            .args(["-c", PARENT, env!("CARGO_BIN_EXE_toolpost"), "python3", "-c", SERVER, mode])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(parent.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
+        let mut command = Command::new("python3");
+        command.args(["-c", PARENT, env!("CARGO_BIN_EXE_toolpost"), "python3"]);
+        command.args(["-c", SERVER, mode]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut parent = Process::spawn(&mut command);
+        let mut stdout = parent.stdout_lines();
+        let line = stdout.next().unwrap();
         let ids: Vec<String> = line.split_whitespace().skip(1).map(str::to_owned).collect();
         assert_eq!(ids.len(), 5, "{line}");
         Self { parent, stdout, ids }
@@ -86,25 +80,18 @@ impl Tree {
     /// Waits until none of the processes runs and returns how long that took.
     fn wait_until_gone(&self, ids: &[String], message: &str) -> Duration {
         let begun = Instant::now();
-        while ids.iter().any(|id| is_running(id)) {
-            assert!(begun.elapsed() < TIMEOUT, "{message}: {:?} run", ids);
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(message, || !ids.iter().any(|id| is_running(id)));
         begun.elapsed()
     }
 
     /// Asserts that every writer of standard output is gone and that there is no further output.
     fn assert_stdout_closed(&mut self) {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        assert_eq!(line, "");
+        assert_eq!(self.stdout.next(), None);
     }
 }
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        let _ = self.parent.kill();
-        let _ = self.parent.wait();
         for id in self.ids.iter().filter(|id| is_running(id)) {
             let _ = Command::new("kill").args(["-KILL", id]).status();
         }
@@ -138,7 +125,7 @@ fn terminated_watcher_ends_process_tree() {
     ] {
         let mut tree = Tree::start(mode);
         tree.signal(signal, &tree.ids[0]);
-        assert_eq!(tree.parent.wait().unwrap().code(), Some(code), "{signal} {mode}");
+        assert_eq!(tree.parent.exit_status().code(), Some(code), "{signal} {mode}");
         // The watcher exits only after all processes have ended.
         assert!(!tree.ids.iter().any(|id| is_running(id)), "{signal} {mode}");
         tree.assert_stdout_closed();
@@ -148,7 +135,7 @@ fn terminated_watcher_ends_process_tree() {
 #[test]
 fn orphaned_server_children_are_terminated() {
     let mut tree = Tree::start("leaves");
-    assert_eq!(tree.parent.wait().unwrap().code(), Some(7));
+    assert_eq!(tree.parent.exit_status().code(), Some(7));
     assert!(!tree.ids.iter().any(|id| is_running(id)));
     tree.assert_stdout_closed();
 }
@@ -172,11 +159,7 @@ fn exit_codes_are_forwarded_without_output() {
         (&["/"], 126, "", "cannot start `/`: Permission denied"),
     ] {
         let parent = std::process::id().to_string();
-        let output = command(&["watch-child", "--parent", &parent, "--"])
-            .args(line)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let output = run(command(&["watch-child", "--parent", &parent, "--"]).args(line));
         assert_eq!(output.status.code(), Some(code), "{line:?} {}", stderr(&output));
         assert_eq!(stdout(&output), out, "{line:?}");
         assert!(stderr(&output).starts_with(err), "{line:?} {}", stderr(&output));

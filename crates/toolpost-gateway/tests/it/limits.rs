@@ -16,7 +16,7 @@ use toolpost_gateway::{
     Telemetry, builtin,
 };
 
-use super::spokes::{caller, spoke};
+use super::spokes::{caller, spoke, wait_until};
 use super::{TestGateway, client};
 
 /// Starts a gateway with telemetry and limits.
@@ -76,15 +76,6 @@ impl BlockingOperations {
         };
         Operation::query(id, wait).build().unwrap()
     }
-}
-
-async fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let waiting = async {
-        while !holds() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect(what);
 }
 
 fn post(gateway: &TestGateway, path: &str) -> reqwest::RequestBuilder {

@@ -90,5 +90,6 @@ fn client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     // Responses are inspected as sent, without decompression.
     let builder = reqwest::Client::builder().no_gzip().no_brotli().no_zstd().no_proxy();
-    builder.build().unwrap()
+    // Bounds every wait for a response or the next part of a stream.
+    builder.read_timeout(std::time::Duration::from_secs(120)).build().unwrap()
 }

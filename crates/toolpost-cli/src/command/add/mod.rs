@@ -13,13 +13,13 @@ use futures::future::join_all;
 use toolpost::mcp::{McpSettings, McpTransport};
 use toolpost::{Registry, SourceInfo};
 use toolpost_gateway::config::{
-    Access, ConfigError, ConfigTable, EditError, IfExists, SourceEntry, mcp_settings, overview,
+    Access, ConfigError, ConfigTable, EditError, SourceEntry, mcp_settings, overview,
     preserve_mcp_entry, write_source,
 };
 
 use super::config_file::include_mcp_json;
 use super::mcp_connect::{AuthorizationMode, mcp_env, spinner};
-use super::signal::StopRequests;
+use super::signal::Signals;
 use crate::arguments::{AddMcpOptions, WriteOptions};
 use crate::error::CommandError;
 use crate::output;
@@ -70,7 +70,7 @@ impl<'a> TargetConfig<'a> {
     ) -> Result<Access, EditError> {
         // Without authentication the gateway serves only loopback, and every caller has access.
         let access = (!self.has_identities).then_some(Access::Open);
-        let existing = if self.options.replace { IfExists::Replace } else { IfExists::Fail };
+        let existing = self.options.if_exists();
         let written = write_source(self.file, name, entry, access.as_ref(), existing)?;
         Ok(written.unwrap_or_else(|| Access::default_for(name, self.has_identities)))
     }
@@ -192,40 +192,20 @@ async fn probe_candidates(
     Ok(servers)
 }
 
-/// Returns the settings for probing a server, or `None` with `--no-connect`.
+/// Returns the settings of the source as they are after it is written. With `--no-connect`, an
+/// unset variable is only a warning, because it can be set later.
 fn probe_settings(
     options: &AddMcpOptions,
     server: &ServerCandidate,
 ) -> Result<Option<McpSettings>, ConfigError> {
-    if options.write.no_connect {
-        return check_without_probe(options, server).map(|()| None);
+    let (file, name) = (&options.write.file.config, &server.name);
+    let unset = server.entry.unset_variables(file);
+    if options.write.no_connect && !unset.is_empty() {
+        let unset = unset.join(", ");
+        output::warning(&format!("`{name}` needs {unset}, which is not set here"));
+        return Ok(None);
     }
-    effective_settings(options, server).map(Some)
-}
-
-/// Returns the settings of the source as they are after it is written.
-fn effective_settings(
-    options: &AddMcpOptions,
-    server: &ServerCandidate,
-) -> Result<McpSettings, ConfigError> {
-    let existing = if options.write.replace { IfExists::Replace } else { IfExists::Fail };
-    mcp_settings(&options.write.file.config, &server.name, &server.entry, existing)
-}
-
-/// Checks a server without connecting to it. An unset variable is only a warning, because it can be
-/// set later.
-fn check_without_probe(
-    options: &AddMcpOptions,
-    server: &ServerCandidate,
-) -> Result<(), ConfigError> {
-    let unset = server.entry.unset_variables(&options.write.file.config);
-    if unset.is_empty() {
-        effective_settings(options, server)?;
-        return Ok(());
-    }
-    let (name, unset) = (&server.name, unset.join(", "));
-    output::warning(&format!("`{name}` needs {unset}, which is not set here"));
-    Ok(())
+    mcp_settings(file, name, &server.entry, options.write.if_exists()).map(Some)
 }
 
 /// Starts the servers concurrently, reads what they offer, and stops them.
@@ -237,7 +217,7 @@ async fn probe(
     if candidates.is_empty() {
         return Ok(Vec::new());
     }
-    let mut requests = StopRequests::new()?;
+    let mut requests = Signals::stop()?;
     let env = mcp_env(AuthorizationMode::Interactive).await;
     let names: Vec<&str> = candidates.iter().map(|server| server.name.as_str()).collect();
     let waiting_notice = spinner(format!("waiting for {} to list its tools", names.join(", ")));

@@ -42,7 +42,7 @@ pub(super) fn print(
         let mut first_tool = None;
         if let Probe::Connected(info) = &report.probe {
             print_server(info)?;
-            first_tool = info.tools.first().map(|tool| string_member(tool, "name"));
+            first_tool = info.tools.first().map(|tool| output::text_of(tool, "name"));
         }
         config.print_written(&report.server.name, access, first_tool)?;
     }
@@ -79,13 +79,9 @@ fn summary(info: &SourceInfo) -> String {
 
 fn table(tools: &[Value]) -> String {
     let row = |tool| {
-        (string_member(tool, "name"), operation_kind(tool), string_member(tool, "description"))
+        (output::text_of(tool, "name"), operation_kind(tool), output::text_of(tool, "description"))
     };
     output::operation_table("TOOL", tools.iter().map(row))
-}
-
-fn string_member<'a>(tool: &'a Value, member: &str) -> &'a str {
-    tool.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn operation_kind(tool: &Value) -> &'static str {
@@ -125,7 +121,7 @@ fn to_json(report: &ServerReport, config: &TargetConfig<'_>) -> Value {
 }
 
 fn tool_json(tool: &Value) -> Value {
-    json!({"name": string_member(tool, "name"), "type": operation_kind(tool), "description": string_member(tool, "description")})
+    json!({"name": output::text_of(tool, "name"), "type": operation_kind(tool), "description": output::text_of(tool, "description")})
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(super) fn print_messages(messages: &[Value]) -> io::Result<()> {
 }
 
 fn message_line(message: &Value, times: fn(i64) -> String) -> String {
-    let text = |name: &str| message[name].as_str().unwrap_or_default();
+    let text = |name| output::text_of(message, name);
     let (room, identity) = (text("room"), text("identity"));
     let (seq, time) = (message["seq"].as_u64().unwrap_or_default(), times(time(message)));
     let begin = format!("{seq:>8}  {time}  {room:<12} {identity:<12} ");
@@ -50,7 +50,7 @@ fn message_line(message: &Value, times: fn(i64) -> String) -> String {
         _ => (Style::new(), message_text(&message["message"])),
     };
     let end = output::truncate_line(&end, MAX_MESSAGE_CHARS);
-    format!("{}{style}{}{style:#}", output::sanitize(&begin), output::sanitize(&end))
+    format!("{}{}", output::sanitize(&begin), output::styled(style, &output::sanitize(&end)))
 }
 
 /// Formats the kind and the content of a message.
@@ -61,7 +61,7 @@ fn message_text(message: &Value) -> String {
         None if payload.is_null() => String::new(),
         None => payload.to_string(),
     };
-    format!("{}  {content}", message["kind"].as_str().unwrap_or_default())
+    format!("{}  {content}", output::text_of(message, "kind"))
 }
 
 /// Returns the time format: time of day if all entries are from today, date and time otherwise.
@@ -82,14 +82,14 @@ pub(super) fn print_call(call: &Value) -> io::Result<()> {
 }
 
 fn print_row(call: &Value, times: fn(i64) -> String) -> io::Result<()> {
-    let text = |name: &str| call[name].as_str().unwrap_or_default().to_owned();
     let seq = call["seq"].as_u64().unwrap_or_default();
     let time = times(time(call));
     let duration = match call["tookUs"].as_u64() {
         Some(duration) => duration_text(duration),
         None => "…".to_owned(),
     };
-    let (endpoint, identity, operation) = (text("endpoint"), text("identity"), text("operation"));
+    let [endpoint, identity, operation] =
+        ["endpoint", "identity", "operation"].map(|name| output::text_of(call, name));
     let via = call["via"].as_str().map(|via| format!(" via {via}")).unwrap_or_default();
     let nested = if call.get("parent").is_some() { "└ " } else { "" };
     let begin = format!(
@@ -98,17 +98,17 @@ fn print_row(call: &Value, times: fn(i64) -> String) -> io::Result<()> {
     let (style, end) = outcome_text(call);
     let approved = call["approval"]["by"].as_str();
     let approved = approved.map(|by| format!("  approved by {by}")).unwrap_or_default();
-    let (begin, end) = (output::sanitize(&begin), output::sanitize(&end));
-    let approved = output::sanitize(&approved);
-    output::print_line(&format!("{begin}  {style}{end}{style:#}{approved}"))
+    let end = output::styled(style, &output::sanitize(&end));
+    let (begin, approved) = (output::sanitize(&begin), output::sanitize(&approved));
+    output::print_line(&format!("{begin}  {end}{approved}"))
 }
 
 /// Returns the style and the text for the outcome of a call.
 fn outcome_text(call: &Value) -> (Style, String) {
-    let text = |name: &str| call[name].as_str().unwrap_or_default();
     match call["outcome"].as_str() {
         Some("error") if call.get("code").is_some() => {
-            (red(), format!("{}: {}", text("code"), text("message")))
+            let [code, message] = ["code", "message"].map(|name| output::text_of(call, name));
+            (red(), format!("{code}: {message}"))
         }
         Some("error") => (red(), "error".to_owned()),
         Some("interrupted") => (red(), "interrupted: the gateway stopped".to_owned()),
@@ -140,11 +140,9 @@ fn duration_text(micros: u64) -> String {
 }
 
 pub(super) fn print_reports(response: &Value) -> io::Result<()> {
-    let journals = response["journals"].as_array().map_or(&[][..], Vec::as_slice);
-    for journal in journals {
-        let id = journal["gatewayId"].as_str().unwrap_or_default();
-        let records = &journal["records"];
-        let (first, last) = (&journal["first"], &journal["last"]);
+    for journal in response["journals"].as_array().into_iter().flatten() {
+        let id = output::text_of(journal, "gatewayId");
+        let [records, first, last] = ["records", "first", "last"].map(|name| &journal[name]);
         let how = if journal["ok"] == true { "verified" } else { "verification failed" };
         let line = format!("{id}: {records} records, {first} to {last}, {how}");
         output::print_text(&line)?;
@@ -155,18 +153,17 @@ pub(super) fn print_reports(response: &Value) -> io::Result<()> {
 pub(super) fn print_problems(response: &Value) {
     for journal in response["journals"].as_array().into_iter().flatten() {
         let Some(problem) = journal.get("problem") else { continue };
-        let text = |name: &str| problem[name].as_str().unwrap_or_default();
-        let (kind, message, location) = (text("kind"), text("message"), text("place"));
-        let seq = &problem["seq"];
-        let location = if location.is_empty() { String::new() } else { format!(" at {location}") };
-        output::error(&format!("record {seq}{location}: {kind}: {message}"));
+        let [kind, message, location] =
+            ["kind", "message", "place"].map(|name| output::text_of(problem, name));
+        let at = if location.is_empty() { "" } else { " at " };
+        output::error(&format!("record {}{at}{location}: {kind}: {message}", problem["seq"]));
     }
 }
 
 /// Formats the result of a replay as lines.
 pub(super) fn replay_lines(response: &Value) -> Vec<String> {
     let recorded = &response["recorded"];
-    let operation = recorded["operation"].as_str().unwrap_or_default();
+    let operation = output::text_of(recorded, "operation");
     let listed = |name: &str| response[name].as_array().into_iter().flatten();
     if response["ran"] != true {
         let mut lines = vec![format!("would call {operation} with {}", recorded["input"])];
@@ -180,7 +177,7 @@ pub(super) fn replay_lines(response: &Value) -> Vec<String> {
     }
     let mut lines = vec![format!("{operation}: different result")];
     for difference in listed("differences") {
-        let path = difference["path"].as_str().unwrap_or_default();
+        let path = output::text_of(difference, "path");
         let sides = [("-", "then"), ("+", "now")];
         let sides =
             sides.into_iter().filter_map(|(sign, side)| Some((sign, difference.get(side)?)));

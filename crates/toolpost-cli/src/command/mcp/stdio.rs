@@ -1,50 +1,38 @@
-//! Asynchronous standard input and output, without a thread for each where possible.
+//! Asynchronous standard input and output. Pipes and sockets need no blocking thread.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::unix::pipe;
 
-type InputStream = Box<dyn AsyncRead + Unpin + Send>;
-type OutputStream = Box<dyn AsyncWrite + Unpin + Send>;
-
-/// Opens standard input. Pipes and sockets are read asynchronously, anything else by a blocking
-/// thread.
-pub(super) fn stdin() -> InputStream {
-    let stdin = std::io::stdin();
-    if let Some(pipe) =
-        duplicate_fd(&stdin).and_then(|file| pipe::Receiver::from_owned_fd(file).ok())
-    {
+pub(super) fn stdin() -> Box<dyn AsyncRead + Unpin + Send> {
+    let file = io::stdin();
+    if let Ok(pipe) = file.as_fd().try_clone_to_owned().and_then(pipe::Receiver::from_owned_fd) {
         return Box::new(pipe);
     }
-    match duplicate_fd(&stdin).and_then(as_socket) {
-        Some(socket) => Box::new(socket),
-        None => Box::new(tokio::io::stdin()),
+    match as_socket(&file) {
+        Ok(socket) => Box::new(socket),
+        Err(_) => Box::new(tokio::io::stdin()),
     }
 }
 
-pub(super) fn stdout() -> OutputStream {
-    let stdout = std::io::stdout();
-    if let Some(pipe) =
-        duplicate_fd(&stdout).and_then(|file| pipe::Sender::from_owned_fd(file).ok())
-    {
+pub(super) fn stdout() -> Box<dyn AsyncWrite + Unpin + Send> {
+    let file = io::stdout();
+    if let Ok(pipe) = file.as_fd().try_clone_to_owned().and_then(pipe::Sender::from_owned_fd) {
         return Box::new(pipe);
     }
-    match duplicate_fd(&stdout).and_then(as_socket) {
-        Some(socket) => Box::new(socket),
-        None => Box::new(tokio::io::stdout()),
+    match as_socket(&file) {
+        Ok(socket) => Box::new(socket),
+        Err(_) => Box::new(tokio::io::stdout()),
     }
 }
 
-fn duplicate_fd(file: &impl AsFd) -> Option<OwnedFd> {
-    file.as_fd().try_clone_to_owned().ok()
-}
-
-fn as_socket(file: OwnedFd) -> Option<tokio::net::UnixStream> {
-    let socket = UnixStream::from(file);
+fn as_socket(file: &impl AsFd) -> io::Result<tokio::net::UnixStream> {
+    let socket = UnixStream::from(file.as_fd().try_clone_to_owned()?);
     // Fails if the file is not a socket.
-    socket.local_addr().ok()?;
-    socket.set_nonblocking(true).ok()?;
-    tokio::net::UnixStream::from_std(socket).ok()
+    socket.local_addr()?;
+    socket.set_nonblocking(true)?;
+    tokio::net::UnixStream::from_std(socket)
 }

@@ -6,7 +6,7 @@ use toolpost_gateway::config::{Access, OpenApiEntry, preserve_openapi_entry, rel
 
 use super::super::add::{TargetConfig, parse_headers, reveal, secret};
 use super::super::config_file::include_mcp_json;
-use super::{InspectOptions, parse_rename, read_document, report};
+use super::{parse_rename, read_document, report};
 use crate::arguments::AddOpenApiOptions;
 use crate::error::CommandError;
 use crate::output;
@@ -56,8 +56,7 @@ async fn inspect_document(
     }
     // A server URL with variables is not used here; the gateway resolves it.
     let server = entry.server.as_deref().filter(|server| !server.contains("${"));
-    let inspection =
-        read_document(&options.document, &options.name, InspectOptions { server, loading }).await?;
+    let inspection = read_document(&options.document, &options.name, server, loading).await?;
     if inspection.report.operations.is_empty() {
         let what = options.document.document.as_str();
         let message = format!("`{what}` has no operation that can be called; nothing was written");

@@ -21,7 +21,8 @@ use crate::output;
 pub(crate) use add::add_openapi;
 
 pub(crate) async fn import(options: &ImportOptions) -> Result<(), CommandError> {
-    let read = read_document(&options.document, &options.name, InspectOptions::default()).await?;
+    let read =
+        read_document(&options.document, &options.name, None, LoadSettings::default()).await?;
     match output::is_json() {
         true => output::print_json_line(&read.report)?,
         false => report::print_text(&read)?,
@@ -29,28 +30,20 @@ pub(crate) async fn import(options: &ImportOptions) -> Result<(), CommandError> 
     Ok(())
 }
 
-/// Settings of a service in addition to its document.
-#[derive(Default)]
-struct InspectOptions<'a> {
-    /// Server URL that overrides the one in the document.
-    server: Option<&'a str>,
-    /// Settings for loading the document.
-    loading: LoadSettings,
-}
-
-/// Reads the document and applies the filters and renames.
+/// Reads the document and applies the filters and renames. `server` overrides the URL in the
+/// document.
 async fn read_document(
     options: &DocumentOptions,
     name: &str,
-    inspect_options: InspectOptions<'_>,
+    server: Option<&str>,
+    mut settings: LoadSettings,
 ) -> Result<Inspection, CommandError> {
     let adjustments = adjustments(options)?;
     let location = DocumentLocation::from_path_or_url(&options.document);
-    let mut settings = inspect_options.loading;
     settings.hosts.clone_from(&options.hosts);
     let reading = spinner(format!("reading {}", location.display_name()));
     let is_remote = matches!(location, DocumentLocation::Url(_));
-    let server = inspect_options.server.map(parse_server).transpose()?.unwrap_or_default();
+    let server = server.map(parse_server).transpose()?.unwrap_or_default();
     let read = inspect(location, &settings, &server, name).await;
     drop(reading);
     let mut read = read.map_err(|error| match error {

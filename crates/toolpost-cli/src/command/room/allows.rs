@@ -75,9 +75,8 @@ fn print(result: &AllowsResult) -> std::io::Result<()> {
     }
     let (color, verdict) =
         if result.allow { (AnsiColor::Green, "allow") } else { (AnsiColor::Red, "reject") };
-    let style = output::colored(color).bold();
-    let reason = output::sanitize(&result.reason);
-    output::print_line(&format!("{style}{verdict}{style:#}: {reason}"))
+    let verdict = output::styled(output::colored(color).bold(), verdict);
+    output::print_line(&format!("{verdict}: {}", output::sanitize(&result.reason)))
 }
 
 /// One line of `--jsonl`. Other members are ignored.

@@ -1,14 +1,13 @@
 //! Raises the file descriptor limit to match the gateway's connection limits.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 /// File descriptors reserved for servers and their pipes, outgoing calls and logs.
 const RESERVED_DESCRIPTORS: u64 = 1_024;
 
 /// Raises the file descriptor limit to cover the configured connections and WebSockets. Warns if
 /// the system grants fewer, because a gateway without free descriptors cannot accept connections.
-#[cfg(unix)]
 pub(super) fn raise_limit(connections: usize) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
     let needed = u64::try_from(connections).unwrap_or(u64::MAX).saturating_mul(2);
     let needed = needed.saturating_add(RESERVED_DESCRIPTORS);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -25,6 +24,3 @@ pub(super) fn raise_limit(connections: usize) {
         );
     }
 }
-
-#[cfg(not(unix))]
-pub(super) fn raise_limit(_connections: usize) {}

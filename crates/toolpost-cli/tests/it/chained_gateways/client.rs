@@ -2,13 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::process::{ChildStdin, Command, Stdio};
 
 use serde_json::Value;
 
 use super::exact_json;
-use crate::mcp::TIMEOUT;
+use crate::process::{OutputLines, Process, TIMEOUT};
 
 /// Protocol generation of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +27,7 @@ impl ProtocolGeneration {
     }
 }
 
-/// An MCP client. Its server process, if any, is killed on drop.
+/// An MCP client.
 pub(super) struct Client {
     transport: ClientTransport,
     generation: ProtocolGeneration,
@@ -36,7 +35,7 @@ pub(super) struct Client {
 }
 
 enum ClientTransport {
-    Process { child: Child, input: ChildStdin, lines: Receiver<String> },
+    Process { _process: Process, input: ChildStdin, lines: OutputLines },
     Http { address: String, path: String, session: Option<String> },
 }
 
@@ -54,20 +53,11 @@ struct Response {
 impl Client {
     /// Starts a server process and initializes it.
     pub(super) fn process(command: &mut Command, generation: ProtocolGeneration) -> Self {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        // A separate thread reads the lines, so that waiting for a missing one can time out.
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
-        });
-        Self::initialized(ClientTransport::Process { child, input, lines }, generation)
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = Process::spawn(command);
+        let (input, lines) = (process.stdin.take().unwrap(), process.stdout_lines());
+        let transport = ClientTransport::Process { _process: process, input, lines };
+        Self::initialized(transport, generation)
     }
 
     /// Connects to the server at an address and initializes it.
@@ -163,7 +153,7 @@ impl Client {
     pub(super) fn recv_message(&mut self, exchange: &mut Exchange) -> Value {
         match (&mut self.transport, &mut exchange.http) {
             (ClientTransport::Process { lines, .. }, _) => {
-                exact_json::parse_exact(&lines.recv_timeout(TIMEOUT).unwrap())
+                exact_json::parse_exact(&lines.next().unwrap())
             }
             (_, Some(response)) => response.message(),
             (ClientTransport::Http { .. }, None) => {
@@ -220,15 +210,6 @@ fn request(address: &str, what: &str, headers: &str, body: &str) -> Response {
     );
     stream.write_all(request.as_bytes()).unwrap();
     Response { body: BufReader::new(stream), head: String::new() }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        if let ClientTransport::Process { child, .. } = &mut self.transport {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
 }
 
 impl Response {

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use super::fixture::{Gateway, offline};
+use crate::process::output_of;
 use crate::{TempFolder, command, stdout, toolpost};
 
 /// Makes a call at an endpoint. The test checks the journal, not the response.
@@ -127,7 +128,7 @@ fn stdio_mcp_calls_are_recorded() {
         writeln!(input, "{call}").unwrap();
     }
     drop(input);
-    let output = child.wait_with_output().unwrap();
+    let output = output_of(child);
     assert!(output.status.success(), "{}", stdout(&output));
     for (operation, code) in
         [("demo.add", Value::Null), ("demo.nothing", "OPERATION_NOT_FOUND".into())]

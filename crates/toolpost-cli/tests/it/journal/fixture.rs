@@ -1,21 +1,19 @@
 //! A gateway with a journal, used through HTTP and the command line.
 
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
+use crate::process::{OutputLines, Process, TIMEOUT, run, wait_until};
 use crate::{TempFolder, command, stdout, toolpost};
 
-/// Maximum time to wait for an expected event.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
 pub(in super::super) struct Gateway {
-    child: Child,
+    process: Process,
     pub(in super::super) address: String,
     data: String,
 }
@@ -36,29 +34,21 @@ impl Gateway {
 
     fn run(mut command: Command, folder: &TempFolder) -> Self {
         let data = folder.path().join("data").display().to_string();
-        let mut child = command
-            .args(["serve", "--listen", "127.0.0.1:0", "--data", &data])
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
-        let address = first.rsplit_once("http://").unwrap().1.to_owned();
-        Self { child, address, data }
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data", &data]);
+        let (process, address, _) =
+            Process::serve(command.current_dir(folder.path()).stderr(Stdio::null()));
+        Self { process, address, data }
     }
 
     /// Kills the process without a graceful shutdown.
     pub(in super::super) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.process.kill().unwrap();
+        self.process.exit_status();
     }
 
     pub(in super::super) fn stop(&mut self) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        self.process.signal("-TERM");
+        assert_eq!(self.process.exit_status().code(), Some(0));
     }
 
     pub(in super::super) fn post(&self, path: &str, body: &Value) -> (u16, String) {
@@ -106,23 +96,23 @@ impl Gateway {
     }
 
     /// Starts a command as the operator.
-    pub(in super::super) fn spawn(&self, arguments: &[&str]) -> Child {
+    pub(in super::super) fn spawn(&self, arguments: &[&str]) -> Process {
         let url = self.url();
         let mut command =
             command(&[arguments, &["--url", &url, "--data", &self.data, "--json"]].concat());
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))
     }
 
     /// Waits until an operation is listed.
     pub(in super::super) fn wait_for(&self, operation: &str) {
-        poll_until(|| {
+        wait_until(operation, || {
             stdout(&toolpost(&["list", "--json", "--url", &self.url()])).contains(operation)
         });
     }
 
     /// Waits until the journal contains this many ended calls of an operation.
     pub(in super::super) fn wait_for_calls(&self, operation: &str, many: usize) {
-        poll_until(|| {
+        wait_until(operation, || {
             let calls = stdout(&self.log(&["--op", operation]));
             calls.lines().filter(|call| call.contains("\"endSeq\"")).count() >= many
         });
@@ -130,35 +120,28 @@ impl Gateway {
 
     /// Waits until the journal contains a call of an operation, ended or not.
     pub(in super::super) fn wait_for_enter(&self, operation: &str) {
-        poll_until(|| stdout(&self.log(&["--op", operation])).contains(operation));
+        wait_until(operation, || stdout(&self.log(&["--op", operation])).contains(operation));
     }
 
     pub(in super::super) fn follow(&self, arguments: &[&str]) -> LogFollower {
         let url = self.url();
         let all = ["log", "--follow", "--json", "--url", &url, "--data", &self.data];
         let mut command = command(&[&all, arguments].concat());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        LogFollower { child, lines }
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut process = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
+        let lines = process.stdout_lines();
+        LogFollower { _process: process, lines }
     }
 }
 
 /// A running `log --follow`.
 pub(in super::super) struct LogFollower {
-    child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    _process: Process,
+    lines: OutputLines,
 }
 
 impl LogFollower {
     pub(in super::super) fn next(&mut self) -> Value {
-        serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+        serde_json::from_str(&self.lines.next().unwrap()).unwrap()
     }
 
     /// Repeats an action until a call is reported, because there is no signal that the subscription
@@ -172,17 +155,10 @@ impl LogFollower {
                     std::thread::sleep(Duration::from_millis(100));
                 }
             });
-            let line = self.lines.next().unwrap().unwrap();
+            let line = self.lines.next().unwrap();
             is_over.store(true, std::sync::atomic::Ordering::Relaxed);
             serde_json::from_str(&line).unwrap()
         })
-    }
-}
-
-impl Drop for LogFollower {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -190,7 +166,7 @@ impl Drop for LogFollower {
 pub(in super::super) fn offline(folder: &TempFolder, arguments: &[&str]) -> Output {
     let data = folder.path().join("data").display().to_string();
     let mut command = command(&[arguments, &["--data", &data]].concat());
-    command.env("TOOLPOST_URL", "ws://127.0.0.1:9").current_dir(folder.path()).output().unwrap()
+    run(command.env("TOOLPOST_URL", "ws://127.0.0.1:9").current_dir(folder.path()))
 }
 
 /// Returns the only segment.
@@ -227,6 +203,7 @@ fn request(
     headers: &[&str],
 ) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(TIMEOUT)).ok()?;
     let more: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{more}\
@@ -244,22 +221,4 @@ fn request(
 pub(in super::super) fn random_in(range: Range<usize>) -> usize {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     range.start + now.subsec_nanos() as usize % range.len()
-}
-
-/// Polls until there is a value and returns it.
-pub(in super::super) fn poll_until_some<T>(mut poll: impl FnMut() -> Option<T>) -> T {
-    let mut found = None;
-    poll_until(|| {
-        found = poll();
-        found.is_some()
-    });
-    found.expect("it was waited for")
-}
-
-pub(in super::super) fn poll_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + TIMEOUT;
-    while !condition() {
-        assert!(Instant::now() < deadline, "it did not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }

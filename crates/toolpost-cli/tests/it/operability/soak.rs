@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use toolpost::CallRequest;
@@ -10,6 +10,7 @@ use toolpost::connection::{Connection, ConnectionSettings, IncomingRequests};
 use toolpost::transport::{Connector, WsConnector};
 
 use super::{EXCLUSIVE, GatewayProcess, HttpClient, SlowService, duration_from_env};
+use crate::process::wait_until_async;
 
 /// Resource usage that must not grow.
 #[derive(Debug, Clone, Copy)]
@@ -30,15 +31,12 @@ impl ResourceUsage {
 
     /// Returns the resource usage once there are no connections and no calls.
     async fn when_idle(served: &GatewayProcess) -> Self {
-        let rest = async {
-            while served.metric("toolpost_connections{endpoint=\"http\"}").await > 1.0
-                || served.metric("toolpost_connections{endpoint=\"hub\"}").await > 0.0
-                || served.metric("toolpost_calls_in_flight{source=\"demo\"}").await > 0.0
-            {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(60), rest).await.expect("everybody leaves");
+        wait_until_async("every client leaves", async || {
+            served.metric("toolpost_connections{endpoint=\"http\"}").await <= 1.0
+                && served.metric("toolpost_connections{endpoint=\"hub\"}").await <= 0.0
+                && served.metric("toolpost_calls_in_flight{source=\"demo\"}").await <= 0.0
+        })
+        .await;
         Self::of(served).await
     }
 }
@@ -88,10 +86,7 @@ async fn run(served: &Arc<GatewayProcess>, time: Duration) -> u64 {
             }
         });
     }
-    let start = Instant::now();
-    while start.elapsed() < time {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    tokio::time::sleep(time).await;
     is_over.store(true, Ordering::Relaxed);
     while let Some(ended) = tasks.join_next().await {
         ended.unwrap();

@@ -14,6 +14,7 @@ use toolpost::transport::{Connector, WsConnector};
 use toolpost::{CallContext, CallRequest, HandlerError, Operation};
 
 use super::{GatewayProcess, SlowService, spawn_server};
+use crate::process::wait_until_async;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
@@ -46,20 +47,14 @@ impl Collector {
 
     /// Waits until a trace has the given number of spans and returns them by id.
     async fn spans(&self, trace: &str, number: usize) -> HashMap<String, Value> {
-        let waiting = async {
-            loop {
-                let all = self.0.lock().unwrap().clone();
-                let found = all.into_iter().filter(|span| span["traceId"] == trace);
-                let found = found.map(|span| (text(&span, "spanId"), span));
-                let found: HashMap<String, Value> = found.collect();
-                if found.len() >= number {
-                    return found;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+        let found = || {
+            let all = self.0.lock().unwrap().clone();
+            let found = all.into_iter().filter(|span| span["traceId"] == trace);
+            found.map(|span| (text(&span, "spanId"), span)).collect::<HashMap<_, _>>()
         };
-        let spans = tokio::time::timeout(Duration::from_secs(30), waiting).await;
-        spans.unwrap_or_else(|_| panic!("{number} of {trace}: {:?}", self.0.lock().unwrap()))
+        let what = format!("{number} spans of {trace}");
+        wait_until_async(&what, async || found().len() >= number).await;
+        found()
     }
 }
 
@@ -196,12 +191,10 @@ async fn trace_spans_every_endpoint_and_source() {
     let expected = [("slow.look".to_owned(), 3), ("slow.look".to_owned(), 2), (String::new(), 0)];
     assert_eq!(span_path(&spans, &span), expected);
     // The exporter counts spans after the collector has acknowledged them.
-    let sent = async {
-        while served.metric("toolpost_spans_total{outcome=\"sent\"}").await < 9.0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), sent).await.expect("sent spans are counted");
+    wait_until_async("sent spans are counted", async || {
+        served.metric("toolpost_spans_total{outcome=\"sent\"}").await >= 9.0
+    })
+    .await;
     assert_eq!(served.metric("toolpost_spans_total{outcome=\"dropped\"}").await, 0.0);
     drop(session);
 }
@@ -307,12 +300,10 @@ async fn unsampled_traces_and_dead_collector_are_tolerated() {
     for _ in 0..20 {
         assert_eq!(caller.post("/api/slow/look", &json!({})).await.status, 200);
     }
-    let lost = async {
-        while served.metric("toolpost_spans_total{outcome=\"dropped\"}").await < 40.0 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), lost).await.expect("they are counted");
+    wait_until_async("dropped spans are counted", async || {
+        served.metric("toolpost_spans_total{outcome=\"dropped\"}").await >= 40.0
+    })
+    .await;
     let log = served.log.lock().unwrap().clone();
     assert_eq!(log.matches("span export failed").count(), 1, "{log}");
     drop(session);

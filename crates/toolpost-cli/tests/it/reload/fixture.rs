@@ -2,24 +2,21 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use toolpost_gateway::auth::Token;
 
+use crate::process::{Process, TIMEOUT, wait_until};
 use crate::{TempFolder, command};
-
-/// Maximum wait, long enough for a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) const SCRIPT: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/process_info_server.py");
 
 /// A gateway process, killed on drop.
 pub(super) struct Gateway {
-    pub(super) child: Child,
+    pub(super) child: Process,
     pub(super) folder: TempFolder,
     pub(super) address: String,
     /// The operator's token.
@@ -47,23 +44,15 @@ impl Gateway {
     /// Starts a gateway in an existing folder.
     pub(super) fn start_in(folder: TempFolder, options: &[&str]) -> Self {
         let data = folder.path().join("data");
-        let mut child = command(&["serve", "--data", data.to_str().unwrap()])
-            .args(options)
-            .current_dir(folder.path())
-            .env("TOOLPOST_LOG", "info,toolpost_gateway=debug")
-            .env("SET_VARIABLE", "set")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = command(&["serve", "--data", data.to_str().unwrap()]);
+        command.args(options).current_dir(folder.path());
+        command.env("TOOLPOST_LOG", "info,toolpost_gateway=debug").env("SET_VARIABLE", "set");
+        let (mut child, address, _) = Process::serve(command.stderr(Stdio::piped()));
         let log = Arc::<Mutex<String>>::default();
         let stderr = child.stderr.take().unwrap();
         let writing = Arc::clone(&log);
         std::thread::spawn(move || collect_log(stderr, &writing));
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let first = lines.next().expect("it says where it listens").unwrap();
-        let port = first.rsplit_once(':').unwrap().1.to_owned();
-        std::thread::spawn(move || lines.for_each(drop));
+        let port = address.rsplit_once(':').unwrap().1;
         let token = folder.read("data/operator.token").trim().to_owned();
         Self { child, folder, address: format!("127.0.0.1:{port}"), token, log }
     }
@@ -98,6 +87,7 @@ impl Gateway {
              authorization: Bearer {token}\r\n\r\n"
         );
         let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(head.as_bytes()).unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
@@ -114,6 +104,7 @@ impl Gateway {
             body.len()
         );
         let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(head.as_bytes()).unwrap();
         read_response(stream)
     }
@@ -136,12 +127,11 @@ impl Gateway {
     }
 
     pub(super) fn wait_for(&self, name: &str, state: &str) {
-        eventually(&format!("`{name}` is {state}"), || self.state(name) == state);
+        wait_until(&format!("`{name}` is {state}"), || self.state(name) == state);
     }
 
     pub(super) fn signal(&self, signal: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.child.signal(signal);
     }
 
     /// Returns the log output so far.
@@ -152,8 +142,6 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         if std::thread::panicking() {
             eprintln!("{}", self.log());
         }
@@ -182,14 +170,6 @@ fn read_response(mut stream: TcpStream) -> (u16, Value) {
     (status, serde_json::from_str(&content).unwrap_or_default())
 }
 
-pub(super) fn eventually(message: &str, mut condition: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < TIMEOUT, "{message}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Returns the configuration of an identity, and its token.
 pub(super) fn identity(name: &str, more: &str) -> (String, String) {
     let token = Token::generate().unwrap();
@@ -208,17 +188,16 @@ pub(super) fn labeled_server(name: &str, label: &str) -> String {
 
 /// An HTTP service process, killed on drop.
 pub(super) struct Service {
-    child: Child,
+    _process: Process,
     port: String,
 }
 
 impl Service {
     pub(super) fn start() -> Self {
-        let mut child =
-            Command::new("python3").args([SCRIPT, "http"]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut port = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
-        Self { child, port: port.trim().to_owned() }
+        let mut command = Command::new("python3");
+        let mut process = Process::spawn(command.args([SCRIPT, "http"]).stdout(Stdio::piped()));
+        let port = process.stdout_lines().next().unwrap();
+        Self { _process: process, port: port.trim().to_owned() }
     }
 
     /// Returns the OpenAPI document of the service.
@@ -235,12 +214,5 @@ impl Service {
             }}},
         })
         .to_string()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -11,8 +11,9 @@ use toolpost::protocol::Secret;
 use toolpost::transport::WsConnector;
 use toolpost::{HandlerError, Operation};
 
-use super::fixture::{Gateway, Service, eventually, identity, labeled_server};
+use super::fixture::{Gateway, Service, identity, labeled_server};
 use super::{connect, subscribe};
+use crate::process::wait_until;
 
 const CALLERS: usize = 64;
 const RELOADS: usize = 50;
@@ -142,7 +143,7 @@ fn reload_repeatedly(gateway: &Gateway, stays: &str, calls: &AtomicU64) -> usize
             }
         }
         // Waits until callers have made calls with this configuration.
-        eventually("others call", || calls.load(Ordering::Relaxed) > seen + 20);
+        wait_until("others call", || calls.load(Ordering::Relaxed) > seen + 20);
     }
     rejected
 }

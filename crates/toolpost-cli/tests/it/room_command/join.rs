@@ -1,11 +1,12 @@
 //! `room join`, in scripts and in a terminal.
 
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::io::Write;
+use std::process::{ChildStdin, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::journal::fixture::Gateway;
+use crate::process::{OutputLines, Process};
 use crate::terminal::{SHELL, Terminal};
 use crate::{TempFolder, command, run_with_stdin, stderr, stdout};
 
@@ -75,22 +76,18 @@ fn join_receives_earlier_messages_as_history() {
 
 /// A running `room join`.
 struct Participant {
-    child: Child,
+    process: Process,
     input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+    output: OutputLines,
 }
 
 impl Participant {
     fn join(url: &str, name: &str) -> Self {
-        let mut child = command(&["room", "join", "lobby", "--as", name, "--url", url])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let input = child.stdin.take().unwrap();
-        let received = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut participant = Self { child, input, output: received };
+        let mut command = command(&["room", "join", "lobby", "--as", name, "--url", url]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = Process::spawn(&mut command);
+        let (input, output) = (process.stdin.take().unwrap(), process.stdout_lines());
+        let mut participant = Self { process, input, output };
         participant.recv_until("system/welcome");
         participant
     }
@@ -102,7 +99,7 @@ impl Participant {
     /// Skips messages until one with the given summary and returns it.
     fn recv_until(&mut self, expected_summary: &str) -> Value {
         loop {
-            let line = self.output.next().expect("it is heard before the end").unwrap();
+            let line = self.output.next().expect("it is heard before the end");
             let message: Value = serde_json::from_str(&line).unwrap();
             if summarize(&message) == expected_summary {
                 return message;
@@ -112,7 +109,7 @@ impl Participant {
 
     fn close(mut self) -> Option<i32> {
         drop(self.input);
-        self.child.wait().unwrap().code()
+        self.process.exit_status().code()
     }
 }
 

@@ -16,6 +16,7 @@ use toolpost::{
 use toolpost_gateway::{DrainReport, Gateway, GatewaySettings, McpView, builtin};
 
 use super::{LEGACY, message, modern, tool_names};
+use crate::spokes::with_timeout;
 
 struct StdioClient {
     gateway: Gateway,
@@ -48,7 +49,8 @@ impl StdioClient {
     }
 
     async fn next(&mut self) -> Value {
-        let line = self.output.next_line().await.unwrap().expect("another message");
+        let line = with_timeout("a message", self.output.next_line()).await;
+        let line = line.unwrap().expect("another message");
         serde_json::from_str(&line).unwrap()
     }
 

@@ -35,7 +35,10 @@ impl Counter {
     }
 
     pub(super) async fn wait_for(&self, expected: usize) {
-        self.0.subscribe().wait_for(|count| *count >= expected).await.unwrap();
+        let mut count = self.0.subscribe();
+        let reached = count.wait_for(|count| *count >= expected);
+        let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
+        reached.unwrap_or_else(|_| panic!("{} instead of {expected}", self.get())).unwrap();
     }
 }
 

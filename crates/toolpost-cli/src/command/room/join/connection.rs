@@ -12,7 +12,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Bytes, Message as Frame};
 use toolpost_gateway::room::message::parse_stream_frame;
 
-use super::super::super::signal::StopRequests;
+use super::super::super::signal::Signals;
 use super::client::{self, CONNECT_TIMEOUT, RoomClient};
 use super::compose::{self, ComposedMessage};
 use super::parse::{self, COMMANDS, ParsedLine};
@@ -84,7 +84,7 @@ impl<'a> RoomConnection<'a> {
     }
 
     /// Receives messages and sends input lines until either side ends the session.
-    pub(super) async fn run(&mut self, lines: &mut InputLines, stop: StopRequests) -> SessionEnd {
+    pub(super) async fn run(&mut self, lines: &mut InputLines, stop: Signals) -> SessionEnd {
         let Err(end) = self.run_loop(lines, stop).await;
         end
     }
@@ -92,7 +92,7 @@ impl<'a> RoomConnection<'a> {
     async fn run_loop(
         &mut self,
         lines: &mut InputLines,
-        mut stop: StopRequests,
+        mut stop: Signals,
     ) -> Result<std::convert::Infallible, SessionEnd> {
         let mut ping = tokio::time::interval(PING_INTERVAL);
         let mut deadline = Some(Instant::now() + CONNECT_TIMEOUT);

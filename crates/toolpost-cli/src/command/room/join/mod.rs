@@ -23,7 +23,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::super::backend::Credential;
-use super::super::signal::StopRequests;
+use super::super::signal::Signals;
 use crate::arguments::JoinOptions;
 use crate::error::CommandError;
 use crate::output;
@@ -33,7 +33,7 @@ use prompt::Screen;
 use room_view::RoomView;
 
 pub(crate) async fn join(options: &JoinOptions) -> Result<(), CommandError> {
-    let stop = StopRequests::new()?;
+    let stop = Signals::stop()?;
     // With `--as`, the operator's token is not used.
     let credential = match &options.name {
         Some(_) => Credential::explicit(options.target.token.as_ref()),

@@ -4,6 +4,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -31,7 +32,11 @@ pub(super) enum Screen {
     /// Rendered lines without a prompt.
     Lines,
     /// Text above the line being edited.
-    Prompt { printer: Box<dyn ExternalPrinter + Send>, terminal: SavedTerminal },
+    Prompt {
+        printer: Box<dyn ExternalPrinter + Send>,
+        /// Terminal settings from before the prompt changed them.
+        terminal: Option<Termios>,
+    },
 }
 
 impl Screen {
@@ -42,7 +47,7 @@ impl Screen {
     ) -> std::io::Result<(Self, InputLines)> {
         let (sender, lines) = mpsc::channel(INPUT_QUEUE);
         if !is_json && std::io::stdin().is_terminal() {
-            let terminal = SavedTerminal::capture();
+            let terminal = tcgetattr(std::io::stdin()).ok();
             if let Ok((editor, printer)) = create_prompt(view) {
                 let thread = std::thread::Builder::new().name("prompt".to_owned());
                 thread.spawn(move || read_prompt(editor, &sender))?;
@@ -98,34 +103,13 @@ impl Screen {
     /// Restores the terminal, even while the prompt thread is still reading a line.
     pub(super) fn close(self, input_lines: &InputLines) {
         let Self::Prompt { terminal, .. } = self else { return };
-        terminal.restore();
+        if let Some(terminal) = terminal {
+            // Fails only if the terminal is gone.
+            let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &terminal);
+        }
         if !input_lines.is_closed() {
             // The prompt is still shown. The escape sequence turns off bracketed paste.
             let _ = output::print_line("\u{1b}[?2004l");
-        }
-    }
-}
-
-/// Terminal settings from before the prompt changed them.
-pub(super) struct SavedTerminal {
-    #[cfg(unix)]
-    termios: Option<rustix::termios::Termios>,
-}
-
-impl SavedTerminal {
-    fn capture() -> Self {
-        Self {
-            #[cfg(unix)]
-            termios: rustix::termios::tcgetattr(std::io::stdin()).ok(),
-        }
-    }
-
-    fn restore(self) {
-        #[cfg(unix)]
-        if let Some(before) = self.termios {
-            let now = rustix::termios::OptionalActions::Now;
-            // Fails only if the terminal is gone.
-            let _ = rustix::termios::tcsetattr(std::io::stdin(), now, &before);
         }
     }
 }
@@ -205,23 +189,20 @@ fn completions(view: &RoomView, line: &str) -> (usize, Vec<String>) {
         let commands = COMMANDS.iter().map(|(name, _, _)| (*name).to_owned());
         return (start, matching_names(commands, prefix));
     }
-    let names = |kind: NameKind| view.names(kind).into_iter().map(ToOwned::to_owned);
     let has_target = typed_words.next().is_some_and(|first| first.starts_with('@'));
-    let found = match (command, position_in_line) {
+    let names = |kind: NameKind| view.names(kind).into_iter().map(ToOwned::to_owned);
+    let kind = match (command, position_in_line) {
         ("/call" | "/propose", 0) if prefix.starts_with('@') => {
-            matching_names(names(NameKind::Participants).map(|name| format!("@{name}")), prefix)
+            let participants = names(NameKind::Participants).map(|name| format!("@{name}"));
+            return (start, matching_names(participants, prefix));
         }
-        ("/call" | "/propose", 0) => matching_names(names(NameKind::Tools), prefix),
-        ("/call" | "/propose", 1) if has_target => matching_names(names(NameKind::Tools), prefix),
-        ("/approve" | "/reject" | "/withdraw", 0) => {
-            matching_names(names(NameKind::Proposals), prefix)
-        }
-        ("/tools" | "/grant" | "/revoke" | "/kick" | "/to", 0) => {
-            matching_names(names(NameKind::Participants), prefix)
-        }
-        _ => Vec::new(),
+        ("/call" | "/propose", 0) => NameKind::Tools,
+        ("/call" | "/propose", 1) if has_target => NameKind::Tools,
+        ("/approve" | "/reject" | "/withdraw", 0) => NameKind::Proposals,
+        ("/tools" | "/grant" | "/revoke" | "/kick" | "/to", 0) => NameKind::Participants,
+        _ => return (start, Vec::new()),
     };
-    (start, found)
+    (start, matching_names(names(kind), prefix))
 }
 
 /// Returns the names that start with the prefix. A single match gets a trailing space. Names with

@@ -2,11 +2,11 @@
 //!
 //! All content comes from other participants and is sanitized before it is printed.
 
-use anstyle::{AnsiColor, Color, Style};
+use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 use super::room_view::{correlation, elements, has_failed, str_or_empty};
-use crate::output;
+use crate::output::{self, colored, styled};
 
 /// Maximum number of characters shown of a result, arguments or a payload.
 const MAX_PAYLOAD_CHARS: usize = 1_000;
@@ -28,6 +28,7 @@ const SENDER_COLORS: [AnsiColor; 6] = [
 /// Renders a message; `None` if there is nothing to show.
 pub(super) fn message(message: &Value) -> Option<String> {
     let payload = &message["payload"];
+    let name = |member: &str| name_text(&payload[member]);
     let content = match str_or_empty(&message["kind"]) {
         "chat" => chat(message),
         "mcp/request" => request(message),
@@ -36,15 +37,15 @@ pub(super) fn message(message: &Value) -> Option<String> {
         "mcp/proposal" => proposal(message),
         "mcp/reject" => proposal_closed(message, "rejects"),
         "mcp/withdraw" => proposal_closed(message, "withdraws"),
-        "system/presence" => return presence(message),
-        "system/error" => return Some(error_line(message)),
-        "system/proposal" => return Some(proposal_decided(message)),
         "system/welcome" | "chat/acknowledge" | "capability/grant-ack" => return None,
+        kind @ ("system/presence" | "system/error" | "system/proposal") => {
+            return Some(format!("{} {}", clock(message), system_text(kind, payload)?));
+        }
         "capability/grant" => capability_change(payload, "grants"),
         "capability/revoke" => capability_change(payload, "revokes"),
-        "space/invite" => format!("invites {}", name_text(&payload["participant_id"])),
+        "space/invite" => format!("invites {}", name("participant_id")),
         "space/invite-ack" => invitation(payload),
-        "space/kick" => kicked(payload),
+        "space/kick" => format!("removes {}{}", name("participant_id"), reason_suffix(payload)),
         kind if kind.starts_with("reasoning/") => reasoning(kind, payload),
         kind => dim(&format!("{} {}", one_line(kind), json(payload))),
     };
@@ -58,21 +59,16 @@ pub(super) fn frame(stream: &str, data: &str) -> String {
 
 /// Renders the notice shown after joining.
 pub(super) fn welcome(room: &str, payload: &Value) -> String {
-    let own_name = name_text(&payload["you"]["id"]);
-    let others: Vec<String> = elements(&payload["participants"])
-        .take(MAX_NAMES)
-        .map(|participant| name_text(&participant["id"]))
-        .collect();
-    let with =
-        if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
-    let bold = Style::new().bold();
-    format!("You are {bold}{own_name}{bold:#} in {room}{with}. /help lists the commands.")
+    let own_name = styled(Style::new().bold(), &name_text(&payload["you"]["id"]));
+    let others = join(&payload["participants"], |participant| name_text(&participant["id"]));
+    let with = if others.is_empty() { "" } else { " with " };
+    format!("You are {own_name} in {room}{with}{others}. /help lists the commands.")
 }
 
 /// Renders the notice shown when the participant's capabilities change.
 pub(super) fn capabilities_changed(payload: &Value) -> String {
-    let may = elements(&payload["you"]["capabilities"]).map(capability);
-    dim(&format!("you may now send: {}", may.collect::<Vec<_>>().join(", ")))
+    let capabilities = join(&payload["you"]["capabilities"], capability);
+    dim(&format!("you may now send: {capabilities}"))
 }
 
 fn chat(message: &Value) -> String {
@@ -83,40 +79,36 @@ fn chat(message: &Value) -> String {
     // Continuation lines are indented, so that they cannot imitate another sender's message.
     let rendered = rendered.trim_end().replace('\n', "\n         ");
     match recipients(message) {
-        to if to.is_empty() => rendered,
-        to => format!("{} {rendered}", dim(&format!("@{to}"))),
+        Some(to) => format!("{} {rendered}", dim(&to)),
+        None => rendered,
     }
 }
 
 fn request(message: &Value) -> String {
-    let to = match recipients(message) {
-        to if to.is_empty() => String::new(),
-        to => dim(&format!("  @{to}")),
-    };
+    let to = recipients(message).map(|to| dim(&format!("  {to}"))).unwrap_or_default();
     let of = correlation(message).map(|id| dim(&format!("  for {}", one_line(id))));
     format!("→ {}{to}{}", request_text(&message["payload"]), of.unwrap_or_default())
 }
 
 fn proposal(message: &Value) -> String {
     let id = name_text(&message["id"]);
-    let style = Style::new().bold().fg_color(color(AnsiColor::Yellow));
-    let request = request_text(&message["payload"]);
-    format!("{style}?{style:#} {request}  {style}/approve {id}{style:#} or /reject {id}")
+    let highlight = |text: &str| styled(colored(AnsiColor::Yellow).bold(), text);
+    let (sign, approve) = (highlight("?"), highlight(&format!("/approve {id}")));
+    format!("{sign} {}  {approve} or /reject {id}", request_text(&message["payload"]))
 }
 
 fn response(message: &Value) -> String {
     let (context, payload) = (&message["context_of"], &message["payload"]);
-    let (sign, paint) = match has_failed(payload) {
-        true => ("✗", AnsiColor::Red),
-        false => ("✓", AnsiColor::Green),
+    let sign = match has_failed(payload) {
+        true => red("✗"),
+        false => styled(colored(AnsiColor::Green), "✓"),
     };
     let name = if context["name"].is_string() { &context["name"] } else { &context["method"] };
     let requester = match context["from"].as_str() {
         Some(participant) => dim(&format!("  requested by {}", one_line(participant))),
         None => String::new(),
     };
-    let style = Style::new().fg_color(color(paint));
-    format!("{style}{sign}{style:#} {} {}{requester}", name_text(name), result(payload))
+    format!("{sign} {} {}{requester}", name_text(name), result(payload))
 }
 
 /// Renders the result of a request in short form.
@@ -126,9 +118,9 @@ fn result(payload: &Value) -> String {
     }
     let result = &payload["result"];
     if let Some(tools) = result["tools"].as_array() {
-        let names = tools.iter().take(MAX_NAMES).map(|tool| name_text(&tool["name"]));
+        let names = join(&result["tools"], |tool| name_text(&tool["name"]));
         let more = if tools.len() > MAX_NAMES { ", …" } else { "" };
-        return format!("{}: {}{more}", tools.len(), names.collect::<Vec<_>>().join(", "));
+        return format!("{}: {names}{more}", tools.len());
     }
     let texts: Vec<&str> =
         elements(&result["content"]).filter_map(|item| item["text"].as_str()).collect();
@@ -141,43 +133,35 @@ fn result(payload: &Value) -> String {
 
 fn proposal_closed(message: &Value, verb: &str) -> String {
     let proposal = correlation(message).map(one_line).unwrap_or_default();
-    let style = Style::new().fg_color(color(AnsiColor::Red));
-    format!("{style}✗{style:#} {verb} {proposal}{}", reason_suffix(&message["payload"]))
+    format!("{} {verb} {proposal}{}", red("✗"), reason_suffix(&message["payload"]))
 }
 
-fn presence(message: &Value) -> Option<String> {
-    let payload = &message["payload"];
+/// Renders a message of the gateway itself.
+fn system_text(kind: &str, payload: &Value) -> Option<String> {
+    let name = |member: &str| name_text(&payload[member]);
     let participant = name_text(&payload["participant"]["id"]);
-    let text = match str_or_empty(&payload["event"]) {
-        "join" => format!("{participant} joined"),
-        "leave" => format!("{participant} left"),
-        "invited" => format!("{} invites {participant}", name_text(&payload["invited_by"])),
+    Some(match (kind, str_or_empty(&payload["event"])) {
+        ("system/error", _) => {
+            red(&format!("{}: {}", name("error"), text_or_json(&payload["message"])))
+        }
+        ("system/proposal", _) => {
+            let [id, state, by] = ["proposal_id", "state", "by"].map(name);
+            dim(&format!("your proposal {id} was {state} by {by}"))
+        }
+        (_, "join") => dim(&format!("{participant} joined")),
+        (_, "leave") => dim(&format!("{participant} left")),
+        (_, "invited") => dim(&format!("{} invites {participant}", name("invited_by"))),
         _ => return None,
-    };
-    Some(format!("{} {}", clock(message), dim(&text)))
-}
-
-fn error_line(message: &Value) -> String {
-    let payload = &message["payload"];
-    let style = Style::new().fg_color(color(AnsiColor::Red));
-    let (code, text) = (name_text(&payload["error"]), text_or_json(&payload["message"]));
-    format!("{} {style}{code}: {text}{style:#}", clock(message))
-}
-
-fn proposal_decided(message: &Value) -> String {
-    let payload = &message["payload"];
-    let [id, state, by] = ["proposal_id", "state", "by"].map(|name| name_text(&payload[name]));
-    format!("{} {}", clock(message), dim(&format!("your proposal {id} was {state} by {by}")))
+    })
 }
 
 fn capability_change(payload: &Value, verb: &str) -> String {
-    let listed: Vec<String> =
-        elements(&payload["capabilities"]).take(MAX_NAMES).map(capability).collect();
+    let listed = join(&payload["capabilities"], capability);
     let what = match payload["grant_id"].as_str() {
         Some(grant) if listed.is_empty() => {
             format!("the capabilities of grant {}", one_line(grant))
         }
-        _ => listed.join(", "),
+        _ => listed,
     };
     format!("{verb} {} {what}{}", name_text(&payload["recipient"]), reason_suffix(payload))
 }
@@ -192,10 +176,6 @@ fn invitation(payload: &Value) -> String {
             format!("{}: {participant}{}", name_text(&payload["status"]), reason_suffix(payload))
         }
     }
-}
-
-fn kicked(payload: &Value) -> String {
-    format!("removes {}{}", name_text(&payload["participant_id"]), reason_suffix(payload))
 }
 
 fn reasoning(kind: &str, payload: &Value) -> String {
@@ -227,23 +207,25 @@ fn reason_suffix(payload: &Value) -> String {
 }
 
 fn capability(value: &Value) -> String {
-    match value.as_str() {
-        Some(text) => one_line(text),
-        None => json(value),
-    }
+    value.as_str().map_or_else(|| json(value), one_line)
 }
 
-fn recipients(message: &Value) -> String {
+/// Formats the participants that a message is addressed to, if any.
+fn recipients(message: &Value) -> Option<String> {
     let names: Vec<String> = elements(&message["to"]).take(MAX_NAMES).map(name_text).collect();
-    names.join(" @")
+    (!names.is_empty()).then(|| format!("@{}", names.join(" @")))
+}
+
+/// Formats the first elements of a list.
+fn join(list: &Value, text: impl Fn(&Value) -> String) -> String {
+    elements(list).take(MAX_NAMES).map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// Formats a sender name in a color derived from the name.
 fn sender(from: &Value) -> String {
     let name = name_text(from);
     let sum: usize = name.bytes().map(usize::from).sum();
-    let style = Style::new().bold().fg_color(color(SENDER_COLORS[sum % SENDER_COLORS.len()]));
-    format!("{style}{name}{style:#}")
+    styled(colored(SENDER_COLORS[sum % SENDER_COLORS.len()]).bold(), &name)
 }
 
 /// Formats the time of day in the time zone of the message. Gateways use UTC.
@@ -277,12 +259,11 @@ fn json(value: &Value) -> String {
 }
 
 fn dim(text: &str) -> String {
-    let style = Style::new().dimmed();
-    format!("{style}{text}{style:#}")
+    styled(Style::new().dimmed(), text)
 }
 
-fn color(color: AnsiColor) -> Option<Color> {
-    Some(color.into())
+fn red(text: &str) -> String {
+    styled(colored(AnsiColor::Red), text)
 }
 
 #[cfg(test)]
