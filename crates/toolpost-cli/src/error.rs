@@ -86,13 +86,12 @@ fn report_call(error: &CallError, hint: Option<String>) -> Value {
 
 /// Formats the issues of a validation error one per line, and any other details as JSON.
 fn detail_lines(error: &CallError) -> Vec<String> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let lines = match error.details() {
         Some(Value::Array(issues)) => issues
             .iter()
-            .map(|issue| match text(&issue["path"]).as_str() {
-                "" => text(&issue["message"]),
-                path => format!("{path}: {}", text(&issue["message"])),
+            .map(|issue| match ["path", "message"].map(|name| output::text_of(issue, name)) {
+                ["", message] => message.to_owned(),
+                [path, message] => format!("{path}: {message}"),
             })
             .collect(),
         Some(details) => vec![format!("details: {details}")],

@@ -79,15 +79,7 @@ pub(crate) fn format_estimate(tokens: u64) -> String {
         unit *= 10;
     }
     let rounded = (tokens + unit / 2) / unit * unit;
-    let digits = rounded.to_string();
-    let mut grouped = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    format!("about {grouped} tokens")
+    format!("about {} tokens", indicatif::HumanCount(rounded))
 }
 
 fn model_json(tool: &Value) -> String {

@@ -181,58 +181,50 @@ async fn abort_on_signals(stop_requests: &mut Signals, abort: ClientAbortHandle)
 
 /// Draws progress on a terminal. Shows `label`, if any, until the first report.
 async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<String>) -> Infallible {
-    /// Length of the bar, for a progress with a total.
-    const LENGTH: u32 = 1_000;
     let mut waiting = label.map(spinner);
+    // Nothing is drawn before the first report.
     let bar = progress_bar();
-    bar.set_length(LENGTH.into());
     let share = progress_style("{bar:32} {percent:>3}% {msg}");
     let turning = progress_style("{spinner} {pos} {msg}");
-    let mut progress_log = ProgressLog::default();
+    let mut logged_kinds = BTreeSet::new();
     while let Some(report) = reports.recv().await {
         waiting.take();
-        progress_log.log(report.message.as_deref());
-        let (style, position) = match report.total.filter(|total| *total > 0.0) {
-            Some(total) => (&share, (report.progress / total).clamp(0.0, 1.0) * f64::from(LENGTH)),
-            None => (&turning, report.progress.max(0.0)),
+        let message = report.message.unwrap_or_default();
+        // Each kind of message is logged once, so that a log shows what the call waits for without
+        // being flooded.
+        if !std::io::stderr().is_terminal() && is_new_kind(&mut logged_kinds, &message) {
+            output::notice(&message);
+        }
+        let position = match report.total.filter(|total| *total > 0.0) {
+            Some(total) => {
+                bar.set_style(share.clone());
+                bar.set_length(1_000);
+                (report.progress / total).clamp(0.0, 1.0) * 1_000.0
+            }
+            None => {
+                bar.set_style(turning.clone());
+                report.progress.max(0.0)
+            }
         };
-        bar.set_style(style.clone());
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "not negative, and a large count saturates"
         )]
         bar.set_position(position as u64);
-        let message = report.message.unwrap_or_default();
         bar.set_message(output::sanitize(&message).into_owned());
     }
     std::future::pending().await
 }
 
-/// Progress messages already logged when standard error is not a terminal. Each kind of message is
-/// logged once, so that a log shows what the call waits for without being flooded.
-#[derive(Default)]
-struct ProgressLog {
-    kinds: BTreeSet<String>,
-}
+/// Maximum number of kinds of progress messages to log, because sources choose the messages.
+const MAX_MESSAGE_KINDS: usize = 32;
 
-impl ProgressLog {
-    /// Maximum number of kinds to log, because sources choose the messages.
-    const MAX_KINDS: usize = 32;
-
-    fn log(&mut self, message: Option<&str>) {
-        let Some(message) = message.filter(|_| !std::io::stderr().is_terminal()) else { return };
-        if self.insert_kind(message) {
-            output::notice(message);
-        }
-    }
-
-    /// Records the kind of a message and returns whether it is new. Messages that differ only in
-    /// digits are of the same kind.
-    fn insert_kind(&mut self, message: &str) -> bool {
-        let kind: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
-        !message.is_empty() && self.kinds.len() < Self::MAX_KINDS && self.kinds.insert(kind)
-    }
+/// Whether a progress message is of a new kind, which is remembered. Messages that differ only in
+/// digits are of the same kind.
+fn is_new_kind(kinds: &mut BTreeSet<String>, message: &str) -> bool {
+    let kind: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
+    !message.is_empty() && kinds.len() < MAX_MESSAGE_KINDS && kinds.insert(kind)
 }
 
 #[cfg(test)]
@@ -241,7 +233,7 @@ mod tests {
 
     #[test]
     fn progress_log_prints_each_message_kind_once() {
-        let mut progress_log = ProgressLog::default();
+        let mut kinds = BTreeSet::new();
         for (message, expected) in [
             ("", false),
             ("waits for approval until 12:00", true),
@@ -249,7 +241,7 @@ mod tests {
             ("reads page 1", true),
             ("reads page 20", false),
         ] {
-            assert_eq!(progress_log.insert_kind(message), expected, "{message}");
+            assert_eq!(is_new_kind(&mut kinds, message), expected, "{message}");
         }
     }
 }

@@ -58,7 +58,7 @@ fn run(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
     if input.jsonl {
         return document::map_lines(file, |line| {
             let case: JsonlCase = serde_json::from_str(line).map_err(|error| {
-                FitError::new("line", format!("expected {{schema, input}}: {error}"))
+                FitError::new("line", &format!("expected {{schema, input}}: {error}"))
             })?;
             let schema = Schema::new(case.schema)?;
             fit(&schema, case.input, mode)
@@ -107,21 +107,21 @@ fn fit(schema: &Schema, mut data: Value, mode: FitMode) -> Result<FitResult, Fit
 }
 
 impl FitError {
-    fn new(error: &'static str, message: impl ToString) -> Self {
+    fn new(error: &'static str, message: &impl ToString) -> Self {
         Self { error, path: None, message: message.to_string() }
     }
 }
 
 impl From<SchemaError> for FitError {
     fn from(error: SchemaError) -> Self {
-        Self::new("schema", error)
+        Self::new("schema", &error)
     }
 }
 
 impl From<CastError> for FitError {
     fn from(error: CastError) -> Self {
         let path = Some(error.path.clone());
-        Self { path, ..Self::new(error.code.as_str(), error) }
+        Self { path, ..Self::new(error.code.as_str(), &error) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Output on a terminal, as opposed to a pipe.
 
-use std::io::{Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc;
@@ -89,7 +89,10 @@ impl Terminal {
         let (keyboard, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let (sender, screen) = mpsc::channel();
         std::thread::spawn(move || {
-            output.bytes().map_while(Result::ok).try_for_each(|byte| sender.send(byte))
+            BufReader::new(output)
+                .bytes()
+                .map_while(Result::ok)
+                .try_for_each(|byte| sender.send(byte))
         });
         let mut terminal = Self { _process: child, keyboard, screen };
         terminal.run("stty -echo cols 110 rows 40; set +m; PS1=$'\\x02' PS2=; bind() { :; }");

@@ -1,5 +1,6 @@
 //! Warnings about secrets stored literally in the configuration.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use toolpost_gateway::config::{McpEntry, OpenApiEntry};
@@ -9,7 +10,7 @@ use crate::output;
 
 /// Warns about values that look like secrets and are not references.
 pub(super) fn warn_literal_secrets(file: &Path, server: &ServerCandidate) {
-    print_warning(file, &server.name, &literal_secrets(&server.entry));
+    print_warning(file, &server.name, &server_secrets(&server.entry));
 }
 
 /// Warns about literal secrets of an HTTP service.
@@ -19,15 +20,31 @@ pub(in super::super) fn warn_literal_service_secrets(
     entry: &OpenApiEntry,
 ) {
     let password = entry.basic.as_ref().map(|(_, password)| password);
-    let given =
-        [("token", entry.bearer.as_ref()), ("password", password), ("key", entry.api_key.as_ref())];
-    let literal =
-        given.into_iter().filter(|(_, value)| value.is_some_and(|value| is_literal(value)));
+    let secrets = [("token", entry.bearer.as_ref()), ("password", password)];
+    let secrets = secrets.into_iter().chain([("key", entry.api_key.as_ref())]);
+    print_warning(file, name, &literal_secrets(secrets, [("header", &entry.headers)]));
+}
+
+fn server_secrets(entry: &McpEntry) -> Vec<String> {
+    let client_secret = entry.oauth.as_ref().and_then(|client| client.client_secret.as_ref());
+    literal_secrets(
+        [("token", entry.bearer.as_ref()), ("client secret", client_secret)],
+        [("header", &entry.headers), ("variable", &entry.env)],
+    )
+}
+
+/// Names the values that are literal secrets: those given, and those whose name tells.
+fn literal_secrets<'a>(
+    secrets: impl IntoIterator<Item = (&'a str, Option<&'a String>)>,
+    named: impl IntoIterator<Item = (&'a str, &'a BTreeMap<String, String>)>,
+) -> Vec<String> {
+    let literal = secrets.into_iter().filter(|(_, value)| value.is_some_and(|v| is_literal(v)));
     let mut names: Vec<String> = literal.map(|(what, _)| what.to_owned()).collect();
-    let headers =
-        entry.headers.iter().filter(|(name, value)| is_secret_name(name) && is_literal(value));
-    names.extend(headers.map(|(name, _)| format!("header `{name}`")));
-    print_warning(file, name, &names);
+    for (kind, pairs) in named {
+        let secret = pairs.iter().filter(|(name, value)| is_secret_name(name) && is_literal(value));
+        names.extend(secret.map(|(name, _)| format!("{kind} `{name}`")));
+    }
+    names
 }
 
 fn print_warning(file: &Path, name: &str, names: &[String]) {
@@ -51,22 +68,6 @@ fn join_words(names: &[String]) -> String {
 
 fn is_literal(value: &str) -> bool {
     !value.is_empty() && !value.contains("${")
-}
-
-fn literal_secrets(entry: &McpEntry) -> Vec<String> {
-    let mut names = Vec::new();
-    if entry.bearer.as_deref().is_some_and(is_literal) {
-        names.push("token".to_owned());
-    }
-    let client_secret = entry.oauth.as_ref().and_then(|client| client.client_secret.as_deref());
-    if client_secret.is_some_and(is_literal) {
-        names.push("client secret".to_owned());
-    }
-    for (kind, pairs) in [("header", &entry.headers), ("variable", &entry.env)] {
-        let secret = pairs.iter().filter(|(name, value)| is_secret_name(name) && is_literal(value));
-        names.extend(secret.map(|(name, _)| format!("{kind} `{name}`")));
-    }
-    names
 }
 
 /// Whether a variable or header with this name usually holds a secret.
@@ -97,9 +98,9 @@ mod tests {
             assert_eq!(is_secret_name(name), expected, "{name}");
             let mut entry = McpEntry::default();
             entry.env.insert(name.to_owned(), "hush".to_owned());
-            assert_eq!(literal_secrets(&entry).len(), usize::from(expected), "{name}");
+            assert_eq!(server_secrets(&entry).len(), usize::from(expected), "{name}");
             entry.env.insert(name.to_owned(), "a ${REFERENCE}".to_owned());
-            assert_eq!(literal_secrets(&entry).len(), 0, "{name}");
+            assert_eq!(server_secrets(&entry).len(), 0, "{name}");
         }
     }
 }

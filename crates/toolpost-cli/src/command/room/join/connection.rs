@@ -98,7 +98,10 @@ impl<'a> RoomConnection<'a> {
         let mut deadline = Some(Instant::now() + CONNECT_TIMEOUT);
         let mut has_ended = false;
         loop {
-            let may_read = self.is_joined && !has_ended && self.can_read_input();
+            // Without a prompt, every sent message must be acknowledged before the next line is read.
+            let may_read = self.is_joined
+                && !has_ended
+                && (self.screen.is_prompt() || self.view.lock().unacknowledged.is_empty());
             tokio::select! {
                 frame = self.socket.next() => self.handle_frame(frame).await?,
                 line = lines.recv(), if may_read => match line {
@@ -131,19 +134,13 @@ impl<'a> RoomConnection<'a> {
         self.socket.send(Frame::Ping(Bytes::new())).await.map_err(connection_error)
     }
 
-    /// Whether the next line may be read. Without a prompt, every sent message must be acknowledged
-    /// first.
-    fn can_read_input(&self) -> bool {
-        self.screen.is_prompt() || self.view.lock().is_acknowledged()
-    }
-
     fn on_timeout(&mut self, has_ended: bool) -> SessionEnd {
         if !has_ended {
             let message = "the gateway did not admit this client; pass a name with --as";
             return client::access_denied(message).into();
         }
         let mut view = self.view.lock();
-        output::warning(&match view.pending_request_count() {
+        output::warning(&match view.pending_requests.len() {
             0 => "the gateway did not confirm every message in time".to_owned(),
             1 => "a request was not answered in time".to_owned(),
             more => format!("{more} requests were not answered in time"),

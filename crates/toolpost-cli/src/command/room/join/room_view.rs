@@ -23,9 +23,9 @@ pub(super) struct RoomView {
     /// Open proposals.
     proposals: BTreeMap<String, RoomProposal>,
     /// Ids of sent messages that were neither echoed nor rejected.
-    unacknowledged: BTreeSet<String>,
+    pub(super) unacknowledged: BTreeSet<String>,
     /// Ids of sent requests without a response.
-    pending_requests: BTreeSet<String>,
+    pub(super) pending_requests: BTreeSet<String>,
     /// Whether a sent message was rejected or a request failed.
     pub(super) has_failed: bool,
 }
@@ -78,19 +78,9 @@ impl RoomView {
         self.unacknowledged.insert(id.to_owned());
     }
 
-    /// Whether every sent message was echoed or rejected.
-    pub(super) fn is_acknowledged(&self) -> bool {
-        self.unacknowledged.is_empty()
-    }
-
     /// Whether every sent message is acknowledged and every request has a response.
     pub(super) fn is_idle(&self) -> bool {
         self.unacknowledged.is_empty() && self.pending_requests.is_empty()
-    }
-
-    /// Returns the number of own requests that are pending.
-    pub(super) fn pending_request_count(&self) -> usize {
-        self.pending_requests.len()
     }
 
     /// Returns the participant that provides a tool; the gateway if unknown.
@@ -296,10 +286,10 @@ mod tests {
             let request = json!({"kind": "mcp/request", "id": "1", "from": "me"});
             view.track_sent("1", "mcp/request");
             view.track_sent("2", "chat");
-            assert_eq!((view.is_idle(), view.pending_request_count()), (false, 1));
+            assert_eq!((view.is_idle(), view.pending_requests.len()), (false, 1));
             apply_message(&mut view, &json!({"kind": "chat", "id": "2", "from": "me"}));
             apply_message(&mut view, &request);
-            assert_eq!((view.is_acknowledged(), view.is_idle()), (true, false));
+            assert_eq!((view.unacknowledged.is_empty(), view.is_idle()), (true, false));
             apply_message(&mut view, &last);
             assert_eq!((view.is_idle(), view.has_failed), (true, has_failed), "{last}");
         }
