@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io;
 
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use toolpost::json::RawObject;
 
 use super::call_view::{merge_records, record_view};
 use super::chain::LINE_PREFIX_LEN;
@@ -127,14 +127,24 @@ impl FoundRecord {
     }
 }
 
-/// Returns the matching records of a chain, newest first.
+/// Returns the matching records of a chain, newest first. If the index is damaged, every record is
+/// read.
 pub(super) fn search(chain: &Chain, filter: &RecordFilter) -> Result<Vec<FoundRecord>, QueryError> {
-    with_index_fallback(chain, |index| {
+    let with_index = |index| {
         let mut search = Search::new(chain, filter, index)?;
         search.scan_unindexed()?;
         search.scan_indexed()?;
         Ok(search.found)
-    })
+    };
+    let index = Index::open_read_only(&chain.index_file());
+    match index.map_err(QueryError::from).and_then(with_index) {
+        Err(QueryError::Index(error)) => {
+            let message = "the index of the journal cannot be used; the next start makes it again";
+            tracing::warn!(%error, "{message}");
+            with_index(Index::empty()?)
+        }
+        result => result,
+    }
 }
 
 /// Returns one call: by the sequence number of its first record, or the newest with this request
@@ -153,31 +163,14 @@ pub(super) fn find_call(chain: &Chain, id: &str) -> Result<Option<Value>, QueryE
     Ok(found.map(|found| found.view(&chain.gateway_id)))
 }
 
-/// Runs a search with the index. If the index is damaged, the search is repeated without it and
-/// reads every record.
-fn with_index_fallback<T>(
-    chain: &Chain,
-    search: impl Fn(Index) -> Result<T, QueryError>,
-) -> Result<T, QueryError> {
-    let index = Index::open_read_only(&chain.index_file());
-    match index.map_err(QueryError::from).and_then(&search) {
-        Err(QueryError::Index(error)) => {
-            let message = "the index of the journal cannot be used; the next start makes it again";
-            tracing::warn!(%error, "{message}");
-            search(Index::empty()?)
-        }
-        result => result,
-    }
-}
-
 /// A search in one chain.
 pub(super) struct Search<'a> {
     chain: &'a Chain,
     filter: &'a RecordFilter,
     index: Index,
-    /// Last block of the index when the search started. Records after it are read without the
-    /// index; a block closed during the search would yield them twice.
-    last: Option<Block>,
+    /// Last block of the index when the search started, with id 0 if there is none. Records after
+    /// it are read without the index; a block closed during the search would yield them twice.
+    last: Block,
     pub(super) found: Vec<FoundRecord>,
     /// Total size of the messages found.
     bytes: usize,
@@ -193,18 +186,19 @@ impl<'a> Search<'a> {
         filter: &'a RecordFilter,
         index: Index,
     ) -> Result<Self, QueryError> {
-        let (last, is_done) = (index.last()?, filter.limit == 0);
+        let (last, is_done) = (index.last()?.unwrap_or_default(), filter.limit == 0);
         let (found, exits) = (Vec::new(), HashMap::new());
         Ok(Self { chain, filter, index, last, found, bytes: 0, is_done, exits })
     }
 
     /// Scans the records after the last indexed block.
     pub(super) fn scan_unindexed(&mut self) -> Result<(), QueryError> {
-        let (segment, end) = self.last.map_or((0, 0), |last| (last.segment, last.end()));
-        for first in self.chain.segments.list()?.into_iter().rev().take_while(|&at| at >= segment) {
-            self.scan(first, if first == segment { end } else { 0 }, u64::MAX)?;
-        }
-        Ok(())
+        let mut segments = self.chain.segments.list()?;
+        segments.retain(|&segment| segment >= self.last.segment);
+        segments.into_iter().rev().try_for_each(|segment| {
+            let offset = if segment == self.last.segment { self.last.end() } else { 0 };
+            self.scan(segment, offset, u64::MAX)
+        })
     }
 
     /// Scans the indexed blocks that may contain matches, newest first.
@@ -215,8 +209,7 @@ impl<'a> Search<'a> {
         for (&enter, _) in failed.filter(|_| self.filter.only_failed()) {
             blocks.extend(self.index.block_containing(enter)?);
         }
-        let last = self.last.map_or(i64::MIN, |last| last.id);
-        blocks.retain(|block| block.id <= last);
+        blocks.retain(|block| block.id <= self.last.id);
         blocks.sort_by_key(|block| Reverse(block.id));
         blocks.dedup_by_key(|block| block.id);
         blocks.iter().try_for_each(|block| self.scan(block.segment, block.offset, block.bytes))
@@ -316,11 +309,6 @@ fn record_contents(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
 
 /// Returns the message in a record as raw JSON.
 pub(super) fn message_json(content: &[u8]) -> Option<&str> {
-    #[derive(Deserialize)]
-    struct MessageField<'a> {
-        #[serde(borrow)]
-        message: &'a RawValue,
-    }
-    let record: MessageField<'_> = serde_json::from_slice(content).ok()?;
-    Some(record.message.get())
+    let members = RawObject::parse(std::str::from_utf8(content).ok()?).ok()?;
+    members.get("message").map(RawValue::get)
 }

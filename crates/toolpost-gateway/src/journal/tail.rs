@@ -55,8 +55,13 @@ impl Tail {
                 self.committed.changed().await.ok()?;
                 continue;
             }
-            let found;
-            (found, self) = run_blocking(move || (self.read_next(end), self)).await.ok()?;
+            let read;
+            (read, self) = run_blocking(move || (self.read_chunk(end), self)).await.ok()?;
+            let found = read.unwrap_or_else(|error| {
+                // Skips to the end instead of retrying forever.
+                (self.segment, self.bytes) = (end.segment, end.bytes);
+                vec![Err(read_error(error.into()))]
+            });
             if !found.is_empty() {
                 return Some((found, self));
             }
@@ -64,14 +69,6 @@ impl Tail {
     }
 
     /// Reads the next chunk.
-    fn read_next(&mut self, end: ChainEnd) -> EndedCalls {
-        self.read_chunk(end).unwrap_or_else(|error| {
-            // Skips to the end instead of retrying forever.
-            (self.segment, self.bytes) = (end.segment, end.bytes);
-            vec![Err(read_error(error.into()))]
-        })
-    }
-
     fn read_chunk(&mut self, end: ChainEnd) -> io::Result<EndedCalls> {
         let mut found = Vec::new();
         let is_last = self.segment == end.segment;
