@@ -30,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 async fn serve(bytes: &[u8]) -> String {
-    let gateway = Gateway::new(builtin::registry());
+    let gateway = Gateway::builder(builtin::registry()).build().expect("there is no journal");
     let (writer, mut reader_half) = tokio::io::duplex(64 * 1024);
     let identity = Arc::new(Identity::new("local"));
     let reader = bytes.chain(&b"\n"[..]);

@@ -4,17 +4,16 @@
 mod body_tracking;
 mod connection_pool;
 mod connection_state;
-mod drain;
 mod reject;
 mod timeout_stream;
 
 use std::convert::Infallible;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, Response};
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -22,17 +21,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::body_tracking::{TrackedRequestBody, TrackedResponseBody};
 use self::connection_pool::ConnectionPool;
 use self::connection_state::ConnectionState;
-pub use self::drain::DrainReport;
-pub(crate) use self::drain::drain;
 use self::reject::ConnectionRejector;
 pub(crate) use self::timeout_stream::TimeoutStream;
-use crate::app::{GatewaySettings, GatewayState};
-use crate::endpoint::Endpoints;
+use crate::endpoint::GatewaySettings;
 
 /// Maximum size of the read buffer and therefore of a request head. 1,024 clients with an
 /// incomplete head hold 64 MiB in total.
@@ -41,31 +38,36 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Interval between attempts to admit a pending connection while the pool is full.
 const POOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Accepts and serves connections. It is boxed so that it is compiled in this crate: generic code
-/// is compiled in the crate that uses it, which may be optimized for size.
-pub(crate) fn serve<'a>(
-    gateway: &'a GatewayState,
-    endpoints: Endpoints,
-    listener: TcpListener,
-    shutdown: BoxFuture<'a, ()>,
-) -> BoxFuture<'a, DrainReport> {
-    accept_all(gateway, endpoints, listener, shutdown).boxed()
+/// Handles the requests of all connections. Clones share state.
+pub(crate) trait RequestHandler: Clone + Send + 'static {
+    fn handle(self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
 }
 
-async fn accept_all(
-    gateway: &GatewayState,
-    endpoints: Endpoints,
+/// A server: its settings and its state.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    pub(crate) settings: Arc<GatewaySettings>,
+    /// Number of open connections.
+    pub(crate) open_connections: Arc<AtomicUsize>,
+    /// Canceled when connections end after their current request.
+    pub(crate) stopping: CancellationToken,
+}
+
+/// Accepts and serves connections until `shutdown` resolves. Returns the async tasks of the open
+/// connections.
+pub(crate) async fn serve(
+    server: &Server,
+    handler: impl RequestHandler,
     listener: TcpListener,
     mut shutdown: BoxFuture<'_, ()>,
-) -> DrainReport {
+) -> JoinSet<()> {
+    let Server { settings, open_connections, stopping } = server;
     // Accepted connections inherit the buffer size of the listener.
-    if let Err(error) =
-        SockRef::from(&listener).set_send_buffer_size(gateway.settings.send_buffer_bytes)
-    {
+    if let Err(error) = SockRef::from(&listener).set_send_buffer_size(settings.send_buffer_bytes) {
         tracing::debug!(%error, "send buffer size not set");
     }
     let (mut pool, mut rejector) =
-        (ConnectionPool::new(gateway.settings.max_connections), ConnectionRejector::default());
+        (ConnectionPool::new(settings.max_connections), ConnectionRejector::default());
     // An accepted connection that is not admitted yet. Accepting more would only use up file
     // descriptors, so further connections stay in the kernel's queue.
     let mut pending_stream = None;
@@ -77,18 +79,12 @@ async fn accept_all(
             stream = accept(&listener), if pending_stream.is_none() => pending_stream = Some(stream),
             () = tokio::time::sleep(POOL_POLL_INTERVAL), if pending_stream.is_some() => {}
         }
-        gateway.open_connections.store(pool.len(), Ordering::Relaxed);
+        open_connections.store(pool.len(), Ordering::Relaxed);
         let Some(stream) = pending_stream.take() else { continue };
         if pool.try_make_room() {
             rejector.observe_free();
             pool.spawn(|state| {
-                serve_connection(
-                    stream,
-                    state,
-                    endpoints.clone(),
-                    &gateway.settings,
-                    gateway.stopping.clone(),
-                )
+                serve_connection(stream, state, handler.clone(), settings, stopping.clone())
             });
         } else if rejector.observe_full() {
             rejector.reject(stream);
@@ -96,8 +92,7 @@ async fn accept_all(
             pending_stream = Some(stream);
         }
     }
-    drop(listener);
-    drain(gateway, pool.into_tasks(), gateway.settings.drain_timeout).await
+    pool.into_tasks()
 }
 
 /// Accepts a connection. An error concerns one connection or a temporary lack of file descriptors,
@@ -117,7 +112,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 fn serve_connection(
     stream: TcpStream,
     state: ConnectionState,
-    endpoints: Endpoints,
+    handler: impl RequestHandler,
     settings: &GatewaySettings,
     stopping: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static {
@@ -134,7 +129,7 @@ fn serve_connection(
         .max_header_size(MAX_HEAD_BYTES)
         .serve_connection(
             TokioIo::new(wire),
-            service_fn(move |request| handle_request(&endpoints, &request_state, request)),
+            service_fn(move |request| handle_request(&handler, &request_state, request)),
         )
         .with_upgrades();
     async move {
@@ -159,15 +154,15 @@ fn serve_connection(
 
 /// Handles one request and tracks the connection state from its head to the last byte of the
 /// response.
-fn handle_request(
-    endpoints: &Endpoints,
+fn handle_request<H: RequestHandler>(
+    handler: &H,
     state: &ConnectionState,
     request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<TrackedResponseBody>, Infallible>> + Send + use<> {
+) -> impl Future<Output = Result<Response<TrackedResponseBody>, Infallible>> + Send + use<H> {
     let state = state.clone();
     let track_body = |body| Body::new(TrackedRequestBody::new(body, state.clone()));
     let response_future =
-        state.on_head_received().then(|| endpoints.handle(request.map(track_body)));
+        state.on_head_received().then(|| handler.clone().handle(request.map(track_body)));
     async move {
         match response_future {
             Some(response) => Ok(response.await.map(|body| TrackedResponseBody::new(body, state))),

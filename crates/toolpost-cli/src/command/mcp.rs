@@ -11,7 +11,7 @@ use toolpost::{Identity, suggest_name};
 use toolpost_gateway::auth::LOCAL;
 use toolpost_gateway::config::Config;
 use toolpost_gateway::journal::JournalMode;
-use toolpost_gateway::{DataDir, DataError, GatewayBuilder, GatewaySettings, McpView};
+use toolpost_gateway::{DataDir, DataError, Gateway, GatewaySettings, McpView};
 
 use super::backend::TOKEN_VARIABLE;
 use super::mcp_connect::{AuthorizationMode, mcp_env};
@@ -43,25 +43,28 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
     let mcp_telemetry = telemetry(&config)?;
     let data = open_data_folder(options, &config)?;
     let registry = demo_registry(&config);
-    let setup = GatewayBuilder::new(registry, config).settings(settings).telemetry(mcp_telemetry);
     // Only the client can reach this process, and callers cannot approve their own calls.
-    let mut setup = setup.unattended();
+    let mut setup = Gateway::builder(registry)
+        .config(config)
+        .settings(settings)
+        .telemetry(mcp_telemetry)
+        .unattended()
+        .mcp_env(mcp_env(AuthorizationMode::NonInteractive).await);
     if let Some(data) = data {
-        setup = setup.journal(data.path()).map_err(anyhow::Error::from)?;
+        setup = setup.journal(data.path());
     }
-    let running = setup.mcp_env(mcp_env(AuthorizationMode::NonInteractive).await).start();
+    let gateway = setup.build().map_err(anyhow::Error::from)?;
     let mut view = McpView::default();
     (view.tools, view.dialect) = (options.tools, options.dialect);
     view.source = options.source.as_deref().map(Into::into);
     let mut requests = Signals::stop()?;
     let (reader, writer) = (stdio::stdin(), stdio::stdout());
     let (stop, stop_signal) = tokio::sync::oneshot::channel::<()>();
-    let gateway = running.gateway();
     let serving =
         gateway.serve_mcp(reader, writer, identity, view, async { drop(stop_signal.await) });
     let serving = async {
         serving.await;
-        running.close(CLOSE_TIMEOUT).await;
+        gateway.close(CLOSE_TIMEOUT).await;
     };
     let watching = async {
         requests.next().await;

@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use toolpost::Registry;
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{
-    ConfigSource, DataDir, GatewayBuilder, GatewaySettings, ListenError, Telemetry, builtin,
+    ConfigSource, DataDir, Gateway, GatewayError, GatewaySettings, Telemetry, builtin,
     check_address,
 };
 
@@ -44,19 +44,20 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     let mut settings = GatewaySettings::default();
     settings.drain_timeout = options.run.drain;
     descriptors::raise_limit(config.limits.connections());
-    let mut setup = GatewayBuilder::new(registry.clone(), config.clone())
+    let mut setup = Gateway::builder(registry.clone())
+        .config(config.clone())
         .config_source(config_source)
         .settings(settings)
         .operator(operator)
         .telemetry(telemetry(&config)?)
         .journal(data.path())
-        .map_err(anyhow::Error::from)?
+        .listen(options.listen.to_string())
         .mcp_env(mcp_env(AuthorizationMode::NonInteractive).await);
     if !options.no_watch {
         setup = setup.watch(WATCH_INTERVAL);
     }
     let mut requests = Signals::stop()?;
-    let (running, listener) = setup.bind(options.listen).await.map_err(listen_failure)?;
+    let (running, listener) = setup.bind().await.map_err(listen_failure)?;
     // A closed standard output must not stop the gateway.
     let address = listener.local_addr()?;
     if let Err(error) = banner::print(&registry, file.as_deref(), &config, address, &data) {
@@ -66,7 +67,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     let serving = running.serve(listener, async { drop(stop_signal.await) });
     let watching = async {
         requests.next().await;
-        running.gateway().set_not_ready();
+        running.set_not_ready();
         if !options.shutdown_delay.is_zero() {
             let shutdown_delay = options.shutdown_delay;
             tracing::info!(?shutdown_delay, "shutdown requested; reporting not-ready");
@@ -110,10 +111,10 @@ pub(super) fn lint_config(config: &Config) -> Vec<String> {
 }
 
 /// Converts a listen error: an address that is not allowed or cannot be bound is a usage error.
-fn listen_failure(error: ListenError) -> CommandError {
+fn listen_failure(error: GatewayError) -> CommandError {
     match error {
-        ListenError::NotLoopback(_) => CommandError::usage(error),
-        ListenError::Bind { .. } => {
+        GatewayError::NotLoopback(_) => CommandError::usage(error),
+        GatewayError::Bind { .. } => {
             CommandError::Usage(format!("{error}; choose another address with --listen"))
         }
         other => anyhow!(other).into(),

@@ -37,14 +37,14 @@ pub(crate) trait ProposalQueue: Send + Sync {
 #[derive(Clone)]
 struct Approver {
     approvals: Approvals,
-    proposals: Option<Arc<dyn ProposalQueue>>,
+    proposals: Arc<dyn ProposalQueue>,
 }
 
 /// Returns the operations that list and decide pending calls and proposals. Deciding requires the
 /// scope `toolpost:approve`; listing requires that scope or `toolpost:read`.
 pub(crate) fn operations(
     approvals: &Approvals,
-    proposals: Option<Arc<dyn ProposalQueue>>,
+    proposals: Arc<dyn ProposalQueue>,
 ) -> Vec<Operation> {
     let (mut read_access, mut decide_access) = (AccessControl::default(), AccessControl::default());
     read_access.required_scopes_any = [scope::READ, scope::APPROVE].map(str::to_owned).into();
@@ -148,8 +148,7 @@ impl Approver {
     }
 
     async fn proposals(&self) -> Vec<ApprovalEntry> {
-        let Some(proposals) = &self.proposals else { return Vec::new() };
-        let mut entries = proposals.list().await;
+        let mut entries = self.proposals.list().await;
         entries.retain_mut(|entry| {
             let digest = self.approvals.0.digester.digest(&entry.input);
             digest.map(|digest| entry.input_digest = digest).is_ok()
@@ -187,14 +186,13 @@ impl Approver {
         action: ApprovalAction,
     ) -> Result<ApprovalEntry, HandlerError> {
         let not_pending = || DomainError::new(NOT_PENDING, "no open proposal has this id");
-        let queue = self.proposals.as_ref().ok_or_else(not_pending)?;
         let open = self.proposals().await.into_iter().find(|proposal| proposal.id == id);
         let open = open.ok_or_else(not_pending)?;
         if reviewed_digest.is_some_and(|digest| digest != open.input_digest) {
             let message = "the input digest does not match the proposal";
             return Err(DomainError::new(INPUT_MISMATCH, message).into());
         }
-        queue.decide(id, Arc::new(approver.clone()), action).await?;
+        self.proposals.decide(id, Arc::new(approver.clone()), action).await?;
         Ok(open)
     }
 }

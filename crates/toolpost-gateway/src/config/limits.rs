@@ -7,7 +7,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use toolpost::PipelineSettings;
 
-use crate::app::GatewaySettings;
+use crate::endpoint::GatewaySettings;
 use crate::limits::{BreakerLimits, LimitsSettings, SourceLimits};
 use crate::room::RoomsSettings;
 use crate::units::{Count, DurationText, PositiveDuration};

@@ -11,7 +11,7 @@ use super::problem::ProblemDetails;
 use crate::auth::{AuthError, Authenticator, JwtError};
 
 /// Path of the protected resource metadata (RFC 9728).
-pub(super) const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
+pub(crate) const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
 
 pub(super) async fn authenticate(
     authenticator: &Authenticator,

@@ -2,39 +2,73 @@
 //!
 //! All three respond even while calls are rejected.
 
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde_json::{Value, json};
-use toolpost::{Identity, Operation};
+use toolpost::{Identity, Operation, Pipeline};
 
 use super::bearer;
 use super::problem::ProblemDetails;
 use crate::admin::scope;
-use crate::app::Gateway;
+use crate::auth::Authenticator;
+use crate::journal::Journal;
 use crate::telemetry::{Exposition, SourceHealth};
 
-pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
-    let status = if gateway.0.readiness() == "stopping" { "stopping" } else { "ok" };
-    let mut health = json!({"status": status, "inFlight": gateway.pipeline().in_flight()});
+/// State of the endpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct HealthEndpoint {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) status: Arc<dyn GatewayStatus>,
+}
+
+/// The status of a gateway.
+pub(crate) trait GatewayStatus: Debug + Send + Sync {
+    /// Returns whether the gateway is ready for calls.
+    fn readiness(&self) -> Readiness;
+
+    /// Returns the health of every source.
+    fn sources(&self) -> BTreeMap<String, SourceHealth>;
+
+    /// Renders the Prometheus metrics.
+    fn metrics(&self) -> String;
+}
+
+/// Whether a gateway is ready for new calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Readiness {
+    Starting,
+    Ready,
+    Stopping,
+}
+
+pub(crate) async fn health(State(endpoint): State<HealthEndpoint>) -> Json<Value> {
+    let HealthEndpoint { pipeline, authenticator, journal, status } = endpoint;
+    let status = if status.readiness() == Readiness::Stopping { "stopping" } else { "ok" };
+    let mut health = json!({"status": status, "inFlight": pipeline.in_flight()});
     // Without authentication, the number of operations that an anonymous caller can access is
     // included.
-    if gateway.authenticator().allows_anonymous() {
-        let anonymous = gateway.authenticator().lookup_token(None).ok();
-        let catalog = gateway.pipeline().registry().catalog();
+    if let Ok(anonymous) = authenticator.lookup_token(None) {
+        let catalog = pipeline.registry().catalog();
         let is_visible = |operation: &&Arc<Operation>| {
-            operation.spec().access_control.is_callable_by(anonymous.as_deref())
+            operation.spec().access_control.is_callable_by(Some(&anonymous))
         };
         health["operations"] = catalog.list().iter().filter(is_visible).count().into();
     }
-    if let Some(journal) = &gateway.0.journal {
+    if let Some(journal) = journal {
         let mut journal_health = journal.health();
         // If authentication is enabled, only the status is public.
         if let Some(members) =
-            journal_health.as_object_mut().filter(|_| !gateway.authenticator().allows_anonymous())
+            journal_health.as_object_mut().filter(|_| !authenticator.allows_anonymous())
         {
             members.retain(|name, _| name == "status");
         }
@@ -45,12 +79,12 @@ pub(super) async fn health(State(gateway): State<Gateway>) -> Json<Value> {
 
 /// `GET /ready`: 200 if the gateway is ready, else 503. Sources that are down do not affect
 /// readiness; they are listed for callers with the read scope.
-pub(super) async fn ready(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
-    let status = gateway.0.readiness();
-    let mut body = json!({"status": status});
-    let identity = bearer::authenticate(gateway.authenticator(), "/ready", &headers).await.ok();
+pub(crate) async fn ready(State(endpoint): State<HealthEndpoint>, headers: HeaderMap) -> Response {
+    let readiness = endpoint.status.readiness();
+    let mut body = json!({"status": readiness});
+    let identity = bearer::authenticate(&endpoint.authenticator, "/ready", &headers).await.ok();
     if has_read_scope(identity.as_ref()) {
-        let sources = gateway.0.source_statuses();
+        let sources = endpoint.status.sources();
         let names = |predicate: fn(&SourceHealth) -> bool| -> Value {
             let selected = sources.iter().filter(|(_, health)| predicate(health));
             selected.map(|(name, _)| name.as_str()).collect()
@@ -58,29 +92,29 @@ pub(super) async fn ready(State(gateway): State<Gateway>, headers: HeaderMap) ->
         body["down"] = names(|health| !health.is_up);
         body["breakerOpen"] = names(|health| health.is_breaker_tripped);
     }
-    let code = match status {
-        "ready" => StatusCode::OK,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    let mut response = (code, Json(body)).into_response();
-    if code != StatusCode::OK {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    if readiness == Readiness::Ready {
+        return Json(body).into_response();
     }
-    response
+    let retry_after = [(header::RETRY_AFTER, HeaderValue::from_static("1"))];
+    (StatusCode::SERVICE_UNAVAILABLE, retry_after, Json(body)).into_response()
 }
 
 /// `GET /metrics`. Requires the read scope, except on a gateway without authentication, which
 /// listens only on loopback.
-pub(super) async fn metrics(State(gateway): State<Gateway>, headers: HeaderMap) -> Response {
-    let identity = match bearer::authenticate(gateway.authenticator(), "/metrics", &headers).await {
+pub(crate) async fn metrics(
+    State(endpoint): State<HealthEndpoint>,
+    headers: HeaderMap,
+) -> Response {
+    let HealthEndpoint { authenticator, status, .. } = endpoint;
+    let identity = match bearer::authenticate(&authenticator, "/metrics", &headers).await {
         Ok(identity) => identity,
         Err(problem) => return problem.into_response(),
     };
-    if !gateway.authenticator().allows_anonymous() && !has_read_scope(Some(&identity)) {
+    if !authenticator.allows_anonymous() && !has_read_scope(Some(&identity)) {
         let message = format!("the scope `{}` is required to read metrics", scope::READ);
         return ProblemDetails::new(StatusCode::FORBIDDEN, message).into_response();
     }
-    ([(header::CONTENT_TYPE, Exposition::CONTENT_TYPE)], gateway.0.render_metrics()).into_response()
+    ([(header::CONTENT_TYPE, Exposition::CONTENT_TYPE)], status.metrics()).into_response()
 }
 
 fn has_read_scope(identity: Option<&Arc<Identity>>) -> bool {

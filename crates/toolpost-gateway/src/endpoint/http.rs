@@ -5,12 +5,11 @@
 //! and every error is a problem document. The design is described in
 //! `docs/decisions/http-endpoint.md`.
 
-mod accept;
 mod compression;
-mod input;
 mod options;
 mod query_string;
-mod settings;
+mod rejected_requests;
+mod sse;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,137 +21,164 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use percent_encoding::percent_decode_str;
+use tokio_util::sync::CancellationToken;
 use toolpost::{
     Authority, CallError, CallRequest, Endpoint, Identity, MAX_NAME_LENGTH, Operation,
-    OperationKind, Outcome, Payload, QueryEncoding, RequestId,
+    OperationKind, OperationSpec, Outcome, Payload, Pipeline, QueryEncoding, RequestId,
+    ResolvedOperation,
 };
 
+use super::accept::{self, ResponseForm};
 use super::bearer;
+use super::body;
+use super::origin_guard::OriginGuard;
 use super::problem::ProblemDetails;
-use super::rejected_requests;
-use super::sse;
-use crate::app::Gateway;
+use super::settings::GatewaySettings;
+use crate::auth::Authenticator;
 use options::RequestOptions;
-
-pub(super) use accept::accepts_gzip;
-pub(super) use compression::gzip;
-pub(super) use input::{check_content_type, read_bytes};
-pub(super) use options::trace_context;
-pub use settings::HttpEndpointSettings;
+use rejected_requests::AnonymousRejections;
+use sse::StreamRegistry;
 
 /// Id of the operation that calls another operation by id.
 const HUB_CALL: &str = "hub.call";
 
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The form of a response body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ResponseForm {
-    /// Only the data.
-    Data,
-    /// The envelope (data and meta) with repairs and warnings.
-    Envelope,
+/// State of the HTTP API.
+#[derive(Debug)]
+pub(crate) struct HttpEndpoint {
+    pipeline: Pipeline,
+    authenticator: Authenticator,
+    guard: OriginGuard,
+    settings: GatewaySettings,
+    /// Subscriptions, both active and detached (resumable).
+    streams: Arc<StreamRegistry>,
+    anonymous_rejections: AnonymousRejections,
+}
+
+impl HttpEndpoint {
+    pub(crate) fn new(
+        pipeline: Pipeline,
+        authenticator: Authenticator,
+        guard: OriginGuard,
+        settings: GatewaySettings,
+        stopping: CancellationToken,
+    ) -> Arc<Self> {
+        let streams = Arc::new(StreamRegistry::new(&settings, stopping));
+        let anonymous_rejections = AnonymousRejections::default();
+        Arc::new(Self { pipeline, authenticator, guard, settings, streams, anonymous_rejections })
+    }
+
+    /// Ends the streams of revoked identities and returns their number.
+    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+        self.streams.disconnect_identities(is_revoked)
+    }
+
+    /// Waits for the async tasks of detached streams, which end when the gateway stops.
+    pub(crate) async fn drain(&self) {
+        self.streams.drain().await;
+    }
+
+    /// Handles `/api/{namespace}/{name}`, and any path that no other endpoint serves. It does not
+    /// use a layer or a route with parameters, since both allocate for each request, which is
+    /// significant for a small call.
+    pub(crate) async fn serve(self: Arc<Self>, request: Request) -> Response {
+        let id = request_id(request.headers());
+        let is_compressed = request.headers().contains_key(header::ACCEPT_ENCODING)
+            && accept::accepts_gzip(request.headers());
+        let checked = match self.guard.check(&request) {
+            Ok(()) if path_segments(request.uri().path()).is_none() => Err(unknown_path()),
+            checked => checked,
+        };
+        let (is_call, response) = match checked {
+            Ok(()) => (true, self.handle(request, &id).await),
+            Err(problem) => (false, Err(problem)),
+        };
+        let mut response = response
+            .unwrap_or_else(|problem| problem.with_request_id(id.to_string()).into_response());
+        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(id.to_string())) {
+            response.headers_mut().insert(REQUEST_ID_HEADER, value);
+        }
+        if is_call && is_compressed {
+            let above = self.settings.http.compress_above;
+            response = Box::pin(compression::compress(response, above)).await;
+        }
+        response
+    }
+
+    async fn handle(&self, request: Request, id: &RequestId) -> Result<Response, ProblemDetails> {
+        let (head, body) = request.into_parts();
+        let operation_id = operation_id(head.uri.path());
+        let call = |operation_id| {
+            let request = CallRequest::new(operation_id, Payload::empty_object());
+            call_request(request, id, &head)
+        };
+        // Authenticate first, so that unauthenticated requests do not reveal which operations
+        // exist. The rare futures are boxed to keep the future of other requests small.
+        let identity = match bearer::authenticate(&self.authenticator, "/api", &head.headers).await
+        {
+            Ok(identity) => identity,
+            Err(problem) => {
+                let operation_id = operation_id.unwrap_or_default();
+                Box::pin(self.audit_anonymous_rejection(call(&operation_id), &problem)).await;
+                return Err(problem);
+            }
+        };
+        let mut context =
+            RequestContext { endpoint: self, identity, operation_id: "", id, head: &head };
+        let operation_id = match operation_id {
+            Ok(operation_id) => operation_id,
+            Err(problem) => return Err(Box::pin(context.audit_rejection(problem)).await),
+        };
+        context.operation_id = &operation_id;
+        let operation = self.pipeline.registry().catalog().resolve(&operation_id);
+        match &operation {
+            Some(operation) if context.can_call(operation) => {
+                context.respond(operation, body).await
+            }
+            // The pipeline returns and audits the error for a missing or inaccessible operation.
+            // The error reveals nothing about methods and inputs.
+            _ => {
+                let spec = operation.as_ref().map(|operation| operation.spec());
+                let rejected = context.call(call(&operation_id), spec).await;
+                Err(match (rejected, spec.and_then(|spec| context.scope_challenge(spec))) {
+                    (Ok(_), _) => ProblemDetails::not_found("the operation was just added"),
+                    (Err(problem), Some(challenge)) => {
+                        problem.with_header(header::WWW_AUTHENTICATE, challenge)
+                    }
+                    (Err(problem), None) => problem,
+                })
+            }
+        }
+    }
+
+    /// Audits a rejected request without an identity.
+    async fn audit_anonymous_rejection(&self, request: CallRequest<'_>, problem: &ProblemDetails) {
+        if self.anonymous_rejections.try_record() {
+            let error = CallError::access_denied(problem.detail().to_owned());
+            self.pipeline.record_rejected(request, Authority::untrusted(None), &error).await;
+        }
+    }
 }
 
 /// Returns the two path segments after `/api/`, if there are exactly two.
-pub(super) fn path_segments(path: &str) -> Option<(&str, &str)> {
+fn path_segments(path: &str) -> Option<(&str, &str)> {
     let (namespace, name) = path.strip_prefix("/api/")?.split_once('/')?;
     (!namespace.is_empty() && !name.is_empty() && !name.contains('/')).then_some((namespace, name))
 }
 
-/// Handles a request whose path has [`path_segments`].
-pub(super) async fn call(gateway: Gateway, request: Request) -> Response {
-    let id = request_id(request.headers());
-    let is_compressed =
-        request.headers().contains_key(header::ACCEPT_ENCODING) && accepts_gzip(request.headers());
-    let mut response = handle(&gateway, request, &id)
-        .await
-        .unwrap_or_else(|problem| problem.with_request_id(id.to_string()).into_response());
-    set_request_id(&mut response, &id);
-    if is_compressed {
-        let above = gateway.0.settings.http.compress_above;
-        response = Box::pin(compression::compress(response, above)).await;
-    }
-    response
+/// Returns the problem for a path that no endpoint serves.
+pub(crate) fn unknown_path() -> ProblemDetails {
+    ProblemDetails::not_found(
+        "no such path; try /docs, /rooms, /openapi.json, /health, POST /api/{namespace}/{name}, an \
+         MCP client at /mcp, a WebSocket to /hub or one to a room at /ws",
+    )
 }
 
-/// Returns the problem response for a request below `/api` that is rejected before it is a call.
-pub(super) fn reject(headers: &HeaderMap, problem: ProblemDetails) -> Response {
-    let id = request_id(headers);
-    let mut response = problem.with_request_id(id.to_string()).into_response();
-    set_request_id(&mut response, &id);
-    response
-}
-
-fn set_request_id(response: &mut Response, id: &RequestId) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(id.to_string())) {
-        response.headers_mut().insert(REQUEST_ID_HEADER, value);
-    }
-}
-
-async fn handle(
-    gateway: &Gateway,
-    request: Request,
-    id: &RequestId,
-) -> Result<Response, ProblemDetails> {
-    // Authenticate first, so that unauthenticated requests do not reveal which operations exist.
-    let identity = bearer::authenticate(gateway.authenticator(), "/api", request.headers()).await;
-    let (identity, operation_id) = match (identity, operation_id(request.uri().path())) {
-        (Ok(identity), Ok(operation_id)) => (identity, operation_id),
-        // Boxed to keep the future of other requests small.
-        (Ok(identity), Err(problem)) => {
-            let context = RequestContext { gateway, identity, operation_id: "", id };
-            return Err(Box::pin(context.audit_rejection(request.headers(), problem)).await);
-        }
-        (Err(problem), requested_id) => {
-            let operation_id = requested_id.unwrap_or_default();
-            let request = request_without_input(&operation_id, id, request.headers());
-            Box::pin(rejected_requests::audit_anonymous_rejection(
-                gateway,
-                request,
-                problem.detail(),
-            ))
-            .await;
-            return Err(problem);
-        }
-    };
-    let context = RequestContext { gateway, identity, operation_id: &operation_id, id };
-    let operation = gateway.pipeline().registry().catalog().get(&operation_id).cloned();
-    match operation {
-        Some(operation) if context.can_call(&operation) => {
-            context.respond(operation, request).await
-        }
-        // The pipeline returns and audits the error for a missing or inaccessible operation. The
-        // error reveals nothing about methods and inputs.
-        operation => {
-            let www_authenticate = operation
-                .as_deref()
-                .and_then(|operation| context.scope_challenge(operation, request.headers()));
-            let request = request_without_input(&operation_id, id, request.headers());
-            let rejected = context
-                .call_operation(request, operation.as_ref(), operation.as_ref(), ResponseForm::Data)
-                .await;
-            rejected.map_err(|problem| match www_authenticate {
-                Some(challenge) => problem.with_header(header::WWW_AUTHENTICATE, challenge),
-                None => problem,
-            })
-        }
-    }
-}
-
-/// Builds a call request with only the operation id, the request id and the trace.
-fn request_without_input<'a>(
-    operation_id: &'a str,
-    id: &RequestId,
-    headers: &HeaderMap,
-) -> CallRequest<'a> {
-    let request = CallRequest::new(operation_id, Payload::empty_object()).endpoint(Endpoint::Http);
-    with_trace(request.request_id(id.clone()), headers)
-}
-
-/// Adds the trace context of the headers to the request.
-fn with_trace<'a>(request: CallRequest<'a>, headers: &HeaderMap) -> CallRequest<'a> {
-    match trace_context(headers) {
+/// Adds the endpoint, the id and the trace context of a request.
+fn call_request<'a>(request: CallRequest<'a>, id: &RequestId, head: &Parts) -> CallRequest<'a> {
+    let request = request.endpoint(Endpoint::Http).request_id(id.clone());
+    match body::trace_context(&head.headers) {
         Some(trace) => request.metadata(trace),
         None => request,
     }
@@ -192,10 +218,11 @@ fn decode_segment(segment: &str) -> Result<Cow<'_, str>, ProblemDetails> {
 
 /// An authenticated request below `/api`.
 struct RequestContext<'a> {
-    gateway: &'a Gateway,
+    endpoint: &'a HttpEndpoint,
     identity: Arc<Identity>,
     operation_id: &'a str,
     id: &'a RequestId,
+    head: &'a Parts,
 }
 
 impl RequestContext<'_> {
@@ -205,66 +232,42 @@ impl RequestContext<'_> {
 
     /// Returns the `WWW-Authenticate` challenge for missing scopes, if an authorization server is
     /// configured.
-    fn scope_challenge(&self, operation: &Operation, headers: &HeaderMap) -> Option<HeaderValue> {
-        let authenticator = self.gateway.authenticator();
+    fn scope_challenge(&self, spec: &OperationSpec) -> Option<HeaderValue> {
+        let authenticator = &self.endpoint.authenticator;
         authenticator.authorization_server()?;
-        let scopes = operation.spec().access_control.missing_scopes(&self.identity)?;
-        Some(bearer::insufficient_scope(authenticator, "/api", headers, &scopes))
+        let scopes = spec.access_control.missing_scopes(&self.identity)?;
+        Some(bearer::insufficient_scope(authenticator, "/api", &self.head.headers, &scopes))
     }
 
     async fn respond(
         &self,
-        operation: Arc<Operation>,
-        request: Request,
+        operation: &ResolvedOperation,
+        body: Body,
     ) -> Result<Response, ProblemDetails> {
         let kind = operation.spec().kind;
-        match *request.method() {
-            Method::POST => {}
-            Method::GET if kind != OperationKind::Mutation => {}
-            Method::HEAD if kind == OperationKind::Query => {}
-            Method::OPTIONS => return Ok(options_response(kind)),
-            _ => {
-                let problem = method_not_allowed(kind);
-                return Err(Box::pin(self.audit_rejection(request.headers(), problem)).await);
-            }
+        if self.head.method == Method::OPTIONS {
+            return Ok(options_response(kind));
         }
-        let (head, body) = request.into_parts();
-        let (options, form, input) = match parse_head(&head, &operation) {
+        let (options, form, input) = match self.parse(operation, body).await {
             Ok(parsed) => parsed,
-            Err(problem) => {
-                return Err(Box::pin(self.audit_rejection(&head.headers, problem)).await);
-            }
-        };
-        let input = match input {
-            Some(input) => input,
-            None => {
-                let settings = &self.gateway.0.settings;
-                let reading = input::read_body(&head.headers, body, &operation, settings);
-                let read = match options.timeout {
-                    Some(limit) => read_body_within(limit, reading).await,
-                    None => reading.await,
-                };
-                match read {
-                    Ok(input) => input,
-                    Err(problem) => {
-                        return Err(Box::pin(self.audit_rejection(&head.headers, problem)).await);
-                    }
-                }
-            }
+            Err(problem) => return Err(Box::pin(self.audit_rejection(problem)).await),
         };
         let target =
             (self.operation_id == HUB_CALL).then(|| self.relayed_operation(&input)).flatten();
-        let request = self.call_request(&head.headers, &options, input);
-        if kind == OperationKind::Subscription {
-            let owner = Arc::clone(&self.identity);
-            let last = sse::LastEventId::from_headers(&head.headers);
-            let binding = sse::StreamBinding { operation, form, owner };
-            return sse::handle(self.gateway, binding, last, request);
+        let mut request = call_request(CallRequest::resolved(operation, input), self.id, self.head);
+        if let Some(timeout) = options.timeout {
+            request = request.timeout(timeout.min(self.endpoint.settings.http.max_timeout));
         }
-        let declaring = target.as_ref().unwrap_or(&operation);
-        let mut response =
-            self.call_operation(request, Some(&operation), Some(declaring), form).await?;
-        if head.method != Method::POST {
+        if kind == OperationKind::Subscription {
+            let (operation, owner) = (Arc::clone(operation), Arc::clone(&self.identity));
+            let last = sse::LastEventId::from_headers(&self.head.headers);
+            let binding = sse::StreamBinding { operation, form, owner };
+            return sse::handle(self.endpoint, binding, last, request);
+        }
+        // For `hub.call`, the target operation declares the status of errors.
+        let outcome = self.call(request, Some(target.as_ref().unwrap_or(operation).spec())).await?;
+        let mut response = write_response(&outcome, operation, form)?;
+        if self.head.method != Method::POST {
             // The result of a query may change with the next mutation and may be private to the
             // caller.
             let no_store = HeaderValue::from_static("no-store");
@@ -273,61 +276,62 @@ impl RequestContext<'_> {
         Ok(response)
     }
 
+    /// Parses the options, the response form and the input of a request.
+    async fn parse(
+        &self,
+        operation: &Operation,
+        body: Body,
+    ) -> Result<(RequestOptions<'_>, ResponseForm, Payload), ProblemDetails> {
+        let (head, kind) = (self.head, operation.spec().kind);
+        match head.method {
+            Method::POST => {}
+            Method::GET if kind != OperationKind::Mutation => {}
+            Method::HEAD if kind == OperationKind::Query => {}
+            _ => return Err(method_not_allowed(kind)),
+        }
+        let (options, input) = parse_query(head, operation)?;
+        let form = accept::negotiate_form(&head.headers, kind, options.envelope)?;
+        if let Some(input) = input {
+            return Ok((options, form, input));
+        }
+        let reading = body::read_input(&head.headers, body, operation, &self.endpoint.settings);
+        let input = match options.timeout {
+            Some(limit) => read_body_within(limit, reading).await?,
+            None => reading.await?,
+        };
+        Ok((options, form, input))
+    }
+
     /// Audits a request that is rejected before it is a call. Returns the problem to send, which is
     /// replaced if the caller exceeds a limit.
-    async fn audit_rejection(
-        &self,
-        headers: &HeaderMap,
-        problem: ProblemDetails,
-    ) -> ProblemDetails {
-        let request = request_without_input(self.operation_id, self.id, headers);
-        let error = problem.to_call_error();
-        match rejected_requests::audit_rejection(self.gateway, request, &self.identity, &error)
-            .await
-        {
+    async fn audit_rejection(&self, problem: ProblemDetails) -> ProblemDetails {
+        let request = CallRequest::new(self.operation_id, Payload::empty_object());
+        let request = call_request(request, self.id, self.head);
+        let (caller, error) = (self.authority(), problem.to_call_error());
+        match self.endpoint.pipeline.record_rejected(request, caller, &error).await {
             Some(rate_limited) => ProblemDetails::from_call_error(rate_limited, None),
             None => problem,
         }
     }
 
-    fn call_request(
-        &self,
-        headers: &HeaderMap,
-        options: &RequestOptions<'_>,
-        input: Payload,
-    ) -> CallRequest<'_> {
-        let mut request = CallRequest::new(self.operation_id, input)
-            .endpoint(Endpoint::Http)
-            .request_id(self.id.clone());
-        if let Some(timeout) = options.timeout {
-            request = request.timeout(timeout.min(self.gateway.0.settings.http.max_timeout));
-        }
-        with_trace(request, headers)
-    }
-
-    /// Runs the call and writes the response in the given form. The error status is taken from
-    /// `declaring`, which for `hub.call` is the target operation.
-    async fn call_operation(
+    /// Runs the call. `spec` provides the status of declared errors.
+    async fn call(
         &self,
         request: CallRequest<'_>,
-        operation: Option<&Arc<Operation>>,
-        declaring: Option<&Arc<Operation>>,
-        form: ResponseForm,
-    ) -> Result<Response, ProblemDetails> {
-        let caller = Authority::untrusted(Some(Arc::clone(&self.identity)));
-        match self.gateway.pipeline().call(request, caller).await {
-            Ok(outcome) => write_response(&outcome, operation.map(Arc::as_ref), form),
-            Err(error) => Err(ProblemDetails::from_call_error(
-                error,
-                declaring.map(|operation| operation.spec()),
-            )),
-        }
+        spec: Option<&OperationSpec>,
+    ) -> Result<Outcome, ProblemDetails> {
+        let called = self.endpoint.pipeline.call(request, self.authority()).await;
+        called.map_err(|error| ProblemDetails::from_call_error(error, spec))
+    }
+
+    fn authority(&self) -> Authority {
+        Authority::untrusted(Some(Arc::clone(&self.identity)))
     }
 
     /// Returns the target operation of a `hub.call` input.
-    fn relayed_operation(&self, input: &Payload) -> Option<Arc<Operation>> {
+    fn relayed_operation(&self, input: &Payload) -> Option<ResolvedOperation> {
         let id = input.as_value()?.get("id")?.as_str()?;
-        self.gateway.pipeline().registry().catalog().get(id).cloned()
+        self.endpoint.pipeline.registry().catalog().resolve(id)
     }
 }
 
@@ -342,16 +346,7 @@ async fn read_body_within(
     tokio::time::timeout(limit, reading).await.map_err(timed_out)?
 }
 
-/// Parses the request head: options, response form, and the input unless it is in the body.
-fn parse_head<'a>(
-    head: &'a Parts,
-    operation: &Operation,
-) -> Result<(RequestOptions<'a>, ResponseForm, Option<Payload>), ProblemDetails> {
-    let (options, input) = parse_query(head, operation)?;
-    let form = accept::negotiate_form(&head.headers, operation.spec().kind, options.envelope)?;
-    Ok((options, form, input))
-}
-
+/// Parses the options, and the input unless it is in the body.
 fn parse_query<'a>(
     head: &'a Parts,
     operation: &Operation,
@@ -379,14 +374,14 @@ fn parse_query<'a>(
 /// match the output schema is a problem, because the data alone cannot express it.
 fn write_response(
     outcome: &Outcome,
-    operation: Option<&Operation>,
+    operation: &Operation,
     form: ResponseForm,
 ) -> Result<Response, ProblemDetails> {
     if form == ResponseForm::Data {
         if outcome.envelope.is_error() {
             return Err(tool_failure(outcome));
         }
-        if let Some(error) = operation.and_then(|operation| schema_mismatch(outcome, operation)) {
+        if let Some(error) = schema_mismatch(outcome, operation) {
             return Err(ProblemDetails::from_call_error(error, None));
         }
     }
@@ -413,7 +408,7 @@ fn tool_failure(outcome: &Outcome) -> ProblemDetails {
 
 /// Returns an error if the data of an outcome does not match the output schema. The data is
 /// validated again, because warnings may be about something else.
-pub(super) fn schema_mismatch(outcome: &Outcome, operation: &Operation) -> Option<CallError> {
+fn schema_mismatch(outcome: &Outcome, operation: &Operation) -> Option<CallError> {
     if outcome.warnings().is_empty() {
         return None;
     }

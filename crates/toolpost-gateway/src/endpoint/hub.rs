@@ -1,106 +1,149 @@
 //! `/hub`: the call protocol over WebSocket.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use toolpost::hub::Hub;
 use toolpost::protocol::{CallEvent, Control, Secret};
 use toolpost::transport::{Channel, CloseReason, accept_ws};
 
 use super::bearer;
 use super::problem::ProblemDetails;
+use super::settings::GatewaySettings;
 use super::websocket;
-use crate::app::Gateway;
-use crate::auth::AuthError;
+use crate::auth::{AuthError, Authenticator};
 use crate::server::TimeoutStream;
+
+/// State of the hub endpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct HubEndpoint {
+    pub(crate) hub: Hub,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) settings: Arc<GatewaySettings>,
+    /// Async tasks of peers that have not authenticated yet. They end when shutdown begins.
+    pub(crate) pending_handshakes: TaskTracker,
+    /// Canceled when the gateway stops.
+    pub(crate) stopping: CancellationToken,
+}
 
 /// Credentials in the upgrade request of a peer.
 enum PeerCredentials {
     Missing,
     Token(Secret),
     /// An `Authorization` header that is not a bearer token. It is rejected rather than ignored.
-    Malformed,
+    Malformed(&'static str),
 }
 
 /// Upgrades a request to a hub connection.
 ///
 /// A connection with an invalid token is accepted and then closed with 4401, because browsers
 /// expose close codes but not the HTTP status.
-pub(super) async fn upgrade(
-    State(gateway): State<Gateway>,
+pub(crate) async fn upgrade(
+    State(endpoint): State<HubEndpoint>,
     mut request: Request,
 ) -> Response<Body> {
-    let accept = match check_handshake(&gateway, request.headers()) {
+    let accept = match endpoint.check_handshake(request.headers()) {
         Ok(accept) => accept,
         Err(problem) => return problem.into_response(),
     };
     let credentials = match bearer::bearer_token(request.headers()) {
         Ok(Some(token)) => PeerCredentials::Token(Secret::new(token)),
         Ok(None) => PeerCredentials::Missing,
-        Err(_) => PeerCredentials::Malformed,
+        Err(message) => PeerCredentials::Malformed(message),
     };
     let upgrading = hyper::upgrade::on(&mut request);
-    let handshakes = gateway.0.pending_handshakes.clone();
-    handshakes.spawn(finish_handshake(gateway, upgrading, credentials));
+    let handshakes = endpoint.pending_handshakes.clone();
+    handshakes.spawn(endpoint.finish_handshake(upgrading, credentials));
     websocket::switching_protocols(accept)
 }
 
-fn check_handshake(gateway: &Gateway, headers: &HeaderMap) -> Result<HeaderValue, ProblemDetails> {
-    let upgrade_message = "/hub serves the call protocol over WebSocket; connect with ws://";
-    let accept = websocket::check_handshake(&gateway.0.stopping, headers, upgrade_message)?;
-    let max = gateway.0.settings.max_connections;
-    if gateway.0.hub.stats().connections + gateway.0.pending_handshakes.len() >= max {
-        let message = format!("connection limit reached: {max} peers are connected");
-        return Err(ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, message));
+impl HubEndpoint {
+    fn check_handshake(&self, headers: &HeaderMap) -> Result<HeaderValue, ProblemDetails> {
+        let upgrade_message = "/hub serves the call protocol over WebSocket; connect with ws://";
+        let accept = websocket::check_handshake(&self.stopping, headers, upgrade_message)?;
+        let max = self.settings.max_connections;
+        if self.hub.stats().connections + self.pending_handshakes.len() >= max {
+            let message = format!("connection limit reached: {max} peers are connected");
+            return Err(ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, message));
+        }
+        Ok(accept)
     }
-    Ok(accept)
-}
 
-async fn finish_handshake(gateway: Gateway, upgrading: OnUpgrade, credentials: PeerCredentials) {
-    let channel = match upgrading.await {
-        Ok(upgraded) => open_transport(&gateway, upgraded).await,
-        Err(error) => {
-            return tracing::debug!(%error, "peer disconnected during the WebSocket handshake");
+    async fn finish_handshake(self, upgrading: OnUpgrade, credentials: PeerCredentials) {
+        match upgrading.await {
+            Ok(upgraded) => {
+                let channel = self.open_transport(upgraded).await;
+                self.authenticate_peer(channel, credentials).await;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "peer disconnected during the WebSocket handshake");
+            }
         }
-    };
-    authenticate_peer(&gateway, channel, credentials).await;
-}
-
-/// Opens a WebSocket channel. With this crate's server it uses the TCP stream directly; with
-/// another server the upgraded connection may be wrapped.
-async fn open_transport(gateway: &Gateway, upgraded: Upgraded) -> Channel {
-    let settings = gateway.0.settings.websocket;
-    match upgraded.downcast::<TokioIo<TimeoutStream>>() {
-        Ok(parts) => {
-            accept_ws(parts.io.into_inner().into_stream(), parts.read_buf.into(), settings).await
-        }
-        Err(upgraded) => accept_ws(TokioIo::new(upgraded), Vec::new(), settings).await,
     }
-}
 
-async fn authenticate_peer(gateway: &Gateway, channel: Channel, credentials: PeerCredentials) {
-    let authenticator = gateway.authenticator();
-    let (channel, identity) = match credentials {
-        PeerCredentials::Token(token) => {
-            let identity = authenticator.identify(Some(token.reveal())).await;
-            (channel, identity.map_err(|error| error.to_string()))
+    /// Opens a WebSocket channel. With this crate's server it uses the TCP stream directly; with
+    /// another server the upgraded connection may be wrapped.
+    async fn open_transport(&self, upgraded: Upgraded) -> Channel {
+        let settings = self.settings.websocket;
+        match upgraded.downcast::<TokioIo<TimeoutStream>>() {
+            Ok(parts) => {
+                let stream = parts.io.into_inner().into_stream();
+                accept_ws(stream, parts.read_buf.into(), settings).await
+            }
+            Err(upgraded) => accept_ws(TokioIo::new(upgraded), Vec::new(), settings).await,
         }
-        PeerCredentials::Malformed => {
-            (channel, Err("the Authorization header must be `Bearer` and a token, once".to_owned()))
+    }
+
+    async fn authenticate_peer(&self, channel: Channel, credentials: PeerCredentials) {
+        let (channel, identity) = match credentials {
+            PeerCredentials::Token(token) => {
+                let identity = self.authenticator.identify(Some(token.reveal())).await;
+                (channel, identity.map_err(|error| error.to_string()))
+            }
+            PeerCredentials::Malformed(message) => (channel, Err(message.to_owned())),
+            PeerCredentials::Missing => {
+                let Some((channel, token)) = self.read_auth_frame(channel).await else { return };
+                let token = token.as_ref().map(Secret::reveal);
+                let identity = self.authenticator.identify(token).await;
+                (channel, identity.map_err(|error| auth_error_message(&error)))
+            }
+        };
+        match identity {
+            Ok(identity) => self.hub.accept(channel, identity),
+            Err(message) => {
+                tracing::warn!(reason = message, "peer rejected");
+                channel.reject(CloseReason::unauthenticated(message)).await;
+            }
         }
-        PeerCredentials::Missing => {
-            let Some((channel, token)) = read_auth_frame(gateway, channel).await else { return };
-            let identity = authenticator.identify(token.as_ref().map(Secret::reveal)).await;
-            (channel, identity.map_err(|error| auth_error_message(&error)))
-        }
-    };
-    match identity {
-        Ok(identity) => gateway.0.hub.accept(channel, identity),
-        Err(message) => {
-            tracing::warn!(reason = message, "peer rejected");
-            channel.reject(CloseReason::unauthenticated(message)).await;
-        }
+    }
+
+    /// Reads the first frame, which may contain a token; any other frame is put back. With
+    /// authentication, the frame must arrive within the auth timeout. Without it, there is no time
+    /// limit.
+    async fn read_auth_frame(&self, mut channel: Channel) -> Option<(Channel, Option<Secret>)> {
+        let auth_deadline = async {
+            if self.authenticator.allows_anonymous() {
+                return std::future::pending().await;
+            }
+            tokio::time::sleep(self.settings.auth_timeout).await;
+        };
+        let reason = tokio::select! {
+            biased;
+            first = channel.first_event() => return Some(match first? {
+                Ok(CallEvent::Control(Control::Auth(token))) => (channel, Some(token)),
+                other => (channel.with_first_event(other), None),
+            }),
+            () = auth_deadline => CloseReason::unauthenticated("timed out waiting for `__auth`"),
+            () = self.stopping.cancelled() => CloseReason::going_away(),
+        };
+        channel.reject(reason).await;
+        None
     }
 }
 
@@ -109,36 +152,4 @@ fn auth_error_message(error: &AuthError) -> String {
         AuthError::MissingToken => "the first frame must be `__auth` with a token".to_owned(),
         other => other.to_string(),
     }
-}
-
-/// Reads the first frame, which may contain a token; any other frame is put back. With
-/// authentication, the frame must arrive within the auth timeout. Without it, there is no time
-/// limit.
-async fn read_auth_frame(
-    gateway: &Gateway,
-    mut channel: Channel,
-) -> Option<(Channel, Option<Secret>)> {
-    let auth_deadline = async {
-        if gateway.authenticator().allows_anonymous() {
-            return std::future::pending().await;
-        }
-        tokio::time::sleep(gateway.0.settings.auth_timeout).await;
-    };
-    let first = tokio::select! {
-        biased;
-        first = channel.first_event() => first?,
-        () = auth_deadline => {
-            let reason = CloseReason::unauthenticated("timed out waiting for `__auth`");
-            channel.reject(reason).await;
-            return None;
-        }
-        () = gateway.0.stopping.cancelled() => {
-            channel.reject(CloseReason::going_away()).await;
-            return None;
-        }
-    };
-    Some(match first {
-        Ok(CallEvent::Control(Control::Auth(token))) => (channel, Some(token)),
-        other => (channel.with_first_event(other), None),
-    })
 }

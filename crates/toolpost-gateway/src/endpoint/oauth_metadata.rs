@@ -9,17 +9,16 @@ use serde_json::json;
 
 use super::bearer;
 use super::problem::ProblemDetails;
-use crate::app::Gateway;
+use crate::auth::Authenticator;
 
 /// Returns the metadata of the gateway, or of the resource whose path follows. It requires no
 /// authentication and reveals no operations.
-pub(super) async fn metadata(
-    State(gateway): State<Gateway>,
+pub(crate) async fn metadata(
+    State(authenticator): State<Authenticator>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    let Some((issuer, base)) = bearer::authorization_server(gateway.authenticator(), &headers)
-    else {
+    let Some((issuer, base)) = bearer::authorization_server(&authenticator, &headers) else {
         let message =
             "no authorization server is configured; create tokens with `toolpost token new`";
         return ProblemDetails::not_found(message).into_response();

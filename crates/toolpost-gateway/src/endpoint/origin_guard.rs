@@ -7,56 +7,134 @@
 //! have no `Origin`; for them, `Sec-Fetch-Site` is checked. The pages at `/docs` and `/rooms` are
 //! same-origin, so they need no exception. Pages of the configured origins may call from any host.
 
+use std::sync::Arc;
+
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::cors;
 use super::problem::ProblemDetails;
-use crate::app::Gateway;
+use crate::auth::Authenticator;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Methods that cross-origin pages may use. Each endpoint still enforces its own methods.
+const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, DELETE, OPTIONS");
+/// Response headers that pages may read in addition to the CORS-safelisted ones.
+const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
+    "x-request-id, retry-after, www-authenticate, allow, mcp-session-id, mcp-protocol-version",
+);
+/// Number of seconds that a browser may cache a preflight response.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-pub(super) async fn reject_foreign_origins(
-    State(gateway): State<Gateway>,
+/// Decides which web pages can call the gateway.
+#[derive(Debug, Clone)]
+pub(crate) struct OriginGuard {
+    authenticator: Authenticator,
+    /// Origins whose pages may call the gateway and read responses.
+    cors_origins: Arc<[String]>,
+}
+
+impl OriginGuard {
+    pub(crate) fn new(authenticator: Authenticator, cors_origins: &[String]) -> Self {
+        Self { authenticator, cors_origins: cors_origins.into() }
+    }
+
+    /// Checks the origin of a request. Some endpoints call this directly instead of using the
+    /// middleware layer, which allocates several times per request.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), ProblemDetails> {
+        self.check_page(request)?;
+        if self.allowed_origin(request.headers()).is_some() {
+            return Ok(());
+        }
+        check_fetch_site(request.headers())
+            .map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
+    }
+
+    /// Checks a request for a page of this gateway. Other sites may link to the pages, since the
+    /// pages make no calls by themselves.
+    pub(crate) fn check_page(&self, request: &Request) -> Result<(), ProblemDetails> {
+        let host = host_header(request)?;
+        let is_allowed = self.allowed_origin(request.headers()).is_some();
+        let origins = (!is_allowed).then(|| request.headers().get_all(header::ORIGIN));
+        let origins = origins.into_iter().flatten();
+        let passed = if self.authenticator.allows_anonymous() {
+            check_loopback(request.uri(), host, origins)
+        } else {
+            check_same_host(host, origins)
+        };
+        passed.map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
+    }
+
+    /// Whether pages of other origins are allowed.
+    pub(crate) fn has_cors_origins(&self) -> bool {
+        !self.cors_origins.is_empty()
+    }
+
+    /// Returns the origin of the request if it is one of the configured origins.
+    fn allowed_origin<'r>(&self, headers: &'r HeaderMap) -> Option<&'r HeaderValue> {
+        if self.cors_origins.is_empty() {
+            return None;
+        }
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let origin = origins.next().filter(|_| origins.next().is_none())?;
+        self.cors_origins.iter().any(|allowed| origin == allowed.as_str()).then_some(origin)
+    }
+}
+
+/// Middleware that rejects requests of foreign pages.
+pub(crate) async fn reject_foreign_origins(
+    State(guard): State<OriginGuard>,
     request: Request,
     next: Next,
 ) -> Response {
-    match check_origin(&gateway, &request) {
+    match guard.check(&request) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
 }
 
-/// Checks the origin of a request. Some endpoints call this directly instead of using the
-/// middleware layer, which allocates several times per request.
-pub(super) fn check_origin(gateway: &Gateway, request: &Request) -> Result<(), ProblemDetails> {
-    check_page_origin(gateway, request)?;
-    if cors::allowed_origin(gateway, request.headers()).is_some() {
-        return Ok(());
+/// Middleware that adds the CORS headers for the configured origins. Credentials are never allowed,
+/// since tokens are not cookies.
+pub(crate) async fn add_cors_headers(
+    State(guard): State<OriginGuard>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let origin = guard.allowed_origin(request.headers()).cloned();
+    let preflight = origin.as_ref().and_then(|_| preflight(&request));
+    let mut response = match preflight {
+        Some(response) => response,
+        None => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    if let Some(origin) = origin {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_HEADERS);
     }
-    check_fetch_site(request.headers())
-        .map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
+    response
 }
 
-/// Checks a request for a page of this gateway. Other sites may link to the pages, since the pages
-/// make no calls by themselves.
-pub(super) fn check_page_origin(
-    gateway: &Gateway,
-    request: &Request,
-) -> Result<(), ProblemDetails> {
-    let host = host_header(request)?;
-    let is_allowed = cors::allowed_origin(gateway, request.headers()).is_some();
-    let origins = (!is_allowed).then(|| request.headers().get_all(header::ORIGIN));
-    let origins = origins.into_iter().flatten();
-    let passed = if gateway.authenticator().allows_anonymous() {
-        check_loopback(request.uri(), host, origins)
-    } else {
-        check_same_host(host, origins)
-    };
-    passed.map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
+/// Returns the response to a preflight request; `None` for any other request.
+fn preflight(request: &Request) -> Option<Response> {
+    let headers = request.headers();
+    if request.method() != Method::OPTIONS
+        || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+    {
+        return None;
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let response_headers = response.headers_mut();
+    response_headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
+    response_headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    if let Some(requested_headers) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        response_headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, requested_headers.clone());
+    }
+    Some(response)
 }
 
 /// Returns the `Host` header, which must be unique. It is required in HTTP/1.1 and optional in
@@ -195,7 +273,7 @@ mod tests {
             for _ in 0..hosts {
                 request = request.header(header::HOST, "localhost");
             }
-            let request = request.body(axum::body::Body::empty()).unwrap();
+            let request = request.body(Body::empty()).unwrap();
             assert_eq!(host_header(&request).is_ok(), expected, "{version:?}, {hosts}");
         }
     }

@@ -9,7 +9,7 @@ use toolpost::{CallError, ErrorCode, OperationSpec};
 /// An error as problem details (RFC 9457).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ProblemDetails {
+pub(crate) struct ProblemDetails {
     #[serde(rename = "type")]
     kind: &'static str,
     title: &'static str,
@@ -27,7 +27,7 @@ pub(super) struct ProblemDetails {
 }
 
 impl ProblemDetails {
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
@@ -40,43 +40,43 @@ impl ProblemDetails {
     }
 
     /// A 401 problem with the given `WWW-Authenticate` challenge.
-    pub(super) fn unauthorized(detail: impl Into<String>, challenge: HeaderValue) -> Self {
+    pub(crate) fn unauthorized(detail: impl Into<String>, challenge: HeaderValue) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
 
-    pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.header = Some(Box::new((name, value)));
         self
     }
 
-    pub(super) fn not_found(detail: impl Into<String>) -> Self {
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
     /// The problem for a failed call. `spec` provides the status of declared errors.
-    pub(super) fn from_call_error(error: CallError, spec: Option<&OperationSpec>) -> Self {
+    pub(crate) fn from_call_error(error: CallError, spec: Option<&OperationSpec>) -> Self {
         let mut problem = Self::new(status_of(&error, spec), error.message());
         problem.error = Some(error);
         problem
     }
 
     /// Returns the call error, or a validation error if there was no call.
-    pub(super) fn to_call_error(&self) -> CallError {
+    pub(crate) fn to_call_error(&self) -> CallError {
         let unreadable = || CallError::validation(self.detail.clone(), &[]);
         self.error.clone().unwrap_or_else(unreadable)
     }
 
     /// Returns the error message.
-    pub(super) fn detail(&self) -> &str {
+    pub(crate) fn detail(&self) -> &str {
         &self.detail
     }
 
-    pub(super) fn with_request_id(mut self, id: String) -> Self {
+    pub(crate) fn with_request_id(mut self, id: String) -> Self {
         self.request_id = Some(id);
         self
     }
 
-    pub(super) fn to_json(&self) -> Vec<u8> {
+    pub(crate) fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
@@ -95,7 +95,7 @@ impl ProblemDetails {
         from_details.or_else(known).unwrap_or(HeaderValue::from_static("1"))
     }
 
-    pub(super) fn into_response(self) -> Response {
+    pub(crate) fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.to_json()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();

@@ -6,23 +6,14 @@
 
 use std::collections::HashMap;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
-use data_encoding::HEXLOWER;
-use sha2::{Digest, Sha256};
 
 use super::etag;
-use super::http::{accepts_gzip, gzip};
-use super::origin_guard;
 use super::problem::ProblemDetails;
-use crate::app::Gateway;
-
-const HTML: &str = "text/html; charset=utf-8";
-pub(super) const CSS: &str = "text/css; charset=utf-8";
-pub(super) const SVG: &str = "image/svg+xml";
-pub(super) const SCRIPT: &str = "text/javascript; charset=utf-8";
+use crate::gzip::EncodedBody;
 
 /// Markup of a page without authentication. With authentication, it is replaced by
 /// [`TOKEN_REQUIRED`].
@@ -35,55 +26,62 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// A file of a page: name, content type, text.
-pub(super) type PageFile = (&'static str, &'static str, &'static str);
+/// A file of a page: name and text.
+pub(super) type PageFile = (&'static str, &'static str);
 
 /// A page and the files below its path.
 pub(super) struct StaticPage {
     /// Path of the page. `relative_path` is the same path relative to the files below it.
     path: &'static str,
     relative_path: &'static str,
-    open_html: StaticFile,
-    auth_html: StaticFile,
-    files: HashMap<&'static str, StaticFile>,
+    open_html: EncodedBody,
+    auth_html: EncodedBody,
+    files: HashMap<&'static str, EncodedBody>,
 }
 
 impl StaticPage {
     /// Creates a page. `relative_path` is its path in the form `../NAME`.
     pub(super) fn new(relative_path: &'static str, html: &str, files: &[PageFile]) -> Self {
-        let files = files.iter();
+        let files = files.iter().map(|(name, text)| (*name, EncodedBody::new((*text).to_owned())));
         Self {
             path: relative_path.trim_start_matches('.'),
             relative_path,
-            open_html: StaticFile::new(HTML, html.to_owned()),
-            auth_html: StaticFile::new(HTML, html.replace(TOKEN_NOT_REQUIRED, TOKEN_REQUIRED)),
-            files: files
-                .map(|(name, kind, text)| (*name, StaticFile::new(kind, (*text).to_owned())))
-                .collect(),
+            open_html: EncodedBody::new(html.to_owned()),
+            auth_html: EncodedBody::new(html.replace(TOKEN_NOT_REQUIRED, TOKEN_REQUIRED)),
+            files: files.collect(),
         }
     }
 
-    pub(super) fn serve(&self, gateway: &Gateway, request: &Request) -> Response {
-        self.handle(gateway, request).unwrap_or_else(ProblemDetails::into_response)
-    }
-
-    fn handle(&self, gateway: &Gateway, request: &Request) -> Result<Response, ProblemDetails> {
-        origin_guard::check_page_origin(gateway, request)?;
+    pub(super) fn serve(
+        &self,
+        needs_token: bool,
+        request: &Request,
+    ) -> Result<Response, ProblemDetails> {
         let path = request.uri().path();
         let below = path.strip_prefix(self.path).and_then(|rest| rest.strip_prefix('/'));
-        let file = match below {
-            None if gateway.authenticator().allows_anonymous() => &self.open_html,
-            None => &self.auth_html,
+        let (name, file) = match below {
+            None if needs_token => ("index.html", &self.auth_html),
+            None => ("index.html", &self.open_html),
             // The page uses relative references, so that it works below a path prefix.
             Some("") => return Ok(redirect(self.relative_path)),
-            Some(file) => self.files.get(file).ok_or_else(|| self.no_such_file())?,
+            Some(name) => (name, self.files.get(name).ok_or_else(|| self.no_such_file())?),
         };
-        if is_get_or_head(request.method()) {
-            return Ok(file.respond(request.headers()));
+        if !is_get_or_head(request.method()) {
+            let allowed = HeaderValue::from_static("GET, HEAD");
+            return Err(ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
+                .with_header(header::ALLOW, allowed));
         }
-        let allowed = HeaderValue::from_static("GET, HEAD");
-        Err(ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
-            .with_header(header::ALLOW, allowed))
+        let caching = ("no-cache", "accept-encoding");
+        let mut response = etag::respond(file, request.headers(), content_type(name), caching);
+        for (name, value) in [
+            (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (header::REFERRER_POLICY, "no-referrer"),
+            (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        ] {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        Ok(response)
     }
 
     fn no_such_file(&self) -> ProblemDetails {
@@ -91,66 +89,26 @@ impl StaticPage {
     }
 }
 
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "text/javascript; charset=utf-8",
+    }
+}
+
 pub(super) fn is_get_or_head(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-pub(super) fn redirect(location: &'static str) -> Response {
+pub(super) fn redirect(location: &str) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::FOUND;
-    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static(location));
+    if let Ok(location) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
     response
-}
-
-/// A file with its compressed form and an ETag derived from its content.
-struct StaticFile {
-    content_type: &'static str,
-    plain: Bytes,
-    gzip: Option<Bytes>,
-    etag: HeaderValue,
-}
-
-impl StaticFile {
-    fn new(content_type: &'static str, text: String) -> Self {
-        let digest = HEXLOWER.encode(&Sha256::digest(&text)[..12]);
-        let tag = HeaderValue::from_maybe_shared(Bytes::from(format!("W/\"{digest}\"")));
-        Self {
-            content_type,
-            gzip: gzip(text.as_bytes()).ok().map(Bytes::from),
-            plain: Bytes::from(text),
-            etag: tag.expect("hexadecimal digits in quotes can stand in a header"),
-        }
-    }
-
-    fn respond(&self, headers: &HeaderMap) -> Response {
-        let mut response = Response::new(Body::empty());
-        if etag::matches_etag(headers, &self.etag) {
-            *response.status_mut() = StatusCode::NOT_MODIFIED;
-        } else if let Some(packed) = self.gzip.as_ref().filter(|_| accepts_gzip(headers)) {
-            *response.body_mut() = Body::from(packed.clone());
-            let gzip = HeaderValue::from_static("gzip");
-            response.headers_mut().insert(header::CONTENT_ENCODING, gzip);
-        } else {
-            *response.body_mut() = Body::from(self.plain.clone());
-        }
-        self.set_headers(response.headers_mut());
-        response
-    }
-
-    fn set_headers(&self, headers: &mut HeaderMap) {
-        headers.insert(header::ETAG, self.etag.clone());
-        for (name, value) in [
-            (header::CONTENT_TYPE, self.content_type),
-            (header::CACHE_CONTROL, "no-cache"),
-            (header::VARY, "accept-encoding"),
-            (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (header::REFERRER_POLICY, "no-referrer"),
-            (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -168,7 +126,7 @@ pub(super) mod tests {
         files: &[PageFile],
         others: &[&str],
     ) {
-        let texts = files.iter().map(|(_, _, text)| *text).chain([html]);
+        let texts = files.iter().map(|(_, text)| *text).chain([html]);
         let quoted = texts.flat_map(|text| text.split('"'));
         let of_others =
             |reference: &&str| reference.starts_with("../") || others.contains(reference);
@@ -187,7 +145,7 @@ pub(super) mod tests {
     /// Asserts that a page loads nothing from other hosts and never inserts text as HTML.
     pub(in crate::endpoint) fn assert_self_contained(html: &str, files: &[PageFile]) {
         assert_eq!(html.matches(TOKEN_NOT_REQUIRED).count(), 1);
-        for (name, _, text) in files.iter().chain([&("index.html", HTML, html)]) {
+        for (name, text) in files.iter().chain([&("index.html", html)]) {
             for part in text.split("://").skip(1) {
                 let is_example =
                     part.starts_with("example.com") || part.starts_with("www.w3.org/2000/svg");
@@ -204,7 +162,7 @@ pub(super) mod tests {
     #[test]
     fn static_page_states_whether_token_is_required() {
         let page = StaticPage::new("../page", &format!("<meta {TOKEN_NOT_REQUIRED}>"), &[]);
-        assert_ne!(page.open_html.etag, page.auth_html.etag);
+        assert_ne!(page.open_html.digest, page.auth_html.digest);
         assert_eq!((page.path, page.relative_path), ("/page", "../page"));
     }
 }

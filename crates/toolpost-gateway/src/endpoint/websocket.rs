@@ -8,7 +8,7 @@ use toolpost::transport::accept_key;
 use super::problem::ProblemDetails;
 
 /// Whether a request is a WebSocket upgrade.
-pub(super) fn is_upgrade_request(headers: &HeaderMap) -> bool {
+pub(crate) fn is_upgrade_request(headers: &HeaderMap) -> bool {
     header_contains(headers, header::CONNECTION, "upgrade")
         && header_contains(headers, header::UPGRADE, "websocket")
 }

@@ -1,70 +1,82 @@
-//! Assembles a gateway before it starts.
+//! Assembles a gateway.
 
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
-use toolpost::{Change, Pipeline, PipelineBuilder, Registry};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use toolpost::hub::Hub;
+use toolpost::{Change, Operation, Pipeline, PipelineBuilder, Registry};
 
 use super::reload::{ActiveConfig, Reloader};
-use super::{ConfigSource, GatewayHandle, config_watch, operations};
+use super::status::Status;
+use super::{
+    Components, ConfigSource, DrainReport, Gateway, GatewayError, bind, config_watch, operations,
+};
 use crate::admin;
-use crate::app::{Gateway, GatewaySettings, ListenError, check_address};
-use crate::approval::{self, Approvals, ProposalQueue, RejectingGate};
+use crate::approval::{self, Approvals, RejectingGate};
 use crate::auth::{Authenticator, TokenHash};
 use crate::config::Config;
-use crate::journal::{self, Journal, JournalError, JournalMode, JournalReader};
+use crate::endpoint::{GatewaySettings, HttpEndpoint, McpEndpoint, OriginGuard};
+use crate::journal::{self, Journal, JournalMode, JournalReader};
 use crate::limits::Limiter;
-use crate::room::RoomStore;
-use crate::source::{McpEnv, Sources};
+use crate::mcp_service::McpService;
+use crate::room::{RoomStore, Rooms};
+use crate::server::Server;
+use crate::source::{McpEnv, SourceContext, Sources};
 use crate::telemetry::Telemetry;
 
-/// Builds a gateway from its configuration and additional parts.
+type PipelineHooks = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
+
+/// Builds a gateway. The order of calls does not matter.
 #[must_use]
 pub struct GatewayBuilder {
     registry: Registry,
-    config: Config,
+    config: Option<Config>,
     config_source: ConfigSource,
     settings: GatewaySettings,
-    pipeline: PipelineBuilder,
+    hooks: Option<PipelineHooks>,
+    is_unattended: bool,
     mcp_env: McpEnv,
+    authenticator: Option<Authenticator>,
     operator: Option<TokenHash>,
     watch: Option<Duration>,
-    authenticator: Option<Authenticator>,
-    approvals: Approvals,
-    stopping: CancellationToken,
     telemetry: Telemetry,
-    journal: Option<Journal>,
-    rooms: Option<RoomStore>,
+    data: Option<PathBuf>,
+    listen: String,
+}
+
+impl Gateway {
+    /// Returns a builder of a gateway that serves the operations of a registry. By default, it has
+    /// no sources and no authentication, and serves only loopback addresses.
+    pub fn builder(registry: Registry) -> GatewayBuilder {
+        GatewayBuilder {
+            registry,
+            config: None,
+            config_source: ConfigSource::Static,
+            settings: GatewaySettings::default(),
+            hooks: None,
+            is_unattended: false,
+            mcp_env: McpEnv::default(),
+            authenticator: None,
+            operator: None,
+            watch: None,
+            telemetry: Telemetry::default(),
+            data: None,
+            listen: "127.0.0.1:7411".to_owned(),
+        }
+    }
 }
 
 impl GatewayBuilder {
-    /// Creates a builder from the operations of a registry and a configuration, with default
-    /// settings.
-    pub fn new(registry: Registry, config: Config) -> Self {
-        let stopping = CancellationToken::new();
-        let approvals = Approvals::new(config.approval.clone(), stopping.clone());
-        Self {
-            pipeline: Pipeline::builder(registry.clone()).approval(approvals.clone()),
-            registry,
-            config,
-            config_source: ConfigSource::Static,
-            settings: GatewaySettings::default(),
-            mcp_env: McpEnv::default(),
-            operator: None,
-            watch: None,
-            authenticator: None,
-            approvals,
-            stopping,
-            telemetry: Telemetry::default(),
-            journal: None,
-            rooms: None,
-        }
+    /// Sets the configuration: sources, identities, limits, rooms.
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = Some(config);
+        self
     }
 
     /// Sets where a reload reads the configuration from.
@@ -79,62 +91,30 @@ impl GatewayBuilder {
         self
     }
 
-    /// Sets the gateway settings. The configuration overrides those that it defines.
+    /// Sets the gateway settings. A configuration overrides those that it defines.
     pub fn settings(mut self, settings: GatewaySettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Adds hooks to the pipeline, such as audit, limits and approval.
-    pub fn pipeline(mut self, add: impl FnOnce(PipelineBuilder) -> PipelineBuilder) -> Self {
-        self.pipeline = add(self.pipeline);
+    /// Changes the settings and hooks of the pipeline, such as audit and limits.
+    pub fn pipeline(
+        mut self,
+        hooks: impl FnOnce(PipelineBuilder) -> PipelineBuilder + Send + 'static,
+    ) -> Self {
+        self.hooks = Some(Box::new(hooks));
         self
     }
 
     /// Rejects calls that need approval, for a gateway that no approver can reach.
-    pub fn unattended(self) -> Self {
-        let gate = RejectingGate::new(self.config.approval.clone());
-        self.pipeline(|pipeline| pipeline.approval(gate))
+    pub fn unattended(mut self) -> Self {
+        self.is_unattended = true;
+        self
     }
 
     /// Sets the accepted callers, in place of the configured identities.
     pub fn authenticator(mut self, authenticator: Authenticator) -> Self {
         self.authenticator = Some(authenticator);
-        self
-    }
-
-    /// Sets the telemetry that observes calls.
-    pub fn telemetry(mut self, gateway_telemetry: Telemetry) -> Self {
-        self.telemetry = gateway_telemetry;
-        self
-    }
-
-    /// Records calls in this data directory as configured, and registers the operations that read
-    /// the journal.
-    ///
-    /// # Errors
-    ///
-    /// The directory is not writable.
-    pub fn journal(mut self, data: &Path) -> Result<Self, JournalError> {
-        self.rooms = Some(RoomStore::open(data).map_err(|error| JournalError::new(data, error))?);
-        let settings = &self.config.journal;
-        let mut reader = JournalReader::new(data, settings);
-        if settings.mode != JournalMode::Off {
-            let journal = Journal::open(data, settings)?;
-            reader = reader.with_live(&journal);
-            self.pipeline = self.pipeline.audit(journal.sink(&self.registry));
-            self.journal = Some(journal);
-        } else {
-            tracing::info!("journal disabled; calls are not recorded");
-        }
-        let own = journal::operations(&reader, &self.registry).into_iter().map(Change::Replace);
-        self.registry.apply(own).expect("replacing cannot clash");
-        Ok(self)
-    }
-
-    /// Sets what this process provides to MCP sources.
-    pub fn mcp_env(mut self, env: McpEnv) -> Self {
-        self.mcp_env = env;
         self
     }
 
@@ -144,83 +124,222 @@ impl GatewayBuilder {
         self
     }
 
-    /// Binds the address, if it may be served, and starts everything except the endpoints.
+    /// Sets the telemetry that observes calls.
+    pub fn telemetry(mut self, gateway_telemetry: Telemetry) -> Self {
+        self.telemetry = gateway_telemetry;
+        self
+    }
+
+    /// Records calls and rooms in this data directory, as configured, and registers the operations
+    /// that read the journal.
+    pub fn journal(mut self, data: impl AsRef<Path>) -> Self {
+        self.data = Some(data.as_ref().to_owned());
+        self
+    }
+
+    /// Sets what this process provides to MCP sources.
+    pub fn mcp_env(mut self, env: McpEnv) -> Self {
+        self.mcp_env = env;
+        self
+    }
+
+    /// Sets the address to listen on; `127.0.0.1:7411` by default.
+    pub fn listen(mut self, address: impl Into<String>) -> Self {
+        self.listen = address.into();
+        self
+    }
+
+    /// Builds the gateway, binds its address and serves until `shutdown` resolves, like
+    /// [`Gateway::serve`].
     ///
     /// # Errors
     ///
-    /// [`ListenError::NotLoopback`], or an I/O error; nothing is started then.
-    pub async fn bind(
+    /// The address cannot be served, or the journal cannot be opened.
+    pub async fn serve(
         self,
-        address: SocketAddr,
-    ) -> Result<(GatewayHandle, TcpListener), ListenError> {
-        check_address(address, &self.effective_authenticator())?;
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|source| ListenError::Bind { address, source })?;
-        Ok((self.start(), listener))
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<DrainReport, GatewayError> {
+        let (gateway, listener) = self.bind().await?;
+        gateway.serve(listener, shutdown).await
     }
 
-    fn effective_authenticator(&self) -> Authenticator {
-        let configured = || authenticator(&self.config, self.operator);
-        self.authenticator.clone().unwrap_or_else(configured)
+    /// Binds the address, if it may be served, and builds the gateway.
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be served, or the journal cannot be opened. Nothing is started then.
+    pub async fn bind(self) -> Result<(Gateway, TcpListener), GatewayError> {
+        let invalid = |error| GatewayError::Bind {
+            address: self.listen.clone(),
+            source: std::io::Error::new(std::io::ErrorKind::InvalidInput, error),
+        };
+        let address: SocketAddr = self.listen.parse().map_err(invalid)?;
+        let listener = bind(address, &self.effective_authenticator()).await?;
+        Ok((self.build()?, listener))
     }
 
-    /// Starts everything except the endpoints, without waiting for sources. Must be called within a
+    /// Builds the gateway and starts its sources, without waiting for them. Must be called within a
     /// Tokio runtime.
-    pub fn start(self) -> GatewayHandle {
-        let authenticator = self.effective_authenticator();
-        let mut settings = self.settings;
-        let startup_timeout = settings.mcp.startup_source_timeout;
-        settings.mcp = self.config.mcp.clone();
-        settings.mcp.startup_source_timeout = startup_timeout;
-        settings.http.cors_origins.extend(self.config.cors.iter().cloned());
-        self.config.limits.apply_to(&mut settings);
-        let limiter = Arc::new(Limiter::new(self.config.limits.calls.clone()));
-        let pipeline = self
-            .pipeline
-            .settings(self.config.limits.pipeline.clone())
+    ///
+    /// # Errors
+    ///
+    /// The journal cannot be opened.
+    pub fn build(self) -> Result<Gateway, GatewayError> {
+        let (authenticator, settings) =
+            (self.effective_authenticator(), Arc::new(self.effective_settings()));
+        let has_config = self.config.is_some();
+        let (registry, config) = (self.registry, self.config.unwrap_or_default());
+        let stopping = CancellationToken::new();
+        let approvals = Approvals::new(config.approval.clone(), stopping.clone());
+        let limiter = Arc::new(Limiter::new(config.limits.calls.clone()));
+        let (mut journal, mut room_store) = (None, None);
+        let mut pipeline = Pipeline::builder(registry.clone())
             .limits(Arc::clone(&limiter) as _)
-            .observer(self.telemetry.observer())
-            .build();
-        let gateway = Gateway::new_stopped_by(self.stopping, pipeline, settings)
-            .with_authenticator(authenticator)
-            .with_telemetry(self.telemetry, Arc::clone(&limiter))
-            .with_journal(self.journal)
-            .with_rooms(self.config.rooms.clone(), self.rooms);
-        let rooms: Arc<dyn ProposalQueue> = Arc::new(gateway.0.rooms.clone());
-        let deciding = approval::operations(&self.approvals, Some(rooms)).into_iter();
-        self.registry.apply(deciding.map(Change::Replace)).expect("replacing cannot clash");
-        let sources = Sources::start_with_env(&gateway, &self.config, &self.mcp_env);
+            .observer(self.telemetry.observer());
+        if has_config {
+            pipeline = pipeline.settings(config.limits.pipeline.clone());
+        }
+        if let Some(data) = &self.data {
+            room_store = Some(
+                RoomStore::open(data).map_err(|error| journal::JournalError::new(data, error))?,
+            );
+            let mut reader = JournalReader::new(data, &config.journal);
+            if config.journal.mode == JournalMode::Off {
+                tracing::info!("journal disabled; calls are not recorded");
+            } else {
+                let opened = Journal::open(data, &config.journal)?;
+                reader = reader.with_live(&opened);
+                pipeline = pipeline.audit(opened.sink(&registry));
+                journal = Some(opened);
+            }
+            register(&registry, journal::operations(&reader, &registry));
+        }
+        pipeline = match self.is_unattended {
+            true => pipeline.approval(RejectingGate::new(config.approval.clone())),
+            false => pipeline.approval(approvals.clone()),
+        };
+        if let Some(hooks) = self.hooks {
+            pipeline = hooks(pipeline);
+        }
+        let pipeline = pipeline.build();
+        let hub = Hub::new(pipeline.clone(), settings.hub.clone());
+        let guard = OriginGuard::new(authenticator.clone(), &settings.http.cors_origins);
+        let http = HttpEndpoint::new(
+            pipeline.clone(),
+            authenticator.clone(),
+            guard,
+            GatewaySettings::clone(&settings),
+            stopping.clone(),
+        );
+        let service = McpService::new(
+            pipeline.clone(),
+            authenticator.clone(),
+            stopping.clone(),
+            settings.mcp.clone(),
+        );
+        let tool_caller: Weak<McpService> = Arc::downgrade(&service);
+        let rooms = Rooms::new(
+            config.rooms.clone(),
+            room_store,
+            journal.clone(),
+            authenticator.clone(),
+            tool_caller,
+            stopping.clone(),
+        );
+        register(&registry, approval::operations(&approvals, Arc::new(rooms.clone())));
+        let mcp = Arc::new(McpEndpoint::new(
+            service,
+            authenticator.clone(),
+            GatewaySettings::clone(&settings),
+            stopping.clone(),
+        ));
+        let server = Server {
+            settings: Arc::clone(&settings),
+            open_connections: Arc::default(),
+            stopping: stopping.clone(),
+        };
+        let source_context = SourceContext {
+            registry: registry.clone(),
+            hub: hub.clone(),
+            authenticator: authenticator.clone(),
+            websocket: settings.websocket,
+            limiter: Arc::clone(&limiter),
+            statuses: Arc::default(),
+        };
+        let status = Arc::new(Status {
+            sources: source_context.clone(),
+            mcp: Arc::clone(&mcp),
+            telemetry: self.telemetry.clone(),
+            open_connections: Arc::clone(&server.open_connections),
+            startup_guards: 0.into(),
+            is_not_ready: false.into(),
+            stopping: stopping.clone(),
+        });
+        let sources = Sources::start(source_context, &config, &self.mcp_env);
+        let components = Components {
+            settings,
+            pipeline,
+            authenticator,
+            approvals,
+            limiter,
+            telemetry: self.telemetry,
+            journal,
+            hub,
+            http,
+            mcp,
+            rooms,
+            status,
+            server,
+            pending_handshakes: TaskTracker::new(),
+            stopping,
+        };
         let file = self.config_source.file();
         let reloader = Arc::new(Reloader {
-            gateway: gateway.clone(),
+            components: components.clone(),
             config_source: self.config_source,
             operator: self.operator,
             has_fixed_authenticator: self.authenticator.is_some(),
-            approvals: self.approvals,
-            limiter,
-            initial: self.config.clone(),
-            active: Mutex::new(ActiveConfig::new(self.config, file, sources)),
+            initial: config.clone(),
+            active: Mutex::new(ActiveConfig::new(config, file, sources)),
             generation: watch::Sender::new(0),
         });
-        let own = operations::operations(&reloader).into_iter().map(Change::Replace);
-        self.registry.apply(own).expect("replacing cannot clash");
-        let watching = self.watch.map(|interval| {
-            AbortOnDropHandle::new(tokio::spawn(config_watch::watch(
-                Arc::downgrade(&reloader),
-                interval,
-            )))
+        register(&registry, operations::operations(&reloader));
+        let watch_task = self.watch.map(|interval| {
+            let watching = config_watch::watch(Arc::downgrade(&reloader), interval);
+            Arc::new(AbortOnDropHandle::new(tokio::spawn(watching)))
         });
-        GatewayHandle { gateway, reloader, _watch_task: watching }
+        Ok(Gateway { components, reloader, _watch_task: watch_task })
+    }
+
+    fn effective_authenticator(&self) -> Authenticator {
+        let configured =
+            || authenticator(self.config.as_ref().unwrap_or(&Config::default()), self.operator);
+        self.authenticator.clone().unwrap_or_else(configured)
+    }
+
+    /// Returns the settings with those of the configuration.
+    fn effective_settings(&self) -> GatewaySettings {
+        let mut settings = self.settings.clone();
+        if let Some(config) = &self.config {
+            let startup_timeout = settings.mcp.startup_source_timeout;
+            settings.mcp = config.mcp.clone();
+            settings.mcp.startup_source_timeout = startup_timeout;
+            settings.http.cors_origins.extend(config.cors.iter().cloned());
+            config.limits.apply_to(&mut settings);
+        }
+        settings
     }
 }
 
 impl std::fmt::Debug for GatewayBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GatewayBuilder")
-            .field("config_source", &self.config_source)
-            .finish_non_exhaustive()
+        f.debug_struct("GatewayBuilder").field("listen", &self.listen).finish_non_exhaustive()
     }
+}
+
+fn register(registry: &Registry, operations: impl IntoIterator<Item = Operation>) {
+    let changes = operations.into_iter().map(Change::Replace);
+    registry.apply(changes).expect("replacing cannot clash");
 }
 
 /// Creates an authenticator with the configured identities and the operator.

@@ -1,7 +1,6 @@
 //! Replaces the active configuration.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -9,14 +8,11 @@ use serde::Serialize;
 use tokio::sync::{Mutex, watch};
 use toolpost::Identity;
 
-use super::ConfigSource;
 use super::builder::authenticator;
-use crate::app::Gateway;
-use crate::approval::Approvals;
+use super::{Components, ConfigSource};
 use crate::auth::TokenHash;
 use crate::builtin;
 use crate::config::{Config, ConfigError, IdentityConfig};
-use crate::limits::Limiter;
 use crate::source::{SourceDiff, SourceState, SourceStatus, Sources};
 
 /// How long calls in flight can continue at a source that was removed or reconnected.
@@ -99,13 +95,11 @@ pub(super) enum ReloadTrigger {
 /// Applies configuration changes, one at a time.
 #[derive(Debug)]
 pub(super) struct Reloader {
-    pub(super) gateway: Gateway,
+    pub(super) components: Components,
     pub(super) config_source: ConfigSource,
     pub(super) operator: Option<TokenHash>,
     /// Whether the authenticator does not come from the configuration.
     pub(super) has_fixed_authenticator: bool,
-    pub(super) approvals: Approvals,
-    pub(super) limiter: Arc<Limiter>,
     /// Configuration at startup. Settings that need a restart still have these values.
     pub(super) initial: Config,
     pub(super) active: Mutex<ActiveConfig>,
@@ -151,7 +145,7 @@ impl Reloader {
         let statuses = self.source_statuses().await;
         let unseen = statuses.iter().filter(|source| source.state != SourceState::Ready);
         let unseen: Vec<&str> = unseen.map(|source| source.name.as_str()).collect();
-        let catalog = self.gateway.0.pipeline.registry().catalog();
+        let catalog = self.components.pipeline.registry().catalog();
         let ids: Vec<&str> = catalog.list().iter().map(|known| known.id().as_str()).collect();
         config.unmatched_approval_patterns(&ids, &unseen)
     }
@@ -182,7 +176,7 @@ impl Reloader {
             return Ok(report);
         }
         let mut reloaded = self.reload_from_source().await;
-        self.gateway.0.telemetry.record_reload(reloaded.is_ok());
+        self.components.telemetry.record_reload(reloaded.is_ok());
         self.active.lock().await.rejected_files = match &reloaded {
             Err(ReloadError::Config(error)) => error.files().to_vec(),
             _ => Vec::new(),
@@ -232,8 +226,10 @@ impl Reloader {
         report.add_source_changes(sources.apply_config(&config, DRAIN_TIMEOUT).await);
         // Disconnects callers that were authenticated under the old configuration during the
         // reload.
-        let revoked = before.revoked_identities(&config);
-        self.gateway.disconnect_identities(&|id| revoked.contains(id));
+        if !self.has_fixed_authenticator {
+            let revoked = before.revoked_identities(&config);
+            self.components.disconnect_identities(&|id| revoked.contains(id));
+        }
         report
             .notes
             .extend(config.notes.iter().filter(|note| !before.notes.contains(note)).cloned());
@@ -249,16 +245,22 @@ impl Reloader {
         if is_unchanged || self.has_fixed_authenticator {
             return;
         }
-        self.gateway.authenticator().replace(&authenticator(now, self.operator));
-        let revoked = before.revoked_identities(now);
+        self.components.authenticator.replace(&authenticator(now, self.operator));
+        let (revoked, current) = (before.revoked_identities(now), now.clone());
+        let is_valid = move |identity: &Identity| current.has_identity(identity);
+        let approvals = &self.components.approvals;
+        let canceled = approvals.revoke_identities(is_valid, &|id| revoked.contains(id));
+        if canceled > 0 {
+            report.notes.push(format!("calls pending approval that were canceled: {canceled}"));
+        }
         if revoked.includes_jwt() {
-            let ended = self.gateway.disconnect_identities(&|id| revoked.is_jwt_identity(id));
+            let ended = self.components.disconnect_identities(&|id| revoked.is_jwt_identity(id));
             report.notes.push(format!(
                 "[auth] changed; {ended} open connections with signed tokens were closed"
             ));
         }
         for id in &revoked.ids {
-            let ended = self.gateway.disconnect_identities(&|caller_id| caller_id == *id);
+            let ended = self.components.disconnect_identities(&|caller_id| caller_id == *id);
             let is_there = now.identities.iter().any(|known| known.identity.id == *id);
             let what = if is_there { "has changed" } else { "was removed" };
             report.notes.push(format!("`{id}` {what}; {ended} open connections were closed"));
@@ -273,39 +275,29 @@ impl Reloader {
 
     /// Configures the components whose settings changed.
     fn apply_rules(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
-        let (revoked, current) = (before.revoked_identities(now), now.clone());
-        let is_valid = move |identity: &Identity| current.has_identity(identity);
-        let canceled = self.approvals.revoke_identities(is_valid, &|id| revoked.contains(id));
-        if canceled > 0 {
-            report.notes.push(format!("calls pending approval that were canceled: {canceled}"));
-        }
+        let Components { pipeline, approvals, limiter, rooms, mcp, .. } = &self.components;
         if before.approval != now.approval {
-            self.approvals.configure(now.approval.clone());
+            approvals.configure(now.approval.clone());
             report.notes.push("[approval] applies to new calls".to_owned());
         }
         if before.without_demo != now.without_demo {
-            let registry = self.gateway.pipeline().registry();
-            builtin::set_demo_operations(registry, !now.without_demo);
+            builtin::set_demo_operations(pipeline.registry(), !now.without_demo);
             let state = if now.without_demo { "disabled" } else { "enabled" };
             report.notes.push(format!("demo operations {state}"));
         }
         if before.limits.calls != now.limits.calls {
-            self.limiter.configure(now.limits.calls.clone());
+            limiter.configure(now.limits.calls.clone());
         }
         if !before.limits.calls.is_same_for_common_sources(&now.limits.calls) {
             report.notes.push("limits updated".to_owned());
         }
         if before.rooms != now.rooms {
-            self.gateway.0.rooms.configure(now.rooms.clone());
+            rooms.configure(now.rooms.clone());
             report.notes.push("[room] applies to new messages".to_owned());
         }
         if before.mcp != now.mcp {
-            self.gateway.0.mcp.update_settings(&now.mcp);
+            mcp.update_settings(&now.mcp);
             report.notes.push("[mcp] applies to new requests".to_owned());
-        }
-        if before.rooms != now.rooms {
-            self.gateway.0.rooms.configure(now.rooms.clone());
-            report.notes.push("[room] applies to new messages".to_owned());
         }
     }
 }

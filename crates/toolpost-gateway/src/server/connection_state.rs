@@ -73,11 +73,6 @@ impl ConnectionState {
         self.update(|state| (state != EVICTED).then_some(AWAITING_BODY | now));
     }
 
-    /// Whether the connection waits for a request head, so that no endpoint is responding.
-    pub(super) fn is_awaiting_head(&self) -> bool {
-        phase(self.0.state.load(Ordering::Relaxed)) == AWAITING_HEAD
-    }
-
     /// Returns the state if the connection waits for its client. The lowest state has waited
     /// longest for a head.
     pub(super) fn idle_snapshot(&self) -> Option<IdleSnapshot> {

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::endpoint;
+use crate::endpoint::ProblemDetails;
 
 /// How long the pool may be full before new connections are rejected. Shorter peaks are tolerated.
 const FULL_GRACE_PERIOD: Duration = Duration::from_secs(1);
@@ -55,10 +55,14 @@ impl ConnectionRejector {
 /// error, and an immediate close may lose the response.
 async fn write_rejection(mut stream: TcpStream) -> Result<()> {
     stream.readable().await?;
-    let detail = "connection limit reached";
-    stream
-        .write_all(&endpoint::raw_problem_response(StatusCode::SERVICE_UNAVAILABLE, detail))
-        .await?;
+    let problem =
+        ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, "connection limit reached").to_json();
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+         retry-after: 1\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        problem.len()
+    );
+    stream.write_all(&[head.as_bytes(), &problem].concat()).await?;
     stream.shutdown().await?;
     let mut scratch = [0; 8 * 1024];
     while stream.read(&mut scratch).await? > 0 {}

@@ -10,7 +10,6 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use super::connection_state::ConnectionState;
-use crate::endpoint;
 
 /// How long a rejected client may continue to send. An immediate close would reset the connection,
 /// and the client would lose the response.
@@ -28,14 +27,12 @@ pub(crate) struct TimeoutStream {
     stall_timer: Option<Pin<Box<Sleep>>>,
     /// Idle timer and end time of lingering, which follows the last response.
     lingering: Option<(Pin<Box<Sleep>>, Instant)>,
-    /// Bytes to write in place of other bytes, and how many of them are written.
-    replacement: Option<(Vec<u8>, usize)>,
     state: ConnectionState,
 }
 
 impl TimeoutStream {
     pub(super) fn new(stream: TcpStream, write_timeout: Duration, state: ConnectionState) -> Self {
-        Self { stream, write_timeout, stall_timer: None, lingering: None, replacement: None, state }
+        Self { stream, write_timeout, stall_timer: None, lingering: None, state }
     }
 
     /// Returns the TCP stream, for a protocol that has its own write timeout.
@@ -64,36 +61,6 @@ impl TimeoutStream {
             tracing::debug!(%error, "SO_LINGER not set");
         }
         Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the client stopped reading the response")))
-    }
-
-    /// Starts to replace hyper's response to a malformed request, which has no body. Returns
-    /// whether a replacement is in progress. Only hyper responds before a request head is complete.
-    fn begin_replacement(&mut self, bytes: &[u8]) -> bool {
-        if self.replacement.is_none() && self.state.is_awaiting_head() {
-            self.replacement =
-                endpoint::add_problem_body(bytes).map(|response_bytes| (response_bytes, 0));
-        }
-        self.replacement.is_some()
-    }
-
-    /// Writes the replacement, then reports `length` bytes as written.
-    fn poll_write_replacement(
-        &mut self,
-        cx: &mut Context<'_>,
-        length: usize,
-    ) -> Poll<Result<usize>> {
-        while let Some((response_bytes, mut at)) = self.replacement.take() {
-            let outcome = Pin::new(&mut self.stream).poll_write(cx, &response_bytes[at..]);
-            let outcome = self.check_stall(cx, outcome);
-            if let Poll::Ready(written) = &outcome {
-                at += *written.as_ref().unwrap_or(&response_bytes.len());
-            }
-            if at < response_bytes.len() {
-                self.replacement = Some((response_bytes, at));
-            }
-            ready!(outcome)?;
-        }
-        Poll::Ready(Ok(length))
     }
 
     /// Reads and discards input until the client closes, is idle for too long or sends for too
@@ -136,9 +103,6 @@ impl AsyncWrite for TimeoutStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
-        if self.begin_replacement(bytes) {
-            return self.poll_write_replacement(cx, bytes.len());
-        }
         let outcome = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.check_stall(cx, outcome)
     }
@@ -148,11 +112,6 @@ impl AsyncWrite for TimeoutStream {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        if let [only] = slices
-            && self.begin_replacement(only)
-        {
-            return self.poll_write_replacement(cx, only.len());
-        }
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.check_stall(cx, outcome)
     }

@@ -38,16 +38,13 @@ impl Sources {
         for name in removed_names.cloned().collect::<Vec<_>>() {
             if let Some(entry) = self.entries.remove(&name) {
                 self.retire(entry.source, timeout).await;
-                self.gateway.hub().remove_spoke(&name);
+                self.context.hub.remove_spoke(&name);
             }
-            self.gateway
-                .pipeline()
-                .registry()
-                .set_namespace_access(&name, AccessControl::default());
+            self.context.registry.set_namespace_access(&name, AccessControl::default());
             changes.removed.push(name);
         }
         for (name, source) in configured {
-            set_source_access(&self.gateway, source);
+            set_source_access(&self.context, source);
             let change = self.entries.get(name).map(|entry| source.change_from(&entry.config));
             let list = match change {
                 None => &mut changes.added,
@@ -61,7 +58,7 @@ impl Sources {
             }
             match change {
                 None => {
-                    let entry = SourceEntry::start(&self.gateway, &self.mcp_env, source);
+                    let entry = SourceEntry::start(&self.context, &self.mcp_env, source);
                     self.entries.insert(name.to_owned(), entry);
                 }
                 Some(SourceChange::Unchanged) => {}
@@ -84,7 +81,7 @@ impl Sources {
         else {
             return;
         };
-        let registry = self.gateway.pipeline().registry();
+        let registry = &self.context.registry;
         let catalog = registry.catalog();
         let is_affected = |operation: &&std::sync::Arc<Operation>| {
             operation.source().is_some_and(|from| *from.name == source.name)
@@ -105,7 +102,7 @@ impl Sources {
 
     /// Applies new adjustments to a source whose connection is unchanged.
     async fn apply_adjustments(&mut self, source: &SourceConfig) {
-        self.gateway.hub().configure_spoke(&source.name, spoke_config(source));
+        self.context.hub.configure_spoke(&source.name, spoke_config(source));
         let Some(entry) = self.entries.get_mut(&source.name) else { return };
         entry.config = source.clone();
         if let Some(running) = &entry.source {
@@ -116,7 +113,7 @@ impl Sources {
     /// Replaces a source. The old one serves calls until the new one is ready or down.
     async fn replace(&mut self, source: &SourceConfig, timeout: Duration) {
         let Some(entry) = self.entries.remove(&source.name) else { return };
-        let prepared = SourceEntry::prepare(&self.gateway, &self.mcp_env, source);
+        let prepared = SourceEntry::prepare(&self.context, &self.mcp_env, source);
         let is_started = matches!(prepared, Ok((Some(_), _)));
         let before = match entry.source {
             Some(before) if is_started => {
@@ -128,11 +125,11 @@ impl Sources {
             }
             before => {
                 self.retire(before, timeout).await;
-                self.gateway.hub().remove_spoke(&source.name);
+                self.context.hub.remove_spoke(&source.name);
                 None
             }
         };
-        let entry = SourceEntry::start_prepared(&self.gateway, source, prepared, before);
+        let entry = SourceEntry::start_prepared(&self.context, source, prepared, before);
         self.entries.insert(source.name.clone(), entry);
     }
 
@@ -142,7 +139,7 @@ impl Sources {
         let name = source.name().to_owned();
         let (operations, draining) = source.release_operations(timeout).await;
         self.retiring.spawn(draining);
-        let registry = self.gateway.pipeline().registry();
+        let registry = &self.context.registry;
         let removals = operations.into_iter().map(Change::Unregister);
         registry.apply(removals).expect("removing cannot clash");
         registry.mark_ready(&name);

@@ -6,14 +6,18 @@ mod start;
 mod status;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use tokio_util::task::TaskTracker;
-use toolpost::RunningSource;
+use toolpost::hub::Hub;
+use toolpost::transport::WsSettings;
+use toolpost::{Registry, RunningSource};
 
-use crate::app::Gateway;
+use crate::auth::Authenticator;
 use crate::config::{Access, Config, SourceConfig};
+use crate::limits::Limiter;
 use start::SourceEntry;
 
 pub use diff::SourceDiff;
@@ -21,11 +25,23 @@ pub use start::{McpEnv, SourceError};
 pub(crate) use status::SourceStatuses;
 pub use status::{LastError, SourceState, SourceStatus};
 
+/// What the sources are connected to.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceContext {
+    pub(crate) registry: Registry,
+    pub(crate) hub: Hub,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) websocket: WsSettings,
+    pub(crate) limiter: Arc<Limiter>,
+    /// Status trackers of the running sources.
+    pub(crate) statuses: Arc<SourceStatuses>,
+}
+
 /// The running sources. Dropping it stops them; [`Sources::close`] also waits until they have
 /// stopped.
 #[derive(Debug)]
 pub struct Sources {
-    gateway: Gateway,
+    context: SourceContext,
     mcp_env: McpEnv,
     entries: BTreeMap<String, SourceEntry>,
     /// Owns the removed sources until their calls have finished.
@@ -36,21 +52,16 @@ impl Sources {
     /// Configures the spokes, connects to the hubs and starts the MCP servers and HTTP services. It
     /// does not wait for sources: an unavailable one is retried in the background, and one that
     /// cannot be started is disabled with a reason.
-    pub fn start(gateway: &Gateway, config: &Config) -> Self {
-        Self::start_with_env(gateway, config, &McpEnv::default())
-    }
-
-    /// Like [`Sources::start`], with an environment for the MCP servers.
-    pub fn start_with_env(gateway: &Gateway, config: &Config, env: &McpEnv) -> Self {
+    pub(crate) fn start(context: SourceContext, config: &Config, mcp_env: &McpEnv) -> Self {
         let mut sources = Self {
-            gateway: gateway.clone(),
-            mcp_env: env.clone(),
+            context,
+            mcp_env: mcp_env.clone(),
             entries: BTreeMap::new(),
             retiring: TaskTracker::new(),
         };
         for source in &config.sources {
-            set_source_access(gateway, source);
-            let entry = SourceEntry::start(gateway, env, source);
+            set_source_access(&sources.context, source);
+            let entry = SourceEntry::start(&sources.context, mcp_env, source);
             sources.entries.insert(source.name.clone(), entry);
         }
         sources
@@ -63,10 +74,7 @@ impl Sources {
 
     /// Returns the status of each source, ordered by name.
     pub fn statuses(&self) -> Vec<SourceStatus> {
-        self.entries
-            .iter()
-            .map(|(name, entry)| entry.status.status(&self.gateway.0, name))
-            .collect()
+        self.entries.iter().map(|(name, entry)| entry.status.status(&self.context, name)).collect()
     }
 
     /// Stops all sources concurrently and returns whether they stopped in time. Drain the gateway
@@ -81,9 +89,9 @@ impl Sources {
 }
 
 /// Sets the access of the namespace, so that callers with access to a source see why it is down.
-fn set_source_access(gateway: &Gateway, source: &SourceConfig) {
-    let is_auth_required = !gateway.authenticator().allows_anonymous();
+fn set_source_access(context: &SourceContext, source: &SourceConfig) {
+    let is_auth_required = !context.authenticator.allows_anonymous();
     let access = source.adjustments.effective_access().cloned();
     let access = access.unwrap_or_else(|| Access::default_for(&source.name, is_auth_required));
-    gateway.pipeline().registry().set_namespace_access(&source.name, access.to_access_control());
+    context.registry.set_namespace_access(&source.name, access.to_access_control());
 }

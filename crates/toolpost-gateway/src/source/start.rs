@@ -12,8 +12,8 @@ use toolpost::protocol::Secret;
 use toolpost::transport::WsConnector;
 use toolpost::{Registry, RunningSource, Source, SourceHooks, SpecTransform};
 
+use super::SourceContext;
 use super::status::SourceStatusTracker;
-use crate::app::Gateway;
 use crate::config::{Adjustments, SourceConfig, SourceKind};
 
 /// What the process provides to MCP sources.
@@ -106,13 +106,13 @@ fn prepare(source: impl Source) -> PreparedSource {
 }
 
 impl SourceEntry {
-    pub(super) fn start(gateway: &Gateway, env: &McpEnv, config: &SourceConfig) -> Self {
-        Self::start_prepared(gateway, config, Self::prepare(gateway, env, config), None)
+    pub(super) fn start(context: &SourceContext, env: &McpEnv, config: &SourceConfig) -> Self {
+        Self::start_prepared(context, config, Self::prepare(context, env, config), None)
     }
 
     /// Prepares a source, with the hosts of an HTTP service; `None` for a spoke.
     pub(super) fn prepare(
-        gateway: &Gateway,
+        context: &SourceContext,
         env: &McpEnv,
         config: &SourceConfig,
     ) -> Result<(Option<PreparedSource>, Option<ServiceHosts>), SourceError> {
@@ -127,10 +127,9 @@ impl SourceEntry {
             }
             SourceKind::Hub { url, token } => {
                 let token = token.as_ref().map(|token| Secret::new(token.reveal()));
-                let connector =
-                    WsConnector::with_settings(url, token, gateway.0.settings.websocket)?;
+                let connector = WsConnector::with_settings(url, token, context.websocket)?;
                 let settings = ReconnectSettings::default();
-                (Some(prepare(Upstream::new(gateway.hub(), name, connector, settings))), None)
+                (Some(prepare(Upstream::new(&context.hub, name, connector, settings))), None)
             }
             SourceKind::Spoke { .. } => (None, None),
             SourceKind::Incomplete { .. } => {
@@ -141,13 +140,13 @@ impl SourceEntry {
 
     /// Starts a prepared source in place of `before`. A source that cannot be started is disabled.
     pub(super) fn start_prepared(
-        gateway: &Gateway,
+        context: &SourceContext,
         config: &SourceConfig,
         prepared: Result<(Option<PreparedSource>, Option<ServiceHosts>), SourceError>,
         before: Option<(RunningSource, Duration)>,
     ) -> Self {
-        gateway.hub().configure_spoke(&config.name, spoke_config(config));
-        let registry = gateway.pipeline().registry();
+        context.hub.configure_spoke(&config.name, spoke_config(config));
+        let registry = &context.registry;
         let (source, hosts) = match prepared {
             Ok((prepared, hosts)) => {
                 let hooks = source_hooks(config);
@@ -161,7 +160,7 @@ impl SourceEntry {
         };
         let monitor = source.as_ref().map(RunningSource::monitor);
         let status = Arc::new(SourceStatusTracker { kind: config.kind.clone(), hosts, monitor });
-        gateway.0.source_statuses.insert(&config.name, &status);
+        context.statuses.insert(&config.name, &status);
         Self { config: config.clone(), source, status }
     }
 }

@@ -10,7 +10,7 @@ use toolpost::hub::SpokeStatus;
 use toolpost::openapi::ServiceHosts;
 use toolpost::{BreakerState, SourceMonitor, epoch_ms};
 
-use crate::app::GatewayState;
+use super::SourceContext;
 use crate::config::SourceKind;
 
 /// Status of a source.
@@ -101,7 +101,7 @@ impl SourceStatuses {
 
 impl SourceStatusTracker {
     /// Returns the current status.
-    pub(crate) fn status(&self, gateway: &GatewayState, name: &str) -> SourceStatus {
+    pub(crate) fn status(&self, context: &SourceContext, name: &str) -> SourceStatus {
         let mut status = SourceStatus {
             name: name.to_owned(),
             kind: self.kind.as_str().to_owned(),
@@ -110,22 +110,21 @@ impl SourceStatusTracker {
             reason: None,
             since: 0,
             retry_at: None,
-            breaker: self.breaker_state(gateway, name),
-            operations: gateway.pipeline.registry().catalog().namespace(name).len(),
+            breaker: self.breaker_state(context, name),
+            operations: context.registry.catalog().namespace(name).len(),
             last_error: None,
         };
         match &self.monitor {
             Some(monitor) => status.set_from(monitor),
-            None => status.set_from_spoke(gateway.hub.spoke_status(name)),
+            None => status.set_from_spoke(context.hub.spoke_status(name)),
         }
         status
     }
 
     /// Returns the state of the source's circuit breaker, or of a host of the service if that is
     /// worse.
-    fn breaker_state(&self, gateway: &GatewayState, name: &str) -> BreakerState {
-        let limiter = gateway.limiter.as_ref();
-        let state = limiter.map_or(BreakerState::Closed, |limits| limits.breaker_state(name));
+    fn breaker_state(&self, context: &SourceContext, name: &str) -> BreakerState {
+        let state = context.limiter.breaker_state(name);
         self.hosts.as_ref().map_or(state, |hosts| state.max(hosts.breaker_state()))
     }
 }

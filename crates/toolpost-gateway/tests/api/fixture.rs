@@ -13,7 +13,7 @@ use toolpost::openapi::{DocumentLocation, OpenApiSettings, from_openapi};
 use toolpost::transport::WsConnector;
 use toolpost::{
     ErrorDefinition, Handler, HandlerError, HandlerOutput, Operation, OperationKind, OperationSpec,
-    Pipeline, PipelineSettings, Registry, RunningSource, Schema, SourceHooks,
+    PipelineSettings, Registry, RunningSource, Schema, SourceHooks,
 };
 use toolpost_gateway::auth::Authenticator;
 use toolpost_gateway::{DrainReport, Gateway, GatewaySettings, builtin};
@@ -82,9 +82,12 @@ impl TestGateway {
             (PipelineSettings::default(), GatewaySettings::default());
         settings.call_timeout = CALL_TIMEOUT;
         endpoints.http.max_timeout = CALL_TIMEOUT;
-        let pipeline = Pipeline::builder(registry).settings(settings).build();
-        let gateway = Gateway::from_pipeline(pipeline, endpoints).with_authenticator(authenticator);
-        let listener = gateway.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let builder = Gateway::builder(registry)
+            .pipeline(|pipeline| pipeline.settings(settings))
+            .settings(endpoints)
+            .authenticator(authenticator)
+            .listen("127.0.0.1:0");
+        let (gateway, listener) = builder.bind().await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (stop, stopped) = oneshot::channel::<()>();
         let served = tokio::spawn(async move {

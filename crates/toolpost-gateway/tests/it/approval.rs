@@ -11,7 +11,7 @@ use toolpost::{CallContext, Change, HandlerError, Operation, Schema, build_env};
 use toolpost_gateway::approval::ApprovalSettings;
 use toolpost_gateway::auth::TokenHash;
 use toolpost_gateway::config::Config;
-use toolpost_gateway::{GatewayBuilder, GatewayHandle, builtin};
+use toolpost_gateway::{Gateway, builtin};
 
 use super::hub::{HubClient, request_event};
 use super::mcp::{McpEvents, message};
@@ -20,7 +20,6 @@ use super::{TestGateway, client};
 /// A gateway with a payment operation that needs approval.
 struct BankFixture {
     server: TestGateway,
-    handle: GatewayHandle,
     paid: Arc<AtomicU64>,
 }
 
@@ -33,9 +32,8 @@ impl BankFixture {
         let mut config = identities(&["ada", "bob", "carl"]);
         config.approval = settings;
         let operator = TokenHash::of("tpt_operator");
-        let handle = GatewayBuilder::new(registry, config).operator(operator).start();
-        let server = TestGateway::serve(handle.gateway().clone(), "127.0.0.1:0").await;
-        Self { server, handle, paid }
+        let builder = Gateway::builder(registry).config(config).operator(operator);
+        Self { server: TestGateway::serve(builder, "127.0.0.1:0").await, paid }
     }
 
     fn paid(&self) -> u64 {
@@ -372,9 +370,9 @@ async fn pending_call_of_revoked_identity_is_rejected() {
     let bank = BankFixture::start(ApprovalSettings::default()).await;
     let call_task = start_call(&bank, "http");
     let waiting = bank.pending_approval().await;
-    bank.handle.apply_config(identities(&["ada", "bob", "carl"])).await.unwrap();
+    bank.server.gateway.apply_config(identities(&["ada", "bob", "carl"])).await.unwrap();
     assert_eq!(bank.pending_count().await, 1, "an unchanged identity stays pending");
-    let report = bank.handle.apply_config(identities(&["bob", "carl"])).await.unwrap();
+    let report = bank.server.gateway.apply_config(identities(&["bob", "carl"])).await.unwrap();
     let canceled = "calls pending approval that were canceled: 1";
     assert!(report.notes.iter().any(|note| note == canceled), "{report:?}");
     let (message, is_error) = call_task.await.unwrap();

@@ -5,15 +5,14 @@ use reqwest::header::{HeaderValue, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 use toolpost::{
     AccessControl, Handler, HandlerOutput, Identity, Operation, OperationKind, OperationSpec,
-    Pipeline,
 };
 use toolpost_gateway::auth::{Authenticator, Token};
-use toolpost_gateway::{Gateway, builtin};
+use toolpost_gateway::{Gateway, GatewayBuilder, builtin};
 
 use super::{TestGateway, client};
 
 /// `who.am` returns the caller's id. `who.admin` does the same and requires the scope `admin`.
-fn gateway() -> Gateway {
+fn gateway() -> GatewayBuilder {
     let registry = builtin::registry();
     for (id, scopes) in [("who.am", vec![]), ("who.admin", vec!["admin".to_owned()])] {
         let mut spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
@@ -25,7 +24,7 @@ fn gateway() -> Gateway {
         });
         registry.register(Operation::from_spec(spec).handler(response).build().unwrap()).unwrap();
     }
-    Gateway::from_pipeline(Pipeline::new(registry), Default::default())
+    Gateway::builder(registry)
 }
 
 /// Each row: the path, the `Authorization` header, the status, and a part of the response.
@@ -80,8 +79,7 @@ async fn with_identities_a_valid_token_is_required() {
         (ci.hash(), Identity::new("ci")),
         (root.hash(), Identity::new("root").with_scopes(["admin"])),
     ]);
-    let running =
-        TestGateway::serve(gateway().with_authenticator(authenticator), "127.0.0.1:0").await;
+    let running = TestGateway::serve(gateway().authenticator(authenticator), "127.0.0.1:0").await;
     let as_ci = format!("Bearer {}", ci.reveal());
     let as_root = format!("bearer  {}", root.reveal());
     let cut = &as_ci[..as_ci.len() - 1];
@@ -113,7 +111,7 @@ async fn with_identities_a_valid_token_is_required() {
 async fn with_identities_any_host_passes_but_no_foreign_origin() {
     let token = Token::generate().unwrap();
     let authenticator = Authenticator::with_tokens([(token.hash(), Identity::new("ci"))]);
-    let gateway = gateway().with_authenticator(authenticator);
+    let gateway = gateway().authenticator(authenticator);
     let mut running = TestGateway::serve(gateway, "0.0.0.0:0").await;
     running.address.set_ip([127, 0, 0, 1].into());
     for (host, origin, status) in [

@@ -3,7 +3,7 @@
 mod browser;
 
 use reqwest::Method;
-use toolpost::{Identity, Pipeline};
+use toolpost::Identity;
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
@@ -110,8 +110,8 @@ async fn docs_file_with_matching_etag_returns_304() {
 async fn same_origin_page_can_call_and_cross_origin_cannot() {
     let open = TestGateway::start().await;
     let token = Token::generate().unwrap();
-    let closed = Gateway::from_pipeline(Pipeline::new(builtin::registry()), Default::default())
-        .with_authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]));
+    let closed = Gateway::builder(builtin::registry())
+        .authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]));
     let closed = TestGateway::serve(closed, "127.0.0.1:0").await;
     for (gateway, token) in [(&open, None), (&closed, Some(token.reveal()))] {
         let own = format!("http://{}", gateway.address);
@@ -151,8 +151,8 @@ async fn same_origin_page_can_call_and_cross_origin_cannot() {
 #[tokio::test]
 async fn docs_page_is_public_and_api_requires_token() {
     let token = Token::generate().unwrap();
-    let gateway = Gateway::from_pipeline(Pipeline::new(builtin::registry()), Default::default())
-        .with_authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]));
+    let gateway = Gateway::builder(builtin::registry())
+        .authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]));
     let gateway = TestGateway::serve(gateway, "127.0.0.1:0").await;
     for (path, status) in [
         ("/docs", 200),

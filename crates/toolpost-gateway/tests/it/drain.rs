@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use serde_json::{Value, json};
-use toolpost_gateway::{Gateway, GatewaySettings, ListenError};
+use toolpost_gateway::{Gateway, GatewayError, GatewaySettings};
 
 use super::{TestGateway, client};
 
@@ -58,12 +58,12 @@ async fn drain_deadline_aborts_remaining_connections() {
 
 #[tokio::test]
 async fn unauthenticated_gateway_binds_loopback_only() {
-    let gateway = Gateway::new(toolpost_gateway::builtin::registry());
+    let gateway = Gateway::builder(toolpost_gateway::builtin::registry()).build().unwrap();
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let rejected = gateway.bind(address.parse().unwrap()).await;
-        assert!(matches!(rejected, Err(ListenError::NotLoopback(_))), "{address}");
+        assert!(matches!(rejected, Err(GatewayError::NotLoopback(_))), "{address}");
     }
     let everywhere = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
     let rejected = gateway.serve(everywhere, std::future::pending()).await;
-    assert!(matches!(rejected, Err(ListenError::NotLoopback(_))), "whoever bound it");
+    assert!(matches!(rejected, Err(GatewayError::NotLoopback(_))), "whoever bound it");
 }

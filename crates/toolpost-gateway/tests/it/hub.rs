@@ -174,9 +174,8 @@ async fn start_authenticated_gateway(settings: GatewaySettings) -> TestGateway {
     for operation in caller_operations() {
         registry.register(operation).unwrap();
     }
-    let gateway =
-        toolpost_gateway::Gateway::from_pipeline(toolpost::Pipeline::new(registry), settings);
-    TestGateway::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
+    let gateway = toolpost_gateway::Gateway::builder(registry).settings(settings);
+    TestGateway::serve(gateway.authenticator(authenticator), "127.0.0.1:0").await
 }
 
 /// Stops a gateway after its peers are dropped. A peer that stays connected without reading would

@@ -16,7 +16,7 @@ use toolpost::mcp::{Authorizer, OAuthError};
 use toolpost::{Pipeline, Registry};
 use toolpost_gateway::auth::{Authenticator, JwtSettings, TokenHash};
 use toolpost_gateway::config::Config;
-use toolpost_gateway::{Gateway, GatewayBuilder, GatewaySettings, McpEnv, builtin};
+use toolpost_gateway::{Gateway, McpEnv, builtin};
 use url::Url;
 
 use super::hub::HubClient;
@@ -216,9 +216,8 @@ async fn mcp_client_discovers_auth_server_and_connects() {
         "authorization_response_iss_parameter_supported": true});
     issuer.set_response("/.well-known/oauth-authorization-server", 200, &metadata);
 
-    let gateway =
-        Gateway::from_pipeline(Pipeline::new(builtin::registry()), GatewaySettings::default());
-    let gateway = gateway.with_authenticator(Authenticator::with_tokens([]));
+    let gateway = Gateway::builder(builtin::registry());
+    let gateway = gateway.authenticator(Authenticator::with_tokens([]));
     let running = TestGateway::serve(gateway, "127.0.0.1:0").await;
     let resource = running.url("/mcp");
     let settings = JwtSettings::new(&issuer.address, vec![resource.clone()]);
@@ -266,9 +265,8 @@ pub(super) fn unix_now() -> u64 {
 async fn gateway(settings: JwtSettings) -> TestGateway {
     let known = [(TokenHash::of("tpt_ci"), toolpost::Identity::new("ci"))];
     let authenticator = Authenticator::with_tokens(known).with_jwt(settings);
-    let gateway =
-        Gateway::from_pipeline(Pipeline::new(builtin::registry()), GatewaySettings::default());
-    TestGateway::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
+    let gateway = Gateway::builder(builtin::registry());
+    TestGateway::serve(gateway.authenticator(authenticator), "127.0.0.1:0").await
 }
 
 /// Calls an operation with a token and returns the status and the body.
@@ -444,11 +442,11 @@ async fn jwt_connections_close_when_auth_settings_change() {
         (auth.replace("\"toolpost\"", "\"other\""), true),
         (with_identity("bob").replace(&auth, ""), true),
     ] {
-        let setup = GatewayBuilder::new(builtin::registry(), config(&auth)).start();
-        let running = TestGateway::serve(setup.gateway().clone(), "127.0.0.1:0").await;
+        let builder = Gateway::builder(builtin::registry()).config(config(&auth));
+        let running = TestGateway::serve(builder, "127.0.0.1:0").await;
         let mut peer = HubClient::with_token(running.address, &key.sign(&issuer.claims())).await;
         peer.assert_works("before").await;
-        setup.apply_config(config(&next)).await.unwrap();
+        running.gateway.apply_config(config(&next)).await.unwrap();
         match ends {
             true => assert_eq!(peer.recv_close().await.0, 4401, "{next}"),
             false => peer.assert_works(&next).await,

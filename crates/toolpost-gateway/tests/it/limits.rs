@@ -6,15 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use toolpost::{
-    CallContext, CallError, CallRequest, HandlerError, Operation, Pipeline, PipelineSettings,
-    build_env,
-};
+use toolpost::{CallContext, CallError, CallRequest, HandlerError, Operation, Pipeline, build_env};
 use toolpost_gateway::config::Config;
-use toolpost_gateway::{
-    BreakerLimits, Gateway, GatewayBuilder, GatewaySettings, Limiter, LimitsSettings, SourceLimits,
-    Telemetry, builtin,
-};
+use toolpost_gateway::{BreakerLimits, Gateway, Limiter, LimitsSettings, SourceLimits, builtin};
 
 use super::spokes::{caller, spoke, wait_until};
 use super::{TestGateway, client};
@@ -29,17 +23,10 @@ pub(super) async fn limited_gateway(
     for operation in operations {
         registry.register(operation).unwrap();
     }
-    let (limiter, telemetry) = (Arc::new(Limiter::new(limits)), Telemetry::default());
-    let mut settings = PipelineSettings::default();
-    settings.max_concurrent_calls = calls;
-    let pipeline = Pipeline::builder(registry)
-        .settings(settings)
-        .limits(Arc::clone(&limiter) as _)
-        .observer(telemetry.observer())
-        .build();
-    let gateway = Gateway::from_pipeline(pipeline, GatewaySettings::default())
-        .with_telemetry(telemetry, limiter);
-    TestGateway::serve(gateway, "127.0.0.1:0").await
+    let mut config = Config::default();
+    config.limits.calls = limits;
+    config.limits.pipeline.max_concurrent_calls = calls;
+    TestGateway::serve(Gateway::builder(registry).config(config), "127.0.0.1:0").await
 }
 
 pub(super) fn source_limits(concurrency: usize, queue: usize) -> LimitsSettings {
@@ -401,8 +388,10 @@ async fn input_depth_limit_is_enforced() {
 #[tokio::test]
 async fn reload_applies_limits_and_reports_restart_needed() {
     let config = |text: &str| Config::parse("toolpost.toml".as_ref(), text, &|_| None).unwrap();
-    let setup = GatewayBuilder::new(builtin::registry(), config("[limits]\njson_depth = 1\n"));
-    let (running, listener) = setup.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let builder = Gateway::builder(builtin::registry())
+        .config(config("[limits]\njson_depth = 1\n"))
+        .listen("127.0.0.1:0");
+    let (running, listener) = builder.bind().await.unwrap();
     let url = format!("http://{}/api/demo/add", listener.local_addr().unwrap());
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let client_requests = async {

@@ -20,6 +20,7 @@ mod hostile;
 mod http;
 mod hub;
 mod jwt;
+mod layers;
 mod limits;
 mod mcp;
 mod mcp_corpus;
@@ -37,8 +38,8 @@ use std::net::SocketAddr;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use toolpost::{Operation, Pipeline, Registry};
-use toolpost_gateway::{DrainReport, Gateway, GatewaySettings, builtin};
+use toolpost::{Operation, Registry};
+use toolpost_gateway::{DrainReport, Gateway, GatewayBuilder, GatewaySettings, builtin};
 
 /// A gateway on a free loopback port.
 struct TestGateway {
@@ -62,11 +63,11 @@ impl TestGateway {
         for operation in operations {
             registry.register(operation).unwrap();
         }
-        Self::serve(Gateway::from_pipeline(Pipeline::new(registry), settings), "127.0.0.1:0").await
+        Self::serve(Gateway::builder(registry).settings(settings), "127.0.0.1:0").await
     }
 
-    async fn serve(gateway: Gateway, address: &str) -> Self {
-        let listener = gateway.bind(address.parse().unwrap()).await.unwrap();
+    async fn serve(builder: GatewayBuilder, address: &str) -> Self {
+        let (gateway, listener) = builder.listen(address).bind().await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = gateway.clone();

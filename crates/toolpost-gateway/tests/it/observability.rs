@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolpost::Identity;
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::config::Config;
-use toolpost_gateway::{Gateway, LimitsSettings, SourceState, Sources, admin, builtin};
+use toolpost_gateway::{Gateway, LimitsSettings, SourceState, admin, builtin};
 
 use super::limits::{limited_gateway, metric};
 use super::{TestGateway, client};
@@ -83,7 +83,7 @@ async fn metrics_and_ready_details_require_read_scope() {
         (plain.hash(), Identity::new("plain").with_scopes(["source:x"])),
         (reader.hash(), Identity::new("reader").with_scopes([admin::scope::READ])),
     ]);
-    let gateway = Gateway::new(builtin::registry()).with_authenticator(authenticator);
+    let gateway = Gateway::builder(builtin::registry()).authenticator(authenticator);
     let running = TestGateway::serve(gateway, "127.0.0.1:0").await;
     for (token, metrics, has_details) in
         [(None, 401, false), (Some(&plain), 403, false), (Some(&reader), 200, true)]
@@ -108,7 +108,7 @@ async fn readiness_follows_gateway_and_ignores_source_state() {
     let gateway = limited_gateway([], LimitsSettings::default(), 10_000).await;
     let text = "[source.gone]\nmcp = { command = \"/nonexistent/server\" }\n";
     let config = Config::parse("toolpost.toml".as_ref(), text, &|_| None).unwrap();
-    let sources = Sources::start(&gateway.gateway, &config);
+    gateway.gateway.apply_config(config).await.unwrap();
     let status = async || {
         let response = client().get(gateway.url("/ready")).send().await.unwrap();
         let code = response.status().as_u16();
@@ -117,11 +117,14 @@ async fn readiness_follows_gateway_and_ignores_source_state() {
     };
     let starting = gateway.gateway.begin_startup();
     assert_eq!(status().await, (503, "starting".to_owned()));
-    while sources.statuses()[0].state != SourceState::Down {
+    while gateway.gateway.sources().await[0].state != SourceState::Down {
         tokio::task::yield_now().await;
     }
     drop(starting);
-    assert_eq!(status().await, (200, "ready".to_owned()), "a source that is down delays nobody");
+    // A source that is down delays only the start.
+    while status().await != (200, "ready".to_owned()) {
+        tokio::task::yield_now().await;
+    }
     gateway.gateway.set_not_ready();
     assert_eq!(status().await, (503, "stopping".to_owned()));
     let response = client().post(gateway.url("/api/demo/add")).json(&json!({"a": 1, "b": 2}));
@@ -130,7 +133,6 @@ async fn readiness_follows_gateway_and_ignores_source_state() {
         client().get(gateway.url("/health")).send().await.unwrap().json().await.unwrap();
     assert_eq!(health["status"], "stopping");
     gateway.stop().await;
-    sources.close(std::time::Duration::from_secs(10)).await;
 }
 
 /// Two sources share a document whose service is down: one is called, the other excludes all
@@ -149,18 +151,22 @@ async fn dead_service_opens_breaker_and_empty_source_stays_up() {
          [source.none]\n{openapi}\nexclude = [\"*\"]\n"
     );
     let config = Config::parse("toolpost.toml".as_ref(), &text, &|_| None).unwrap();
-    let gateway = limited_gateway([], config.limits.calls.clone(), 10_000).await;
-    let sources = Sources::start(&gateway.gateway, &config);
-    while sources.statuses().iter().any(|source| source.state != SourceState::Ready) {
+    let builder = Gateway::builder(builtin::registry()).config(config);
+    let gateway = TestGateway::serve(builder, "127.0.0.1:0").await;
+    let sources = async || gateway.gateway.sources().await;
+    while sources().await.iter().any(|source| source.state != SourceState::Ready) {
         tokio::task::yield_now().await;
     }
-    let seen = || sources.statuses().into_iter().map(|it| (it.operations, it.breaker.is_tripped()));
-    assert_eq!(seen().collect::<Vec<_>>(), [(1, false), (0, false)]);
+    let seen = async || {
+        let sources = sources().await.into_iter();
+        sources.map(|it| (it.operations, it.breaker.is_tripped())).collect::<Vec<_>>()
+    };
+    assert_eq!(seen().await, [(1, false), (0, false)]);
     for _ in 0..2 {
         let response = client().post(gateway.url("/api/dead/look")).json(&json!({}));
         assert_eq!(response.send().await.unwrap().status(), 503);
     }
-    assert_eq!(seen().collect::<Vec<_>>(), [(1, true), (0, false)]);
+    assert_eq!(seen().await, [(1, true), (0, false)]);
     for (start, expected) in [
         ("toolpost_source_breaker_open{source=\"dead\"}", 1.0),
         ("toolpost_source_breaker_open{source=\"none\"}", 0.0),
@@ -170,7 +176,7 @@ async fn dead_service_opens_breaker_and_empty_source_stays_up() {
     ] {
         assert_eq!(metric(&gateway, start).await, Some(expected), "{start}");
     }
-    sources.close(std::time::Duration::from_secs(10)).await;
+    gateway.gateway.apply_config(Config::default()).await.unwrap();
     assert_eq!(metric(&gateway, "toolpost_source_up{source=\"dead\"}").await, None, "it has ended");
     gateway.stop().await;
     std::fs::remove_file(file).unwrap();

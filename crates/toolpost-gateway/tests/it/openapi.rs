@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolpost::{
     AccessControl, Change, HandlerError, Identity, Operation, OperationKind, OperationSpec,
 };
-use toolpost::{Handler, HandlerOutput, Pipeline, Schema};
+use toolpost::{Handler, HandlerOutput, Schema};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
@@ -157,8 +157,8 @@ async fn openapi_document_lists_only_accessible_operations() {
         (tokens[0].hash(), Identity::new("guest")),
         (tokens[1].hash(), Identity::new("owner").with_scopes(["secrets"])),
     ];
-    let gateway = Gateway::from_pipeline(Pipeline::new(registry), GatewaySettings::default());
-    let gateway = gateway.with_authenticator(Authenticator::with_tokens(known));
+    let gateway = Gateway::builder(registry);
+    let gateway = gateway.authenticator(Authenticator::with_tokens(known));
     let gateway = TestGateway::serve(gateway, "127.0.0.1:0").await;
 
     let anonymous_response = request_document(&gateway, Method::GET, HeaderMap::new()).await;

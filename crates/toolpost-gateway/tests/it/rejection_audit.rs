@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use toolpost::{
     AuditEntry, AuditOutcome, AuditSink, CallView, Handler, HandlerOutput, HookResult, Operation,
-    OperationKind, OperationSpec, Pipeline, Schema,
+    OperationKind, OperationSpec, Schema,
 };
-use toolpost_gateway::{Gateway, GatewaySettings, McpView, builtin};
+use toolpost_gateway::{Gateway, McpView, builtin};
 
 use super::hub::{HubClient, request_event};
 use super::mcp::message;
@@ -55,8 +55,8 @@ async fn start() -> (TestGateway, FailureLog) {
     spec.access_control.required_scopes.push("a".to_owned());
     let handler = Handler::once_fn(async |_, _| Ok(HandlerOutput::dynamic(json!({}))));
     registry.register(Operation::from_spec(spec).handler(handler).build().unwrap()).unwrap();
-    let pipeline = Pipeline::builder(registry).audit(failures.clone()).build();
-    let gateway = Gateway::from_pipeline(pipeline, GatewaySettings::default());
+    let audit = failures.clone();
+    let gateway = Gateway::builder(registry).pipeline(|pipeline| pipeline.audit(audit));
     (TestGateway::serve(gateway, "127.0.0.1:0").await, failures)
 }
 

@@ -3,7 +3,7 @@
 mod browser;
 
 use reqwest::Method;
-use toolpost::{Identity, Pipeline};
+use toolpost::Identity;
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, builtin};
 
@@ -12,9 +12,9 @@ use super::{TestGateway, client};
 /// A gateway that requires tokens.
 async fn gateway_with_tokens() -> TestGateway {
     let token = Token::generate().unwrap();
-    let gateway = Gateway::from_pipeline(Pipeline::new(builtin::registry()), Default::default());
+    let gateway = Gateway::builder(builtin::registry());
     let authenticator = Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]);
-    TestGateway::serve(gateway.with_authenticator(authenticator), "127.0.0.1:0").await
+    TestGateway::serve(gateway.authenticator(authenticator), "127.0.0.1:0").await
 }
 
 /// Each row: method, path, and the expected status and content type.

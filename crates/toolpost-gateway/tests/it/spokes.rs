@@ -27,9 +27,9 @@ use toolpost::connection::{
 use toolpost::hub::{Spoke, SpokeHandle};
 use toolpost::protocol::Secret;
 use toolpost::transport::{Connector, WsConnector};
-use toolpost::{CallError, CallRequest, Identity, Operation, Outcome, Pipeline};
+use toolpost::{CallError, CallRequest, Identity, Operation, Outcome};
 use toolpost_gateway::auth::{Authenticator, Token};
-use toolpost_gateway::{Gateway, GatewaySettings, builtin};
+use toolpost_gateway::{Gateway, builtin};
 
 use super::TestGateway;
 
@@ -79,8 +79,7 @@ pub(super) async fn gateway_with_tokens<const N: usize>(
     let tokens = names.map(|_| Token::generate().unwrap());
     let known = names.iter().zip(&tokens).map(|(name, token)| (token.hash(), Identity::new(*name)));
     let gateway =
-        Gateway::from_pipeline(Pipeline::new(builtin::registry()), GatewaySettings::default())
-            .with_authenticator(Authenticator::with_tokens(known));
+        Gateway::builder(builtin::registry()).authenticator(Authenticator::with_tokens(known));
     (TestGateway::serve(gateway, "127.0.0.1:0").await, tokens)
 }
 

@@ -1,13 +1,11 @@
 //! Gzip compression of responses.
 
-use std::io::Write;
-
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use http_body_util::BodyExt;
+
+use crate::gzip::gzip;
 
 /// Maximum size in bytes of a body that is compressed inline. Compressing a larger one would block
 /// the worker thread for too long.
@@ -40,10 +38,4 @@ async fn gzip_body(body: Bytes) -> Option<Vec<u8>> {
         return gzip(&body).ok();
     }
     tokio::task::spawn_blocking(move || gzip(&body)).await.ok()?.ok()
-}
-
-pub(in crate::endpoint) fn gzip(body: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
-    encoder.write_all(body)?;
-    encoder.finish()
 }

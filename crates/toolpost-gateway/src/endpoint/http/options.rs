@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, StatusCode};
-use serde_json::{Map, Value};
-use toolpost::{QueryEncoding, TRACE_PARENT, TRACE_STATE, trace_metadata};
+use toolpost::QueryEncoding;
 
-use super::super::problem::ProblemDetails;
 use super::query_string::{QueryPair, parse_query_string};
+use crate::endpoint::problem::ProblemDetails;
 
 const REQUEST_TIMEOUT: HeaderName = HeaderName::from_static("request-timeout");
 
@@ -131,12 +130,6 @@ fn is_zero(number: &str) -> bool {
 fn clamp_duration(seconds: f64) -> Duration {
     let counted = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     counted.max(Duration::from_nanos(1))
-}
-
-/// Returns the trace context of the headers, if there is one.
-pub(in crate::endpoint) fn trace_context(headers: &HeaderMap) -> Option<Map<String, Value>> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    trace_metadata(text(TRACE_PARENT), text(TRACE_STATE))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 
-use super::super::problem::ProblemDetails;
+use crate::endpoint::problem::ProblemDetails;
 
 /// A decoded query parameter: name and value.
 pub(super) type QueryPair<'a> = (Cow<'a, str>, Cow<'a, str>);

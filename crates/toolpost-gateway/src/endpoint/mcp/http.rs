@@ -18,7 +18,7 @@ use toolpost::{Endpoint, Identity};
 
 use super::session::ClientSession;
 use super::{McpEndpoint, batch, generation, response};
-use crate::endpoint::http::{check_content_type, read_bytes, trace_context};
+use crate::endpoint::body::{check_content_type, read_bytes, trace_context};
 use crate::endpoint::{bearer, problem::ProblemDetails};
 use crate::mcp_service::{
     ChangeNotifier, ClientContext, ClientState, McpRequest, McpView, Notifier, RequestParams,
@@ -46,10 +46,7 @@ pub(super) struct AcceptedTypes {
     pub(super) events: bool,
 }
 
-pub(in crate::endpoint) async fn serve(
-    State(endpoint): State<Arc<McpEndpoint>>,
-    request: Request,
-) -> Response {
+pub(crate) async fn serve(State(endpoint): State<Arc<McpEndpoint>>, request: Request) -> Response {
     let result = match *request.method() {
         Method::POST => handle_post(endpoint, request).await,
         Method::GET => handle_get(endpoint, request).await,

@@ -20,12 +20,12 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use toolpost::json_rpc;
 
-use crate::app::GatewaySettings;
 use crate::auth::Authenticator;
+use crate::endpoint::settings::GatewaySettings;
 use crate::mcp_service::{
     McpEndpointSettings, McpRequest, McpResponse, McpService, Notifier, SegmentedBody,
 };
-pub(super) use http::serve;
+pub(crate) use http::serve;
 pub(crate) use stdio::serve as serve_streams;
 
 /// State of the MCP endpoint that outlives a request.

@@ -14,19 +14,20 @@ mod rest;
 
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{Response, StatusCode};
+use axum::routing::get;
 use tokio_util::sync::CancellationToken;
 
 use super::problem::ProblemDetails;
+use super::settings::GatewaySettings;
 use super::websocket;
-use crate::app::Gateway;
 use crate::auth::Authenticator;
 use crate::room::Rooms;
 use admission::{AdmissionError, RoomAdmission};
 use join_params::JoinParams;
-pub(super) use rest::{history, participants, topics};
 
 /// What the rooms endpoint needs of the gateway.
 #[derive(Debug, Clone)]
@@ -40,15 +41,26 @@ pub(crate) struct RoomsEndpoint {
 }
 
 impl RoomsEndpoint {
-    pub(super) fn new(gateway: &Gateway) -> Self {
-        Self {
-            rooms: gateway.0.rooms.clone(),
-            authenticator: gateway.authenticator().clone(),
-            max_connections: gateway.0.settings.max_connections,
-            auth_timeout: gateway.0.settings.auth_timeout,
-            stopping: gateway.0.stopping.clone(),
-        }
+    pub(crate) fn new(
+        rooms: Rooms,
+        authenticator: Authenticator,
+        settings: &GatewaySettings,
+        stopping: CancellationToken,
+    ) -> Self {
+        let (max_connections, auth_timeout) = (settings.max_connections, settings.auth_timeout);
+        Self { rooms, authenticator, max_connections, auth_timeout, stopping }
     }
+}
+
+pub(crate) fn routes(endpoint: RoomsEndpoint) -> Router {
+    Router::new()
+        .route("/ws", get(connect))
+        .route("/v0/ws", get(connect))
+        .route("/v0.1/ws", get(connect))
+        .route("/v0.1/topics", get(rest::topics))
+        .route("/v0.1/topics/{topic}/participants", get(rest::participants))
+        .route("/v0.1/topics/{topic}/history", get(rest::history))
+        .with_state(endpoint)
 }
 
 /// Upgrades a request to a room connection.
@@ -56,7 +68,7 @@ impl RoomsEndpoint {
 /// A token in the request is checked before the upgrade, since many clients wait forever on a
 /// connection that is opened and closed. Without a token, the join frame identifies the
 /// participant.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     State(endpoint): State<RoomsEndpoint>,
     mut request: Request,
 ) -> Result<Response<Body>, ProblemDetails> {

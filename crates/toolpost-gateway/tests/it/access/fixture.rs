@@ -13,7 +13,7 @@ use toolpost::{
 };
 use toolpost_gateway::auth::{Authenticator, Token, TokenHash};
 use toolpost_gateway::config::Config;
-use toolpost_gateway::{GatewayBuilder, admin, builtin};
+use toolpost_gateway::{Gateway, admin, builtin};
 
 use super::super::jwt::{Issuer, Signer};
 use super::super::spokes::spoke;
@@ -154,7 +154,6 @@ pub(super) struct Fixture {
     pub(super) is_open: bool,
     /// Shared by all requests, because creating a client costs more than a request.
     pub(super) http: reqwest::Client,
-    handle: toolpost_gateway::GatewayHandle,
     data: PathBuf,
     upstream: TestGateway,
     _spoke: SpokeHandle,
@@ -209,11 +208,9 @@ impl Fixture {
         let registry = builtin::registry();
         registry.apply(local().into_iter().map(Change::Register)).unwrap();
         let data = data(is_open);
-        let setup = GatewayBuilder::new(registry, config).operator(operator);
-        let administered = setup.journal(&data).unwrap().start();
-        let gateway = administered.gateway().clone();
-        gateway.authenticator().replace(&authenticator);
-        let running = TestGateway::serve(gateway, "127.0.0.1:0").await;
+        let builder =
+            Gateway::builder(registry).config(config).authenticator(authenticator).journal(&data);
+        let running = TestGateway::serve(builder, "127.0.0.1:0").await;
         let spoke_operations = ["t.near", "t.open"]
             .map(|id| test_operation(id, OperationKind::Query, AccessControl::default()));
         let spoke = spoke(&running, Some(&token), "box", spoke_operations).await;
@@ -223,7 +220,6 @@ impl Fixture {
             callers,
             is_open,
             http,
-            handle: administered,
             data,
             upstream: upstream_gateway,
             _spoke: _box,
@@ -245,7 +241,6 @@ impl Fixture {
 
     pub(super) async fn stop(self) {
         self.running.stop().await;
-        self.handle.close(Duration::from_secs(5)).await;
         self.upstream.stop().await;
         let _ = std::fs::remove_dir_all(self.data);
     }

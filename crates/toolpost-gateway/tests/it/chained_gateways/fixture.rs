@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use toolpost::hub::SpokeHandle;
 use toolpost::{
     CallContext, ContentBlock, DomainError, Envelope, ErrorDefinition, Handler, HandlerError,
-    HandlerOutput, McpMeta, Operation, OperationKind, OperationSpec, Payload, Pipeline, Registry,
+    HandlerOutput, McpMeta, Operation, OperationKind, OperationSpec, Payload, Registry,
 };
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{Gateway, GatewaySettings, Sources};
@@ -48,13 +48,13 @@ impl Fixture {
             "[source.everything]\nmcp = {{ command = {node:?}, args = [{everything:?}, \"stdio\"] }}\n\
              [source.pets]\nopenapi = {{ document = \"{origin}/openapi.json\" }}\n"
         );
-        let sources = Sources::start(&first.gateway, &config(&text));
+        let sources = first.gateway.start_sources(&config(&text));
         wait_until_ready(&sources).await;
         let spoke = spoke(&first, None, "box", spoke_operations()).await;
         let line = Relay::start(first.address).await;
         let second = TestGateway::start().await;
         let text = format!("[source.first]\nopenapi = \"http://{}/openapi.json\"\n", line.address);
-        let own = Sources::start(&second.gateway, &config(&text));
+        let own = second.gateway.start_sources(&config(&text));
         wait_until_ready(&own).await;
         let sources = [sources, own];
         Self { first, second, relay: line, feed: feed_sender, sources, _spoke: spoke, pets }
@@ -102,13 +102,12 @@ pub(super) async fn importing_gateway(
     table: &str,
     beside: &str,
 ) -> (TestGateway, Sources) {
-    let gateway =
-        Gateway::from_pipeline(Pipeline::new(Registry::new()), GatewaySettings::default());
+    let gateway = Gateway::builder(Registry::new());
     let running = TestGateway::serve(gateway, "127.0.0.1:0").await;
     let comma = if table.is_empty() { "" } else { ", " };
     let document = format!("{{ document = \"{url}\"{comma}{table} }}");
     let text = format!("[source.first]\nopenapi = {document}\n{beside}\n");
-    let sources = Sources::start(&running.gateway, &config(&text));
+    let sources = running.gateway.start_sources(&config(&text));
     (running, sources)
 }
 

@@ -1,9 +1,7 @@
 //! The docs page in Chromium. `page.mjs` operates the page and reports failures by its exit code.
 
 use serde_json::json;
-use toolpost::{
-    Handler, HandlerOutput, Identity, Operation, OperationKind, OperationSpec, Pipeline, Schema,
-};
+use toolpost::{Handler, HandlerOutput, Identity, Operation, OperationKind, OperationSpec, Schema};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, builtin};
 
@@ -65,8 +63,9 @@ async fn docs_page_works_in_chromium() {
         TestGateway::start_with([hostile_operation(), recursive_operation()], settings()).await;
     let large = TestGateway::start_with(thousand_operations(), settings()).await;
     let token = Token::generate().unwrap();
-    let closed = Gateway::from_pipeline(Pipeline::new(builtin::registry()), settings())
-        .with_authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]));
+    let closed = Gateway::builder(builtin::registry())
+        .settings(settings())
+        .authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("ada"))]));
     let closed = TestGateway::serve(closed, "127.0.0.1:0").await;
     let script_input = json!({
         "open": open.url(""),

@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use toolpost::mcp::{HttpSettings, McpSettings, McpSource, McpTransport, StdioSettings};
 use toolpost::protocol::Secret;
-use toolpost::{
-    AccessControl, Identity, Pipeline, Registry, ResultPolicy, RunningSource, SourceHooks,
-};
+use toolpost::{AccessControl, Identity, Registry, ResultPolicy, RunningSource, SourceHooks};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::{Gateway, GatewaySettings, McpView, builtin};
 
@@ -323,7 +321,7 @@ async fn subscribe_requires_read_access() {
     ann.scopes = vec!["notes".to_owned()];
     let known = [(tokens[0].hash(), ann), (tokens[1].hash(), Identity::new("bob"))];
     let gateway =
-        Gateway::new(builtin::registry()).with_authenticator(Authenticator::with_tokens(known));
+        Gateway::builder(builtin::registry()).authenticator(Authenticator::with_tokens(known));
     let gateway = TestGateway::serve(gateway, "127.0.0.1:0").await;
     let mut hooks = SourceHooks::default();
     let access: AccessControl =
@@ -428,7 +426,7 @@ async fn stdio_client_subscribes_in_both_generations() {
         let notes = NotesServer::new(kind, "streams");
         let registry = builtin::registry();
         let source = notes.start(&registry).await;
-        let gateway = Gateway::from_pipeline(Pipeline::new(registry), GatewaySettings::default());
+        let gateway = Gateway::builder(registry).build().unwrap();
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let serving = gateway.clone();
         let served = tokio::spawn(async move {

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolpost::{
     CallContext, ClientChannel, Handler, HandlerError, HandlerOutput, Operation, OperationKind,
-    OperationSpec, Pipeline, PipelineSettings, ServerRequest,
+    OperationSpec, PipelineSettings, ServerRequest,
 };
-use toolpost_gateway::{Gateway, GatewaySettings, builtin};
+use toolpost_gateway::{Gateway, GatewayBuilder, builtin};
 
 use super::super::{TestGateway, client};
 use super::{LEGACY, MODERN, McpEvents, message, modern, response_json};
@@ -48,7 +48,7 @@ async fn send_server_request(context: CallContext) -> Result<HandlerOutput, Hand
     Ok(HandlerOutput::dynamic(json!({"said": text})))
 }
 
-fn pipeline(call_timeout: Duration) -> Pipeline {
+fn gateway_builder(call_timeout: Duration) -> GatewayBuilder {
     let registry = builtin::registry();
     let spec = OperationSpec::new(&"shop.ask".parse().unwrap(), OperationKind::Query);
     let handler = Handler::once_fn(|context, _| send_server_request(context));
@@ -56,11 +56,11 @@ fn pipeline(call_timeout: Duration) -> Pipeline {
     registry.register(operation).unwrap();
     let mut settings = PipelineSettings::default();
     settings.call_timeout = call_timeout;
-    Pipeline::builder(registry).settings(settings).build()
+    Gateway::builder(registry).pipeline(|pipeline| pipeline.settings(settings))
 }
 
 async fn start(call_timeout: Duration) -> TestGateway {
-    let gateway = Gateway::from_pipeline(pipeline(call_timeout), GatewaySettings::default());
+    let gateway = gateway_builder(call_timeout);
     TestGateway::serve(gateway, "127.0.0.1:0").await
 }
 

@@ -59,7 +59,7 @@ async fn session_of_other_identity_is_not_found() {
     let known = [("ann", &tokens[0]), ("bob", &tokens[1])];
     let known = known.map(|(name, token)| (token.hash(), Identity::new(name)));
     let gateway =
-        Gateway::new(builtin::registry()).with_authenticator(Authenticator::with_tokens(known));
+        Gateway::builder(builtin::registry()).authenticator(Authenticator::with_tokens(known));
     let gateway = TestGateway::serve(gateway, "127.0.0.1:0").await;
     let ask = |token: &Token, method: &str, params: Value| {
         gateway.legacy_request("", method, &params).bearer_auth(token.reveal())

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use toolpost::mcp::METHOD_META;
 use toolpost::{
     CallContext, ClientChannel, HandlerError, HandlerOutput, Identity, Operation, OperationKind,
-    OperationSpec, Pipeline, ServerRequest,
+    OperationSpec, ServerRequest,
 };
 use toolpost_gateway::{DrainReport, Gateway, GatewaySettings, McpView, builtin};
 
@@ -27,7 +27,7 @@ struct StdioClient {
 
 impl StdioClient {
     fn start(settings: GatewaySettings) -> Self {
-        let gateway = Gateway::from_pipeline(Pipeline::new(builtin::registry()), settings);
+        let gateway = Gateway::builder(builtin::registry()).settings(settings).build().unwrap();
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let serving = gateway.clone();
         let served = tokio::spawn(async move {

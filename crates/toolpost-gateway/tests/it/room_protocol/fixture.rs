@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -14,7 +13,7 @@ use toolpost::{
 use toolpost_gateway::auth::TokenHash;
 use toolpost_gateway::config::Config;
 use toolpost_gateway::room::{RoomSettings, RoomsSettings};
-use toolpost_gateway::{GatewayBuilder, builtin};
+use toolpost_gateway::{Gateway, builtin};
 
 use super::super::{TestGateway, client};
 use super::client::{Client, Family, JoinError, JoinOptions};
@@ -50,7 +49,6 @@ const IDENTITIES: &[(&str, &[&str], &[&str])] = &[
 pub(super) struct RoomFixture {
     pub(super) server: TestGateway,
     pub(super) slow_operation: Arc<SlowOperation>,
-    handle: toolpost_gateway::GatewayHandle,
     http: reqwest::Client,
     data: PathBuf,
     settings: RoomsSettings,
@@ -87,10 +85,9 @@ impl RoomFixture {
             cancellations: Semaphore::new(0),
         });
         let registry = registry(&slow_operation);
-        let setup = GatewayBuilder::new(registry, config);
-        let handle = setup.journal(&data).unwrap().start();
-        let running = TestGateway::serve(handle.gateway().clone(), "127.0.0.1:0").await;
-        Self { server: running, slow_operation, handle, http: client(), data, settings }
+        let builder = Gateway::builder(registry).config(config).journal(&data);
+        let server = TestGateway::serve(builder, "127.0.0.1:0").await;
+        Self { server, slow_operation, http: client(), data, settings }
     }
 
     pub(super) async fn join(&self, family: Family, caller: &str, room: &str) -> Client {
@@ -138,13 +135,11 @@ impl RoomFixture {
     /// Stops the gateway and starts another one on the same data directory.
     pub(super) async fn restart(self) -> Self {
         assert!(self.server.stop().await.in_time);
-        self.handle.close(Duration::from_secs(5)).await;
         Self::serve(self.data, self.settings).await
     }
 
     pub(super) async fn stop(self) {
         assert!(self.server.stop().await.in_time);
-        self.handle.close(Duration::from_secs(5)).await;
         let _ = std::fs::remove_dir_all(self.data);
     }
 }

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 use toolpost::{HandlerError, Identity, Operation};
 use toolpost_gateway::auth::{Authenticator, TokenHash};
-use toolpost_gateway::config::Config;
-use toolpost_gateway::{GatewayBuilder, admin, builtin};
+use toolpost_gateway::{Gateway, admin, builtin};
 
 use crate::TestGateway;
 use crate::browser::run_page_script;
@@ -35,10 +34,9 @@ async fn gateway_with_tokens() -> TestGateway {
     let pay = pay.needs_approval().build().unwrap();
     let registry = builtin::registry();
     registry.register(pay).unwrap();
-    let handle = GatewayBuilder::new(registry, Config::default())
-        .authenticator(Authenticator::with_tokens(identities()))
-        .start();
-    TestGateway::serve(handle.gateway().clone(), "127.0.0.1:0").await
+    let builder =
+        Gateway::builder(registry).authenticator(Authenticator::with_tokens(identities()));
+    TestGateway::serve(builder, "127.0.0.1:0").await
 }
 
 #[tokio::test(flavor = "multi_thread")]

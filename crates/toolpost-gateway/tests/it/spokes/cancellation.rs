@@ -12,7 +12,7 @@ use toolpost::connection::{Client, Connection, ConnectionSettings, IncomingReque
 use toolpost::transport::Connector;
 use toolpost::{
     AuditEntry, AuditOutcome, AuditSink, Authority, CallContext, CallError, CallRequest, CallView,
-    HandlerError, HookResult, Operation, Pipeline, build_env,
+    HandlerError, HookResult, Operation, build_env,
 };
 use toolpost_gateway::{Gateway, GatewaySettings, builtin};
 
@@ -157,8 +157,8 @@ impl AuditSink for RecordingSink {
 #[tokio::test(flavor = "multi_thread")]
 async fn mutation_outlives_caller_and_query_is_canceled() {
     let journal = RecordingSink::default();
-    let pipeline = Pipeline::builder(builtin::registry()).audit(journal.clone()).build();
-    let gateway = Gateway::from_pipeline(pipeline, GatewaySettings::default());
+    let audit = journal.clone();
+    let gateway = Gateway::builder(builtin::registry()).pipeline(|pipeline| pipeline.audit(audit));
     let gateway = TestGateway::serve(gateway, "127.0.0.1:0").await;
 
     let (reads, writes) = (Arc::new(SpokeCounts::default()), Arc::new(SpokeCounts::default()));

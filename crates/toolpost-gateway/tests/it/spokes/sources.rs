@@ -1,10 +1,10 @@
 //! The sources of a configuration: spokes that connect, and hubs that the gateway connects to.
 
 use serde_json::json;
-use toolpost::{CallRequest, Identity, Pipeline};
+use toolpost::{CallRequest, Identity};
 use toolpost_gateway::auth::{Authenticator, Token};
 use toolpost_gateway::config::Config;
-use toolpost_gateway::{Gateway, GatewaySettings, SourceState, Sources, builtin};
+use toolpost_gateway::{Gateway, GatewayBuilder, SourceState, builtin};
 
 use super::{
     RawPeer, TestGateway, call_data, caller, gateway_with_tokens, operation_status, wait_until,
@@ -15,9 +15,9 @@ fn config(text: &str) -> Config {
 }
 
 /// Creates a gateway with one identity, `branch`.
-fn upstream_gateway(token: &Token) -> Gateway {
-    Gateway::from_pipeline(Pipeline::new(builtin::registry()), GatewaySettings::default())
-        .with_authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("branch"))]))
+fn upstream_gateway(token: &Token) -> GatewayBuilder {
+    Gateway::builder(builtin::registry())
+        .authenticator(Authenticator::with_tokens([(token.hash(), Identity::new("branch"))]))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +31,7 @@ async fn upstream_hub_is_listed_and_survives_restart() {
          exclude = [\"demo.fail\"]\n",
         token.reveal()
     );
-    let sources = Sources::start(&branch.gateway, &config(&text));
+    let sources = branch.gateway.start_sources(&config(&text));
     let online = || sources.statuses()[0].state == SourceState::Ready;
     wait_until("the other hub is joined", online).await;
 
@@ -76,7 +76,7 @@ async fn configured_spoke_requires_its_identity() {
     // The identity of a spoke must be in the configuration as well.
     let hash = ada.hash();
     let text = format!("[identity.ada]\ntoken_hash = \"{hash}\"\n{text}");
-    let _sources = Sources::start(&gateway.gateway, &config(&text));
+    let _sources = gateway.gateway.start_sources(&config(&text));
     let mut thief = RawPeer::connect(&gateway, Some(&eve)).await;
     let rejected = thief.register("r1", "box").await;
     assert_eq!(rejected["payload"]["code"], "ACCESS_DENIED", "although nobody had it before");

@@ -214,7 +214,7 @@ async fn resume_of_other_identity_stream_is_isolated() {
     let (ann, bob) = (Token::generate().unwrap(), Token::generate().unwrap());
     let known = [(ann.hash(), Identity::new("ann")), (bob.hash(), Identity::new("bob"))];
     let gateway =
-        Gateway::new(builtin::registry()).with_authenticator(Authenticator::with_tokens(known));
+        Gateway::builder(builtin::registry()).authenticator(Authenticator::with_tokens(known));
     let gateway = TestGateway::serve(gateway, "127.0.0.1:0").await;
     let listen = async |token: &Token, path: &str, last: &str| {
         let request = client().get(gateway.url(path)).bearer_auth(token.reveal());

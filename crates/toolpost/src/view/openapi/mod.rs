@@ -52,12 +52,15 @@ pub struct HttpApi {
     pub version: String,
     /// Whether callers authenticate with a token.
     pub needs_token: bool,
+    /// Path of the server below which the API is mounted; empty at the root.
+    pub base_path: String,
 }
 
 impl HttpApi {
     /// Creates an API without authentication.
     pub fn new(version: impl Into<String>) -> Self {
-        Self { title: "Toolpost".to_owned(), version: version.into(), needs_token: false }
+        let (title, base_path) = ("Toolpost".to_owned(), String::new());
+        Self { title, version: version.into(), needs_token: false, base_path }
     }
 
     /// Returns the OpenAPI document of the operations, in the given order. The output is
@@ -78,7 +81,7 @@ impl HttpApi {
             "openapi": "3.1.0",
             "info": {"title": self.title, "version": self.version, "description": shared::API_DESCRIPTION},
             "x-toolpost": {"version": self.version},
-            "servers": [{"url": "/"}],
+            "servers": [{"url": if self.base_path.is_empty() { "/" } else { &self.base_path }}],
             "tags": tags,
             "paths": paths,
             "components": {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use toolpost::{Identity, Pipeline};
+use toolpost::Identity;
 use toolpost_gateway::{DrainReport, Gateway, GatewaySettings, McpView, builtin};
 
 use super::super::super::spokes::with_timeout;
@@ -25,7 +25,7 @@ struct StdioParent {
 
 impl StdioParent {
     fn start(settings: GatewaySettings) -> Self {
-        let gateway = Gateway::from_pipeline(Pipeline::new(builtin::registry()), settings);
+        let gateway = Gateway::builder(builtin::registry()).settings(settings).build().unwrap();
         let (writer, gateway_reader) = tokio::io::duplex(64 * 1024);
         let (gateway_writer, reader) = tokio::io::duplex(64 * 1024);
         let (stop, stopped) = oneshot::channel::<()>();

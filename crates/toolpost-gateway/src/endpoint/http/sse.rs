@@ -17,13 +17,13 @@ use axum::response::Response;
 use futures::{FutureExt, Stream, StreamExt};
 use toolpost::{Authority, CallError, CallRequest, Identity, Operation};
 
-use super::http::ResponseForm;
-use super::problem::ProblemDetails;
-use crate::app::Gateway;
+use super::HttpEndpoint;
+use crate::endpoint::accept::ResponseForm;
+use crate::endpoint::problem::ProblemDetails;
 use active_stream::{NextEvent, StreamReader};
 use stream_registry::ResumeOutcome;
 
-pub(crate) use stream_registry::StreamRegistry;
+pub(super) use stream_registry::StreamRegistry;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -72,40 +72,38 @@ impl<'a> LastEventId<'a> {
 /// proper status. One that fails later ends with an `error` event. One that completes ends with
 /// `complete`, to distinguish it from a lost connection.
 pub(super) fn handle(
-    gateway: &Gateway,
+    endpoint: &HttpEndpoint,
     binding: StreamBinding,
     last: LastEventId<'_>,
     request: CallRequest<'_>,
 ) -> Result<Response, ProblemDetails> {
     let resumed = match last {
         LastEventId::None => None,
-        LastEventId::At(stream, number) => {
-            Some(gateway.0.sse_streams.resume(stream, number, &binding))
-        }
+        LastEventId::At(stream, number) => Some(endpoint.streams.resume(stream, number, &binding)),
         LastEventId::Invalid => Some(ResumeOutcome::Unknown),
     };
     match resumed {
         Some(ResumeOutcome::Resumed(reader, lost)) => {
             let gap = (lost > 0).then(|| gap_event(Some(lost)));
-            Ok(stream_response(EventStream::new(gateway, reader, gap)))
+            Ok(stream_response(EventStream::new(&endpoint.streams, reader, gap)))
         }
         // 204 stops the reconnects of a browser.
         Some(ResumeOutcome::Complete) => Ok(no_content()),
         Some(ResumeOutcome::Unknown) => {
-            start_stream(gateway, binding, request, Some(gap_event(None)))
+            start_stream(endpoint, binding, request, Some(gap_event(None)))
         }
-        None => start_stream(gateway, binding, request, None),
+        None => start_stream(endpoint, binding, request, None),
     }
 }
 
 fn start_stream(
-    gateway: &Gateway,
+    endpoint: &HttpEndpoint,
     binding: StreamBinding,
     request: CallRequest<'_>,
     gap: Option<Bytes>,
 ) -> Result<Response, ProblemDetails> {
     let caller = Authority::untrusted(Some(Arc::clone(&binding.owner)));
-    let mut values = gateway.pipeline().start_subscription(request, caller);
+    let mut values = endpoint.pipeline.start_subscription(request, caller);
     // Rejections are immediate, so one poll detects them.
     let first = match values.next().now_or_never() {
         Some(Some(Err(error))) => {
@@ -113,13 +111,13 @@ fn start_stream(
         }
         first => first,
     };
-    let reader = gateway.0.sse_streams.create(binding, values, first).ok_or_else(|| {
+    let reader = endpoint.streams.create(binding, values, first).ok_or_else(|| {
         ProblemDetails::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "the system random number generator is unavailable",
         )
     })?;
-    Ok(stream_response(EventStream::new(gateway, reader, gap)))
+    Ok(stream_response(EventStream::new(&endpoint.streams, reader, gap)))
 }
 
 /// The event for missed events: their number, or `None` if it is unknown because this is a new
@@ -145,15 +143,15 @@ fn no_content() -> Response {
 
 /// The events of one response. Dropping it detaches the stream, which the client may resume.
 struct EventStream {
-    gateway: Gateway,
+    streams: Arc<StreamRegistry>,
     reader: Option<StreamReader>,
     /// Event to send first.
     gap: Option<Bytes>,
 }
 
 impl EventStream {
-    fn new(gateway: &Gateway, reader: StreamReader, gap: Option<Bytes>) -> Self {
-        Self { gateway: gateway.clone(), reader: Some(reader), gap }
+    fn new(streams: &Arc<StreamRegistry>, reader: StreamReader, gap: Option<Bytes>) -> Self {
+        Self { streams: Arc::clone(streams), reader: Some(reader), gap }
     }
 
     fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
@@ -171,10 +169,10 @@ impl EventStream {
         let superseded = reader.superseded();
         let next = tokio::select! {
             biased;
-            () = self.gateway.0.stopping.cancelled() => None,
+            () = self.streams.stopping.cancelled() => None,
             () = superseded.cancelled() => Some(NextEvent::Superseded),
             next = reader.next() => Some(next),
-            () = tokio::time::sleep(self.gateway.0.settings.heartbeat_interval) => {
+            () = tokio::time::sleep(self.streams.heartbeat_interval) => {
                 return Some(Bytes::from_static(b": keep-alive\n\n"));
             }
         };
@@ -195,7 +193,7 @@ impl EventStream {
         let reader = self.reader.take()?;
         let stopping = CallError::unavailable("the gateway is stopping");
         let problem = reader.problem(stopping).to_json();
-        self.gateway.0.sse_streams.close(&reader);
+        self.streams.close(&reader);
         Some([b"event: error\ndata: ", &*problem, b"\n\n"].concat().into())
     }
 }
@@ -203,7 +201,7 @@ impl EventStream {
 impl Drop for EventStream {
     fn drop(&mut self) {
         if let Some(reader) = self.reader.take() {
-            self.gateway.0.sse_streams.detach(&self.gateway, reader);
+            self.streams.detach(reader);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads and parses request bodies.
+//! Reads and parses request bodies and the trace context.
 
 use std::error::Error;
 use std::pin::pin;
@@ -8,14 +8,15 @@ use axum::BoxError;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use toolpost::{Operation, Payload, PayloadError};
+use serde_json::{Map, Value};
+use toolpost::{Operation, Payload, PayloadError, TRACE_PARENT, TRACE_STATE, trace_metadata};
 
-use super::super::problem::ProblemDetails;
-use crate::app::GatewaySettings;
+use super::problem::ProblemDetails;
+use super::settings::GatewaySettings;
 
 /// Reads the body as an input. It is parsed if the operation has an input schema, and otherwise
 /// kept as JSON text.
-pub(super) async fn read_body(
+pub(super) async fn read_input(
     headers: &HeaderMap,
     body: Body,
     operation: &Operation,
@@ -46,7 +47,7 @@ fn invalid_json(error: &PayloadError) -> ProblemDetails {
 }
 
 /// Reads the whole body, within the size limit and the body timeout.
-pub(in crate::endpoint) async fn read_bytes(
+pub(super) async fn read_bytes(
     body: Body,
     settings: &GatewaySettings,
 ) -> Result<Bytes, ProblemDetails> {
@@ -100,7 +101,7 @@ async fn collect_body(mut body: Limited<Body>) -> Result<Bytes, BoxError> {
 
 /// Checks that the content type is `application/json`, a `+json` type or absent. The content types
 /// of HTML forms are rejected.
-pub(in crate::endpoint) fn check_content_type(headers: &HeaderMap) -> Result<(), ProblemDetails> {
+pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), ProblemDetails> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     if value == "application/json" {
         return Ok(());
@@ -121,6 +122,12 @@ pub(in crate::endpoint) fn check_content_type(headers: &HeaderMap) -> Result<(),
     };
     Err(ProblemDetails::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
         .with_header(header::ACCEPT, HeaderValue::from_static("application/json")))
+}
+
+/// Returns the trace context of the headers, if there is one.
+pub(super) fn trace_context(headers: &HeaderMap) -> Option<Map<String, Value>> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    trace_metadata(text(TRACE_PARENT), text(TRACE_STATE))
 }
 
 /// Rejects encoded bodies, because the size of a compressed body is unbounded after decompression.

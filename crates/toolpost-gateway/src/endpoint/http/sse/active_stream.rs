@@ -13,10 +13,11 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use toolpost::{CallError, Operation, Outcome, Subscription};
 
-use super::super::http::{ResponseForm, schema_mismatch};
-use super::super::problem::ProblemDetails;
 use super::StreamBinding;
 use super::replay_buffer::ReplayBuffer;
+use crate::endpoint::accept::ResponseForm;
+use crate::endpoint::http::schema_mismatch;
+use crate::endpoint::problem::ProblemDetails;
 
 /// An item of a subscription; `None` is its end.
 pub(super) type StreamItem = Option<Result<Outcome, CallError>>;

@@ -3,12 +3,20 @@
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use toolpost::OperationKind;
 
-use super::super::problem::ProblemDetails;
-use super::ResponseForm;
+use super::problem::ProblemDetails;
 
 pub(super) const JSON: &str = "application/json";
 pub(super) const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
 pub(super) const EVENTS: &str = "text/event-stream";
+
+/// The form of a response body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResponseForm {
+    /// Only the data.
+    Data,
+    /// The envelope (data and meta) with repairs and warnings.
+    Envelope,
+}
 
 /// Selects the response form. `envelope` is the query option of that name.
 pub(super) fn negotiate_form(
@@ -38,7 +46,7 @@ pub(super) fn negotiate_form(
 }
 
 /// Whether the client accepts gzip and does not prefer `identity`.
-pub(in crate::endpoint) fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let weight_of = |coding: &str| weight(headers, header::ACCEPT_ENCODING, |name| name == coding);
     let gzip =
         weight_of("gzip").or_else(|| weight_of("x-gzip")).or_else(|| weight_of("*")).unwrap_or(0);

@@ -1,11 +1,11 @@
-//! Graceful drain: stop accepting, let streams and calls in flight finish, abort what is left.
+//! Graceful drain: let streams and calls in flight finish, abort what is left.
 
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::app::GatewayState;
+use super::Components;
 
 /// The result of draining a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,30 +18,30 @@ pub struct DrainReport {
 }
 
 /// Drains connections, hub, rooms and pipeline within `timeout`, and logs whether it was met.
-pub(crate) async fn drain(
-    gateway: &GatewayState,
+pub(super) async fn drain(
+    components: &Components,
     mut connections: JoinSet<()>,
     timeout: Duration,
 ) -> DrainReport {
+    let Components { pipeline, hub, rooms, http, pending_handshakes, stopping, .. } = components;
     // The timeout is capped at one day, so that the deadline does not overflow.
     let drain = timeout.min(Duration::from_secs(86_400));
     let deadline = Instant::now() + drain;
-    gateway.stopping.cancel();
-    gateway.pending_handshakes.close();
+    stopping.cancel();
+    pending_handshakes.close();
     let ended = async { while connections.join_next().await.is_some() {} };
     let (ended, hub_drained) =
-        tokio::join!(tokio::time::timeout_at(deadline, ended), gateway.hub.drain(drain));
+        tokio::join!(tokio::time::timeout_at(deadline, ended), hub.drain(drain));
     let aborted = connections.len();
     connections.shutdown().await;
-    gateway.sse_streams.drain().await;
-    let _ = tokio::time::timeout_at(deadline, gateway.rooms.shutdown()).await;
-    let calls_ended =
-        gateway.pipeline.drain(deadline.saturating_duration_since(Instant::now())).await;
+    http.drain().await;
+    let _ = tokio::time::timeout_at(deadline, rooms.shutdown()).await;
+    let calls_ended = pipeline.drain(deadline.saturating_duration_since(Instant::now())).await;
     // Hub connections are closed last: calls in flight may need them.
-    gateway.hub.close().await;
+    hub.close().await;
     // Closing the hub handed the running calls of its peers to the pipeline.
-    let remaining_ended = gateway.pipeline.drain(Duration::ZERO).await;
-    gateway.pending_handshakes.wait().await;
+    let remaining_ended = pipeline.drain(Duration::ZERO).await;
+    pending_handshakes.wait().await;
     let drained = DrainReport {
         in_time: ended.is_ok() && hub_drained && calls_ended && remaining_ended,
         aborted_connections: aborted,

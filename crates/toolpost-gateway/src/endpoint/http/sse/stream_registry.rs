@@ -15,8 +15,7 @@ use toolpost::Subscription;
 use super::StreamBinding;
 use super::active_stream::{ActiveStream, NextEvent, StreamItem, StreamReader};
 use super::replay_buffer::ReplayBuffer;
-use crate::app::Gateway;
-use crate::endpoint::HttpEndpointSettings;
+use crate::endpoint::settings::{GatewaySettings, HttpEndpointSettings};
 
 /// Pause of a detached stream after an event that displaces others from the buffer. It bounds the
 /// cost of an endless stream.
@@ -24,11 +23,15 @@ const OVERFLOW_PAUSE: Duration = Duration::from_millis(10);
 
 /// All streams, by id.
 #[derive(Debug)]
-pub(crate) struct StreamRegistry {
+pub(in crate::endpoint::http) struct StreamRegistry {
     streams: Mutex<HashMap<Box<str>, StreamEntry>>,
     /// Tasks that read detached streams. They end when the gateway stops.
     detached_tasks: TaskTracker,
     settings: HttpEndpointSettings,
+    /// Interval between keep-alive comments.
+    pub(super) heartbeat_interval: Duration,
+    /// Canceled when the gateway stops. Ends all streams.
+    pub(super) stopping: CancellationToken,
 }
 
 struct StreamEntry {
@@ -48,13 +51,24 @@ pub(super) enum ResumeOutcome {
 }
 
 impl StreamRegistry {
-    pub(crate) fn new(settings: &HttpEndpointSettings) -> Self {
-        let (streams, detached_tasks) = (Mutex::default(), TaskTracker::new());
-        Self { streams, detached_tasks, settings: settings.clone() }
+    pub(in crate::endpoint::http) fn new(
+        settings: &GatewaySettings,
+        stopping: CancellationToken,
+    ) -> Self {
+        Self {
+            streams: Mutex::default(),
+            detached_tasks: TaskTracker::new(),
+            settings: settings.http.clone(),
+            heartbeat_interval: settings.heartbeat_interval,
+            stopping,
+        }
     }
 
     /// Ends the streams of revoked identities, active or detached, and returns their number.
-    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+    pub(in crate::endpoint::http) fn disconnect_identities(
+        &self,
+        is_revoked: &dyn Fn(&str) -> bool,
+    ) -> usize {
         let ended: Vec<_> =
             self.lock().extract_if(|_, entry| is_revoked(&entry.stream.binding.owner.id)).collect();
         for (_, entry) in &ended {
@@ -64,7 +78,7 @@ impl StreamRegistry {
     }
 
     /// Waits for the tasks of detached streams, which end when the gateway stops.
-    pub(crate) async fn drain(&self) {
+    pub(in crate::endpoint::http) async fn drain(&self) {
         self.detached_tasks.close();
         self.detached_tasks.wait().await;
     }
@@ -104,9 +118,8 @@ impl StreamRegistry {
     }
 
     /// Detaches a stream whose client has disconnected. It can be resumed within the resume window.
-    pub(super) fn detach(self: &Arc<Self>, gateway: &Gateway, reader: StreamReader) {
-        let stopping = gateway.0.stopping.clone();
-        let (Ok(runtime), false) = (Handle::try_current(), stopping.is_cancelled()) else {
+    pub(super) fn detach(self: &Arc<Self>, reader: StreamReader) {
+        let (Ok(runtime), false) = (Handle::try_current(), self.stopping.is_cancelled()) else {
             return self.close(&reader);
         };
         if self.settings.resume_window.is_zero() {
@@ -117,7 +130,7 @@ impl StreamRegistry {
             stream.close();
         }
         let streams = Arc::clone(self);
-        self.detached_tasks.spawn_on(streams.read_detached(reader, stopping), &runtime);
+        self.detached_tasks.spawn_on(streams.read_detached(reader), &runtime);
     }
 
     /// Marks a stream as detached and removes the streams that it evicts. Returns `None` if another
@@ -145,14 +158,14 @@ impl StreamRegistry {
     }
 
     /// Reads a detached stream until the client resumes it or the resume window ends.
-    async fn read_detached(self: Arc<Self>, mut reader: StreamReader, stopping: CancellationToken) {
+    async fn read_detached(self: Arc<Self>, mut reader: StreamReader) {
         let resume_timeout = tokio::time::sleep(self.settings.resume_window);
         tokio::pin!(resume_timeout);
         let superseded = reader.superseded();
         loop {
             let next = tokio::select! {
                 biased;
-                () = stopping.cancelled() => break,
+                () = self.stopping.cancelled() => break,
                 () = superseded.cancelled() => return,
                 () = &mut resume_timeout => break,
                 next = reader.next() => next,
@@ -166,7 +179,7 @@ impl StreamRegistry {
             };
             tokio::select! {
                 biased;
-                () = stopping.cancelled() => break,
+                () = self.stopping.cancelled() => break,
                 () = superseded.cancelled() => return,
                 () = &mut resume_timeout => break,
                 () = pause(pause_duration) => {}
