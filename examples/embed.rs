@@ -51,7 +51,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .operation(
             Operation::query("shop.price", price)
                 .description("What one of them costs")
-                .raises(ErrorDefinition::new("NOT_SOLD", "Nobody sells this")),
+                .raises(ErrorDefinition::new("NOT_SOLD", "Not for sale")),
         )
         .operation(Operation::mutation("shop.buy", buy))
         .operation(Operation::subscription("demo.countdown", countdown))

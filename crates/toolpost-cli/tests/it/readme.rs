@@ -1,5 +1,7 @@
 //! Runs the commands of the README in a terminal and compares the output.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,7 +18,6 @@ fn readme_transcripts_match_output() {
     let file = root().join("README.md");
     let readme = std::fs::read_to_string(&file).unwrap();
     let mut tour = ReadmeSession::start();
-    let _spoke = Spoke::start(&tour.gateway);
     let (mut written, mut commands) = (String::new(), 0);
     for (position, part) in readme.split("```").enumerate() {
         let fence = if position == 0 { "" } else { "```" };
@@ -45,6 +46,17 @@ fn readme_transcripts_match_output() {
     if std::env::var_os(WRITE_VARIABLE).is_some() {
         std::fs::write(file, written).unwrap();
     }
+}
+
+#[test]
+fn operation_of_example_spoke_is_callable() {
+    let folder = TempFolder::new("example-spoke");
+    let server = Server::start(&folder);
+    let _spoke = Spoke::start(&server);
+    let url = format!("ws://{}", server.address);
+    let arguments = ["call", "box.math.add", "--a", "2", "--b", "3", "--data", "--url", &url];
+    let output = command(&arguments).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "5", "{output:?}");
 }
 
 /// Splits a block into commands and their expected output.
@@ -77,8 +89,11 @@ impl ReadmeSession {
         let folder = TempFolder::new("tour");
         std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))
             .unwrap();
+        folder.write(".mcp.json", MCP_JSON);
+        install_npx(&folder);
         let gateway = Server::start(&folder);
-        let terminal = Terminal::open(&folder);
+        let mut terminal = Terminal::open(&folder);
+        terminal.run(&format!("PATH={}:$PATH", folder.path().join("bin").display()));
         Self { gateway, terminal, folder }
     }
 
@@ -123,6 +138,23 @@ impl ReadmeSession {
         }
         printed
     }
+}
+
+/// The configuration of another MCP client, as the README shows it.
+const MCP_JSON: &str = r#"{"mcpServers": {"everything": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-everything"]}}}
+"#;
+
+/// Puts an `npx` into the folder that starts the server from the cache of the tests.
+fn install_npx(folder: &TempFolder) {
+    use std::os::unix::fs::PermissionsExt;
+
+    let modules = root().join(".cache/npm/node_modules").canonicalize().unwrap();
+    let (node, modules) = (modules.join(".bin/node"), modules.display());
+    let script = format!("#!/bin/sh\nexec {} {modules}/$2/dist/index.js\n", node.display());
+    let npx = folder.path().join("bin/npx");
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    std::fs::write(&npx, script).unwrap();
+    std::fs::set_permissions(npx, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Data directory shown in the README.
@@ -197,7 +229,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The example spoke of the README, registered at the gateway.
+/// The example spoke, registered at the gateway.
 struct Spoke {
     _process: Process,
 }
@@ -240,6 +272,7 @@ impl Server {
     fn start(folder: &TempFolder) -> Self {
         let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
         command.env("XDG_DATA_HOME", folder.path().join("data")).current_dir(folder.path());
+        command.env("PATH", path_with(folder));
         let (process, address, lines) = Process::serve(command.stderr(Stdio::null()));
         let mut banner = format!("Toolpost {} on http://{address}\n", env!("CARGO_PKG_VERSION"));
         for line in lines {
@@ -248,6 +281,32 @@ impl Server {
                 break;
             }
         }
-        Self { _process: process, address, banner }
+        let server = Self { _process: process, address, banner };
+        server.wait_until_ready();
+        server
     }
+
+    /// Waits until the sources are connected.
+    fn wait_until_ready(&self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !self.ready_response().starts_with("HTTP/1.1 200") {
+            assert!(Instant::now() < deadline, "the gateway is not ready after a minute");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn ready_response(&self) -> String {
+        let mut response = String::new();
+        let mut connection = TcpStream::connect(&self.address).unwrap();
+        let request =
+            format!("GET /ready HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
+        connection.write_all(request.as_bytes()).unwrap();
+        connection.read_to_string(&mut response).unwrap();
+        response
+    }
+}
+
+/// `PATH` with the programs of the folder first.
+fn path_with(folder: &TempFolder) -> String {
+    format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap())
 }
