@@ -76,7 +76,8 @@ pub struct SourceHooks {
 }
 
 impl SourceHooks {
-    pub(crate) fn transform(&self, spec: OperationSpec) -> Option<(OperationSpec, ResultPolicy)> {
+    /// Applies the transform, if there is one.
+    pub fn transform(&self, spec: OperationSpec) -> Option<(OperationSpec, ResultPolicy)> {
         match &self.transform {
             Some(transform) => transform(spec),
             None => Some((spec, ResultPolicy::default())),

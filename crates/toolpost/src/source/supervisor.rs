@@ -70,7 +70,7 @@ impl SourceContext {
     }
 
     /// Returns the name of the source.
-    pub(crate) fn name(&self) -> &Arc<str> {
+    pub fn name(&self) -> &Arc<str> {
         &self.source.name
     }
 
@@ -79,12 +79,12 @@ impl SourceContext {
     }
 
     /// Waits until the hooks were replaced.
-    pub(crate) async fn hooks_changed(&self) {
+    pub async fn hooks_changed(&self) {
         self.hooks.changed.notified().await;
     }
 
     /// Tracks the async tasks of the source; closing the source waits for them.
-    pub(crate) fn tasks(&self) -> &TaskTracker {
+    pub fn tasks(&self) -> &TaskTracker {
         &self.tasks
     }
 
@@ -93,7 +93,7 @@ impl SourceContext {
     }
 
     /// Returns the information that was published last, if the source is ready.
-    pub(crate) fn info(&self) -> Option<Arc<SourceInfo>> {
+    pub fn info(&self) -> Option<Arc<SourceInfo>> {
         match &*self.status().borrow() {
             SourceStatus::Ready(info) => Some(Arc::clone(info)),
             _ => None,
@@ -103,7 +103,7 @@ impl SourceContext {
     /// Replaces the registered operations, including those of a replaced source, and marks the
     /// source as ready. An online operation of this source that `is_same` stays untouched. An id
     /// outside the namespace of the source that is already taken is omitted with a warning.
-    pub(crate) async fn publish(
+    pub async fn publish(
         &mut self,
         operations: Vec<Operation>,
         mut info: SourceInfo,
@@ -158,7 +158,7 @@ impl SourceContext {
 
     /// Registers the operations that `is_affected` again, so that catalog watchers notice a change
     /// behind them.
-    pub(crate) fn republish(&self, is_affected: impl Fn(&Operation) -> bool) {
+    pub fn republish(&self, is_affected: impl Fn(&Operation) -> bool) {
         self.replace_registered(|operation| is_affected(operation).then(|| operation.clone()));
     }
 
