@@ -230,46 +230,35 @@ fn denied(identity: &Identity, reason: &str) -> CallError {
 /// [`Authority::untrusted`] creates one. A call is trusted only if it was made in this process with
 /// [`Pipeline::call_trusted`](crate::Pipeline::call_trusted) or by a running handler.
 #[derive(Debug, Clone)]
-pub struct Authority(AuthorityKind);
-
-#[derive(Debug, Clone)]
-enum AuthorityKind {
-    /// In-process call. The identity is the one it runs on behalf of and is only recorded.
-    Trusted(Option<Arc<Identity>>),
-    /// A call from an endpoint; access is checked.
-    Untrusted(Option<Arc<Identity>>),
+pub struct Authority {
+    trusted: bool,
+    /// The caller, or for a trusted call the one it runs on behalf of, which is only recorded.
+    identity: Option<Arc<Identity>>,
 }
 
 impl Authority {
     /// An untrusted caller as authenticated by the endpoint; `None` means anonymous.
     pub fn untrusted(identity: Option<Arc<Identity>>) -> Self {
-        Self(AuthorityKind::Untrusted(identity))
+        Self { trusted: false, identity }
     }
 
     pub(crate) fn trusted(on_behalf_of: Option<Arc<Identity>>) -> Self {
-        Self(AuthorityKind::Trusted(on_behalf_of))
+        Self { trusted: true, identity: on_behalf_of }
     }
 
     /// Whether the access check is skipped.
     pub fn is_trusted(&self) -> bool {
-        matches!(self.0, AuthorityKind::Trusted(_))
+        self.trusted
     }
 
     /// Returns whether the access check is skipped, and the identity of the caller.
     pub(crate) fn into_parts(self) -> (bool, Option<Arc<Identity>>) {
-        match self.0 {
-            AuthorityKind::Trusted(identity) => (true, identity),
-            AuthorityKind::Untrusted(identity) => (false, identity),
-        }
+        (self.trusted, self.identity)
     }
 
     /// Identity of the caller, or the one the call runs on behalf of.
     pub fn identity(&self) -> Option<&Arc<Identity>> {
-        match &self.0 {
-            AuthorityKind::Trusted(identity) | AuthorityKind::Untrusted(identity) => {
-                identity.as_ref()
-            }
-        }
+        self.identity.as_ref()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Runs the requests of a peer as calls in a pipeline.
 
-use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,7 +18,7 @@ use super::shared::{InflightRequest, PeerHandle};
 use crate::access::{Authority, Identity};
 use crate::clock;
 use crate::error::CallError;
-use crate::handler::{AbortHandle, ProgressSender, RequestId};
+use crate::handler::{AbortHandle, Attachment, ProgressSender, RequestId};
 use crate::outcome::Outcome;
 use crate::pipeline::{Call, CallRequest, Endpoint, Pipeline, StartedCall, Subscription};
 use crate::protocol::{CallEvent, RequestEvent};
@@ -31,12 +30,9 @@ use crate::transport::SEND_QUEUE_CAPACITY;
 pub struct CallHandler {
     pipeline: Pipeline,
     caller_identity: CallerIdentity,
-    attached: Option<CallAttachment>,
+    attached: Option<Attachment>,
     draining: CancellationToken,
 }
-
-#[derive(Clone)]
-struct CallAttachment(Arc<dyn Any + Send + Sync>);
 
 /// The identity that incoming requests are attributed to.
 #[derive(Debug, Clone)]
@@ -57,8 +53,8 @@ impl CallHandler {
 
     /// Attaches a value that handlers can read, such as the connection of the call.
     #[must_use]
-    pub(crate) fn with_attachment(mut self, attached: Arc<dyn Any + Send + Sync>) -> Self {
-        self.attached = Some(CallAttachment(attached));
+    pub(crate) fn with_attachment(mut self, attached: Attachment) -> Self {
+        self.attached = Some(attached);
         self
     }
 
@@ -159,7 +155,7 @@ impl CallHandler {
         if let Some(parent) = request.parent_id {
             call = call.parent_request_id(RequestId::from(parent));
         }
-        if let Some(CallAttachment(attached)) = &self.attached {
+        if let Some(attached) = &self.attached {
             call = call.attach_any(Arc::clone(attached));
         }
         (call, Authority::untrusted(identity))
@@ -306,18 +302,8 @@ async fn wait_for_capacity(credit: Option<&Semaphore>, outgoing: &Sender<CallEve
     {
         permit.forget();
     }
-    wait_for_queue(outgoing).await;
-}
-
-/// Waits for capacity without reserving it, because the next value may take long to arrive.
-async fn wait_for_queue(outgoing: &Sender<CallEvent>) {
+    // Does not reserve the capacity, because the next value may take long to arrive.
     if outgoing.capacity() == 0 {
         drop(outgoing.reserve().await);
-    }
-}
-
-impl std::fmt::Debug for CallAttachment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CallAttachment")
     }
 }

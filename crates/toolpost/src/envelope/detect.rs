@@ -1,8 +1,6 @@
 //! Detection of envelopes; distinguishes them from data that looks similar.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Envelope, Meta};
 use crate::payload::Payload;
@@ -52,26 +50,11 @@ impl Envelope<Payload> {
                 Err(value) => Err(value.into()),
             };
         };
-        parse_raw(raw.get()).ok_or(payload)
+        // Text that is not an object is rejected without parsing.
+        let is_object = raw.get().starts_with('{');
+        let envelope = is_object.then(|| serde_json::from_str(raw.get()).ok()).flatten();
+        envelope.ok_or(payload)
     }
-}
-
-#[derive(Deserialize)]
-struct ShallowEnvelope<'a> {
-    #[serde(borrow)]
-    data: &'a RawValue,
-    meta: Map<String, Value>,
-}
-
-/// Parses an envelope without building a tree for its data. Text that is not an object is rejected
-/// without parsing.
-fn parse_raw(text: &str) -> Option<Envelope<Payload>> {
-    if !text.starts_with('{') {
-        return None;
-    }
-    let shallow: ShallowEnvelope<'_> = serde_json::from_str(text).ok()?;
-    let meta = Meta::from_members(shallow.meta).ok()?;
-    Some(Envelope { data: Payload::from(shallow.data.to_owned()), meta })
 }
 
 #[cfg(test)]

@@ -51,78 +51,40 @@ impl ErrorCode {
 
     /// Returns the meaning of the code at every endpoint.
     pub fn info(&self) -> ErrorCodeInfo {
-        match self {
-            Self::OperationNotFound => {
-                ErrorCodeInfo::new("no such operation", ErrorOrigin::Caller, 404)
+        use ErrorOrigin::{Caller, Infrastructure, Operation};
+        let (description, origin, http_status, transient, may_have_executed) = match self {
+            Self::OperationNotFound => ("no such operation", Caller, 404, false, false),
+            Self::AccessDenied => {
+                ("the caller is not allowed to call this operation", Caller, 403, false, false)
             }
-            Self::AccessDenied => ErrorCodeInfo::new(
-                "the caller is not allowed to call this operation",
-                ErrorOrigin::Caller,
-                403,
-            ),
-            Self::ValidationError => ErrorCodeInfo {
-                json_rpc_code: INVALID_PARAMS,
-                ..ErrorCodeInfo::new("the input does not fit its schema", ErrorOrigin::Caller, 422)
-            },
-            Self::Timeout => {
-                ErrorCodeInfo::new("the deadline passed", ErrorOrigin::Infrastructure, 504)
-                    .transient()
-                    .may_have_executed()
+            Self::ValidationError => {
+                ("the input does not fit its schema", Caller, 422, false, false)
             }
-            Self::Aborted => {
-                ErrorCodeInfo::new("the caller canceled the call", ErrorOrigin::Caller, 503)
-                    .may_have_executed()
+            Self::Timeout => ("the deadline passed", Infrastructure, 504, true, true),
+            Self::Aborted => ("the caller canceled the call", Caller, 503, false, true),
+            Self::ExecutionError => {
+                ("the operation failed with an undeclared error", Operation, 502, false, true)
             }
-            Self::ExecutionError => ErrorCodeInfo::new(
-                "the operation failed with an undeclared error",
-                ErrorOrigin::Operation,
-                502,
-            )
-            .may_have_executed(),
-            Self::UnknownError => {
-                ErrorCodeInfo::new("unknown failure", ErrorOrigin::Infrastructure, 500)
-                    .may_have_executed()
+            Self::UnknownError => ("unknown failure", Infrastructure, 500, false, true),
+            Self::OutputValidationFailed => {
+                ("the output does not fit its schema", Operation, 502, false, true)
             }
-            Self::OutputValidationFailed => ErrorCodeInfo::new(
-                "the output does not fit its schema",
-                ErrorOrigin::Operation,
-                502,
-            )
-            .may_have_executed(),
-            Self::Unavailable => {
-                ErrorCodeInfo::new("the source is unavailable", ErrorOrigin::Infrastructure, 503)
-                    .transient()
-                    .may_have_executed()
-            }
-            Self::Overloaded => {
-                ErrorCodeInfo::new("a limit was reached", ErrorOrigin::Infrastructure, 429)
-                    .transient()
-            }
-            Self::Domain(_) => {
-                ErrorCodeInfo::new("the operation declares this error", ErrorOrigin::Operation, 502)
-            }
-        }
-    }
-}
-
-impl ErrorCodeInfo {
-    const fn new(description: &'static str, origin: ErrorOrigin, http_status: u16) -> Self {
-        Self {
+            Self::Unavailable => ("the source is unavailable", Infrastructure, 503, true, true),
+            Self::Overloaded => ("a limit was reached", Infrastructure, 429, true, false),
+            Self::Domain(_) => ("the operation declares this error", Operation, 502, false, false),
+        };
+        let json_rpc_code = match self {
+            Self::ValidationError => INVALID_PARAMS,
+            _ => INTERNAL_ERROR,
+        };
+        ErrorCodeInfo {
             description,
             origin,
             http_status,
-            json_rpc_code: INTERNAL_ERROR,
+            json_rpc_code,
             exit_code: CALL_FAILED,
-            transient: false,
-            may_have_executed: false,
+            transient,
+            may_have_executed,
         }
-    }
-
-    const fn transient(self) -> Self {
-        Self { transient: true, ..self }
-    }
-
-    const fn may_have_executed(self) -> Self {
-        Self { may_have_executed: true, ..self }
     }
 }

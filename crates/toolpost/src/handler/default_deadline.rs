@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::context::{CallContext, deadline_after};
@@ -30,7 +30,7 @@ impl DefaultDeadline {
     /// Returns the deadline if it has started. While paused, the remaining time stays constant.
     pub(super) fn get(&self) -> Option<Instant> {
         let at = self.at.get()?;
-        let pauses = self.pauses();
+        let pauses = self.pauses.lock();
         let current = pauses.since.map(|since| since.elapsed()).unwrap_or_default();
         at.checked_add(pauses.elapsed + current)
     }
@@ -42,22 +42,18 @@ impl DefaultDeadline {
     }
 
     fn pause(&self) {
-        let mut pauses = self.pauses();
+        let mut pauses = self.pauses.lock();
         pauses.waiters += 1;
         pauses.since.get_or_insert_with(Instant::now);
     }
 
     fn resume(&self) {
-        let mut pauses = self.pauses();
+        let mut pauses = self.pauses.lock();
         pauses.waiters -= 1;
         if pauses.waiters == 0 {
             let current = pauses.since.take().map(|since| since.elapsed());
             pauses.elapsed += current.unwrap_or_default();
         }
-    }
-
-    fn pauses(&self) -> MutexGuard<'_, DeadlinePauses> {
-        self.pauses.lock()
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 
 use crate::envelope::Envelope;
@@ -113,7 +114,7 @@ impl Handler {
         F: Fn(CallContext, Payload) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<HandlerOutput, HandlerError>> + Send + 'static,
     {
-        Self::Once(Arc::new(OnceFn(function)))
+        Self::Once(Arc::new(move |context, input| function(context, input).boxed()))
     }
 
     /// Creates a handler for subscriptions from a function over JSON. With
@@ -123,7 +124,7 @@ impl Handler {
         F: Fn(CallContext, Payload) -> S + Send + Sync + 'static,
         S: futures::Stream<Item = Result<HandlerOutput, HandlerError>> + Send + 'static,
     {
-        Self::Stream(Arc::new(StreamFn(function)))
+        Self::Stream(Arc::new(move |context, input| function(context, input).boxed()))
     }
 }
 
@@ -136,34 +137,34 @@ impl std::fmt::Debug for Handler {
     }
 }
 
-struct OnceFn<F>(F);
-
-impl<F, Fut> OnceHandler for OnceFn<F>
+impl<F> OnceHandler for F
 where
-    F: Fn(CallContext, Payload) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<HandlerOutput, HandlerError>> + Send + 'static,
+    F: Fn(CallContext, Payload) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>>
+        + Send
+        + Sync
+        + 'static,
 {
     fn call(
         &self,
         context: CallContext,
         input: Payload,
     ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
-        Box::pin((self.0)(context, input))
+        self(context, input)
     }
 }
 
-struct StreamFn<F>(F);
-
-impl<F, S> StreamHandler for StreamFn<F>
+impl<F> StreamHandler for F
 where
-    F: Fn(CallContext, Payload) -> S + Send + Sync + 'static,
-    S: futures::Stream<Item = Result<HandlerOutput, HandlerError>> + Send + 'static,
+    F: Fn(CallContext, Payload) -> BoxStream<'static, Result<HandlerOutput, HandlerError>>
+        + Send
+        + Sync
+        + 'static,
 {
     fn subscribe(
         &self,
         context: CallContext,
         input: Payload,
     ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
-        Box::pin((self.0)(context, input))
+        self(context, input)
     }
 }

@@ -28,9 +28,6 @@ pub trait IntoStreamHandler<Marker> {
     fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema);
 }
 
-/// A function adapted to the common handler signature.
-struct TypedHandler<F>(F);
-
 impl<F, I, Fut, O, E> IntoOnceHandler<fn(I) -> Result<O, E>> for F
 where
     F: Fn(I) -> Fut + Send + Sync + 'static,
@@ -40,7 +37,7 @@ where
     E: Into<HandlerError> + 'static,
 {
     fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema) {
-        let run = TypedHandler(move |_: CallContext, input: Payload| call_typed(input, &self));
+        let run = move |_: CallContext, input: Payload| call_typed(input, &self);
         (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
     }
 }
@@ -54,9 +51,9 @@ where
     E: Into<HandlerError> + 'static,
 {
     fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema) {
-        let run = TypedHandler(move |context: CallContext, input: Payload| {
+        let run = move |context: CallContext, input: Payload| {
             call_typed(input, |input| self(context, input))
-        });
+        };
         (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
     }
 }
@@ -70,7 +67,7 @@ where
     E: Into<HandlerError> + 'static,
 {
     fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema) {
-        let run = TypedHandler(move |_: CallContext, input: Payload| subscribe_typed(input, &self));
+        let run = move |_: CallContext, input: Payload| subscribe_typed(input, &self);
         (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
     }
 }
@@ -84,42 +81,10 @@ where
     E: Into<HandlerError> + 'static,
 {
     fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema) {
-        let run = TypedHandler(move |context: CallContext, input: Payload| {
+        let run = move |context: CallContext, input: Payload| {
             subscribe_typed(input, |input| self(context, input))
-        });
+        };
         (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
-    }
-}
-
-impl<F> OnceHandler for TypedHandler<F>
-where
-    F: Fn(CallContext, Payload) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>>
-        + Send
-        + Sync
-        + 'static,
-{
-    fn call(
-        &self,
-        context: CallContext,
-        input: Payload,
-    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
-        (self.0)(context, input)
-    }
-}
-
-impl<F> StreamHandler for TypedHandler<F>
-where
-    F: Fn(CallContext, Payload) -> BoxStream<'static, Result<HandlerOutput, HandlerError>>
-        + Send
-        + Sync
-        + 'static,
-{
-    fn subscribe(
-        &self,
-        context: CallContext,
-        input: Payload,
-    ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
-        (self.0)(context, input)
     }
 }
 

@@ -73,9 +73,9 @@ pub(super) async fn enter(call: &mut CallState) -> Result<(), CallError> {
         observer.begin(&call.view());
     }
     let Some(audit) = &call.shared.audit else { return Ok(()) };
-    let AuditEntry { id: mark, result: step } = audit.enter(&call.view());
-    call.audit_id = mark;
-    call.await_hook(step).await
+    let entry = audit.enter(&call.view());
+    call.audit_id = entry.id;
+    call.await_hook(entry.result).await
 }
 
 pub(super) async fn exit(
@@ -83,14 +83,13 @@ pub(super) async fn exit(
     audit_outcome: &AuditOutcome<'_>,
 ) -> Result<(), CallError> {
     let times = call_times(call);
-    let took = times.total;
-    log(call, audit_outcome, took);
+    log(call, audit_outcome, times.total);
     if let Some(observer) = &call.shared.observer {
         observer.end(&call.view(), audit_outcome, times);
     }
     let Some(audit) = &call.shared.audit else { return Ok(()) };
     // Not cancellable: the end of every call must be recorded.
-    let recorded = match audit.exit(&call.view(), audit_outcome, took) {
+    let recorded = match audit.exit(&call.view(), audit_outcome, times.total) {
         HookResult::Ready(result) => result,
         HookResult::Pending(future) => future.await,
     };
@@ -101,9 +100,11 @@ pub(super) async fn exit(
 }
 
 fn call_times(call: &CallState) -> CallTimes {
-    let Some(started_at) = call.started_at else { return CallTimes::new(Duration::ZERO, None) };
+    let Some(started_at) = call.started_at else {
+        return CallTimes { total: Duration::ZERO, handler: None };
+    };
     let now = Instant::now();
-    CallTimes::new(now - started_at, call.dispatched_at.map(|at| now - at))
+    CallTimes { total: now - started_at, handler: call.dispatched_at.map(|at| now - at) }
 }
 
 /// Logs every repair and warning of a response or stream value, with its path. Warning messages can

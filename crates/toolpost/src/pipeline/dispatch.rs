@@ -18,22 +18,7 @@ use crate::payload::Payload;
 use crate::spec::OperationKind;
 
 /// Permits and locks held until the handler has ended, even if the response was sent earlier.
-#[derive(Default)]
-pub(super) struct Guards {
-    _admission: Option<Admission>,
-    _source_permit: Option<Permit>,
-    _lock: Option<Box<LockGuard>>,
-}
-
-impl Guards {
-    pub(super) fn new(
-        admission: Admission,
-        lock: Option<Box<LockGuard>>,
-        source_permit: Permit,
-    ) -> Self {
-        Self { _admission: Some(admission), _source_permit: Some(source_permit), _lock: lock }
-    }
-}
+pub(super) type Guards = Option<(Admission, Permit, Option<Box<LockGuard>>)>;
 
 /// A running stream and the guards it holds.
 pub(super) struct RunningStream {

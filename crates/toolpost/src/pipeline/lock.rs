@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::limits::DEFAULT_RETRY_AFTER;
@@ -62,7 +62,7 @@ impl ExclusiveLocks {
     }
 
     fn queue_ref(&self, id: &OperationId) -> QueueRef {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         let queue = queues.entry(id.clone()).or_insert_with(|| {
             Arc::new(LockQueue {
                 semaphore: Arc::new(Semaphore::new(1)),
@@ -93,7 +93,7 @@ impl QueueRef {
 
 impl Drop for QueueRef {
     fn drop(&mut self) {
-        let mut queues = lock(&self.queues);
+        let mut queues = self.queues.lock();
         // Two references, the map's and this one: no other call uses the queue.
         if Arc::strong_count(&self.queue) == 2 {
             queues.remove(&self.id);
@@ -120,8 +120,4 @@ impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }

@@ -149,7 +149,7 @@ async fn prepare(call: &mut CallState) -> Result<dispatch::Guards, CallError> {
     let lock = lock::acquire(call).await?;
     let source_permit = limits::acquire_source(call).await?;
     call.ensure_active()?;
-    Ok(dispatch::Guards::new(admission, lock, source_permit))
+    Ok(Some((admission, source_permit, lock)))
 }
 
 impl Pipeline {

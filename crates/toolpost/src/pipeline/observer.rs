@@ -38,9 +38,3 @@ pub struct CallTimes {
     /// Time spent in the handler, if the call was dispatched.
     pub handler: Option<Duration>,
 }
-
-impl CallTimes {
-    pub(super) fn new(total: Duration, handler: Option<Duration>) -> Self {
-        Self { total, handler }
-    }
-}

@@ -159,27 +159,23 @@ impl RequestEvent {
 impl CallEvent {
     /// Returns the id of the request; empty for control frames.
     pub fn id(&self) -> &str {
-        match self {
-            Self::Requested(request) => &request.id,
-            Self::Responded { id, .. }
-            | Self::Progress { id, .. }
-            | Self::Completed { id }
-            | Self::Aborted { id, .. }
-            | Self::Failed { id, .. } => id,
-            Self::Control(_) => "",
-        }
+        self.request_id().map_or("", |id| id)
     }
 
     /// Returns [`CallEvent::id`] as a shared string.
     pub(crate) fn shared_id(&self) -> Arc<str> {
+        self.request_id().cloned().unwrap_or_default()
+    }
+
+    fn request_id(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Requested(request) => Arc::clone(&request.id),
+            Self::Requested(request) => Some(&request.id),
             Self::Responded { id, .. }
             | Self::Progress { id, .. }
             | Self::Completed { id }
             | Self::Aborted { id, .. }
-            | Self::Failed { id, .. } => Arc::clone(id),
-            Self::Control(_) => "".into(),
+            | Self::Failed { id, .. } => Some(id),
+            Self::Control(_) => None,
         }
     }
 
@@ -202,18 +198,18 @@ impl CallEvent {
 
 /// Event types as they appear on the wire.
 pub(super) mod names {
-    pub(in crate::protocol) const REQUESTED: &str = "call.requested";
-    pub(in crate::protocol) const RESPONDED: &str = "call.responded";
-    pub(in crate::protocol) const PROGRESS: &str = "call.progress";
-    pub(in crate::protocol) const COMPLETED: &str = "call.completed";
-    pub(in crate::protocol) const ABORTED: &str = "call.aborted";
-    pub(in crate::protocol) const ERROR: &str = "call.error";
-    pub(in crate::protocol) const AUTH: &str = "__auth";
-    pub(in crate::protocol) const SUBSCRIBE: &str = "__subscribe";
-    pub(in crate::protocol) const UNSUBSCRIBE: &str = "__unsubscribe";
-    pub(in crate::protocol) const MORE: &str = "__more";
+    pub(crate) const REQUESTED: &str = "call.requested";
+    pub(crate) const RESPONDED: &str = "call.responded";
+    pub(crate) const PROGRESS: &str = "call.progress";
+    pub(crate) const COMPLETED: &str = "call.completed";
+    pub(crate) const ABORTED: &str = "call.aborted";
+    pub(crate) const ERROR: &str = "call.error";
+    pub(crate) const AUTH: &str = "__auth";
+    pub(crate) const SUBSCRIBE: &str = "__subscribe";
+    pub(crate) const UNSUBSCRIBE: &str = "__unsubscribe";
+    pub(crate) const MORE: &str = "__more";
 
-    pub(in crate::protocol) const ALL: [&str; 10] = [
+    pub(crate) const ALL: [&str; 10] = [
         REQUESTED,
         RESPONDED,
         PROGRESS,
