@@ -85,7 +85,10 @@ impl Client {
     ) -> ClientCall {
         ClientCall(match &self.0 {
             Route::InProcess { pipeline, authority } => {
-                in_process(pipeline, request, authority.clone())
+                match pipeline.start_single(request, authority.clone()) {
+                    StartedCall::Stream(values) => ClientCallState::FirstValue(Some(values)),
+                    StartedCall::Call(call) => ClientCallState::InProcess(Some(call)),
+                }
             }
             Route::Remote(peer) => {
                 let outgoing =
@@ -242,17 +245,6 @@ impl Client {
             Route::InProcess { .. } => None,
             Route::Remote(peer) => peer.close_handle.reason().cloned(),
         }
-    }
-}
-
-fn in_process(
-    pipeline: &Pipeline,
-    request: CallRequest<'_>,
-    authority: Authority,
-) -> ClientCallState {
-    match pipeline.start_single(request, authority) {
-        StartedCall::Stream(values) => ClientCallState::FirstValue(Some(values)),
-        StartedCall::Call(call) => ClientCallState::InProcess(Some(call)),
     }
 }
 

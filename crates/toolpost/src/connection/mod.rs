@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -86,29 +87,22 @@ pub enum IncomingRequests {
 #[must_use = "a connection does nothing until it is run"]
 pub struct Connection {
     peer: Arc<PeerHandle>,
-    transport: TransportParts,
-    incoming_requests: IncomingRequests,
-}
-
-struct TransportParts {
-    incoming: futures::stream::BoxStream<'static, event_loop::IncomingEvent>,
+    incoming: BoxStream<'static, event_loop::IncomingEvent>,
     pump: BoxFuture<'static, ()>,
+    incoming_requests: IncomingRequests,
 }
 
 impl Connection {
     /// Creates a connection over a channel, and the client that calls through it.
     pub fn new(
-        link: Channel,
-        serve: IncomingRequests,
+        channel: Channel,
+        incoming_requests: IncomingRequests,
         settings: ConnectionSettings,
     ) -> (Client, Self) {
-        let Channel { outgoing, incoming, pump, close_handle: handle } = link;
-        let peer = Arc::new(PeerHandle::new(outgoing, handle, settings));
-        let link = TransportParts { incoming, pump };
-        (
-            Client::remote(Arc::clone(&peer)),
-            Self { peer, transport: link, incoming_requests: serve },
-        )
+        let Channel { outgoing, incoming, pump, close_handle } = channel;
+        let peer = Arc::new(PeerHandle::new(outgoing, close_handle, settings));
+        let connection = Self { peer, incoming, pump, incoming_requests };
+        (connection.client(), connection)
     }
 
     /// Returns a client that calls through this connection.
@@ -130,13 +124,12 @@ impl Connection {
     /// reason may still be on its way to the peer. Dropping the future drops `on_close` without
     /// calling it.
     pub(crate) async fn run_with_on_close(self, on_close: impl FnOnce()) -> CloseReason {
-        let Self { peer, transport: link, incoming_requests: serve } = self;
-        let TransportParts { incoming, mut pump } = link;
+        let Self { peer, incoming, mut pump, incoming_requests } = self;
         let end = DisconnectGuard(&peer);
         let mut tasks = JoinSet::new();
         let pump_ended = tokio::select! {
             biased;
-            () = event_loop::run(&peer, incoming, &serve, &mut tasks).boxed() => false,
+            () = event_loop::run(&peer, incoming, &incoming_requests, &mut tasks).boxed() => false,
             () = &mut pump => true,
         };
         // Fails the pending requests before the close is sent to the peer.

@@ -37,32 +37,29 @@ impl OutgoingRequest {
     /// already be in use on this connection, or belong to an aborted request whose response is
     /// still in transit.
     pub(super) fn new(
-        request: CallRequest<'_>,
+        call: CallRequest<'_>,
         on_behalf_of: Option<OnBehalfOf>,
         default_timeout: Option<Duration>,
     ) -> Self {
-        let parts = request.into_parts();
-        let id = parts.request_id.unwrap_or_else(RequestId::generate).to_shared();
-        let mut request = Box::new(RequestEvent::new(id, parts.operation, parts.input));
-        let timeout = parts.timeout.or(default_timeout);
+        let id = call.request_id.unwrap_or_else(RequestId::generate).to_shared();
+        let mut request = Box::new(RequestEvent::new(id, call.operation, call.input));
+        let timeout = call.timeout.or(default_timeout);
         request.timeout_ms = timeout.map(milliseconds);
         request.deadline = timeout.map(|timeout| {
             let ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
             clock::epoch_ms().saturating_add(ms)
         });
-        request.idle_timeout_ms = parts.idle_timeout.map(milliseconds);
-        request.parent_id = parts.parent_request_id.map(|parent| parent.to_shared());
-        request.metadata = parts.metadata;
+        request.idle_timeout_ms = call.idle_timeout.map(milliseconds);
+        request.parent_id = call.parent_request_id.map(|parent| parent.to_shared());
+        request.metadata = call.metadata;
         if let Some(OnBehalfOf(identity)) = on_behalf_of {
             let own = RequestId::generate().to_shared();
             request.parent_id = Some(std::mem::replace(&mut request.id, own));
             request.identity = identity;
         }
-        let timeouts = RequestTimeouts {
-            deadline: timeout.and_then(deadline_after),
-            idle: parts.idle_timeout,
-        };
-        Self { request, timeouts, progress: parts.progress }
+        let timeouts =
+            RequestTimeouts { deadline: timeout.and_then(deadline_after), idle: call.idle_timeout };
+        Self { request, timeouts, progress: call.progress }
     }
 
     pub(super) fn id(&self) -> &Arc<str> {

@@ -31,18 +31,8 @@ pub struct CallContext(Arc<ContextParts>);
 /// The state of a call that outlives its stages. It is shared by the pipeline, the handler, abort
 /// handles and nested calls.
 pub(crate) struct ContextParts {
-    operation: Arc<str>,
-    request_id: RequestId,
-    parent_request_id: Option<RequestId>,
-    identity: Option<Arc<Identity>>,
-    /// Deadline from the request.
-    deadline: Option<Instant>,
+    start: CallStart,
     default_deadline: DefaultDeadline,
-    progress: ProgressSender,
-    /// Channel to the client while the call runs.
-    client_channel: Option<ClientChannel>,
-    metadata: Option<Arc<Map<String, Value>>>,
-    attached: Option<Attachment>,
     pub(super) cancellation: Cancellation,
     /// Kind and idempotency of the actual target, if known only after dispatch.
     pub(super) effective_kind: OnceLock<(OperationKind, bool)>,
@@ -66,8 +56,10 @@ pub(crate) struct CallStart {
     pub(crate) request_id: RequestId,
     pub(crate) parent_request_id: Option<RequestId>,
     pub(crate) identity: Option<Arc<Identity>>,
+    /// Deadline from the request.
     pub(crate) deadline: Option<Instant>,
     pub(crate) progress: ProgressSender,
+    /// Channel to the client while the call runs.
     pub(crate) client_channel: Option<ClientChannel>,
     pub(crate) metadata: Option<Arc<Map<String, Value>>>,
     pub(crate) attached: Option<Attachment>,
@@ -114,14 +106,6 @@ pub(crate) enum NestedAuthority {
 }
 
 impl CallContext {
-    pub(crate) fn root(
-        nesting: Arc<dyn NestedCaller>,
-        snapshot: Arc<dyn Any + Send + Sync>,
-        call: CallStart,
-    ) -> Self {
-        Self::new(nesting, snapshot, call, None, 0)
-    }
-
     /// Creates the context of a nested call, with the identity and the remaining time of its
     /// caller. The client channel is inherited only by a call made as the caller.
     pub(crate) fn nested(
@@ -129,7 +113,7 @@ impl CallContext {
         operation: Arc<str>,
         metadata: Option<Arc<Map<String, Value>>>,
     ) -> Self {
-        let (caller, above) = (call.from, &call.from.0);
+        let (caller, above) = (call.from, &call.from.0.start);
         let own = call.timeout.and_then(deadline_after);
         let progress =
             if call.forwards_progress { above.progress.clone() } else { ProgressSender::default() };
@@ -148,68 +132,59 @@ impl CallContext {
             metadata,
             attached: None,
         };
-        let (nesting, snapshot) = (Arc::clone(&above.nested_caller), Arc::clone(&above.snapshot));
-        Self::new(nesting, snapshot, call, Some(caller.clone()), above.depth + 1)
+        let snapshot = Arc::clone(&caller.0.snapshot);
+        Self::new(caller.nested_caller(), snapshot, call, Some(caller.clone()))
     }
 
-    fn new(
-        nesting: Arc<dyn NestedCaller>,
+    pub(crate) fn new(
+        nested_caller: Arc<dyn NestedCaller>,
         snapshot: Arc<dyn Any + Send + Sync>,
-        call: CallStart,
+        start: CallStart,
         caller: Option<Self>,
-        depth: u32,
     ) -> Self {
         Self(Arc::new(ContextParts {
-            operation: call.operation,
-            request_id: call.request_id,
-            parent_request_id: call.parent_request_id,
-            identity: call.identity,
-            deadline: call.deadline,
+            start,
             default_deadline: DefaultDeadline::default(),
-            progress: call.progress,
-            client_channel: call.client_channel,
-            metadata: call.metadata,
-            attached: call.attached,
             cancellation: Cancellation::default(),
             effective_kind: OnceLock::new(),
+            depth: caller.as_ref().map_or(0, |caller| caller.0.depth + 1),
             caller,
-            depth,
             holds_lock: AtomicBool::new(false),
             holds_source_permit: AtomicBool::new(false),
-            nested_caller: nesting,
+            nested_caller,
             snapshot,
         }))
     }
 
     /// Returns the id of the called operation.
     pub fn operation(&self) -> &str {
-        &self.0.operation
+        &self.0.start.operation
     }
 
     /// Returns the id of this call, which appears in its logs, traces and records.
     pub fn request_id(&self) -> &RequestId {
-        &self.0.request_id
+        &self.0.start.request_id
     }
 
     /// Returns the id of the parent call.
     pub fn parent_request_id(&self) -> Option<&RequestId> {
-        self.0.parent_request_id.as_ref()
+        self.0.start.parent_request_id.as_ref()
     }
 
     /// Identity of the caller as authenticated by the endpoint, or the one a nested call runs on
     /// behalf of.
     pub fn identity(&self) -> Option<&Identity> {
-        self.0.identity.as_deref()
+        self.0.start.identity.as_deref()
     }
 
     /// Like [`CallContext::identity`], as a shared pointer.
     pub(crate) fn shared_identity(&self) -> Option<Arc<Identity>> {
-        self.0.identity.clone()
+        self.0.start.identity.clone()
     }
 
     /// Like [`CallContext::metadata`], as a shared pointer.
     pub(crate) fn shared_metadata(&self) -> Option<Arc<Map<String, Value>>> {
-        self.0.metadata.clone()
+        self.0.start.metadata.clone()
     }
 
     /// Returns the kind of the operation that the call forwarded to, and whether it is idempotent.
@@ -219,12 +194,12 @@ impl CallContext {
 
     /// Metadata of the request, such as a trace context.
     pub fn metadata(&self) -> Option<&Map<String, Value>> {
-        self.0.metadata.as_deref()
+        self.0.start.metadata.as_deref()
     }
 
     /// Returns the value that the endpoint attached, if it is of type `T`.
     pub fn attached<T: Any + Send + Sync>(&self) -> Option<&T> {
-        self.0.attached.as_deref()?.downcast_ref()
+        self.0.start.attached.as_deref()?.downcast_ref()
     }
 
     /// Deadline of the call. A call without a deadline gets a default one when it first waits,
@@ -232,7 +207,7 @@ impl CallContext {
     /// for approval, so check it again after waiting for it.
     pub fn deadline(&self) -> Option<Instant> {
         let defaults = self.self_and_ancestors().filter_map(|call| call.0.default_deadline.get());
-        self.0.deadline.into_iter().chain(defaults).min()
+        self.0.start.deadline.into_iter().chain(defaults).min()
     }
 
     /// Returns the deadline. If there is none, starts the default deadline with `timeout`.
@@ -266,22 +241,22 @@ impl CallContext {
 
     /// Reports progress to the caller.
     pub fn report(&self, progress: Progress) {
-        self.0.progress.send(progress);
+        self.0.start.progress.send(progress);
     }
 
     /// Returns the sender for progress reports.
     pub(crate) fn progress(&self) -> &ProgressSender {
-        &self.0.progress
+        &self.0.start.progress
     }
 
     /// Sends a log message to the caller.
     pub fn log(&self, line: LogMessage) {
-        self.0.progress.log(line);
+        self.0.start.progress.log(line);
     }
 
     /// Channel to the client, if the endpoint provides one.
     pub fn client_channel(&self) -> Option<&ClientChannel> {
-        self.0.client_channel.as_ref()
+        self.0.start.client_channel.as_ref()
     }
 
     pub(super) fn parts(&self) -> &ContextParts {
@@ -314,7 +289,7 @@ impl CallContext {
             .self_and_ancestors()
             .skip(1)
             .filter(|call| call.0.holds_source_permit.load(Ordering::Acquire));
-        holders.any(|call| predicate(&call.0.operation))
+        holders.any(|call| predicate(&call.0.start.operation))
     }
 
     /// Whether an ancestor holds the exclusive lock of the same operation.
@@ -323,7 +298,7 @@ impl CallContext {
             .self_and_ancestors()
             .skip(1)
             .filter(|call| call.0.holds_lock.load(Ordering::Acquire));
-        lock_holders.any(|call| call.0.operation == self.0.operation)
+        lock_holders.any(|call| call.0.start.operation == self.0.start.operation)
     }
 }
 
@@ -335,9 +310,9 @@ pub(crate) fn deadline_after(timeout: Duration) -> Option<Instant> {
 impl std::fmt::Debug for CallContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CallContext")
-            .field("operation", &self.0.operation)
-            .field("request_id", &self.0.request_id)
-            .field("parent_request_id", &self.0.parent_request_id)
+            .field("operation", &self.0.start.operation)
+            .field("request_id", &self.0.start.request_id)
+            .field("parent_request_id", &self.0.start.parent_request_id)
             .finish_non_exhaustive()
     }
 }

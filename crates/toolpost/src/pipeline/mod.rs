@@ -160,14 +160,19 @@ impl Pipeline {
 
     /// Returns a builder for the settings and hooks of a pipeline.
     pub fn builder(registry: Registry) -> PipelineBuilder {
-        PipelineBuilder {
+        let settings = PipelineSettings::default();
+        PipelineBuilder(PipelineShared {
             registry,
-            settings: PipelineSettings::default(),
             audit: None,
             limits: None,
             approval: None,
             observer: None,
-        }
+            concurrency: ConcurrencyLimit::new(settings.max_concurrent_calls),
+            locks: ExclusiveLocks::new(settings.max_exclusive_queue),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            settings,
+        })
     }
 
     /// Returns the registry of the operations that this pipeline runs.
@@ -339,60 +344,44 @@ fn output_mismatch(operation: &str, error: &PayloadError) -> CallError {
 
 /// Configures the settings and the hooks of a pipeline.
 #[must_use = "a builder does nothing until `build` is called"]
-pub struct PipelineBuilder {
-    registry: Registry,
-    settings: PipelineSettings,
-    audit: Option<Arc<dyn AuditSink>>,
-    limits: Option<Arc<dyn Limits>>,
-    approval: Option<Arc<dyn ApprovalGate>>,
-    observer: Option<Arc<dyn Observer>>,
-}
+pub struct PipelineBuilder(PipelineShared);
 
 impl PipelineBuilder {
     /// Sets the limits and timeouts.
     pub fn settings(mut self, settings: PipelineSettings) -> Self {
-        self.settings = settings;
+        self.0.concurrency = ConcurrencyLimit::new(settings.max_concurrent_calls);
+        self.0.locks = ExclusiveLocks::new(settings.max_exclusive_queue);
+        self.0.settings = settings;
         self
     }
 
     /// Sets the audit sink.
     pub fn audit(mut self, audit: impl AuditSink) -> Self {
-        self.audit = Some(Arc::new(audit));
+        self.0.audit = Some(Arc::new(audit));
         self
     }
 
     /// Sets limits in addition to the settings.
     pub fn limits(mut self, limits: Arc<dyn Limits>) -> Self {
-        self.limits = Some(limits);
+        self.0.limits = Some(limits);
         self
     }
 
     /// Sets the gate that decides which calls need approval.
     pub fn approval(mut self, approval: impl ApprovalGate) -> Self {
-        self.approval = Some(Arc::new(approval));
+        self.0.approval = Some(Arc::new(approval));
         self
     }
 
     /// Sets an observer, which cannot affect calls.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = Some(observer);
+        self.0.observer = Some(observer);
         self
     }
 
     /// Builds the pipeline.
     pub fn build(self) -> Pipeline {
-        Pipeline(Arc::new(PipelineShared {
-            registry: self.registry,
-            audit: self.audit,
-            limits: self.limits,
-            approval: self.approval,
-            observer: self.observer,
-            concurrency: ConcurrencyLimit::new(self.settings.max_concurrent_calls),
-            locks: ExclusiveLocks::new(self.settings.max_exclusive_queue),
-            tasks: TaskTracker::new(),
-            stop: CancellationToken::new(),
-            settings: self.settings,
-        }))
+        Pipeline(Arc::new(self.0))
     }
 }
 

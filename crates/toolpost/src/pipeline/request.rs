@@ -18,32 +18,20 @@ use crate::registry::ResolvedOperation;
 /// is made.
 #[must_use = "a request does nothing until it is called"]
 pub struct CallRequest<'a> {
-    pub(super) operation: &'a str,
+    pub(crate) operation: &'a str,
     /// The operation, if the endpoint has looked it up.
     pub(super) resolved: Option<ResolvedOperation>,
-    pub(super) input: Payload,
-    pub(super) request_id: Option<RequestId>,
-    pub(super) parent_request_id: Option<RequestId>,
-    pub(super) timeout: Option<Duration>,
-    pub(super) idle_timeout: Option<Duration>,
-    pub(super) endpoint: Endpoint,
-    pub(super) progress: ProgressSender,
-    pub(super) client_channel: Option<ClientChannel>,
-    pub(super) metadata: Option<Arc<Map<String, Value>>>,
-    pub(super) attached: Option<Attachment>,
-    pub(super) approval: Option<Approval>,
-}
-
-/// A request that owns its operation id.
-pub(crate) struct RequestParts {
-    pub(crate) operation: Arc<str>,
     pub(crate) input: Payload,
     pub(crate) request_id: Option<RequestId>,
     pub(crate) parent_request_id: Option<RequestId>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) idle_timeout: Option<Duration>,
+    pub(super) endpoint: Endpoint,
     pub(crate) progress: ProgressSender,
+    pub(super) client_channel: Option<ClientChannel>,
     pub(crate) metadata: Option<Arc<Map<String, Value>>>,
+    pub(super) attached: Option<Attachment>,
+    pub(super) approval: Option<Approval>,
 }
 
 impl<'a> CallRequest<'a> {
@@ -71,20 +59,6 @@ impl<'a> CallRequest<'a> {
     pub fn resolved(operation: &'a ResolvedOperation, input: impl Into<Payload>) -> Self {
         let request = Self::new(operation.id().as_str(), input);
         Self { resolved: Some(operation.clone()), ..request }
-    }
-
-    /// Converts the request into the parts that are sent to another process.
-    pub(crate) fn into_parts(self) -> RequestParts {
-        RequestParts {
-            operation: self.operation.into(),
-            input: self.input,
-            request_id: self.request_id,
-            parent_request_id: self.parent_request_id,
-            timeout: self.timeout,
-            idle_timeout: self.idle_timeout,
-            progress: self.progress,
-            metadata: self.metadata,
-        }
     }
 
     /// Sets the request id. By default, an id is generated.

@@ -29,7 +29,8 @@ const MIN_TIMER_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct CallState {
     pub(super) shared: Arc<PipelineShared>,
     pub(super) context: CallContext,
-    target: CallTarget,
+    /// `None` if no such operation exists; the context has the requested id.
+    target: Option<Arc<Operation>>,
     /// The input, until dispatch takes it.
     pub(super) input: Option<Payload>,
     /// Whether the access check is skipped. Determined only by the type of the authority.
@@ -49,20 +50,11 @@ pub(super) struct CallState {
     span: Option<Box<CallSpan>>,
 }
 
-enum CallTarget {
-    Resolved(Arc<Operation>),
-    /// No such operation; the context has the requested id.
-    Missing,
-}
-
-impl CallTarget {
-    /// Looks up an operation and returns its id in shared form.
-    fn resolve(catalog: Option<&Catalog>, id: &str) -> (Self, Arc<str>) {
-        match catalog.and_then(|catalog| catalog.get(id)) {
-            Some(operation) => (Self::Resolved(Arc::clone(operation)), operation.id().to_shared()),
-            None => (Self::Missing, id.into()),
-        }
-    }
+/// Looks up an operation and returns its id in shared form.
+fn resolve(catalog: Option<&Catalog>, id: &str) -> (Option<Arc<Operation>>, Arc<str>) {
+    let found = catalog.and_then(|catalog| catalog.get(id)).cloned();
+    let id = found.as_ref().map_or_else(|| id.into(), |operation| operation.id().to_shared());
+    (found, id)
 }
 
 type Metadata = Option<Arc<Map<String, Value>>>;
@@ -73,12 +65,8 @@ impl PipelineShared {
     fn start_span(
         &self,
         metadata: Metadata,
-        target: &CallTarget,
+        operation: Option<&Operation>,
     ) -> (Option<Box<CallSpan>>, Metadata) {
-        let operation = match target {
-            CallTarget::Resolved(operation) => Some(&**operation),
-            CallTarget::Missing => None,
-        };
         let span =
             self.observer.as_ref().and_then(|seen| seen.span(metadata.as_deref(), operation));
         let Some(span) = span else { return (None, metadata) };
@@ -102,16 +90,16 @@ impl CallState {
         let (catalog, target, operation) = match request.resolved {
             Some(ResolvedOperation { catalog, operation }) => {
                 let id = operation.id().to_shared();
-                (catalog, CallTarget::Resolved(operation), id)
+                (catalog, Some(operation), id)
             }
             None => {
                 let catalog = shared.registry.catalog();
-                let (target, id) = CallTarget::resolve(Some(&catalog), request.operation);
+                let (target, id) = resolve(Some(&catalog), request.operation);
                 (catalog, target, id)
             }
         };
         let (trusted, identity) = authority.into_parts();
-        let (span, metadata) = shared.start_span(request.metadata, &target);
+        let (span, metadata) = shared.start_span(request.metadata, target.as_deref());
         let start = CallStart {
             operation,
             request_id: request.request_id.unwrap_or_else(RequestId::generate),
@@ -123,36 +111,40 @@ impl CallState {
             metadata,
             attached: request.attached,
         };
-        let nesting: Arc<PipelineShared> = Arc::clone(shared);
-        Self {
-            shared: Arc::clone(shared),
-            context: CallContext::root(nesting, catalog, start),
-            target,
-            input: Some(request.input),
-            trusted,
-            endpoint: request.endpoint,
-            idle_timeout: request.idle_timeout,
-            started_at: None,
-            dispatched_at: None,
-            audit_id: None,
-            approval: request.approval.map(Box::new),
-            dispatched: false,
-            span,
-        }
+        let nested_caller: Arc<PipelineShared> = Arc::clone(shared);
+        let context = CallContext::new(nested_caller, catalog, start, None);
+        let mut call = Self::new(Arc::clone(shared), context, target, request.input, trusted, span);
+        call.endpoint = request.endpoint;
+        call.idle_timeout = request.idle_timeout;
+        call.approval = request.approval.map(Box::new);
+        call
     }
 
     /// Creates the state of a nested call. It is trusted, because its caller is already running,
     /// unless it is made with the rights of the caller.
     pub(super) fn nested(shared: Arc<PipelineShared>, call: NestedCall<'_>) -> Self {
         let catalog = call.from.snapshot().downcast_ref::<Catalog>();
-        let (target, operation) = CallTarget::resolve(catalog, call.operation);
-        let (span, metadata) = shared.start_span(call.from.shared_metadata(), &target);
+        let (target, operation) = resolve(catalog, call.operation);
+        let (span, metadata) = shared.start_span(call.from.shared_metadata(), target.as_deref());
+        let context = CallContext::nested(&call, operation, metadata);
+        let trusted = call.authority == NestedAuthority::Trusted;
+        Self::new(shared, context, target, call.input, trusted, span)
+    }
+
+    fn new(
+        shared: Arc<PipelineShared>,
+        context: CallContext,
+        target: Option<Arc<Operation>>,
+        input: Payload,
+        trusted: bool,
+        span: Option<Box<CallSpan>>,
+    ) -> Self {
         Self {
             shared,
-            context: CallContext::nested(&call, operation, metadata),
+            context,
             target,
-            input: Some(call.input),
-            trusted: call.authority == NestedAuthority::Trusted,
+            input: Some(input),
+            trusted,
             endpoint: Endpoint::Local,
             idle_timeout: None,
             started_at: None,
@@ -166,18 +158,13 @@ impl CallState {
 
     /// Returns the operation, or the not-found error.
     pub(super) fn operation(&self) -> Result<&Arc<Operation>, CallError> {
-        match &self.target {
-            CallTarget::Resolved(operation) => Ok(operation),
-            CallTarget::Missing => Err(self.not_found_error()),
-        }
-    }
-
-    fn not_found_error(&self) -> CallError {
-        let id = self.context.operation();
-        match self.context.snapshot().downcast_ref::<Catalog>() {
-            Some(catalog) => catalog.not_found_error(id, self.viewer()),
-            None => CallError::operation_not_found(id),
-        }
+        self.target.as_ref().ok_or_else(|| {
+            let id = self.context.operation();
+            match self.context.snapshot().downcast_ref::<Catalog>() {
+                Some(catalog) => catalog.not_found_error(id, self.viewer()),
+                None => CallError::operation_not_found(id),
+            }
+        })
     }
 
     pub(super) fn viewer(&self) -> Viewer<'_> {
@@ -193,7 +180,7 @@ impl CallState {
     }
 
     pub(super) fn kind(&self) -> Option<OperationKind> {
-        self.operation().ok().map(|operation| operation.spec().kind)
+        self.target.as_ref().map(|operation| operation.spec().kind)
     }
 
     pub(super) fn view(&self) -> CallView<'_> {
@@ -202,7 +189,7 @@ impl CallState {
             parent_request_id: self.context.parent_request_id(),
             endpoint: self.endpoint,
             operation_id: self.context.operation(),
-            operation: self.operation().ok().map(|operation| &**operation),
+            operation: self.target.as_deref(),
             identity: self.context.identity(),
             trusted: self.trusted,
             progress: self.context.progress(),
@@ -310,14 +297,14 @@ impl CallState {
     /// Determines whether the error is safe to retry, given the operation and whether it was
     /// dispatched.
     pub(super) fn finalize_error(&self, error: CallError) -> CallError {
-        let progress = match self.operation() {
-            Ok(operation) => {
+        let progress = match &self.target {
+            Some(operation) => {
                 let spec = operation.spec();
                 let as_declared = (spec.kind, spec.idempotent);
                 let (kind, idempotent) = self.context.effective_kind().unwrap_or(as_declared);
                 RetryContext { kind, idempotent, dispatched: self.dispatched }
             }
-            Err(_) => {
+            None => {
                 RetryContext { kind: OperationKind::Query, idempotent: false, dispatched: false }
             }
         };

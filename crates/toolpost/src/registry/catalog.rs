@@ -12,9 +12,7 @@ use crate::error::CallError;
 use crate::operation::Operation;
 use crate::spec::OperationId;
 
-pub(super) type NamespaceStates = Arc<HashMap<String, NamespaceState>>;
-pub(super) type NamespaceAccess = Arc<HashMap<String, AccessControl>>;
-pub(super) type OperationMap = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomState>;
+type OperationMap = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomState>;
 
 /// Why the operations of a namespace are unavailable.
 #[derive(Debug, Clone)]
@@ -28,12 +26,12 @@ pub(super) enum NamespaceState {
 /// An immutable snapshot of the registered operations.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    operations: OperationMap,
+    pub(super) operations: OperationMap,
     /// Namespaces whose operations are pending or disabled, with the reason.
-    namespace_states: NamespaceStates,
+    pub(super) namespace_states: Arc<HashMap<String, NamespaceState>>,
     /// Which callers see why the operations of a namespace are unavailable. Without an entry, every
     /// caller does.
-    namespace_access: NamespaceAccess,
+    pub(super) namespace_access: Arc<HashMap<String, AccessControl>>,
     /// Operations sorted by id. Built on the first listing, since most catalogs are never listed.
     sorted: OnceLock<Vec<Arc<Operation>>>,
     /// Search index, built on the first search.
@@ -80,20 +78,14 @@ impl Hash for OperationId {
 }
 
 impl Catalog {
-    pub(super) fn new(
-        operations: OperationMap,
-        namespace_states: NamespaceStates,
-        namespace_access: NamespaceAccess,
-    ) -> Self {
-        Self { operations, namespace_states, namespace_access, ..Self::default() }
-    }
-
-    pub(super) fn namespace_states(&self) -> &NamespaceStates {
-        &self.namespace_states
-    }
-
-    pub(super) fn namespace_access(&self) -> &NamespaceAccess {
-        &self.namespace_access
+    /// Returns a copy to build the next snapshot from.
+    pub(super) fn copy(&self) -> Self {
+        Self {
+            operations: self.operations.clone(),
+            namespace_states: Arc::clone(&self.namespace_states),
+            namespace_access: Arc::clone(&self.namespace_access),
+            ..Self::default()
+        }
     }
 
     /// Returns the error for an id that is not in the catalog: the operation does not exist, or its
@@ -137,10 +129,6 @@ impl Catalog {
     /// Whether any namespace is pending. Disabled namespaces do not count.
     pub fn has_pending(&self) -> bool {
         self.namespace_states.values().any(|state| matches!(state, NamespaceState::Pending(_)))
-    }
-
-    pub(super) fn operations(&self) -> OperationMap {
-        self.operations.clone()
     }
 
     /// Returns the operation with the given id.

@@ -92,7 +92,8 @@ impl Registry {
     /// unchanged.
     pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Result<bool, OperationError> {
         let guard = self.0.write_lock.lock();
-        let mut operations = self.catalog().operations();
+        let mut catalog = self.catalog().copy();
+        let operations = &mut catalog.operations;
         let mut changed = false;
         for change in changes {
             match change {
@@ -107,10 +108,7 @@ impl Registry {
             }
         }
         if changed {
-            let before = self.catalog();
-            let (expected, guards) =
-                (Arc::clone(before.namespace_states()), Arc::clone(before.namespace_access()));
-            self.0.catalog.store(Arc::new(Catalog::new(operations, expected, guards)));
+            self.0.catalog.store(Arc::new(catalog));
             drop(guard);
             self.0.version.send_modify(|changes| *changes += 1);
         }
@@ -120,48 +118,37 @@ impl Registry {
     /// Marks the operations of a namespace as pending, with the reason. Calls to them fail as
     /// unavailable rather than as unknown operations.
     pub fn mark_pending(&self, namespace: &str, reason: impl Into<String>) {
-        let state = NamespaceState::Pending(reason.into());
-        self.update_namespace_states(|expected| drop(expected.insert(namespace.to_owned(), state)));
+        self.set_namespace_state(namespace, Some(NamespaceState::Pending(reason.into())));
     }
 
     /// Marks the operations of a namespace as disabled, with the reason. Calls to them fail as
     /// unavailable, and a retry does not help.
     pub fn mark_disabled(&self, namespace: &str, reason: impl Into<String>) {
-        let state = NamespaceState::Disabled(reason.into());
-        self.update_namespace_states(|expected| drop(expected.insert(namespace.to_owned(), state)));
+        self.set_namespace_state(namespace, Some(NamespaceState::Disabled(reason.into())));
     }
 
     /// Sets which callers see why the operations of a namespace are unavailable: those that
     /// `access` permits. Other callers see only that the operations are unavailable.
     pub fn set_namespace_access(&self, namespace: &str, access: AccessControl) {
         let _guard = self.0.write_lock.lock();
-        let catalog = self.catalog();
-        let mut guards = HashMap::clone(catalog.namespace_access());
-        if access.is_open() {
-            guards.remove(namespace);
-        } else {
-            guards.insert(namespace.to_owned(), access);
-        }
-        let expected = Arc::clone(catalog.namespace_states());
-        let catalog = Catalog::new(catalog.operations(), expected, Arc::new(guards));
+        let mut catalog = self.catalog().copy();
+        let guard = (!access.is_open()).then_some(access);
+        set_or_remove(Arc::make_mut(&mut catalog.namespace_access), namespace, guard);
         self.0.catalog.store(Arc::new(catalog));
     }
 
     /// Marks a namespace as ready. Calls to operations that it does not contain fail as unknown
     /// operations.
     pub fn mark_ready(&self, namespace: &str) {
-        if self.catalog().namespace_states().contains_key(namespace) {
-            self.update_namespace_states(|expected| drop(expected.remove(namespace)));
+        if self.catalog().is_pending(namespace) {
+            self.set_namespace_state(namespace, None);
         }
     }
 
-    fn update_namespace_states(&self, change: impl FnOnce(&mut HashMap<String, NamespaceState>)) {
+    fn set_namespace_state(&self, namespace: &str, state: Option<NamespaceState>) {
         let _guard = self.0.write_lock.lock();
-        let catalog = self.catalog();
-        let mut expected = HashMap::clone(catalog.namespace_states());
-        change(&mut expected);
-        let guards = Arc::clone(catalog.namespace_access());
-        let catalog = Catalog::new(catalog.operations(), Arc::new(expected), guards);
+        let mut catalog = self.catalog().copy();
+        set_or_remove(Arc::make_mut(&mut catalog.namespace_states), namespace, state);
         self.0.catalog.store(Arc::new(catalog));
     }
 
@@ -174,6 +161,13 @@ impl Registry {
     pub fn watch_changes(&self) -> watch::Receiver<u64> {
         self.0.version.subscribe()
     }
+}
+
+fn set_or_remove<T>(map: &mut HashMap<String, T>, namespace: &str, value: Option<T>) {
+    match value {
+        Some(value) => map.insert(namespace.to_owned(), value),
+        None => map.remove(namespace),
+    };
 }
 
 #[cfg(test)]
