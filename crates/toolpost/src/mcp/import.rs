@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::method::{self, PassthroughMethod};
+use super::method;
 use super::session::{ClientSession, ToolList};
 use super::source_handle::SourceHandle;
 use super::subscriptions;
 use super::tool;
-use super::tool_handler::ToolHandler;
+use super::tool_handler;
 use crate::handler::Handler;
 use crate::operation::{Operation, ResultPolicy};
 use crate::source::SourceHooks;
@@ -43,22 +43,19 @@ pub(super) fn import(
             continue;
         }
         import.warnings.extend(read.warnings);
-        let handler = ToolHandler::new(handle, &read.spec, read.header_params);
-        import.add(hooks.transform(read.spec), Handler::Once(Arc::new(handler)));
+        let handler = tool_handler::handler(handle, &read.spec, read.header_params);
+        import.add(hooks.transform(read.spec), handler);
     }
     for method in method::supported_methods(&session.server) {
         // A tool with the same name takes precedence.
-        if names.contains(method.name) {
-            continue;
+        if names.insert(method.name.to_owned()) {
+            import.add(hooks.transform(method.spec(&handle.name)), method.handler(handle));
         }
-        names.insert(method.name.to_owned());
-        let handler = PassthroughMethod::handler(method, handle);
-        import.add(hooks.transform(method.spec(&handle.name)), handler);
     }
     if session.server.supports_resource_subscribe()
-        && names.insert(subscriptions::SUBSCRIBE_METHOD.to_owned())
+        && names.insert(method::SUBSCRIBE.name.to_owned())
     {
-        let mut transformed = hooks.transform(subscriptions::spec(&handle.name));
+        let mut transformed = hooks.transform(method::SUBSCRIBE.spec(&handle.name));
         if let Some((spec, _)) = &mut transformed {
             // A long-lived exclusive subscription would block all later ones.
             spec.exclusive = false;

@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 use super::handshake::RemoteServer;
 use super::json;
 use super::rpc::Param;
-use super::source_handle::{SourceHandle, UpstreamCall};
-use super::subscriptions::SUBSCRIBE_METHOD;
+use super::source_handle::SourceHandle;
 use crate::envelope::{ContentBlock, Envelope, McpMeta};
 use crate::error::{CallError, HandlerError};
 use crate::handler::{CallContext, Handler, HandlerOutput};
@@ -40,14 +39,11 @@ pub const METHOD_META: &str = "toolpost/method";
 /// ```
 pub fn method_of(spec: &OperationSpec) -> Option<&'static str> {
     let method_name = spec.meta.as_ref()?.get(METHOD_META)?.as_str()?;
-    let (name, kind) = match PASSTHROUGH_METHODS.iter().find(|method| method.name == method_name) {
-        Some(method) => (method.name, OperationKind::Query),
-        None if method_name == SUBSCRIBE_METHOD => (SUBSCRIBE_METHOD, OperationKind::Subscription),
-        None => return None,
-    };
+    let mut methods = PASSTHROUGH_METHODS.iter().chain([&SUBSCRIBE]);
+    let method = methods.find(|method| method.name == method_name)?;
     let hubs = spec.name.strip_suffix(method_name)?;
     let is_full_segment = hubs.is_empty() || hubs.ends_with('.');
-    (is_full_segment && spec.kind == kind).then_some(name)
+    (is_full_segment && spec.kind == method.kind).then_some(method.name)
 }
 
 /// An MCP method that is exposed as an operation.
@@ -55,93 +51,105 @@ pub fn method_of(spec: &OperationSpec) -> Option<&'static str> {
 pub(super) struct PassthroughMethod {
     /// Name of the method and of the operation.
     pub(super) name: &'static str,
+    kind: OperationKind,
     /// Capability that the server must declare.
     capability: &'static str,
     /// Input member that names the subject of the request.
     subject_param: Option<&'static str>,
     description: &'static str,
-    input: fn() -> Value,
+    /// The input schema as JSON.
+    input: &'static str,
 }
 
 const PASSTHROUGH_METHODS: [PassthroughMethod; 6] = [
     PassthroughMethod {
         name: "resources/list",
+        kind: OperationKind::Query,
         capability: "resources",
         subject_param: None,
         description: "Lists the resources of the server, a page at a time.",
-        input: page_input,
+        input: PAGE_INPUT,
     },
     PassthroughMethod {
         name: "resources/templates/list",
+        kind: OperationKind::Query,
         capability: "resources",
         subject_param: None,
         description: "Lists the templates of resource addresses of the server, a page at a time.",
-        input: page_input,
+        input: PAGE_INPUT,
     },
     PassthroughMethod {
         name: "resources/read",
+        kind: OperationKind::Query,
         capability: "resources",
         subject_param: Some("uri"),
         description: "Reads a resource of the server.",
-        input: read_input,
+        input: URI_INPUT,
     },
     PassthroughMethod {
         name: "prompts/list",
+        kind: OperationKind::Query,
         capability: "prompts",
         subject_param: None,
         description: "Lists the prompts of the server, a page at a time.",
-        input: page_input,
+        input: PAGE_INPUT,
     },
     PassthroughMethod {
         name: "prompts/get",
+        kind: OperationKind::Query,
         capability: "prompts",
         subject_param: Some("name"),
         description: "Fills in a prompt of the server.",
-        input: prompt_input,
+        input: PROMPT_INPUT,
     },
     PassthroughMethod {
         name: "completion/complete",
+        kind: OperationKind::Query,
         capability: "completions",
         subject_param: None,
         description: "Suggests values for an argument of a prompt or of a resource template.",
-        input: completion_input,
+        input: COMPLETION_INPUT,
     },
 ];
 
-fn page_input() -> Value {
-    json!({"type": "object", "properties": {"cursor": {"type": "string"}}})
-}
+/// Subscribes to a resource; `subscriptions` handles it.
+pub(super) const SUBSCRIBE: PassthroughMethod = PassthroughMethod {
+    name: "resources/subscribe",
+    kind: OperationKind::Subscription,
+    capability: "resources",
+    subject_param: None,
+    description: "Subscribes to a resource of the server: a value when the server has confirmed \
+        (`subscribed`), and one whenever the resource has changed since (`updated`).",
+    input: URI_INPUT,
+};
 
-fn read_input() -> Value {
-    json!({"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]})
-}
+const PAGE_INPUT: &str = r#"{"type":"object","properties":{"cursor":{"type":"string"}}}"#;
 
-fn prompt_input() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "arguments": {"type": "object", "additionalProperties": {"type": "string"}},
+const URI_INPUT: &str =
+    r#"{"type":"object","properties":{"uri":{"type":"string"}},"required":["uri"]}"#;
+
+const PROMPT_INPUT: &str = r#"{
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "arguments": {"type": "object", "additionalProperties": {"type": "string"}}
+    },
+    "required": ["name"]
+}"#;
+
+const COMPLETION_INPUT: &str = r#"{
+    "type": "object",
+    "properties": {
+        "ref": {"type": "object"},
+        "argument": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
+            "required": ["name", "value"]
         },
-        "required": ["name"],
-    })
-}
-
-fn completion_input() -> Value {
-    json!({
-        "type": "object",
-        "properties": {
-            "ref": {"type": "object"},
-            "argument": {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "value": {"type": "string"}},
-                "required": ["name", "value"],
-            },
-            "context": {"type": "object"},
-        },
-        "required": ["ref", "argument"],
-    })
-}
+        "context": {"type": "object"}
+    },
+    "required": ["ref", "argument"]
+}"#;
 
 /// Returns the methods whose capability the server declares.
 pub(super) fn supported_methods(
@@ -154,11 +162,12 @@ impl PassthroughMethod {
     pub(super) fn spec(&self, source: &str) -> OperationSpec {
         let id =
             OperationId::new(source, self.name).or_else(|_| OperationId::new("mcp", self.name));
-        let mut spec = OperationSpec::new(&id.expect("the names are plain"), OperationKind::Query);
+        let mut spec = OperationSpec::new(&id.expect("the names are plain"), self.kind);
         spec.description = self.description.to_owned();
         spec.tags = vec!["mcp".to_owned()];
         spec.meta = Some(Map::from_iter([(METHOD_META.to_owned(), self.name.into())]));
-        spec.input_schema = Schema::new((self.input)()).expect("an object is a schema");
+        let input: Value = serde_json::from_str(self.input).expect("the input schema is JSON");
+        spec.input_schema = Schema::new(input).expect("an object is a schema");
         spec
     }
 
@@ -166,15 +175,7 @@ impl PassthroughMethod {
         let handle = Arc::clone(handle);
         Handler::once_fn(move |context, input| {
             let handle = Arc::clone(&handle);
-            async move {
-                tokio::select! {
-                    biased;
-                    called = self.call(&handle, &context, input) => called,
-                    () = context.canceled() => {
-                        Err(CallError::aborted("the call was canceled").into())
-                    }
-                }
-            }
+            async move { self.call(&handle, &context, input).await }
         })
     }
 
@@ -191,15 +192,10 @@ impl PassthroughMethod {
         let given = input.iter().filter(|(name, _)| *name != "_meta");
         let params: Vec<_> =
             given.map(|(name, value)| (name.as_str(), Param::Value(value))).collect();
-        let subject = self.subject_param.and_then(|name| input.get(name)).and_then(Value::as_str);
-        let upstream_call = UpstreamCall {
-            method: self.name,
-            params: &params,
-            subject,
-            headers: Vec::new(),
-            is_repeatable: true,
-        };
-        let result = handle.call(context, upstream_call).await?;
+        let mut request = handle.request(context, self.name, &params);
+        request.subject =
+            self.subject_param.and_then(|name| input.get(name)).and_then(Value::as_str);
+        let result = handle.call(context, &request, true).await?;
         Ok(HandlerOutput::Envelope(into_envelope(result)?))
     }
 }
@@ -228,20 +224,15 @@ fn into_envelope(result: Box<RawValue>) -> Result<Envelope<Payload>, CallError> 
         Some(Value::Array(contents)) => contents,
         _ => Vec::new(),
     };
-    let block =
-        |contents| Map::from_iter([resource_type_member(), ("resource".to_owned(), contents)]);
-    let blocks =
-        contents.into_iter().map(|contents| ContentBlock::from_value(block(contents).into()));
+    let blocks = contents.into_iter().map(|contents| {
+        ContentBlock::from_value(json!({"type": "resource", "resource": contents}))
+    });
     let mut meta = McpMeta::new(blocks.collect());
     meta.meta = match read(members.meta) {
         Some(Value::Object(members)) => Some(members),
         _ => None,
     };
     Ok(Envelope::mcp(result.into(), meta))
-}
-
-fn resource_type_member() -> (String, Value) {
-    ("type".to_owned(), "resource".into())
 }
 
 #[cfg(test)]
@@ -301,11 +292,11 @@ mod tests {
             ("box.prompts/get", mark("prompts/get"), OperationKind::Mutation, None),
             (
                 "box.resources/subscribe",
-                mark(SUBSCRIBE_METHOD),
+                mark(SUBSCRIBE.name),
                 OperationKind::Subscription,
-                Some(SUBSCRIBE_METHOD),
+                Some(SUBSCRIBE.name),
             ),
-            ("box.resources/subscribe", mark(SUBSCRIBE_METHOD), OperationKind::Query, None),
+            ("box.resources/subscribe", mark(SUBSCRIBE.name), OperationKind::Query, None),
         ] {
             let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
             spec.meta = meta.as_ref().and_then(Value::as_object).cloned();

@@ -36,23 +36,13 @@ pub(super) fn parse_error(error: &RawValue) -> RpcError {
 }
 
 /// A member of the `params` of a request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(untagged)]
 pub(super) enum Param<'a> {
     Text(&'a str),
     Payload(&'a Payload),
     Value(&'a Value),
     Raw(&'a RawValue),
-}
-
-impl Serialize for Param<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => text.serialize(serializer),
-            Self::Payload(payload) => payload.serialize(serializer),
-            Self::Value(value) => value.serialize(serializer),
-            Self::Raw(raw) => raw.serialize(serializer),
-        }
-    }
 }
 
 pub(super) type RequestParams<'a> = [(&'a str, Param<'a>)];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
@@ -39,7 +39,7 @@ const LISTEN_ACK_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection to a server after the handshake.
 #[derive(Debug)]
 pub(super) struct ClientSession {
-    transport: ClientTransport,
+    pub(super) transport: ClientTransport,
     pub(super) server: RemoteServer,
     message_handler: ServerMessageHandler,
     settings: Arc<McpSettings>,
@@ -115,12 +115,6 @@ impl ClientSession {
         self.transport.is_http() && self.server.protocol.generation == ProtocolGeneration::Modern
     }
 
-    /// Whether the session survives a broken response: over HTTP each response has its own
-    /// connection.
-    pub(super) fn survives_broken_response(&self) -> bool {
-        self.transport.is_http()
-    }
-
     /// Notified when the tool list has changed.
     pub(super) fn tools_changed(&self) -> &Notify {
         &self.message_handler.tools_changed
@@ -136,24 +130,6 @@ impl ClientSession {
         ];
         let changed = parts.into_iter().filter(|(flag, _)| flag.swap(false, Ordering::Relaxed));
         changed.map(|(_, part)| part).collect()
-    }
-
-    /// Resolves with the reason when the server disconnects.
-    pub(super) async fn closed(&self) -> String {
-        self.transport.closed().await
-    }
-
-    pub(super) fn mark_disconnected(&self, reason: &str) {
-        self.transport.mark_disconnected(reason);
-    }
-
-    pub(super) fn stop(&self) {
-        self.transport.stop();
-    }
-
-    /// Stops the session; over HTTP, calls in flight continue.
-    pub(super) fn drain(&self) {
-        self.transport.drain();
     }
 
     /// Lists all tools, page by page. The time, the number of tools and the size of the list are
@@ -173,11 +149,22 @@ impl ClientSession {
         let (max, max_bytes) = (self.settings.max_tools, self.settings.message_bytes);
         let mut cursor: Option<String> = None;
         loop {
-            let response = self.list_page(cursor.as_deref()).await?;
+            let params: Vec<_> =
+                cursor.iter().map(|cursor| ("cursor", Param::Text(cursor))).collect();
+            let timeouts = Timeouts::total(self.settings.start_timeout);
+            let response = self.send(&ClientRequest::new("tools/list", &params, timeouts)).await?;
             bytes += response.get().len();
-            let page = ToolPage::parse(&response)?;
+            let page: ListToolsResult<'_> =
+                serde_json::from_str(response.get()).map_err(|error| {
+                    RequestError::InvalidResponse(format!(
+                        "the list of tools cannot be read: {error}"
+                    ))
+                })?;
             listed.add(&page.tools);
-            let end = match page.next_cursor {
+            // A cursor that is not a string is ignored.
+            let next_cursor: Option<String> =
+                page.next_cursor.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            let end = match next_cursor.filter(|cursor| !cursor.is_empty()) {
                 _ if listed.tools.len() > max || seen.len() > max => {
                     listed.tools.truncate(max);
                     format!("only the first {max} tools are used")
@@ -197,14 +184,6 @@ impl ClientSession {
             listed.warnings.push(end);
             return Ok(listed);
         }
-    }
-
-    async fn list_page(&self, cursor: Option<&str>) -> RequestResult {
-        let params: Vec<_> =
-            cursor.map(|cursor| ("cursor", Param::Text(cursor))).into_iter().collect();
-        let timeouts = Timeouts::total(self.settings.start_timeout);
-        let client_request = ClientRequest::new("tools/list", &params, timeouts);
-        self.transport.request(&self.server.protocol, &client_request).await
     }
 
     /// Returns the list changes to subscribe to; `None` if there are none or the server is a legacy
@@ -244,7 +223,7 @@ impl ClientSession {
             ClientRequest::new("subscriptions/listen", &params, Timeouts::total(MAX_LISTEN));
         let mut pause = Duration::from_secs(1);
         loop {
-            match self.transport.request(&self.server.protocol, &client_request).await {
+            match self.send(&client_request).await {
                 Err(failure) if failure.rpc().is_some() => {
                     let failure = failure.to_string();
                     tracing::debug!(failure, "server rejected subscriptions/listen");
@@ -266,11 +245,12 @@ impl ClientSession {
         }
     }
 
+    async fn send(&self, client_request: &ClientRequest<'_>) -> RequestResult {
+        self.transport.request(&self.server.protocol, client_request).await
+    }
+
     /// Sends a request, and provides input while the server requires it.
-    pub(super) async fn request(
-        &self,
-        client_request: &ClientRequest<'_>,
-    ) -> Result<Box<RawValue>, RequestError> {
+    pub(super) async fn request(&self, client_request: &ClientRequest<'_>) -> RequestResult {
         let mut response = self.send_first(client_request).await?;
         for _ in 1..MAX_INPUT_ROUNDS {
             let Some(required) = self.input_required(&response) else { return Ok(response) };
@@ -294,7 +274,7 @@ impl ClientSession {
             (ProtocolGeneration::Modern, Some(ClientChannel::MultiRoundTrip(round_trip))) => {
                 round_trip
             }
-            _ => return self.transport.request(&self.server.protocol, client_request).await,
+            _ => return self.send(client_request).await,
         };
         let input_params = [
             (INPUT_RESPONSES, &round_trip.input_responses),
@@ -306,7 +286,7 @@ impl ClientSession {
         });
         let params: Vec<_> = client_request.params.iter().copied().chain(input_params).collect();
         let client_request = ClientRequest { params: &params, ..client_request.clone() };
-        self.transport.request(&self.server.protocol, &client_request).await
+        self.send(&client_request).await
     }
 
     fn input_required<'a>(&self, response: &'a RawValue) -> Option<InputRequired<'a>> {
@@ -386,40 +366,38 @@ impl ClientSession {
         params.push((INPUT_RESPONSES, Param::Raw(&responses)));
         params.extend(required.request_state.map(|state| (REQUEST_STATE, Param::Raw(state))));
         let resent = ClientRequest { params: &params, ..client_request.clone() };
-        self.transport.request(&self.server.protocol, &resent).await
+        self.send(&resent).await
     }
 
     async fn collect_input(
         &self,
         client_request: &ClientRequest<'_>,
         required: &InputRequired<'_>,
-    ) -> Result<Box<RawValue>, RequestError> {
+    ) -> RequestResult {
         let mut responses = BTreeMap::new();
         for (key, request) in required.requests()? {
             let response = self.handle_input_request(client_request, &request).await?;
-            let response = response
-                .map_err(|RpcError { message, .. }| RequestError::InputUnavailable(message))?;
             responses.insert(key, response);
         }
-        Ok(serde_json::value::to_raw_value(&responses).expect("JSON by names is JSON"))
+        Ok(to_raw_value(&responses).expect("JSON by names is JSON"))
     }
 
     async fn handle_input_request(
         &self,
         client_request: &ClientRequest<'_>,
         request: &InputRequest<'_>,
-    ) -> Result<Result<Box<RawValue>, RpcError>, RequestError> {
+    ) -> RequestResult {
+        let unavailable = |error: RpcError| RequestError::InputUnavailable(error.message);
         let InputRequest { method, params } = request;
         let Some(kind) = self.forwarded_kind(request) else {
             let response = self.message_handler.handle_request(method, *params);
-            return Ok(response.map(|response| {
-                serde_json::value::to_raw_value(&response).expect("a value is JSON")
-            }));
+            let response = response.map_err(unavailable)?;
+            return Ok(to_raw_value(&response).expect("a value is JSON"));
         };
         self.check_client_supports(client_request, kind, request)?;
         match client_request.client_channel {
             Some(ClientChannel::Live(present)) => {
-                Ok(elicitation::forward(&**present, method, *params).await)
+                elicitation::forward(&**present, method, *params).await.map_err(unavailable)
             }
             _ => Err(RequestError::InputUnavailable(
                 "the caller does not accept server requests".to_owned(),
@@ -443,29 +421,12 @@ impl ToolList {
     }
 }
 
-struct ToolPage<'a> {
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListToolsResult<'a> {
+    #[serde(borrow)]
     tools: Vec<&'a RawValue>,
-    next_cursor: Option<String>,
-}
-
-impl<'a> ToolPage<'a> {
-    fn parse(response: &'a RawValue) -> Result<Self, RequestError> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct ListToolsResult<'a> {
-            #[serde(borrow)]
-            tools: Vec<&'a RawValue>,
-            next_cursor: Option<&'a RawValue>,
-        }
-        let members: ListToolsResult<'_> =
-            serde_json::from_str(response.get()).map_err(|error| {
-                RequestError::InvalidResponse(format!("the list of tools cannot be read: {error}"))
-            })?;
-        // A cursor that is not a string is ignored.
-        let cursor = members.next_cursor.and_then(|raw| serde_json::from_str(raw.get()).ok());
-        let next_cursor = cursor.filter(|cursor: &String| !cursor.is_empty());
-        Ok(Self { tools: members.tools, next_cursor })
-    }
+    next_cursor: Option<&'a RawValue>,
 }
 
 /// `resultType` of a result that requests input.

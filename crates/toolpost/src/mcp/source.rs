@@ -83,10 +83,10 @@ impl McpSource {
         ));
         let session = Arc::new(session.await?);
         let listening = session.subscribe_list_changes().await;
-        let listed = session.list_tools().await.inspect_err(|_| session.stop())?;
+        let listed = session.list_tools().await.inspect_err(|_| session.transport.stop())?;
         publish(handle, &session, listed, context).await;
         let reason = run_session(handle, &session, listening, context).await;
-        session.drain();
+        session.transport.drain();
         handle.take_session();
         Ok(reason)
     }
@@ -126,7 +126,7 @@ impl Source for McpSource {
     fn close(&mut self) {
         let Some(handle) = &self.handle else { return };
         if let Some(session) = handle.close() {
-            session.stop();
+            session.transport.stop();
         }
         handle.subscriptions.close(&CallError::unavailable("the source was closed"));
     }
@@ -141,7 +141,7 @@ async fn run_session(
 ) -> String {
     let maintaining = subscriptions::maintain(Arc::clone(handle), Arc::clone(session));
     let _maintain_task = AbortOnDropHandle::new(context.tasks().spawn(maintaining));
-    let mut closed = std::pin::pin!(session.closed());
+    let mut closed = std::pin::pin!(session.transport.closed());
     loop {
         // Limits the rate at which lists are reloaded or republished.
         let pause = tokio::select! {

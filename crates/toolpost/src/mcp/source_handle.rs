@@ -46,17 +46,6 @@ pub(super) struct SourceHandle {
     pub(super) calls: TaskTracker,
 }
 
-/// A request of a handler to the server.
-#[derive(Debug)]
-pub(super) struct UpstreamCall<'a> {
-    pub(super) method: &'a str,
-    pub(super) params: &'a RequestParams<'a>,
-    pub(super) subject: Option<&'a str>,
-    pub(super) headers: Vec<(&'a str, String)>,
-    /// Whether the request can be repeated without further effect.
-    pub(super) is_repeatable: bool,
-}
-
 /// Forwards the progress and log messages of a call to its context.
 struct ContextObserver(CallContext);
 
@@ -114,34 +103,54 @@ impl SourceHandle {
         self.take_session()
     }
 
-    /// Runs a call. After a disconnect it is retried once if it is repeatable, and once if it was
-    /// not sent.
-    pub(super) async fn call(
+    /// Creates the request of a call.
+    pub(super) fn request<'a>(
         &self,
-        context: &CallContext,
-        upstream_call: UpstreamCall<'_>,
-    ) -> Result<Box<RawValue>, CallError> {
-        let _running = self.calls.token();
-        let progress = ProgressSender::from_observer(Arc::new(ContextObserver(context.clone())));
+        context: &'a CallContext,
+        method: &'a str,
+        params: &'a RequestParams<'a>,
+    ) -> ClientRequest<'a> {
         let remaining = context.remaining().unwrap_or(Duration::MAX);
-        let settings = &self.settings;
-        let request = ClientRequest {
-            method: upstream_call.method,
-            params: upstream_call.params,
-            subject: upstream_call.subject,
-            headers: upstream_call.headers,
-            progress: Some(progress),
+        let timeouts = Timeouts::new(self.timeout(), self.settings.max_timeout.min(remaining));
+        ClientRequest {
+            progress: Some(ProgressSender::from_observer(Arc::new(ContextObserver(
+                context.clone(),
+            )))),
             trace: protocol_version::trace_members(context.metadata()),
             client_channel: context
                 .client_channel()
-                .filter(|_| elicitation::allows_server_requests(upstream_call.method)),
-            timeouts: Timeouts::new(self.timeout(), settings.max_timeout.min(remaining)),
-            request_id: None,
-        };
+                .filter(|_| elicitation::allows_server_requests(method)),
+            ..ClientRequest::new(method, params, timeouts)
+        }
+    }
+
+    /// Runs a call until it is canceled, which also cancels it at the server.
+    pub(super) async fn call(
+        &self,
+        context: &CallContext,
+        request: &ClientRequest<'_>,
+        is_repeatable: bool,
+    ) -> Result<Box<RawValue>, CallError> {
+        let _running = self.calls.token();
+        tokio::select! {
+            biased;
+            called = self.send(context, request, is_repeatable) => called,
+            () = context.canceled() => Err(CallError::aborted("the call was canceled")),
+        }
+    }
+
+    /// Sends a request. After a disconnect it is retried once if it is repeatable, and once if it
+    /// was not sent.
+    async fn send(
+        &self,
+        context: &CallContext,
+        request: &ClientRequest<'_>,
+        is_repeatable: bool,
+    ) -> Result<Box<RawValue>, CallError> {
         let mut session = self.current_session().await?;
-        let (mut may_retry_sent, mut may_retry_unsent) = (upstream_call.is_repeatable, true);
+        let (mut may_retry_sent, mut may_retry_unsent) = (is_repeatable, true);
         loop {
-            let failure = match session.request(&request).await {
+            let failure = match session.request(request).await {
                 Err(failure) if failure.is_disconnect() => failure,
                 Err(failure) => {
                     if failure.rpc().is_some_and(|error| error.code == RpcError::HEADER_MISMATCH) {
@@ -172,8 +181,9 @@ impl SourceHandle {
         failure: &RequestError,
     ) -> Option<Arc<ClientSession>> {
         if failure.was_not_sent() || matches!(failure, RequestError::SessionNotFound { .. }) {
-            session.mark_disconnected(&failure.to_string());
-        } else if session.survives_broken_response() {
+            session.transport.mark_disconnected(&failure.to_string());
+        } else if session.transport.is_http() {
+            // Each response has its own connection, so the session continues.
             return Some(Arc::clone(session));
         }
         let remaining = context.remaining().unwrap_or(Duration::MAX);

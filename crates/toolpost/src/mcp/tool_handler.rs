@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use futures::FutureExt;
-use futures::future::BoxFuture;
-
 use super::result::{self, ResultOptions};
 use super::rpc::Param;
-use super::source_handle::{SourceHandle, UpstreamCall};
-use crate::error::{CallError, HandlerError};
-use crate::handler::{CallContext, HandlerOutput, OnceHandler};
+use super::source_handle::SourceHandle;
+use crate::error::CallError;
+use crate::handler::{CallContext, Handler, HandlerOutput};
 use crate::header_params::HeaderParam;
 use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::spec::{OperationKind, OperationSpec};
 
 /// Calls a tool of a server.
-pub(super) struct ToolHandler(Arc<ToolHandlerInner>);
-
-struct ToolHandlerInner {
+struct ToolHandler {
     handle: Arc<SourceHandle>,
     tool_name: String,
     header_params: Vec<HeaderParam>,
@@ -26,44 +21,25 @@ struct ToolHandlerInner {
     is_repeatable: bool,
 }
 
+pub(super) fn handler(
+    handle: &Arc<SourceHandle>,
+    spec: &OperationSpec,
+    header_params: Vec<HeaderParam>,
+) -> Handler {
+    let tool = Arc::new(ToolHandler {
+        handle: Arc::clone(handle),
+        tool_name: spec.name.clone(),
+        header_params,
+        output_schema: spec.output_schema.clone(),
+        is_repeatable: spec.kind == OperationKind::Query || spec.idempotent,
+    });
+    Handler::once_fn(move |context, input| {
+        let tool = Arc::clone(&tool);
+        async move { Ok(HandlerOutput::Envelope(tool.call(&context, input).await?)) }
+    })
+}
+
 impl ToolHandler {
-    pub(super) fn new(
-        handle: &Arc<SourceHandle>,
-        spec: &OperationSpec,
-        headers: Vec<HeaderParam>,
-    ) -> Self {
-        Self(Arc::new(ToolHandlerInner {
-            handle: Arc::clone(handle),
-            tool_name: spec.name.clone(),
-            header_params: headers,
-            output_schema: spec.output_schema.clone(),
-            is_repeatable: spec.kind == OperationKind::Query || spec.idempotent,
-        }))
-    }
-}
-
-impl OnceHandler for ToolHandler {
-    fn call(
-        &self,
-        context: CallContext,
-        input: Payload,
-    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
-        let inner = Arc::clone(&self.0);
-        async move {
-            tokio::select! {
-                biased;
-                called = inner.call(&context, input) => Ok(HandlerOutput::Envelope(called?)),
-                // Dropping the call cancels it at the server.
-                () = context.canceled() => {
-                    Err(CallError::aborted("the call was canceled").into())
-                }
-            }
-        }
-        .boxed()
-    }
-}
-
-impl ToolHandlerInner {
     async fn call(
         &self,
         context: &CallContext,
@@ -72,14 +48,9 @@ impl ToolHandlerInner {
         let headers = self.param_headers(&mut input)?;
         let params =
             [("name", Param::Text(&self.tool_name)), ("arguments", Param::Payload(&input))];
-        let upstream_call = UpstreamCall {
-            method: "tools/call",
-            params: &params,
-            subject: Some(&self.tool_name),
-            headers,
-            is_repeatable: self.is_repeatable,
-        };
-        let response = self.handle.call(context, upstream_call).await?;
+        let mut request = self.handle.request(context, "tools/call", &params);
+        (request.subject, request.headers) = (Some(self.tool_name.as_str()), headers);
+        let response = self.handle.call(context, &request, self.is_repeatable).await?;
         let options = ResultOptions::from(&*self.handle.settings);
         result::to_envelope(&response, &self.output_schema, options)
             .map_err(|error| CallError::execution(format!("`{}`: {error}", self.handle.name)))

@@ -22,7 +22,7 @@ use super::source_handle::SourceHandle;
 use crate::error::CallError;
 
 pub(super) use listen_stream::ListenRequestId;
-pub(super) use operation::{SUBSCRIBE_METHOD, handler, spec};
+pub(super) use operation::handler;
 
 /// Maximum number of subscribed resources per server.
 const MAX_SUBSCRIPTIONS: usize = 1_000;

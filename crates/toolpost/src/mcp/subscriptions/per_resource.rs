@@ -8,8 +8,9 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 
-use super::{ResourceSubscriptions, SUBSCRIBE_METHOD};
+use super::ResourceSubscriptions;
 use crate::mcp::error::RequestError;
+use crate::mcp::method::SUBSCRIBE;
 use crate::mcp::request::{ClientRequest, Timeouts};
 use crate::mcp::rpc::Param;
 use crate::mcp::session::ClientSession;
@@ -105,7 +106,7 @@ impl<'a> Reconciler<'a> {
     fn subscribe(&self, uri: Arc<str>) -> BoxFuture<'a, RequestCompletion> {
         let (session, timeout) = (self.session, self.timeout);
         async move {
-            let response = send_request(session, SUBSCRIBE_METHOD, &uri, timeout).await;
+            let response = send_request(session, SUBSCRIBE.name, &uri, timeout).await;
             RequestCompletion::Subscribed(uri, response)
         }
         .boxed()
@@ -134,7 +135,7 @@ impl<'a> Reconciler<'a> {
             }
             RequestCompletion::Subscribed(uri, Err(failure)) if failure.is_disconnect() => {
                 if failure.was_not_sent() {
-                    self.session.mark_disconnected(&failure.to_string());
+                    self.session.transport.mark_disconnected(&failure.to_string());
                 }
                 self.retry_after(uri, DISCONNECT_RETRY_DELAY);
             }
