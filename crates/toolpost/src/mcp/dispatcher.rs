@@ -62,32 +62,35 @@ impl Dispatcher {
                     reply(),
                 );
             }
-            RpcMessage::Notification { method, params: Some(params) }
-                if method == "notifications/progress" =>
-            {
-                self.pending.handle_progress(params);
-            }
-            RpcMessage::Notification { method, params: Some(params) }
-                if method == "notifications/message" =>
-            {
-                if let Some(line) = self.message_handler.handle_log(params) {
-                    request_id.inspect(|id| self.pending.forward_log(*id, line));
-                }
-            }
-            RpcMessage::Notification { method, params: Some(params) }
-                if method == "notifications/resources/updated" =>
-            {
-                self.message_handler.handle_resource_updated(params);
-            }
             RpcMessage::Notification { method, params } => {
-                if let ("notifications/subscriptions/acknowledged", Some(params)) =
-                    (&*method, params)
-                {
-                    self.message_handler.subscriptions.handle_acknowledged(request_id, params);
-                }
-                self.message_handler.handle_notification(&method);
+                self.handle_notification(request_id, &method, params);
             }
         })
+    }
+
+    fn handle_notification(
+        &self,
+        request_id: Option<u64>,
+        method: &str,
+        params: Option<&RawValue>,
+    ) {
+        let handler = &self.message_handler;
+        match (method, params) {
+            ("notifications/progress", Some(params)) => self.pending.handle_progress(params),
+            ("notifications/message", Some(params)) => {
+                if let Some((id, line)) = request_id.zip(handler.handle_log(params)) {
+                    self.pending.forward_log(id, line);
+                }
+            }
+            ("notifications/resources/updated", Some(params)) => {
+                handler.handle_resource_updated(params);
+            }
+            ("notifications/subscriptions/acknowledged", Some(params)) => {
+                handler.subscriptions.handle_acknowledged(request_id, params);
+                handler.listen_acknowledged.notify_one();
+            }
+            _ => handler.handle_notification(method),
+        }
     }
 }
 

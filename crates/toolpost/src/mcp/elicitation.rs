@@ -1,13 +1,13 @@
 //! Server requests during a call: elicitation, sampling and roots. The settings respond, or the
 //! calling client.
 
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::rpc::RpcError;
 use super::settings::{Elicitation, McpSettings, Roots, Sampling};
 use crate::handler::{ClientChannel, RespondToServer, ServerRequest, ServerRequestError};
+use crate::json::RawObject;
 
 /// Methods during which a server may send requests.
 const METHODS_WITH_SERVER_REQUESTS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
@@ -111,13 +111,9 @@ impl DeclaredCapabilities {
 
     /// Capabilities of a call with this client channel.
     pub(super) fn for_call(&self, client_channel: Option<&ClientChannel>) -> String {
-        let capabilities = client_channel
-            .and_then(ClientChannel::client_capabilities)
-            .map(ClientCapabilities::parse);
-        let capabilities = capabilities.unwrap_or_default();
+        let capabilities = client_channel.map(client_capabilities).unwrap_or_default();
         let forwarded_members = self.forwarded.iter().filter_map(|kind| {
-            let capability_value = capabilities.get(*kind)?;
-            Some(json_member(*kind, capability_value.get()))
+            Some(json_member(*kind, capability_value(&capabilities, *kind)?.get()))
         });
         json_object(&self.static_members, &forwarded_members.collect::<String>())
     }
@@ -133,31 +129,17 @@ fn json_object(static_members: &str, forwarded_members: &str) -> String {
     format!("{{{}}}", members.trim_end_matches(','))
 }
 
-/// Capabilities that a client declares.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ClientCapabilities<'a> {
-    #[serde(borrow)]
-    elicitation: Option<&'a RawValue>,
-    #[serde(borrow)]
-    sampling: Option<&'a RawValue>,
-    #[serde(borrow)]
-    roots: Option<&'a RawValue>,
+/// Returns the capabilities that a client declares.
+fn client_capabilities(client_channel: &ClientChannel) -> RawObject<'_> {
+    let declared = client_channel.client_capabilities();
+    declared.and_then(|declared| RawObject::parse(declared.get()).ok()).unwrap_or_default()
 }
 
-impl<'a> ClientCapabilities<'a> {
-    fn parse(raw: &'a RawValue) -> Self {
-        serde_json::from_str(raw.get()).unwrap_or_default()
-    }
-
-    fn get(&self, kind: ServerRequestKind) -> Option<&'a RawValue> {
-        let capability_value = match kind {
-            ServerRequestKind::Elicitation => self.elicitation,
-            ServerRequestKind::Sampling => self.sampling,
-            ServerRequestKind::Roots => self.roots,
-        };
-        capability_value.filter(|capability_value| capability_value.get().starts_with('{'))
-    }
+fn capability_value<'a>(
+    capabilities: &RawObject<'a>,
+    kind: ServerRequestKind,
+) -> Option<&'a RawValue> {
+    capabilities.get(kind.capability()).filter(|value| value.get().starts_with('{'))
 }
 
 /// Checks whether the client supports the request; the error is the reason why not.
@@ -170,28 +152,22 @@ pub(super) fn check_supported(
     let Some(client_channel) = client_channel else {
         return Err(format!("the caller does not accept `{name}` requests"));
     };
-    let capabilities =
-        client_channel.client_capabilities().map(ClientCapabilities::parse).unwrap_or_default();
-    let Some(capability_value) = capabilities.get(kind) else {
+    let capabilities = client_capabilities(client_channel);
+    let Some(capability_value) = capability_value(&capabilities, kind) else {
         return Err(format!("the calling client does not declare `{name}`"));
     };
     if kind == ServerRequestKind::Elicitation
-        && is_url_mode(params)
-        && !has_member(capability_value, "url")
+        && parse_or_null(params)["mode"] == "url"
+        && parse_or_null(Some(capability_value))["url"].is_null()
     {
         return Err("the calling client does not declare `elicitation.url`".to_owned());
     }
     Ok(())
 }
 
-fn is_url_mode(params: Option<&RawValue>) -> bool {
-    let params: Option<Value> = params.and_then(|params| serde_json::from_str(params.get()).ok());
-    params.is_some_and(|params| params["mode"] == "url")
-}
-
-fn has_member(object: &RawValue, name: &str) -> bool {
-    let object: Option<Value> = serde_json::from_str(object.get()).ok();
-    object.is_some_and(|object| object.get(name).is_some_and(|member| !member.is_null()))
+/// Parses a value; `null` if there is none or it is invalid.
+pub(super) fn parse_or_null(raw: Option<&RawValue>) -> Value {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
 /// Forwards a request to a connected client.

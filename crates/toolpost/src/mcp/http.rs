@@ -20,7 +20,7 @@ use super::error::RequestError;
 use super::header;
 use super::pending::RequestResult;
 use super::protocol_version::{ProtocolGeneration, ProtocolProfile};
-use super::request::ClientRequest;
+use super::request::{CancelOnDrop, ClientRequest};
 use super::rpc;
 use super::settings::{HttpSettings, McpSettings};
 use super::source::OAuthHooks;
@@ -127,11 +127,11 @@ impl HttpTransport {
         let mut pending_request = self.0.dispatcher.pending.register(request)?;
         let text = request.encode(pending_request.id, protocol)?;
         let activity = pending_request.activity.clone();
-        let mut cancel =
-            CancelOnDrop { http: self, protocol, id: pending_request.id, is_armed: false };
-        cancel.is_armed =
-            request.is_cancellable() && protocol.generation == ProtocolGeneration::Legacy;
         let id = pending_request.id;
+        let is_armed =
+            request.is_cancellable() && protocol.generation == ProtocolGeneration::Legacy;
+        let mut cancel =
+            CancelOnDrop { protocol, id, is_armed, send: |text| self.post_detached(text) };
         let result = tokio::select! {
             biased;
             exchanged = self.exchange(protocol, request, text, id) => match exchanged {
@@ -522,25 +522,6 @@ impl StreamCursor {
             decoder.last_event_id().clone_into(&mut self.last_event_id);
         }
         self.retry = decoder.retry().or(self.retry);
-    }
-}
-
-/// Sends `notifications/cancelled` to a legacy server; a later one sees its stream close.
-struct CancelOnDrop<'a> {
-    http: &'a HttpTransport,
-    protocol: &'a ProtocolProfile,
-    id: u64,
-    is_armed: bool,
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        if !self.is_armed {
-            return;
-        }
-        if let Ok(text) = self.protocol.cancellation(self.id) {
-            self.http.post_detached(text);
-        }
     }
 }
 

@@ -104,3 +104,21 @@ impl<'a> ClientRequest<'a> {
         self.method != "initialize"
     }
 }
+
+/// Sends `notifications/cancelled` when dropped before the response has arrived.
+pub(super) struct CancelOnDrop<'a, F: Fn(String)> {
+    pub(super) protocol: &'a ProtocolProfile,
+    pub(super) id: u64,
+    pub(super) is_armed: bool,
+    pub(super) send: F,
+}
+
+impl<F: Fn(String)> Drop for CancelOnDrop<'_, F> {
+    fn drop(&mut self) {
+        if self.is_armed
+            && let Ok(text) = self.protocol.cancellation(self.id)
+        {
+            (self.send)(text);
+        }
+    }
+}

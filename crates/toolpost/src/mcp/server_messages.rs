@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
 use super::dispatcher::truncate_for_log;
-use super::elicitation::ServerRequestKind;
+use super::elicitation::{ServerRequestKind, parse_or_null};
 use super::rpc::RpcError;
 use super::settings::{Elicitation, McpSettings, Root, Roots};
 use super::subscriptions::ResourceSubscriptions;
@@ -116,7 +116,8 @@ impl ServerMessageHandler {
         params: Option<&RawValue>,
         reason: &str,
     ) -> RpcError {
-        let message = elicitation_message(params);
+        let params = parse_or_null(params);
+        let message = truncate_for_log(params["message"].as_str().unwrap_or_default());
         let source = &*self.source;
         tracing::info!(source, method, question = message, reason, "server requested input");
         method_not_found(match ServerRequestKind::from_method(method) {
@@ -136,7 +137,7 @@ impl ServerMessageHandler {
         match (method, &self.settings.roots) {
             ("ping", _) => Ok(json!({})),
             ("roots/list", Roots::Static(roots)) if !roots.is_empty() => Ok(roots_result(roots)),
-            ("elicitation/create", _) => self.handle_elicitation(&parse_params(params)),
+            ("elicitation/create", _) => self.handle_elicitation(&parse_or_null(params)),
             ("sampling/createMessage", _) => {
                 Err(method_not_found("this client does not support sampling"))
             }
@@ -175,14 +176,6 @@ impl ServerMessageHandler {
             None => json!({"action": "decline"}),
         })
     }
-}
-
-fn parse_params(params: Option<&RawValue>) -> Value {
-    params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default()
-}
-
-fn elicitation_message(params: Option<&RawValue>) -> String {
-    truncate_for_log(parse_params(params)["message"].as_str().unwrap_or_default())
 }
 
 fn roots_result(roots: &[Root]) -> Value {

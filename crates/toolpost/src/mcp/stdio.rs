@@ -15,7 +15,7 @@ use super::line_reader::{InputLine, LineReader, OversizedLine};
 use super::pending::RequestResult;
 use super::process::{self, ProcessExit, ProcessHandle};
 use super::protocol_version::ProtocolProfile;
-use super::request::ClientRequest;
+use super::request::{CancelOnDrop, ClientRequest};
 use super::rpc;
 use super::settings::{McpSettings, StdioSettings};
 
@@ -48,20 +48,19 @@ impl StdioTransport {
         tasks: &TaskTracker,
     ) -> Result<Self, RequestError> {
         let child = process::spawn(dispatcher.message_handler.source(), stdio, tasks)
-            .map_err(|error| RequestError::unreachable(error.to_string()))?;
+            .map_err(RequestError::unreachable)?;
         let (outgoing, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (close_sender, over) = watch::channel(None);
         let stop = CancellationToken::new();
         let stdin_closed = CancellationToken::new();
         tasks.spawn(write_queue(child.stdin, queue, child.handle.stopping(), stdin_closed.clone()));
-        let reading = OutputReader {
-            line_reader: LineReader::new(child.stdout, settings.message_bytes),
-            dispatcher: dispatcher.clone(),
-            outgoing: outgoing.downgrade(),
-            max_bytes: settings.message_bytes,
-        };
-        let exiting =
-            wait_exit(child.handle, tasks.spawn(reading.run()), stop.clone(), stdin_closed);
+        let reading = read_output(
+            child.stdout,
+            dispatcher.clone(),
+            outgoing.downgrade(),
+            settings.message_bytes,
+        );
+        let exiting = wait_exit(child.handle, tasks.spawn(reading), stop.clone(), stdin_closed);
         let pending = dispatcher.pending.clone();
         tasks.spawn(async move {
             let (reason, rest) = exiting.await;
@@ -85,10 +84,11 @@ impl StdioTransport {
         let timed_out = pending_request.activity.clone();
         let timed_out = timed_out.timed_out(request.timeouts);
         let mut cancel = CancelOnDrop {
-            stdio: self,
             protocol,
             id: pending_request.id,
             is_armed: request.is_cancellable(),
+            // If the queue is full, the server is not reading, and the notification is dropped.
+            send: |text| drop(self.outgoing.try_send(text)),
         };
         let exchange = async {
             if self.outgoing.send(text).await.is_err() {
@@ -135,26 +135,6 @@ impl Drop for StdioTransport {
     }
 }
 
-/// Sends `notifications/cancelled` if the response has not arrived.
-struct CancelOnDrop<'a> {
-    stdio: &'a StdioTransport,
-    protocol: &'a ProtocolProfile,
-    id: u64,
-    is_armed: bool,
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        if !self.is_armed {
-            return;
-        }
-        if let Ok(text) = self.protocol.cancellation(self.id) {
-            // If the queue is full, the server is not reading, and the notification is dropped.
-            let _ = self.stdio.outgoing.try_send(text);
-        }
-    }
-}
-
 /// Writes queued messages; closes the server's standard input when stopping.
 async fn write_queue(
     mut stdin: ChildStdin,
@@ -187,6 +167,10 @@ async fn wait_exit(
     stdin_closed: CancellationToken,
 ) -> (String, ProcessHandle) {
     let mut reader_task = reader_task.fuse();
+    let exit_or = async |otherwise: &str| {
+        let exit = tokio::time::timeout(EXIT_GRACE, process.exited()).await;
+        exit.map_or_else(|_| otherwise.to_owned(), |exit| exit_message(exit, &process))
+    };
     let reason = tokio::select! {
         biased;
         () = stop.cancelled() => "the server was stopped".to_owned(),
@@ -195,14 +179,8 @@ async fn wait_exit(
             let _ = tokio::time::timeout(EXIT_GRACE, &mut reader_task).await;
             exit_message(exit, &process)
         }
-        _ = &mut reader_task => match tokio::time::timeout(EXIT_GRACE, process.exited()).await {
-            Ok(exit) => exit_message(exit, &process),
-            Err(_) => "the server closed its output".to_owned(),
-        },
-        () = stdin_closed.cancelled() => match tokio::time::timeout(EXIT_GRACE, process.exited()).await {
-            Ok(exit) => exit_message(exit, &process),
-            Err(_) => "the server closed its input".to_owned(),
-        },
+        _ = &mut reader_task => exit_or("the server closed its output").await,
+        () = stdin_closed.cancelled() => exit_or("the server closed its input").await,
     };
     (reason, process)
 }
@@ -215,29 +193,23 @@ fn exit_message(exit: ProcessExit, process: &ProcessHandle) -> String {
     }
 }
 
-struct OutputReader {
-    line_reader: LineReader<ChildStdout>,
+async fn read_output(
+    stdout: ChildStdout,
     dispatcher: Dispatcher,
     outgoing: mpsc::WeakSender<String>,
     max_bytes: usize,
-}
-
-impl OutputReader {
-    async fn run(mut self) {
-        let Self { line_reader: lines, dispatcher, outgoing, max_bytes } = &mut self;
-        let source = dispatcher.message_handler.source();
-        loop {
-            match lines.next_line().await {
-                Ok(Some(InputLine::Complete(line))) => handle_line(dispatcher, outgoing, line),
-                Ok(Some(InputLine::Oversized(long))) => {
-                    reject_oversized(dispatcher, &long, *max_bytes);
-                }
-                Ok(None) => return,
-                Err(error) => return tracing::warn!(source, %error, "cannot read from the server"),
-            }
-            // Yield, so that many lines do not starve other tasks.
-            tokio::task::coop::consume_budget().await;
+) {
+    let mut lines = LineReader::new(stdout, max_bytes);
+    let source = dispatcher.message_handler.source();
+    loop {
+        match lines.next_line().await {
+            Ok(Some(InputLine::Complete(line))) => handle_line(&dispatcher, &outgoing, line),
+            Ok(Some(InputLine::Oversized(long))) => reject_oversized(&dispatcher, &long, max_bytes),
+            Ok(None) => return,
+            Err(error) => return tracing::warn!(source, %error, "cannot read from the server"),
         }
+        // Yield, so that many lines do not starve other tasks.
+        tokio::task::coop::consume_budget().await;
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -60,26 +60,6 @@ const INHERITED_PREFIXES: [&str; 8] =
 /// Search path if neither the settings nor the environment set `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The reason why a server cannot be started.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SpawnError {
-    /// The command is not in any directory of the search path.
-    #[error("`{0}` was not found: install it or give the whole path")]
-    NotFound(String),
-    /// The path of the command does not exist.
-    #[error("there is no `{0}`: check the path of the command")]
-    NoSuchFile(String),
-    /// The file is not executable.
-    #[error("`{0}` cannot be run: it is not an executable file")]
-    NotExecutable(String),
-    /// The working directory does not exist.
-    #[error("`{command}` cannot be run in `{}`: there is no such folder", folder.display())]
-    NoWorkingDirectory { command: String, folder: PathBuf },
-    /// Any other error.
-    #[error("cannot start `{command}`: {reason}")]
-    Failed { command: String, reason: String },
-}
-
 /// Starts a server. `tracker` owns its async tasks, which end when the server and its group have
 /// exited.
 ///
@@ -95,7 +75,7 @@ pub(crate) fn spawn(
     name: &str,
     settings: &StdioSettings,
     tracker: &TaskTracker,
-) -> Result<ServerProcess, SpawnError> {
+) -> Result<ServerProcess, String> {
     preflight(settings)?;
     let failed = |error: &io::Error| spawn_error(settings, error);
     let mut child = command(settings).spawn().map_err(|error| failed(&error))?;
@@ -153,28 +133,33 @@ fn is_inherited(name: &OsStr) -> bool {
 }
 
 /// Converts a spawn error that the preflight check did not detect.
-fn spawn_error(settings: &StdioSettings, error: &io::Error) -> SpawnError {
+fn spawn_error(settings: &StdioSettings, error: &io::Error) -> String {
     let command = match settings.watcher.first() {
         Some(watcher) => watcher.to_string_lossy().into_owned(),
         None => settings.command.clone(),
     };
-    SpawnError::Failed { command, reason: error.to_string() }
+    format!("cannot start `{command}`: {error}")
 }
 
 /// Checks the command and its working directory before spawning, because the error of the operating
 /// system does not name the missing path, and a watcher reports it only later.
-fn preflight(settings: &StdioSettings) -> Result<(), SpawnError> {
+fn preflight(settings: &StdioSettings) -> Result<(), String> {
+    let program = &settings.command;
+    let not_executable = || Err(format!("`{program}` cannot be run: it is not an executable file"));
     if let Some(folder) = settings.cwd.as_ref().filter(|folder| !folder.is_dir()) {
-        let (command, folder) = (settings.command.clone(), folder.clone());
-        return Err(SpawnError::NoWorkingDirectory { command, folder });
+        return Err(format!(
+            "`{program}` cannot be run in `{}`: there is no such folder",
+            folder.display()
+        ));
     }
     let here = settings.cwd.as_deref().unwrap_or(Path::new(""));
-    let program = &settings.command;
     if program.contains('/') {
         return match ProgramFile::at(&here.join(program)) {
             ProgramFile::Executable => Ok(()),
-            ProgramFile::Other => Err(SpawnError::NotExecutable(program.clone())),
-            ProgramFile::Missing => Err(SpawnError::NoSuchFile(program.clone())),
+            ProgramFile::Other => not_executable(),
+            ProgramFile::Missing => {
+                Err(format!("there is no `{program}`: check the path of the command"))
+            }
         };
     }
     let path = search_path(settings);
@@ -182,10 +167,8 @@ fn preflight(settings: &StdioSettings) -> Result<(), SpawnError> {
         .map(|folder| ProgramFile::at(&here.join(folder).join(program)));
     match found.max().unwrap_or(ProgramFile::Missing) {
         ProgramFile::Executable => Ok(()),
-        ProgramFile::Other if !program.is_empty() => {
-            Err(SpawnError::NotExecutable(program.clone()))
-        }
-        _ => Err(SpawnError::NotFound(program.clone())),
+        ProgramFile::Other if !program.is_empty() => not_executable(),
+        _ => Err(format!("`{program}` was not found: install it or give the whole path")),
     }
 }
 
@@ -216,6 +199,8 @@ impl ProgramFile {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::protocol::Secret;
 
@@ -226,7 +211,7 @@ mod tests {
             let mut settings = StdioSettings::new(command, ["x"]);
             settings.cwd = cwd.map(PathBuf::from);
             settings.env.extend(path.map(|path| ("PATH".to_owned(), Secret::new(path))));
-            preflight(&settings).err().map(|error| error.to_string())
+            preflight(&settings).err()
         };
         let not_found = "`sh` was not found: install it or give the whole path";
         let rows: [(&str, Option<&str>, Option<&str>, Option<&str>); 11] = [
@@ -255,9 +240,8 @@ mod tests {
     #[tokio::test]
     async fn spawn_error_includes_os_error() {
         let mut settings = StdioSettings::new("sh", ["nul\0byte"]);
-        let spawn_failure = |settings: &StdioSettings| {
-            spawn("test", settings, &TaskTracker::new()).unwrap_err().to_string()
-        };
+        let spawn_failure =
+            |settings: &StdioSettings| spawn("test", settings, &TaskTracker::new()).unwrap_err();
         assert!(
             spawn_failure(&settings).starts_with("cannot start `sh`: "),
             "{}",

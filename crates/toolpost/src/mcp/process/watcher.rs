@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use rustix::process::Pid;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{process_group, timeouts};
 use descendants::Descendants;
@@ -102,8 +102,7 @@ fn run_watcher(parent: Pid, arguments: &[OsString], line: &[OsString]) -> u8 {
 }
 
 async fn supervise(parent: Pid, arguments: &[OsString], line: &[OsString]) -> io::Result<u8> {
-    // Stop signals are handled from here on.
-    let mut stop = StopRequests::new()?;
+    let stop = stop_requested()?;
     let mut child_signals = signal(SignalKind::child())?;
     let mut parent = ParentProcess::new(parent);
     if parent.has_exited() {
@@ -116,7 +115,7 @@ async fn supervise(parent: Pid, arguments: &[OsString], line: &[OsString]) -> io
     launch::release_pipes()?;
     tokio::select! {
         () = descendants.wait_server_exit(&mut child_signals) => {}
-        () = stop.next() => {}
+        () = stop => {}
         () = parent.wait_exit() => {
             let _ = tokio::time::timeout(timeouts::GRACEFUL_EXIT, descendants.wait_server_exit(&mut child_signals)).await;
         }
@@ -127,24 +126,19 @@ async fn supervise(parent: Pid, arguments: &[OsString], line: &[OsString]) -> io
     Ok(descendants.exit_code())
 }
 
-/// Signals that request termination.
-struct StopRequests([Signal; 3]);
-
-impl StopRequests {
-    fn new() -> io::Result<Self> {
-        let [terminate, interrupt, hangup] =
-            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
-        Ok(Self([terminate?, interrupt?, hangup?]))
-    }
-
-    async fn next(&mut self) {
-        let [terminate, interrupt, hangup] = &mut self.0;
+/// Returns a future that resolves when a signal requests termination. The signals are handled from
+/// the call on.
+fn stop_requested() -> io::Result<impl Future<Output = ()>> {
+    let [terminate, interrupt, hangup] =
+        [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+    let (mut terminate, mut interrupt, mut hangup) = (terminate?, interrupt?, hangup?);
+    Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
             _ = hangup.recv() => {}
         }
-    }
+    })
 }
 
 /// Writes an error to standard error, which the server shares, and returns the exit code.

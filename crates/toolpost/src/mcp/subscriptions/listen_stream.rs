@@ -173,7 +173,7 @@ impl ResourceSubscriptions {
     fn apply_acknowledged(&self, source: &str, uris: &HashSet<Arc<str>>, honored: &[String]) {
         for uri in uris {
             if honored.iter().any(|one| uri_covers(uri, one)) {
-                self.confirm(uri);
+                self.confirm(uri, false);
                 continue;
             }
             let message = format!("`{source}` does not send updates for this resource");

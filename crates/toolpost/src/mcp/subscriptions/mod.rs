@@ -101,14 +101,18 @@ impl ResourceSubscriptions {
         self.lock().keys().cloned().collect()
     }
 
-    /// The server confirmed the subscription.
-    fn confirm(&self, uri: &str) {
-        self.transition(uri, |state| match state {
-            SubscriptionState::Pending { is_updated } => {
-                Some(SubscriptionState::Active(u64::from(*is_updated)))
-            }
-            _ => None,
-        });
+    /// The server confirmed the subscription. If it was active before a disconnect, updates may
+    /// have been missed.
+    fn confirm(&self, uri: &str, may_have_missed: bool) {
+        if let Some(state) = self.lock().get(uri) {
+            state.send_if_modified(|state| match state {
+                SubscriptionState::Pending { is_updated } => {
+                    *state = SubscriptionState::Active(u64::from(*is_updated));
+                    true
+                }
+                _ => may_have_missed && state.mark_updated(),
+            });
+        }
     }
 
     /// The server rejected the subscription. Subscribers of an active one keep waiting, because the
@@ -148,28 +152,10 @@ impl ResourceSubscriptions {
         }
     }
 
-    /// Marks one resource as updated, like [`ResourceSubscriptions::mark_all_updated`].
-    fn mark_updated(&self, uri: &str) {
-        self.transition(uri, |state| match state {
-            SubscriptionState::Active(times) => Some(SubscriptionState::Active(times + 1)),
-            _ => None,
-        });
-    }
-
     /// Closes all subscriptions.
     pub(super) fn close(&self, error: &CallError) {
         for (_, news) in self.lock().drain() {
             news.send_replace(SubscriptionState::Closed(error.clone()));
-        }
-    }
-
-    fn transition(
-        &self,
-        uri: &str,
-        next: impl FnOnce(&SubscriptionState) -> Option<SubscriptionState>,
-    ) {
-        if let Some(state) = self.lock().get(uri) {
-            state.send_if_modified(|state| next(state).map(|next| *state = next).is_some());
         }
     }
 
@@ -283,7 +269,7 @@ mod tests {
             (subscriptions.subscribe("a:b").unwrap(), subscriptions.subscribe("a:b").unwrap());
         assert!(one.wait_confirmed().now_or_never().is_none());
         subscriptions.notify_updated("a:b");
-        subscriptions.confirm("a:b");
+        subscriptions.confirm("a:b", false);
         for subscriber in [&mut one, &mut two] {
             subscriber.wait_confirmed().now_or_never().unwrap().unwrap();
             subscriber.wait_updated().now_or_never().unwrap().unwrap();
@@ -308,7 +294,7 @@ mod tests {
         let subscriptions = Arc::new(ResourceSubscriptions::default());
         let mut waiting = subscriptions.subscribe("a:b").unwrap();
         let mut confirmed = subscriptions.subscribe("a:c").unwrap();
-        subscriptions.confirm("a:c");
+        subscriptions.confirm("a:c", false);
         let no = CallError::execution("no");
         assert!(subscriptions.reject("a:b", &no) && !subscriptions.reject("a:c", &no));
         assert_eq!(waiting.wait_confirmed().now_or_never().unwrap().unwrap_err().message(), "no");

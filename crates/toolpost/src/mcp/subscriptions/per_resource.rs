@@ -23,29 +23,18 @@ const DISCONNECT_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Delay before an active subscription that the server rejected is requested again.
 const REJECTION_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// State of one resource at the server.
-#[derive(Debug, PartialEq, Eq)]
-enum ResourceState {
-    /// A request is in flight or waits for its retry.
-    Pending,
-    Subscribed,
-}
-
-/// Result of a completed request or retry delay.
-enum RequestCompletion {
-    Subscribed(Arc<str>, Result<(), RequestError>),
-    /// The resource can be requested again.
-    Released(Arc<str>),
-}
+/// A completed request: the resource, the method and the response.
+type Completion = (Arc<str>, &'static str, Result<(), RequestError>);
 
 struct Reconciler<'a> {
     subscriptions: &'a ResourceSubscriptions,
     session: &'a ClientSession,
     timeout: Duration,
-    states: HashMap<Arc<str>, ResourceState>,
-    in_flight: FuturesUnordered<BoxFuture<'a, RequestCompletion>>,
+    /// Whether each resource is subscribed; otherwise a request is in flight or waits for its retry.
+    states: HashMap<Arc<str>, bool>,
+    in_flight: FuturesUnordered<BoxFuture<'a, Completion>>,
     /// Retry delays.
-    retries: FuturesUnordered<BoxFuture<'a, RequestCompletion>>,
+    retries: FuturesUnordered<BoxFuture<'a, Arc<str>>>,
 }
 
 /// Subscribes to the requested resources and unsubscribes from the others; never completes.
@@ -54,17 +43,24 @@ pub(super) async fn run(
     session: &ClientSession,
     timeout: Duration,
 ) {
-    let (state, in_flight) = (HashMap::new(), FuturesUnordered::new());
-    let retries = FuturesUnordered::new();
-    let mut reconciler =
-        Reconciler { subscriptions, session, timeout, states: state, in_flight, retries };
+    let mut reconciler = Reconciler {
+        subscriptions,
+        session,
+        timeout,
+        states: HashMap::new(),
+        in_flight: FuturesUnordered::new(),
+        retries: FuturesUnordered::new(),
+    };
     loop {
         reconciler.reconcile();
         tokio::select! {
             () = subscriptions.changed.notified() => {}
-            () = subscriptions.resubscribe.notified() => reconciler.reset(),
+            () = subscriptions.resubscribe.notified() => {
+                // Confirmed subscriptions are requested again.
+                reconciler.states.retain(|_, is_subscribed| !*is_subscribed);
+            }
             Some(done) = reconciler.in_flight.next() => reconciler.handle_completion(done),
-            Some(done) = reconciler.retries.next() => reconciler.handle_completion(done),
+            Some(uri) = reconciler.retries.next() => drop(reconciler.states.remove(&uri)),
         }
     }
 }
@@ -73,73 +69,55 @@ impl<'a> Reconciler<'a> {
     /// Starts the missing requests, up to `MAX_IN_FLIGHT`.
     fn reconcile(&mut self) {
         let requested = self.subscriptions.uris();
-        let unwanted = self.states.iter().filter(|(uri, state)| {
-            **state == ResourceState::Subscribed && !requested.contains(*uri)
-        });
+        let unwanted = self.states.iter();
+        let unwanted =
+            unwanted.filter(|(uri, is_subscribed)| **is_subscribed && !requested.contains(*uri));
         let unwanted: Vec<_> = unwanted.map(|(uri, _)| Arc::clone(uri)).collect();
         let missing: Vec<_> =
             requested.into_iter().filter(|uri| !self.states.contains_key(uri)).collect();
         for uri in unwanted {
-            self.start_request(&uri, Self::unsubscribe);
+            self.start_request(uri, UNSUBSCRIBE);
         }
         for uri in missing {
-            self.start_request(&uri, Self::subscribe);
+            self.start_request(uri, SUBSCRIBE.name);
         }
     }
 
-    /// Forgets confirmed subscriptions, so that they are requested again.
-    fn reset(&mut self) {
-        self.states.retain(|_, state| *state == ResourceState::Pending);
-    }
-
-    fn start_request(
-        &mut self,
-        uri: &Arc<str>,
-        what: fn(&Self, Arc<str>) -> BoxFuture<'a, RequestCompletion>,
-    ) {
-        if self.in_flight.len() < MAX_IN_FLIGHT {
-            self.states.insert(Arc::clone(uri), ResourceState::Pending);
-            self.in_flight.push(what(self, Arc::clone(uri)));
+    fn start_request(&mut self, uri: Arc<str>, method: &'static str) {
+        if self.in_flight.len() >= MAX_IN_FLIGHT {
+            return;
         }
-    }
-
-    fn subscribe(&self, uri: Arc<str>) -> BoxFuture<'a, RequestCompletion> {
+        self.states.insert(Arc::clone(&uri), false);
         let (session, timeout) = (self.session, self.timeout);
-        async move {
-            let response = send_request(session, SUBSCRIBE.name, &uri, timeout).await;
-            RequestCompletion::Subscribed(uri, response)
-        }
-        .boxed()
+        let request = async move {
+            let params = [("uri", Param::Text(&uri))];
+            let request = ClientRequest::new(method, &params, Timeouts::total(timeout));
+            let response = session.request(&request).await.map(drop);
+            (uri, method, response)
+        };
+        self.in_flight.push(request.boxed());
     }
 
-    fn unsubscribe(&self, uri: Arc<str>) -> BoxFuture<'a, RequestCompletion> {
-        let (session, timeout) = (self.session, self.timeout);
-        async move {
-            if let Err(failure) = send_request(session, UNSUBSCRIBE, &uri, timeout).await {
-                let failure = failure.to_string();
-                tracing::debug!(failure, "failed to unsubscribe from resource");
+    fn handle_completion(&mut self, (uri, method, response): Completion) {
+        match response {
+            _ if method == UNSUBSCRIBE => {
+                if let Err(failure) = response {
+                    let failure = failure.to_string();
+                    tracing::debug!(failure, "failed to unsubscribe from resource");
+                }
+                self.states.remove(&uri);
             }
-            RequestCompletion::Released(uri)
-        }
-        .boxed()
-    }
-
-    fn handle_completion(&mut self, done: RequestCompletion) {
-        match done {
-            RequestCompletion::Released(uri) => drop(self.states.remove(&uri)),
-            RequestCompletion::Subscribed(uri, Ok(())) => {
-                // If the subscription was active before a disconnect, updates may have been missed.
-                self.subscriptions.mark_updated(&uri);
-                self.subscriptions.confirm(&uri);
-                self.states.insert(uri, ResourceState::Subscribed);
+            Ok(()) => {
+                self.subscriptions.confirm(&uri, true);
+                self.states.insert(uri, true);
             }
-            RequestCompletion::Subscribed(uri, Err(failure)) if failure.is_disconnect() => {
+            Err(failure) if failure.is_disconnect() => {
                 if failure.was_not_sent() {
                     self.session.transport.mark_disconnected(&failure.to_string());
                 }
                 self.retry_after(uri, DISCONNECT_RETRY_DELAY);
             }
-            RequestCompletion::Subscribed(uri, Err(failure)) => {
+            Err(failure) => {
                 let failure_text = failure.to_string();
                 let error = failure.into_call_error(self.session.source());
                 if self.subscriptions.reject(&uri, &error) {
@@ -160,20 +138,9 @@ impl<'a> Reconciler<'a> {
         self.retries.push(
             async move {
                 tokio::time::sleep(pause).await;
-                RequestCompletion::Released(uri)
+                uri
             }
             .boxed(),
         );
     }
-}
-
-async fn send_request(
-    session: &ClientSession,
-    method: &str,
-    uri: &str,
-    timeout: Duration,
-) -> Result<(), RequestError> {
-    let params = [("uri", Param::Text(uri))];
-    let request = ClientRequest::new(method, &params, Timeouts::total(timeout));
-    session.request(&request).await.map(drop)
 }
