@@ -6,21 +6,20 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_util::sync::CancellationToken;
 use toolpost::json_rpc::{RawMessage, RpcId};
-use toolpost::{Approval, epoch_ms};
+use toolpost::{Approval, Identity, epoch_ms};
 
 use super::message::{Protocol, RoomMessage};
 use super::rooms::{RoomName, RoomsInner};
 use super::sender::{CloseReason, MessageSender};
 use super::state::{
     ConnectionId, DisconnectCause, Effect, ParticipantJoin, ProposalDecision, REGISTRY_PARTICIPANT,
-    Recipients, RegistryCall, Room, RoomError, RoomInput, StreamFrame,
+    Recipients, Room, RoomError, RoomInput, StreamFrame,
 };
 use super::tool_caller::{ToolRequest, ToolResponse};
 use crate::approval::can_approve;
@@ -63,10 +62,11 @@ pub(super) struct RoomActor {
     senders: HashMap<ConnectionId, MessageSender>,
     /// Effects and replies, performed in order.
     work_queue: VecDeque<QueuedWork>,
-    calls: JoinSet<CallResponse>,
+    calls: JoinSet<(Box<str>, Option<ToolResponse>)>,
     /// Cancellation tokens of the running calls.
     cancellations: HashMap<Box<str>, CancellationToken>,
-    notifications: (mpsc::Sender<CallNotification>, mpsc::Receiver<CallNotification>),
+    /// Notifications of the running calls.
+    notifications: (mpsc::Sender<RoomInput>, mpsc::Receiver<RoomInput>),
     empty_since: Option<Instant>,
     /// Whether a journal or store write failed.
     write_failed: bool,
@@ -88,17 +88,6 @@ enum PendingWrite {
     None,
     Journal(WriteReceipt),
     Store(JoinHandle<std::io::Result<()>>),
-}
-
-/// The response of a registry call.
-struct CallResponse {
-    request: Box<str>,
-    result: Option<ToolResponse>,
-}
-
-struct CallNotification {
-    request: Box<str>,
-    payload: Box<RawValue>,
 }
 
 impl RoomActor {
@@ -135,10 +124,7 @@ impl RoomActor {
                 () = stopping.cancelled() => break,
                 ready = wait_for_front(&mut self.work_queue) => self.advance_queue(ready),
                 Some(response) = self.calls.join_next() => self.finish_call(response.ok()),
-                Some(notification) = self.notifications.1.recv() => {
-                    let CallNotification { request, payload } = notification;
-                    self.apply(RoomInput::CallNotification { request, payload });
-                }
+                Some(notification) = self.notifications.1.recv() => self.apply(notification),
                 command = self.commands.recv(), if has_queue_capacity => match command {
                     Some(command) => self.handle_command(command),
                     None => break,
@@ -288,21 +274,18 @@ impl RoomActor {
     }
 
     /// Advances the front of the queue: starts its next write, or performs the work.
-    fn advance_queue(&mut self, progress: Result<WriteProgress, String>) {
-        let Some(QueuedWork { work, .. }) = self.work_queue.pop_front() else { return };
-        match (progress, work) {
-            (Err(error), _) => self.fail(&error),
-            (Ok(WriteProgress::Journaled), ActorWork::Effect(effect)) => {
-                match self.start_store_write(&effect) {
-                    PendingWrite::None => self.run_work(ActorWork::Effect(effect)),
-                    pending_write => self.work_queue.push_front(QueuedWork {
-                        work: ActorWork::Effect(effect),
-                        write: pending_write,
-                    }),
-                }
-            }
-            (Ok(_), work) => self.run_work(work),
+    fn advance_queue(&mut self, written: Result<(), String>) {
+        let Some(QueuedWork { work, write }) = self.work_queue.pop_front() else { return };
+        if let Err(error) = written {
+            return self.fail(&error);
         }
+        if let (PendingWrite::Journal(_), ActorWork::Effect(effect)) = (write, &work) {
+            let write = self.start_store_write(effect);
+            if !matches!(write, PendingWrite::None) {
+                return self.work_queue.push_front(QueuedWork { work, write });
+            }
+        }
+        self.run_work(work);
     }
 
     fn run_work(&mut self, work: ActorWork) {
@@ -316,7 +299,9 @@ impl RoomActor {
             }
             Effect::Frame { frame, to } => self.send_frame(&frame, &to),
             Effect::RecordRejection { .. } => {}
-            Effect::Call(call) => self.spawn_call(call),
+            Effect::Call { message, identity, consents_to } => {
+                self.spawn_call(&message, identity, consents_to);
+            }
             Effect::Cancel { request } => {
                 if let Some(cancellation) = self.cancellations.get(&request) {
                     cancellation.cancel();
@@ -363,9 +348,15 @@ impl RoomActor {
         });
     }
 
-    fn spawn_call(&mut self, call: RegistryCall) {
+    fn spawn_call(
+        &mut self,
+        message: &RoomMessage,
+        identity: Arc<Identity>,
+        consents_to: Option<Box<str>>,
+    ) {
         let Some(tool_caller) = self.rooms.tool_caller.upgrade() else { return };
-        let RegistryCall { request, identity, method, payload, is_addressed, consents_to } = call;
+        let request = message.id.clone();
+        let payload = message.payload.as_ref().and_then(|payload| RawMessage::parse(payload.get()));
         let approver = identity.id.clone();
         let approval = consents_to
             .filter(|_| can_approve(&identity))
@@ -374,10 +365,9 @@ impl RoomActor {
         let tool_request = ToolRequest {
             identity,
             id: RpcId::from(&*request),
-            method,
-            params: RawMessage::parse(payload.get())
-                .and_then(|payload| payload.params.map(ToOwned::to_owned)),
-            is_addressed,
+            method: message.kind.method().unwrap_or_default().into(),
+            params: payload.and_then(|payload| payload.params.map(ToOwned::to_owned)),
+            is_addressed: !message.to.is_empty(),
             has_capacity: self.calls.len() < MAX_CONCURRENT_CALLS,
             approval,
             cancellation: cancellation.clone(),
@@ -386,17 +376,17 @@ impl RoomActor {
         let (sender, id) = (self.notifications.0.clone(), request.clone());
         // Notifications are dropped when the queue is full.
         let notify = move |payload| {
-            let _ = sender.try_send(CallNotification { request: id.clone(), payload });
+            let _ = sender.try_send(RoomInput::CallNotification { request: id.clone(), payload });
         };
         let calling = tool_caller.call(tool_request, Box::new(notify));
-        self.calls.spawn(async move { CallResponse { request, result: calling.await } });
+        self.calls.spawn(async move { (request, calling.await) });
     }
 
-    fn finish_call(&mut self, response: Option<CallResponse>) {
-        let Some(CallResponse { request, result }) = response else { return };
+    fn finish_call(&mut self, response: Option<(Box<str>, Option<ToolResponse>)>) {
+        let Some((request, result)) = response else { return };
         // Notifications are delivered before the response.
-        while let Ok(CallNotification { request, payload }) = self.notifications.1.try_recv() {
-            self.apply(RoomInput::CallNotification { request, payload });
+        while let Ok(notification) = self.notifications.1.try_recv() {
+            self.apply(notification);
         }
         self.cancellations.remove(&request);
         if let Some(result) = result {
@@ -448,24 +438,14 @@ impl RoomActor {
     }
 }
 
-/// Progress of the write at the front of the queue.
-enum WriteProgress {
-    Journaled,
-    Complete,
-}
-
 /// Waits for the write at the front of the queue. The work stays in the queue.
-async fn wait_for_front(work_queue: &mut VecDeque<QueuedWork>) -> Result<WriteProgress, String> {
+async fn wait_for_front(work_queue: &mut VecDeque<QueuedWork>) -> Result<(), String> {
     let Some(first) = work_queue.front_mut() else { return std::future::pending().await };
     match &mut first.write {
-        PendingWrite::None => Ok(WriteProgress::Complete),
-        PendingWrite::Journal(written) => match written.await {
-            Ok(()) => Ok(WriteProgress::Journaled),
-            Err(error) => Err(error.to_string()),
-        },
-        PendingWrite::Store(document) => match document.await {
-            Ok(Ok(())) => Ok(WriteProgress::Complete),
-            Ok(Err(error)) => Err(error.to_string()),
+        PendingWrite::None => Ok(()),
+        PendingWrite::Journal(written) => written.await.map_err(|error| error.to_string()),
+        PendingWrite::Store(written) => match written.await {
+            Ok(saved) => saved.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         },
     }

@@ -10,7 +10,7 @@ use toolpost::{CallError, DomainError, Endpoint, HandlerError, Identity, epoch_m
 
 use super::capability::Capabilities;
 use super::rooms::{RoomHandle, Rooms};
-use super::state::{OpenProposal, ProposalDecision, RoomError};
+use super::state::{Proposal, ProposalDecision, RoomError};
 use crate::approval::{ApprovalAction, ApprovalEntry, NOT_PENDING, ProposalQueue};
 
 impl ProposalQueue for Rooms {
@@ -21,7 +21,7 @@ impl ProposalQueue for Rooms {
             for room in self.open_rooms() {
                 let proposals = room.inspect(|room| room.open_proposals()).await;
                 let proposals = proposals.unwrap_or_default();
-                entries.extend(proposals.iter().map(|proposal| entry(&room, proposal)));
+                entries.extend(proposals.iter().map(|(id, proposal)| entry(&room, id, proposal)));
             }
             entries
         }
@@ -60,12 +60,12 @@ impl ProposalQueue for Rooms {
     }
 }
 
-fn entry(room: &RoomHandle, proposal: &OpenProposal) -> ApprovalEntry {
+fn entry(room: &RoomHandle, id: &str, proposal: &Proposal) -> ApprovalEntry {
     let now = epoch_ms();
     let millis = |time: i64| u64::try_from(time).unwrap_or_default();
     let target = &proposal.target;
     ApprovalEntry {
-        id: format!("{}/{}", room.name(), proposal.id),
+        id: format!("{}/{id}", room.name()),
         operation: match &target.name {
             Some(name) => format!("{}:{name}", target.method),
             None => target.method.to_string(),
@@ -75,7 +75,7 @@ fn entry(room: &RoomHandle, proposal: &OpenProposal) -> ApprovalEntry {
         input: proposal_input(proposal),
         input_digest: String::new(),
         endpoint: Endpoint::Rooms,
-        request_id: proposal.id.to_string(),
+        request_id: id.to_owned(),
         parent_request_id: None,
         waited_ms: millis(now - proposal.created_at),
         expires_in_ms: millis(proposal.expires_at - now),
@@ -83,7 +83,7 @@ fn entry(room: &RoomHandle, proposal: &OpenProposal) -> ApprovalEntry {
 }
 
 /// Returns the arguments of a proposed tool call, or all params of another method.
-fn proposal_input(proposal: &OpenProposal) -> Value {
+fn proposal_input(proposal: &Proposal) -> Value {
     let payload = proposal.payload.as_ref().map_or("{}", |payload| payload.get());
     let payload: Value = serde_json::from_str(payload).unwrap_or_default();
     let params = payload.get("params").cloned().unwrap_or_default();

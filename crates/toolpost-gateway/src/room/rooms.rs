@@ -33,7 +33,7 @@ pub(crate) struct Rooms(Arc<RoomsInner>);
 #[derive(Debug)]
 pub(super) struct RoomsInner {
     settings: RwLock<RoomsSettings>,
-    open_rooms: Mutex<HashMap<RoomName, OpenRoom>>,
+    open_rooms: Mutex<HashMap<RoomName, RoomHandle>>,
     pub(super) store: Option<Arc<RoomStore>>,
     pub(super) journal: Option<Journal>,
     authenticator: Authenticator,
@@ -45,13 +45,6 @@ pub(super) struct RoomsInner {
     next_connection_id: AtomicU64,
     /// All connections by id.
     connections: Mutex<HashMap<ConnectionId, ConnectionEntry>>,
-}
-
-#[derive(Debug, Clone)]
-struct OpenRoom {
-    commands: mpsc::Sender<RoomCommand>,
-    /// Reference count of the handles: one for the table and one per [`RoomHandle`].
-    handle_count: Arc<()>,
 }
 
 /// A connection and its identity.
@@ -66,7 +59,8 @@ struct ConnectionEntry {
 pub(crate) struct RoomHandle {
     name: RoomName,
     commands: mpsc::Sender<RoomCommand>,
-    _handle_count: Arc<()>,
+    /// Shared by the handles of the room; the table holds one of them.
+    handle_count: Arc<()>,
 }
 
 /// A participant's connection to a room; dropping it leaves the room.
@@ -117,8 +111,8 @@ impl Rooms {
     pub(crate) fn get_or_open(&self, name: &str) -> Result<RoomHandle, RoomError> {
         check_room_name(name)?;
         let mut rooms = self.0.open_rooms.lock();
-        if let Some((name, entry)) = rooms.get_key_value(name) {
-            return Ok(entry.handle(name));
+        if let Some(open) = rooms.get(name) {
+            return Ok(open.clone());
         }
         let max = self.0.settings().max_rooms;
         if rooms.len() >= max {
@@ -130,9 +124,8 @@ impl Rooms {
         }
         let (commands, receiver) = mpsc::channel(COMMAND_QUEUE_CAPACITY);
         let name: RoomName = name.into();
-        let entry = OpenRoom { commands, handle_count: Arc::default() };
-        rooms.insert(Arc::clone(&name), entry.clone());
-        let handle = entry.handle(&name);
+        let handle = RoomHandle { name: name.clone(), commands, handle_count: Arc::default() };
+        rooms.insert(name.clone(), handle.clone());
         let rooms = Arc::clone(&self.0);
         let authenticator = self.0.authenticator.clone();
         self.0.tasks.spawn(async move {
@@ -143,7 +136,7 @@ impl Rooms {
                 Ok(room) => RoomActor::new(name, room, rooms, receiver).run().await,
                 Err(error) => {
                     tracing::error!(room = &*name, error, "room failed to open");
-                    rooms.open_rooms.lock().remove(&name);
+                    rooms.remove(&name);
                 }
             }
         });
@@ -153,8 +146,8 @@ impl Rooms {
     /// Returns the room with this name if it is open or has a stored document. Used for invitation
     /// tokens, which are valid only in their room.
     pub(crate) async fn find_existing(&self, name: &str) -> Option<RoomHandle> {
-        if let Some((name, entry)) = self.0.open_rooms.lock().get_key_value(name) {
-            return Some(entry.handle(name));
+        if let Some(open) = self.0.open_rooms.lock().get(name) {
+            return Some(open.clone());
         }
         let (store, document) = (Arc::clone(self.0.store.as_ref()?), name.to_owned());
         let is_stored = tokio::task::spawn_blocking(move || store.contains(&document)).await;
@@ -174,7 +167,7 @@ impl Rooms {
 
     /// Returns handles of the open rooms.
     pub(super) fn open_rooms(&self) -> Vec<RoomHandle> {
-        self.0.open_rooms.lock().iter().map(|(name, entry)| entry.handle(name)).collect()
+        self.0.open_rooms.lock().values().cloned().collect()
     }
 
     /// Number of connections, including those that have not joined a room yet.
@@ -308,13 +301,6 @@ impl RoomHandle {
     }
 }
 
-impl OpenRoom {
-    fn handle(&self, name: &RoomName) -> RoomHandle {
-        let (commands, handle_count) = (self.commands.clone(), Arc::clone(&self.handle_count));
-        RoomHandle { name: Arc::clone(name), commands, _handle_count: handle_count }
-    }
-}
-
 impl RoomsInner {
     /// Sends a command without blocking. If the queue is full, an async task sends it.
     fn send_or_spawn(&self, commands: mpsc::Sender<RoomCommand>, command: RoomCommand) {
@@ -344,13 +330,13 @@ impl RoomsInner {
         commands: &mpsc::Receiver<RoomCommand>,
     ) -> bool {
         let mut rooms = self.open_rooms.lock();
-        let is_unused =
-            |entry: &OpenRoom| Arc::strong_count(&entry.handle_count) == 1 && commands.is_empty();
-        let is_revoked = rooms.get(name).is_none_or(is_unused);
-        if is_revoked {
+        let is_unused = rooms
+            .get(name)
+            .is_none_or(|open| Arc::strong_count(&open.handle_count) == 1 && commands.is_empty());
+        if is_unused {
             rooms.remove(name);
         }
-        is_revoked
+        is_unused
     }
 }
 

@@ -113,7 +113,7 @@ impl RoomAdmission {
         }
         let token_capabilities = match &params.token {
             None if endpoint.authenticator.allows_anonymous() => {
-                Some(Capabilities::parse_all(ANONYMOUS_CAPABILITIES))
+                Some(Capabilities::parse_all(&ANONYMOUS_CAPABILITIES))
             }
             _ => Capabilities::of_identity(&identity),
         };

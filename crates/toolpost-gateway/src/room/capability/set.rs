@@ -42,14 +42,14 @@ impl Capabilities {
         let is_operator = identity.id == admin::OPERATOR
             && identity.scopes.iter().any(|held| held == admin::scope::ADMIN);
         match identity.capabilities.as_slice() {
-            [] => is_operator.then(|| Self::parse_all(["*"])),
-            texts => Some(Self::parse_all(texts.iter().map(String::as_str))),
+            [] => is_operator.then(|| Self::parse_all(&["*"])),
+            texts => Some(Self::parse_all(texts)),
         }
     }
 
     /// Parses capabilities and skips invalid ones.
-    pub(crate) fn parse_all<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::new(texts.into_iter().filter_map(|text| Capability::parse(text).ok()))
+    pub(crate) fn parse_all(texts: &[impl AsRef<str>]) -> Self {
+        Self::new(texts.iter().filter_map(|text| Capability::parse(text.as_ref()).ok()))
     }
 
     /// Creates a set from capabilities and drops duplicates.

@@ -104,6 +104,12 @@ impl MessageKind {
         self.decoded_context.as_deref().or_else(|| self.full.get(end + 1..))
     }
 
+    /// The method and the name that the kind carries.
+    pub(crate) fn target(&self) -> Option<McpTarget> {
+        let method = self.method()?.into();
+        Some(McpTarget { method, name: self.context().map(Into::into) })
+    }
+
     /// Whether the kind can carry a METHOD.
     pub fn is_extended(&self) -> bool {
         EXTENDED_KINDS.contains(&self.short())
@@ -131,19 +137,9 @@ impl MessageKind {
         }
     }
 
-    /// The kind of a request for this target.
-    pub(crate) fn request_for(target: &McpTarget) -> Self {
-        Self::for_target("mcp/request", target)
-    }
-
-    /// The kind of a response for this target.
-    pub(crate) fn response_for(target: &McpTarget) -> Self {
-        Self::for_target("mcp/response", target)
-    }
-
     /// Builds a kind with this base. The target is from a valid kind; if the result is invalid all
     /// the same, the base alone is used.
-    fn for_target(base: &str, target: &McpTarget) -> Self {
+    pub(crate) fn for_target(base: &str, target: &McpTarget) -> Self {
         let plain = Self::from_base(base);
         plain.with_target(target).unwrap_or(plain)
     }

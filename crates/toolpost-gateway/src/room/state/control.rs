@@ -35,18 +35,6 @@ const CONTROL_KINDS: [&str; 7] = [
     "participant/shutdown",
 ];
 
-/// The pause of a participant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pause {
-    until: Option<i64>,
-}
-
-impl Pause {
-    pub(super) fn is_expired(self, now: i64) -> bool {
-        self.until.is_some_and(|until| until <= now)
-    }
-}
-
 #[derive(Debug, Deserialize)]
 struct PausePayload {
     #[serde(default)]
@@ -64,7 +52,7 @@ impl Room {
             let detail = "you were shut down; rejoin to continue";
             return Err(RoomError::new("participant_shut_down", detail));
         }
-        if participant.usage.pause.is_some() {
+        if participant.usage.paused_until.is_some() {
             let detail = format!("you are paused and cannot send `{kind}` until resumed");
             return Err(RoomError::new("participant_paused", detail));
         }
@@ -78,12 +66,10 @@ impl Room {
                 format!("`{kind}` requires `to`: without it, it would apply to every participant");
             return Err(RoomError::invalid(detail));
         }
-        let is_self = kind == "participant/resume" && draft.to.iter().any(|to| &**to == sender);
-        if is_self
-            && self
-                .participants
-                .get(sender)
-                .is_some_and(|participant| participant.usage.pause.is_some())
+        if kind == "participant/resume"
+            && draft.to.iter().any(|to| &**to == sender)
+            && let Some(participant) = self.participants.get(sender)
+            && participant.usage.paused_until.is_some()
         {
             let detail = "a paused participant cannot resume itself";
             return Err(RoomError::new("participant_paused", detail));
@@ -94,40 +80,39 @@ impl Room {
         Ok(())
     }
 
-    /// Parses a pause that starts now, with its optional end.
-    fn parse_pause(&self, payload: Option<&str>) -> Pause {
-        let pause_payload =
-            payload.and_then(|text| serde_json::from_str::<PausePayload>(text).ok());
-        let seconds = pause_payload.and_then(|pause_payload| pause_payload.timeout_seconds);
-        #[expect(clippy::cast_possible_truncation, reason = "it is bounded")]
-        let until = seconds.map(|seconds| self.now + (seconds.clamp(0.0, 1e9) * 1e3) as i64);
-        Pause { until }
+    /// Returns the end of the pause that a message sets (`i64::MAX` without a timeout) or
+    /// `Some(None)` if it ends the pause; `None` for any other message.
+    fn changed_pause(&self, message: &RoomMessage) -> Option<Option<i64>> {
+        match message.kind.short() {
+            "participant/pause" => {
+                let payload = message.payload.as_ref();
+                let pause = payload
+                    .and_then(|payload| serde_json::from_str::<PausePayload>(payload.get()).ok());
+                let seconds = pause.and_then(|pause| pause.timeout_seconds);
+                #[expect(clippy::cast_possible_truncation, reason = "it is bounded")]
+                let until = |seconds: f64| self.now + (seconds.clamp(0.0, 1e9) * 1e3) as i64;
+                Some(Some(seconds.map_or(i64::MAX, until)))
+            }
+            "participant/resume" | "participant/restart" => Some(None),
+            _ => None,
+        }
     }
 
     /// Restores the pause state from a message that was sent before the room was opened.
     pub(super) fn replay_control(&mut self, message: &RoomMessage) {
-        let pause = self.parse_pause(message.payload.as_ref().map(|payload| payload.get()));
+        let Some(paused_until) = self.changed_pause(message) else { return };
         for id in &message.to {
-            let id: Arc<str> = Arc::from(&**id);
-            match message.kind.short() {
-                "participant/pause" => self.departed.entry(id).or_default().pause = Some(pause),
-                "participant/resume" | "participant/restart" => {
-                    self.departed.entry(id).or_default().pause = None;
-                }
-                _ => {}
-            }
+            self.departed.entry(Arc::from(&**id)).or_default().paused_until = paused_until;
         }
     }
 
-    pub(super) fn apply_control(&mut self, kind: &str, to: &[Box<str>], payload: Option<&str>) {
-        let pause = self.parse_pause(payload);
-        for id in to {
+    pub(super) fn apply_control(&mut self, message: &RoomMessage) {
+        let changed_pause = self.changed_pause(message);
+        for id in &message.to {
             let Some(participant) = self.participants.get_mut(&**id) else { continue };
-            match kind {
-                "participant/pause" => participant.usage.pause = Some(pause),
-                "participant/resume" | "participant/restart" => participant.usage.pause = None,
-                "participant/shutdown" => participant.is_shut_down = true,
-                _ => {}
+            participant.is_shut_down |= message.kind.short() == "participant/shutdown";
+            if let Some(paused_until) = changed_pause {
+                participant.usage.paused_until = paused_until;
             }
         }
     }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use serde_json::value::RawValue;
 use toolpost::Identity;
 
 use super::ConnectionId;
@@ -33,26 +32,17 @@ pub(crate) enum Effect {
         reason: String,
     },
     /// Send a request to the registry.
-    Call(RegistryCall),
+    Call {
+        message: Arc<RoomMessage>,
+        /// Identity of the caller.
+        identity: Arc<Identity>,
+        /// The proposal of another participant that the request repeats.
+        consents_to: Option<Box<str>>,
+    },
     /// Cancel the call of this request.
     Cancel { request: Box<str> },
     /// Close a connection.
     Close { connection: ConnectionId, cause: DisconnectCause },
-}
-
-/// A request to the registry.
-#[derive(Debug)]
-pub(crate) struct RegistryCall {
-    pub(crate) request: Box<str>,
-    /// Identity of the caller.
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) method: Box<str>,
-    pub(crate) payload: Box<RawValue>,
-    /// Whether the request names the registry as an addressee. A request to all participants gets a
-    /// response only if the registry handles it.
-    pub(crate) is_addressed: bool,
-    /// The proposal of another participant that the request repeats.
-    pub(crate) consents_to: Option<Box<str>>,
 }
 
 /// A stream frame, as sent on the wire.

@@ -71,10 +71,6 @@ pub(super) struct Kicked {
 }
 
 impl RoomGrants {
-    pub(super) fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
-    }
-
     /// Serializes the grants as of the message `last`.
     pub(super) fn snapshot(&mut self, last: &str) -> String {
         self.last = Some(last.into());

@@ -1,7 +1,5 @@
 //! `capability/grant` and `capability/revoke`.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -185,7 +183,7 @@ impl Room {
     /// Recomputes the capabilities of a present participant.
     pub(super) fn refresh_capabilities(&mut self, id: &str) {
         let Some(participant) = self.participants.get(id) else { return };
-        let capabilities = self.effective_capabilities(id, &participant.token_capabilities);
+        let capabilities = self.grants.effective_capabilities(id, &participant.token_capabilities);
         if let Some(participant) = self.participants.get_mut(id) {
             participant.capabilities = capabilities;
         }
@@ -211,14 +209,6 @@ impl Room {
                 }
             }
             _ => {}
-        }
-    }
-
-    /// Sends a present participant its updated capabilities.
-    pub(super) fn resend_welcome(&mut self, id: &str) {
-        if let Some((id, _)) = self.participants.get_key_value(id) {
-            let id = Arc::clone(id);
-            self.send_welcome(&id, None);
         }
     }
 }

@@ -10,10 +10,10 @@ use toolpost::json_rpc::{RawMessage, RpcId};
 use super::error::truncate;
 use super::handle_grant::{GrantPayload, RevokePayload, parse_payload};
 use super::membership::{InvitePayload, KickPayload};
+use super::proposal::check_allowed;
 use super::stream::{StreamAccessChange, StreamRequestPayload};
-use super::{ConnectionId, Effect, Room, RoomError};
+use super::{ConnectionId, DisconnectCause, Effect, Room, RoomError};
 use crate::auth::Token;
-use crate::room::capability::{CapabilityRequest, Decision};
 use crate::room::message::{
     Draft, MessageKind, MessageParseError, Protocol, ResponseContext, ResponseOutcome, RoomMessage,
     upgrade_kind, upgrade_response_kind,
@@ -214,12 +214,10 @@ impl Room {
     /// Returns the capability that allows the message; `None` if none is needed.
     fn check_capability(&self, sender: &str, draft: &Draft) -> Result<Option<Value>, RoomError> {
         let Some(participant) = self.participants.get(sender) else { return Ok(None) };
-        let capability_request =
-            CapabilityRequest::new(draft.kind.full(), draft.payload.as_deref());
-        match participant.capabilities.decide(&capability_request) {
-            Decision::Allowed { by } => Ok(Some(by.value().clone())),
-            Decision::Denied { .. } if self.is_implicitly_allowed(sender, draft) => Ok(None),
-            Decision::Denied { reason } => Err(RoomError::capability_violation(reason.to_string())),
+        let (kind, payload) = (draft.kind.full(), draft.payload.as_deref());
+        match check_allowed(&participant.capabilities, kind, payload) {
+            Err(_) if self.is_implicitly_allowed(sender, draft) => Ok(None),
+            allowed => allowed.map(Some),
         }
     }
 
@@ -407,9 +405,8 @@ impl Room {
         message: &Arc<RoomMessage>,
         token: Option<&Token>,
     ) {
-        let payload = message.payload.as_ref().map(|payload| payload.get());
         match action {
-            MessageAction::Nothing => self.run_kind_action(message, payload),
+            MessageAction::Nothing => self.run_kind_action(message),
             MessageAction::Request { consents_to } => {
                 if message.kind.short() == "mcp/request" {
                     self.call_registry(message, consents_to);
@@ -418,22 +415,27 @@ impl Room {
             MessageAction::Cancel(request) => {
                 self.effects.push(Effect::Cancel { request });
             }
-            MessageAction::Grant(grant_payload) => self.resend_welcome(&grant_payload.recipient),
+            MessageAction::Grant(grant_payload) => {
+                self.send_welcome(&grant_payload.recipient, None);
+            }
             MessageAction::Revoke(revoke_payload) => {
-                self.resend_welcome(&revoke_payload.recipient);
+                self.send_welcome(&revoke_payload.recipient, None);
                 self.close_streams_unless_allowed(&revoke_payload.recipient);
             }
             MessageAction::Invite(invite_payload) => {
                 self.announce_invitation(&invite_payload, (&message.from, &message.id), token);
             }
-            MessageAction::Kick(kick_payload) => self.disconnect_kicked(&kick_payload),
+            MessageAction::Kick(kick_payload) => {
+                // The kick message was delivered to the participant before.
+                self.disconnect(&kick_payload.participant_id, DisconnectCause::Kicked);
+            }
             MessageAction::OpenStream(stream_request) => self.open_stream(stream_request, message),
             MessageAction::CloseStream(id) => drop(self.close_stream(&id)),
             MessageAction::ChangeStreamAccess(_) => {}
         }
     }
 
-    pub(super) fn run_kind_action(&mut self, message: &Arc<RoomMessage>, payload: Option<&str>) {
+    pub(super) fn run_kind_action(&mut self, message: &RoomMessage) {
         match message.kind.short() {
             "mcp/response" => {
                 let Some(context) = &message.context_of else { return };
@@ -445,9 +447,7 @@ impl Room {
                 let Some(context) = &message.context_of else { return };
                 self.notify_proposer(context, "rejected", &message.from, None);
             }
-            kind if kind.starts_with("participant/") => {
-                self.apply_control(kind, &message.to, payload);
-            }
+            kind if kind.starts_with("participant/") => self.apply_control(message),
             _ => {}
         }
     }

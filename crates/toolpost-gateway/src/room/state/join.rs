@@ -30,12 +30,12 @@ impl Room {
         } = join;
         let uses_defaults = own.is_none();
         let own = own.unwrap_or_else(|| self.default_capabilities_for(&id));
-        let may = self.effective_capabilities(&id, &own);
+        let may = self.grants.effective_capabilities(&id, &own);
         let previous = self.participants.remove(&id);
         let usage =
             previous.as_ref().map(|earlier| earlier.usage).or_else(|| self.departed.remove(&id));
         let mut usage = usage.unwrap_or_default();
-        usage.pause.take_if(|pause| pause.is_expired(self.now));
+        usage.paused_until.take_if(|until| *until <= self.now);
         let participant = Participant {
             connection,
             protocol,

@@ -24,7 +24,7 @@ pub(super) struct InvitePayload {
 /// The payload of `space/kick`.
 #[derive(Debug, Deserialize)]
 pub(super) struct KickPayload {
-    participant_id: Box<str>,
+    pub(super) participant_id: Box<str>,
     #[serde(default)]
     reason: Option<String>,
 }
@@ -56,7 +56,10 @@ impl Room {
     pub(super) fn invite(&mut self, invite_payload: &InvitePayload, by: &str) -> Option<Token> {
         // A participant with a gateway token joins with that one. If randomness is unavailable, no
         // token is created.
-        let is_known = self.identity_lookup.contains(&invite_payload.participant_id);
+        let is_known = self
+            .has_gateway_token
+            .as_ref()
+            .is_some_and(|has_token| has_token(&invite_payload.participant_id));
         let token = if is_known { None } else { Token::generate().ok() };
         let record = self.grants.entry(&invite_payload.participant_id);
         record.kicked = None;
@@ -75,9 +78,9 @@ impl Room {
         (by, id): (&Arc<str>, &str),
         token: Option<&Token>,
     ) {
-        let Some(to) = self.participants.get(by).map(super::Participant::as_recipients) else {
+        if !self.participants.contains_key(by) {
             return;
-        };
+        }
         let mut payload = json!({
             "status": if token.is_some() { "created" } else { "added" },
             "participant_id": invite_payload.participant_id,
@@ -85,13 +88,8 @@ impl Room {
         if let Some(token) = token {
             payload["token"] = token.reveal().into();
         }
-        let ack = self.gateway_message(
-            "space/invite-ack",
-            vec![Box::from(&**by)],
-            vec![id.into()],
-            &payload,
-        );
-        self.send(ack, to);
+        let ack = self.gateway_message("space/invite-ack", &[by], &[id], &payload);
+        self.send_to_addressees(ack);
         let invited = json!({
             "event": "invited",
             "participant": {
@@ -101,7 +99,7 @@ impl Room {
             "invited_by": &**by,
             "reason": invite_payload.reason,
         });
-        let presence = self.gateway_message("system/presence", Vec::new(), Vec::new(), &invited);
+        let presence = self.gateway_message("system/presence", &[], &[], &invited);
         let others = self.other_recipients(by);
         self.send(presence, others);
     }
@@ -129,11 +127,6 @@ impl Room {
         record.grants.clear();
         record.invitation = None;
         record.kicked = Some(Kicked { by: by.into(), reason: kick_payload.reason.clone() });
-    }
-
-    /// Disconnects a kicked participant, after the kick message was delivered to it.
-    pub(super) fn disconnect_kicked(&mut self, kick_payload: &KickPayload) {
-        self.disconnect(&kick_payload.participant_id, DisconnectCause::Kicked);
     }
 
     /// Closes the connection of a present participant.

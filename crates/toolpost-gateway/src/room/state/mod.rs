@@ -41,12 +41,11 @@ use std::sync::Arc;
 use toolpost::Identity;
 use toolpost::json_rpc::RpcId;
 
-use super::capability::{Capabilities, Capability};
+use super::capability::Capabilities;
 use super::message::{Protocol, RoomMessage};
 use super::settings::RoomSettings;
 use crate::limits::TokenBucket;
 
-use control::Pause;
 use grants::RoomGrants;
 use history::{History, MessageIds};
 use pending_requests::PendingRequests;
@@ -54,13 +53,11 @@ use proposal::Proposals;
 use stream::Streams;
 
 pub(crate) use capability_format::format_for_mcpx;
-pub(crate) use effect::{
-    DisconnectCause, Effect, Recipient, Recipients, RegistryCall, StreamFrame,
-};
+pub(crate) use effect::{DisconnectCause, Effect, Recipient, Recipients, StreamFrame};
 pub(crate) use error::RoomError;
 pub(crate) use input::{ParticipantJoin, ProposalDecision, RoomInput};
 pub(crate) use membership::check_participant_name;
-pub(crate) use proposal::OpenProposal;
+pub(crate) use proposal::Proposal;
 
 /// A connection number, which is never reused.
 pub(crate) type ConnectionId = u64;
@@ -76,7 +73,6 @@ pub(crate) const RESERVED_PARTICIPANTS: [&str; 4] =
     [REGISTRY_PARTICIPANT, GATEWAY_PARTICIPANT, "gateway", "system"];
 
 /// A room.
-#[derive(Debug)]
 pub(crate) struct Room {
     settings: RoomSettings,
     /// Capabilities of participants whose identity defines none.
@@ -98,31 +94,15 @@ pub(crate) struct Room {
     deciding_identity: Option<Arc<Identity>>,
     /// Registry requests that a previous process left without a response.
     orphaned_requests: Vec<Box<str>>,
-    /// Looks up identities with a gateway token, which need no room token.
-    identity_lookup: IdentityLookup,
+    /// Whether an identity has a gateway token and needs no room token.
+    has_gateway_token: Option<Box<IdentityPredicate>>,
     /// Usage of departed participants, so that rejoining does not reset the limits.
     departed: BTreeMap<Arc<str>, ParticipantUsage>,
     id_prefix: Box<str>,
     id_counter: u64,
 }
 
-/// Whether an identity is known to the gateway; without a predicate, none is.
-#[derive(Default)]
-struct IdentityLookup(Option<Box<IdentityPredicate>>);
-
 type IdentityPredicate = dyn Fn(&str) -> bool + Send + Sync;
-
-impl IdentityLookup {
-    fn contains(&self, id: &str) -> bool {
-        self.0.as_ref().is_some_and(|known| known(id))
-    }
-}
-
-impl std::fmt::Debug for IdentityLookup {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("IdentityLookup")
-    }
-}
 
 /// A limit per minute, with a burst of half the limit: the time at which its bucket is full again.
 #[derive(Debug, Clone, Copy, Default)]
@@ -150,7 +130,8 @@ struct ParticipantUsage {
     /// Rejections have their own limit: a participant that receives many requests can send many
     /// responses that are rejected.
     rejections: RateLimit,
-    pause: Option<Pause>,
+    /// End of the pause in milliseconds since the Unix epoch.
+    paused_until: Option<i64>,
 }
 
 /// A present participant.
@@ -182,11 +163,14 @@ impl Room {
         now: i64,
     ) -> Result<Self, serde_json::Error> {
         let mut room = Self {
-            default_capabilities: compile_capabilities(&settings.capabilities),
+            default_capabilities: Capabilities::parse_all(&settings.capabilities),
             participants: BTreeMap::new(),
             connections: HashMap::new(),
             all_recipients: Arc::new([]),
-            grants: document.map(RoomGrants::from_json).transpose()?.unwrap_or_default(),
+            grants: document
+                .map(serde_json::from_str::<RoomGrants>)
+                .transpose()?
+                .unwrap_or_default(),
             requests: PendingRequests::default(),
             proposals: Proposals::default(),
             streams: Streams::default(),
@@ -195,7 +179,7 @@ impl Room {
             now,
             effects: Vec::new(),
             deciding_identity: None,
-            identity_lookup: IdentityLookup::default(),
+            has_gateway_token: None,
             orphaned_requests: Vec::new(),
             departed: BTreeMap::new(),
             id_prefix: prefix.into(),
@@ -212,7 +196,7 @@ impl Room {
         self,
         known: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Self {
-        Self { identity_lookup: IdentityLookup(Some(Box::new(known))), ..self }
+        Self { has_gateway_token: Some(Box::new(known)), ..self }
     }
 
     /// Applies an input and returns the effects, in order.
@@ -241,7 +225,7 @@ impl Room {
         self.fail_orphaned_requests();
         self.expire_proposals();
         for participant in self.participants.values_mut() {
-            participant.usage.pause.take_if(|pause| pause.is_expired(now));
+            participant.usage.paused_until.take_if(|until| *until <= now);
         }
     }
 
@@ -301,13 +285,13 @@ impl Room {
     }
 
     /// Returns the open proposals.
-    pub(crate) fn open_proposals(&self) -> Vec<OpenProposal> {
+    pub(crate) fn open_proposals(&self) -> Vec<(Box<str>, Proposal)> {
         self.proposals.open_proposals()
     }
 
     /// Applies new settings, also to present participants.
     fn configure(&mut self, settings: RoomSettings) {
-        self.default_capabilities = compile_capabilities(&settings.capabilities);
+        self.default_capabilities = Capabilities::parse_all(&settings.capabilities);
         self.settings = settings;
         self.history.truncate(self.settings.max_history_messages, self.settings.max_history_bytes);
         let present: Vec<Arc<str>> = self.participants.keys().cloned().collect();
@@ -372,25 +356,12 @@ impl Room {
     fn rebuild_recipients(&mut self) {
         self.all_recipients = self.participants.values().map(Participant::recipient).collect();
     }
-
-    fn effective_capabilities(&self, id: &str, own: &Capabilities) -> Capabilities {
-        self.grants.effective_capabilities(id, own)
-    }
 }
 
 impl Participant {
     fn recipient(&self) -> Recipient {
         Recipient { connection: self.connection, protocol: self.protocol }
     }
-
-    fn as_recipients(&self) -> Recipients {
-        Arc::new([self.recipient()])
-    }
-}
-
-/// Compiles the capabilities of the configuration or a token. Invalid ones are ignored.
-pub(crate) fn compile_capabilities(texts: &[String]) -> Capabilities {
-    Capabilities::new(texts.iter().filter_map(|text| Capability::parse(text).ok()))
 }
 
 fn millis(duration: std::time::Duration) -> i64 {

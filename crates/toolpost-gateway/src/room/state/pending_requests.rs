@@ -66,12 +66,10 @@ impl PendingRequests {
         rpc_id: Option<RpcId>,
         since: i64,
     ) {
-        let Some(method) = message.kind.method() else { return };
-        if method.starts_with("notifications/") {
+        let Some(target) = message.kind.target() else { return };
+        if target.method.starts_with("notifications/") {
             return;
         }
-        let target =
-            McpTarget { method: method.into(), name: message.kind.context().map(Into::into) };
         let proposal = message.correlation.iter().find_map(|id| proposals.proposer_of(id));
         let request = PendingRequest {
             target,
@@ -93,9 +91,7 @@ impl PendingRequests {
             self.bytes -= oldest.bytes();
         }
     }
-}
 
-impl PendingRequests {
     /// Records a response to a request.
     pub(super) fn record_response(&mut self, response: &RoomMessage) {
         let id = response.context_of.as_ref().map(|context| &context.request_id);

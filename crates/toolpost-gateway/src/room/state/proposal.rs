@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use toolpost::json_rpc::RawMessage;
 
 use super::error::truncate;
+use super::system_messages::to_raw;
 use super::{Effect, GATEWAY_PARTICIPANT, ProposalDecision, Room, RoomError};
 use crate::approval::ApprovalAction;
 use crate::room::capability::{Capabilities, CapabilityRequest, Decision};
@@ -28,43 +29,18 @@ pub(super) struct Proposals {
     order: VecDeque<Box<str>>,
 }
 
-#[derive(Debug)]
-pub(super) struct Proposal {
-    pub(super) target: McpTarget,
-    pub(super) from: Arc<str>,
-    to: Vec<Box<str>>,
-    payload: Option<Box<RawValue>>,
-    state: ProposalState,
-    created_at: i64,
-}
-
-#[derive(Debug)]
-enum ProposalState {
-    Open {
-        expires_at: i64,
-    },
-    Fulfilled {
-        by: Arc<str>,
-        /// Id of the message that fulfilled the proposal.
-        message_id: Box<str>,
-    },
-    Rejected {
-        by: Arc<str>,
-    },
-    Withdrawn,
-    Expired,
-}
-
-/// An open proposal, for callers outside the room.
+/// A proposal, open or closed.
 #[derive(Debug, Clone)]
-pub(crate) struct OpenProposal {
-    pub(crate) id: Box<str>,
-    pub(crate) from: Arc<str>,
+pub(crate) struct Proposal {
     pub(crate) target: McpTarget,
+    pub(crate) from: Arc<str>,
+    to: Vec<Box<str>>,
     pub(crate) payload: Option<Box<RawValue>>,
     /// Time of creation in milliseconds since the Unix epoch.
     pub(crate) created_at: i64,
     pub(crate) expires_at: i64,
+    /// How the proposal was closed, as in "has expired".
+    closed: Option<String>,
 }
 
 impl Proposals {
@@ -78,133 +54,103 @@ impl Proposals {
         Some((id.into(), Arc::clone(&proposal.from)))
     }
 
-    pub(super) fn open_proposals(&self) -> Vec<OpenProposal> {
-        let open = self.order.iter().filter_map(|id| {
-            let Proposal { target, from, payload, state, created_at: since, .. } =
-                self.by_id.get(id)?;
-            let ProposalState::Open { expires_at: expires } = state else { return None };
-            Some(OpenProposal {
-                id: id.clone(),
-                from: Arc::clone(from),
-                target: target.clone(),
-                payload: payload.clone(),
-                created_at: *since,
-                expires_at: *expires,
-            })
-        });
-        open.collect()
+    pub(super) fn open_proposals(&self) -> Vec<(Box<str>, Proposal)> {
+        let tracked = self.order.iter().filter_map(|id| Some((id, self.by_id.get(id)?)));
+        let open = tracked.filter(|(_, proposal)| proposal.is_open());
+        open.map(|(id, proposal)| (id.clone(), proposal.clone())).collect()
     }
 
     /// Checks that one more proposal of this participant is within the limits.
     pub(super) fn check_capacity(&self, proposer: &str) -> Result<(), RoomError> {
         let open = || self.by_id.values().filter(|proposal| proposal.is_open());
-        let bytes: usize = open().map(Proposal::bytes).sum();
-        let limits = [
-            (open().count() < MAX_OPEN, format!("{MAX_OPEN} proposals are open in this room")),
-            (
-                open().filter(|proposal| &*proposal.from == proposer).count()
-                    < MAX_OPEN_PER_PARTICIPANT,
-                format!("{MAX_OPEN_PER_PARTICIPANT} of your proposals are open"),
-            ),
-            (
-                bytes < MAX_OPEN_BYTES,
-                format!("proposals with {MAX_OPEN_BYTES} bytes are open in this room"),
-            ),
-        ];
-        match limits.into_iter().find(|(is_within_limit, _)| !is_within_limit) {
-            None => Ok(()),
-            Some((_, detail)) => {
-                Err(RoomError::new("limit_exceeded", format!("{detail}, which is the limit")))
-            }
-        }
+        let payloads = open().filter_map(|proposal| proposal.payload.as_ref());
+        let bytes: usize = payloads.map(|payload| payload.get().len()).sum();
+        let of_proposer = open().filter(|proposal| &*proposal.from == proposer).count();
+        let detail = if open().count() >= MAX_OPEN {
+            format!("{MAX_OPEN} proposals are open in this room")
+        } else if of_proposer >= MAX_OPEN_PER_PARTICIPANT {
+            format!("{MAX_OPEN_PER_PARTICIPANT} of your proposals are open")
+        } else if bytes >= MAX_OPEN_BYTES {
+            format!("proposals with {MAX_OPEN_BYTES} bytes are open in this room")
+        } else {
+            return Ok(());
+        };
+        Err(RoomError::new("limit_exceeded", format!("{detail}, which is the limit")))
     }
 
-    /// Whether the id names an open proposal.
     pub(super) fn is_open(&self, id: &str) -> bool {
         self.by_id.get(id).is_some_and(Proposal::is_open)
     }
 
-    /// Whether any proposal is open.
     pub(super) fn has_open(&self) -> bool {
         self.by_id.values().any(Proposal::is_open)
     }
 
     pub(super) fn add(&mut self, message: &RoomMessage, since: i64, expires: i64) {
-        let Some(method) = message.kind.method() else { return };
+        let Some(target) = message.kind.target() else { return };
         let proposal = Proposal {
-            target: McpTarget {
-                method: method.into(),
-                name: message.kind.context().map(Into::into),
-            },
+            target,
             from: Arc::clone(&message.from),
             to: message.to.clone(),
             payload: message.payload.clone(),
-            state: ProposalState::Open { expires_at: expires },
             created_at: since,
+            expires_at: expires,
+            closed: None,
         };
         if self.by_id.insert(message.id.clone(), proposal).is_none() {
             self.order.push_back(message.id.clone());
         }
         // Open proposals are never evicted; their number is limited.
-        if self.order.len() > MAX_TRACKED {
-            let is_over = |id: &str| !self.is_open(id);
-            if let Some(at) = self.order.iter().position(|id| is_over(id))
-                && let Some(oldest) = self.order.remove(at)
-            {
-                self.by_id.remove(&oldest);
-            }
+        if self.order.len() > MAX_TRACKED
+            && let Some(at) = self.order.iter().position(|id| !self.is_open(id))
+            && let Some(oldest) = self.order.remove(at)
+        {
+            self.by_id.remove(&oldest);
         }
     }
 
     /// Closes the proposals that an accepted message fulfills, rejects or withdraws.
     pub(super) fn record(&mut self, message: &RoomMessage) {
-        let by = Arc::clone(&message.from);
-        let fulfilled = |by| ProposalState::Fulfilled { by, message_id: message.id.clone() };
-        let state = match message.kind.short() {
+        let by = &message.from;
+        let fulfilled = || format!("was fulfilled by `{by}` with `{}`", message.id);
+        let how = match message.kind.short() {
             // The request was checked against every proposal that it correlates to.
             "mcp/request" => {
                 for id in &message.correlation {
-                    self.close(id, fulfilled(Arc::clone(&by)));
+                    self.close(id, fulfilled());
                 }
                 return;
             }
-            "mcp/response" => fulfilled(by),
-            "mcp/reject" if &*by == GATEWAY_PARTICIPANT => ProposalState::Expired,
-            "mcp/reject" => ProposalState::Rejected { by },
-            "mcp/withdraw" => ProposalState::Withdrawn,
+            "mcp/response" => fulfilled(),
+            "mcp/reject" if &**by == GATEWAY_PARTICIPANT => "has expired".to_owned(),
+            "mcp/reject" => format!("was rejected by `{by}`"),
+            "mcp/withdraw" => format!("was withdrawn by `{by}`"),
             _ => return,
         };
         // Other proposals in the correlations stay open.
         if let Some(context) = &message.context_of {
-            self.close(&context.request_id, state);
+            self.close(&context.request_id, how);
         }
     }
 
-    fn close(&mut self, id: &str, state: ProposalState) {
-        if let Some(proposal) = self.by_id.get_mut(id).filter(|candidate| candidate.is_open()) {
-            proposal.state = state;
+    fn close(&mut self, id: &str, how: String) {
+        if let Some(proposal) = self.by_id.get_mut(id).filter(|proposal| proposal.is_open()) {
+            proposal.closed = Some(how);
             // A closed proposal no longer needs its payload.
             proposal.payload = None;
         }
     }
 
     fn expired_ids(&self, now: i64) -> Vec<Box<str>> {
-        let is_expired = |proposal: &Proposal| matches!(proposal.state, ProposalState::Open { expires_at } if expires_at <= now);
-        self.by_id
-            .iter()
-            .filter(|(_, proposal)| is_expired(proposal))
-            .map(|(id, _)| id.clone())
-            .collect()
+        let is_expired = |proposal: &Proposal| proposal.is_open() && proposal.expires_at <= now;
+        let expired = self.by_id.iter().filter(|(_, proposal)| is_expired(proposal));
+        expired.map(|(id, _)| id.clone()).collect()
     }
 }
 
 impl Proposal {
-    fn bytes(&self) -> usize {
-        self.payload.as_ref().map_or(0, |payload| payload.get().len())
-    }
-
     fn is_open(&self) -> bool {
-        matches!(self.state, ProposalState::Open { .. })
+        self.closed.is_none()
     }
 
     fn has_params_of(&self, draft: &Draft) -> bool {
@@ -217,16 +163,10 @@ impl Proposal {
 
     /// Checks that the proposal is open. The error describes how it was closed.
     pub(super) fn check_open(&self) -> Result<(), RoomError> {
-        let detail = match &self.state {
-            ProposalState::Open { .. } => return Ok(()),
-            ProposalState::Fulfilled { by, message_id: with } => {
-                format!("was fulfilled by `{by}` with `{with}`")
-            }
-            ProposalState::Rejected { by } => format!("was rejected by `{by}`"),
-            ProposalState::Withdrawn => format!("was withdrawn by `{}`", self.from),
-            ProposalState::Expired => "has expired".to_owned(),
-        };
-        Err(RoomError::new("proposal_closed", format!("the proposal {detail}")))
+        match &self.closed {
+            None => Ok(()),
+            Some(how) => Err(RoomError::new("proposal_closed", format!("the proposal {how}"))),
+        }
     }
 
     /// Returns the context for messages about this proposal.
@@ -244,12 +184,8 @@ impl Proposal {
 
     /// Checks that these capabilities allow the proposed request.
     pub(super) fn check_allowed(&self, capabilities: &Capabilities) -> Result<(), RoomError> {
-        let kind = MessageKind::request_for(&self.target);
-        let capability_request = CapabilityRequest::new(kind.full(), self.payload.as_deref());
-        match capabilities.decide(&capability_request) {
-            Decision::Allowed { .. } => Ok(()),
-            Decision::Denied { reason } => Err(RoomError::capability_violation(reason.to_string())),
-        }
+        let kind = MessageKind::for_target("mcp/request", &self.target);
+        check_allowed(capabilities, kind.full(), self.payload.as_deref()).map(drop)
     }
 }
 
@@ -270,7 +206,7 @@ impl Room {
             if !same {
                 let detail = format!(
                     "the request does not match the proposal, which is for `{}`",
-                    truncate(MessageKind::request_for(&proposal.target).full())
+                    truncate(MessageKind::for_target("mcp/request", &proposal.target).full())
                 );
                 return Err(RoomError::new("proposal_mismatch", detail));
             }
@@ -305,17 +241,11 @@ impl Room {
     pub(super) fn expire_proposals(&mut self) {
         for id in self.proposals.expired_ids(self.now) {
             let Some(proposal) = self.proposals.get(&id) else { continue };
-            let (context, to) = (proposal.response_context(&id), Box::from(&*proposal.from));
+            let context = proposal.response_context(&id);
             let detail = "the proposal expired before it was fulfilled";
-            let mut message = self.gateway_message(
-                "mcp/reject",
-                vec![to],
-                vec![id],
-                &json!({
-                    "reason": "timeout",
-                    "message": detail,
-                }),
-            );
+            let payload = json!({"reason": "timeout", "message": detail});
+            let mut message =
+                self.gateway_message("mcp/reject", &[&context.from], &[&id], &payload);
             message.context_of = Some(context.clone());
             self.track_message(&message, None);
             self.deliver(message, None, None);
@@ -332,10 +262,6 @@ impl Room {
         response: Option<(&str, &str)>,
     ) {
         let (Some(id), Some(proposer)) = (&context.proposal_id, &context.proposer) else { return };
-        let Some(to) = self.participants.get(proposer).map(super::Participant::as_recipients)
-        else {
-            return;
-        };
         let mut payload = json!({
             "proposal_id": id,
             "state": state,
@@ -351,9 +277,8 @@ impl Room {
                 payload["approved_by"] = (&*context.from).into();
             }
         }
-        let (to_id, id) = (Box::from(&**proposer), id.clone());
-        let message = self.gateway_message("system/proposal", vec![to_id], vec![id], &payload);
-        self.send(message, to);
+        let message = self.gateway_message("system/proposal", &[proposer], &[id], &payload);
+        self.send_to_addressees(message);
     }
 
     /// Applies a decision made outside the room, as if it had been sent in it.
@@ -382,70 +307,54 @@ impl Room {
         let proposal = self.proposals.get(id).ok_or_else(unknown)?;
         proposal.check_open()?;
         if proposal.from == *by {
-            return Err(RoomError::new(
-                "own_proposal",
-                "participants cannot approve their own proposals",
-            ));
+            let detail = "participants cannot approve their own proposals";
+            return Err(RoomError::new("own_proposal", detail));
         }
-        self.check_membership(by)?;
         let usual = self.default_capabilities_for(by);
-        let may = self.effective_capabilities(by, own.unwrap_or(&usual));
-        let draft = match action {
+        let may = self.grants.effective_capabilities(by, own.unwrap_or(&usual));
+        let (kind, to, payload) = match action {
             ApprovalAction::Approve => {
                 proposal.check_allowed(&may)?;
-                proposal.fulfillment_draft(id)
+                let kind = MessageKind::for_target("mcp/request", &proposal.target);
+                (kind, proposal.to.clone(), proposal.payload.clone())
             }
             ApprovalAction::Reject { reason } => {
                 // A participant that may make the request may also reject the proposal.
-                proposal.check_allowed(&may).or_else(|_| check_reject_allowed(&may))?;
-                proposal.rejection_draft(id, reason.as_deref())
+                proposal
+                    .check_allowed(&may)
+                    .or_else(|_| check_allowed(&may, "mcp/reject", None).map(drop))?;
+                let payload = json!({"reason": reason.as_deref().unwrap_or("disagree")});
+                let kind = MessageKind::from_base("mcp/reject");
+                (kind, vec![Box::from(&*proposal.from)], Some(to_raw(&payload)))
             }
+        };
+        let draft = Draft {
+            protocol: Some(Protocol::Mew04),
+            id: None,
+            ts: None,
+            from: None,
+            to,
+            kind,
+            correlation: vec![id.into()],
+            context: None,
+            payload,
+            extra: Vec::new(),
         };
         self.check_not_paused(by, draft.kind.short())?;
         self.handle_on_behalf(by, draft)
     }
 }
 
-fn check_reject_allowed(capabilities: &Capabilities) -> Result<(), RoomError> {
-    let capability_request = CapabilityRequest::new("mcp/reject", None);
-    match capabilities.decide(&capability_request) {
-        Decision::Allowed { .. } => Ok(()),
-        Decision::Denied { reason } => Err(RoomError::capability_violation(reason.to_string())),
-    }
-}
-
-impl Proposal {
-    /// Returns a draft of the proposed request.
-    fn fulfillment_draft(&self, id: &str) -> Draft {
-        Draft {
-            payload: self.payload.clone(),
-            to: self.to.clone(),
-            ..Self::correlated_draft(MessageKind::request_for(&self.target), id)
-        }
-    }
-
-    fn rejection_draft(&self, id: &str, reason: Option<&str>) -> Draft {
-        let payload = json!({"reason": reason.unwrap_or("disagree")}).to_string();
-        let kind = MessageKind::from_base("mcp/reject");
-        Draft {
-            payload: RawValue::from_string(payload).ok(),
-            to: vec![Box::from(&*self.from)],
-            ..Self::correlated_draft(kind, id)
-        }
-    }
-
-    fn correlated_draft(kind: MessageKind, proposal: &str) -> Draft {
-        Draft {
-            protocol: Some(Protocol::Mew04),
-            id: None,
-            ts: None,
-            from: None,
-            to: Vec::new(),
-            kind,
-            correlation: vec![proposal.into()],
-            context: None,
-            payload: None,
-            extra: Vec::new(),
+/// Returns the capability that allows a message.
+pub(super) fn check_allowed(
+    capabilities: &Capabilities,
+    kind: &str,
+    payload: Option<&RawValue>,
+) -> Result<Value, RoomError> {
+    match capabilities.decide(&CapabilityRequest::new(kind, payload)) {
+        Decision::Allowed { by } => Ok(by.value().clone()),
+        Decision::Denied { reason } => {
+            Err(RoomError::new("capability_violation", reason.to_string()))
         }
     }
 }

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use toolpost::json_rpc::{RawMessage, RpcError, RpcId, encode_response};
 
-use super::effect::RegistryCall;
 use super::system_messages::to_raw;
 use super::{Effect, REGISTRY_PARTICIPANT, Room};
 use crate::room::ToolResponse;
@@ -23,7 +22,7 @@ impl Room {
         message: &Arc<RoomMessage>,
         consents_to: Option<Box<str>>,
     ) {
-        let (Some(method), Some(payload)) = (message.kind.method(), &message.payload) else {
+        let Some(method) = message.kind.method().filter(|_| message.payload.is_some()) else {
             return;
         };
         if method.starts_with("notifications/") {
@@ -35,14 +34,7 @@ impl Room {
         let of_participant = || Some(Arc::clone(&self.participants.get(&message.from)?.identity));
         let Some(identity) = self.deciding_identity.clone().or_else(of_participant) else { return };
         if self.is_for_registry(&message.to) {
-            self.effects.push(Effect::Call(RegistryCall {
-                request: message.id.clone(),
-                identity,
-                method: method.into(),
-                payload: payload.clone(),
-                is_addressed: !message.to.is_empty(),
-                consents_to,
-            }));
+            self.effects.push(Effect::Call { message: Arc::clone(message), identity, consents_to });
         }
     }
 
@@ -69,25 +61,21 @@ impl Room {
         let id = pending.rpc_id.clone().unwrap_or_else(|| request.into());
         let Some(payload) = self.encode_response(&id, result) else { return };
         let context = pending.response_context(request).with_outcome(Some(&payload));
-        let kind = MessageKind::response_for(&pending.target);
+        let kind = MessageKind::for_target("mcp/response", &pending.target);
         let mut to = vec![Box::from(&*pending.from)];
-        to.extend(
-            context
-                .proposer
-                .as_ref()
-                .filter(|participant_id| **participant_id != pending.from)
-                .map(|participant_id| Box::from(&**participant_id)),
-        );
+        let proposer = context.proposer.iter().filter(|proposer| **proposer != pending.from);
+        to.extend(proposer.map(|proposer| Box::from(&**proposer)));
         let message = RoomMessage {
             kind,
             from: from.into(),
+            to,
             context_of: Some(context),
             payload: Some(payload),
-            ..self.gateway_message("mcp/response", to, vec![request.into()], &Value::Null)
+            ..self.gateway_message("mcp/response", &[], &[request], &Value::Null)
         };
         self.requests.record_response(&message);
         let message = self.deliver(message, None, None);
-        self.run_kind_action(&message, None);
+        self.run_kind_action(&message);
     }
 
     /// Fails the registry requests that an earlier process left without a response.
@@ -115,25 +103,15 @@ impl Room {
     /// Sends a notification of a running call to its requester; it is not stored.
     pub(super) fn handle_call_notification(&mut self, request: &str, payload: Box<RawValue>) {
         let Some(pending) = self.requests.get(request) else { return };
-        let participant_id = Arc::clone(&pending.from);
-        let Some(to) =
-            self.participants.get(&participant_id).map(super::Participant::as_recipients)
-        else {
-            return;
-        };
+        let requester = Arc::clone(&pending.from);
         let kind = upgrade_kind(MessageKind::from_base("mcp/notification"), Some(&payload));
         let message = RoomMessage {
             kind: kind.unwrap_or_else(|_| MessageKind::from_base("mcp/notification")),
             from: REGISTRY_PARTICIPANT.into(),
             payload: Some(payload),
-            ..self.gateway_message(
-                "mcp/notification",
-                vec![Box::from(&*participant_id)],
-                vec![request.into()],
-                &Value::Null,
-            )
+            ..self.gateway_message("mcp/notification", &[&requester], &[request], &Value::Null)
         };
-        self.send(message, to);
+        self.send_to_addressees(message);
     }
 
     /// Returns the request that a message cancels, if the sender made it.

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::error::truncate;
 use super::handle_grant::parse_payload;
+use super::proposal::check_allowed;
 use super::{ConnectionId, Effect, Recipient, Recipients, Room, RoomError, StreamFrame};
-use crate::room::capability::CapabilityRequest;
 use crate::room::message::{Draft, MessageParseError, Protocol, RoomMessage};
 
 /// Maximum bytes of a stream description, which every welcome contains.
@@ -151,9 +151,7 @@ impl Room {
         if let Some(target) = &stream_request.target {
             payload["target"] = json!(target);
         }
-        let (to, about) = (vec![Box::from(&*owner)], vec![request.id.clone()]);
-        let mut message = self.gateway_message("stream/open", to, about, &payload);
-        message.from = "gateway".into();
+        let message = self.deliver_stream_message("stream/open", &[&owner], &request.id, &payload);
         let stream = Stream {
             writers: vec![Arc::clone(&owner)],
             owner,
@@ -163,7 +161,17 @@ impl Room {
             message_ids: [request.id.clone(), message.id.clone()],
         };
         self.streams.open.insert(id, stream);
-        self.deliver(message, None, None);
+    }
+
+    fn deliver_stream_message(
+        &mut self,
+        kind: &str,
+        to: &[&str],
+        correlation: &str,
+        payload: &Value,
+    ) -> Arc<RoomMessage> {
+        let message = self.gateway_message(kind, to, &[correlation], payload);
+        self.deliver(RoomMessage { from: "gateway".into(), ..message }, None, None)
     }
 
     /// Returns the stream that a message closes, if the sender owns it.
@@ -250,26 +258,22 @@ impl Room {
             "stream/revoke-write" => "stream/write-revoked",
             _ => "stream/ownership-transferred",
         };
-        match event_kind {
-            "stream/ownership-transferred" => {
-                payload["previous_owner"] = by.into();
-                payload["new_owner"] = (&*target).into();
-            }
-            _ => payload["participant_id"] = (&*target).into(),
+        if kind == "stream/transfer-ownership" {
+            payload["previous_owner"] = by.into();
+            payload["new_owner"] = (&*target).into();
+        } else {
+            payload["participant_id"] = (&*target).into();
         }
         if let Some(reason) = reason {
             payload["reason"] = reason.as_str().into();
         }
-        let mut message = self.gateway_message(event_kind, Vec::new(), vec![id.into()], &payload);
-        message.from = "gateway".into();
-        self.deliver(message, None, None);
+        self.deliver_stream_message(event_kind, &[], id, &payload);
     }
 
     /// Closes the streams of a participant that may no longer open streams.
     pub(super) fn close_streams_unless_allowed(&mut self, sender: &str) {
-        let capability_request = CapabilityRequest::new("stream/request", None);
         let is_allowed = self.participants.get(sender).is_some_and(|participant| {
-            participant.capabilities.decide(&capability_request).is_allowed()
+            check_allowed(&participant.capabilities, "stream/request", None).is_ok()
         });
         let has_some = self.streams.open.values().any(|stream| &*stream.owner == sender);
         if has_some && !is_allowed {
@@ -284,10 +288,7 @@ impl Room {
         for id in ended {
             let Some(open) = self.close_stream(&id) else { continue };
             let payload = json!({"stream_id": id, "reason": "owner_disconnected"});
-            let mut message =
-                self.gateway_message("stream/close", Vec::new(), vec![open], &payload);
-            message.from = "gateway".into();
-            self.deliver(message, None, None);
+            self.deliver_stream_message("stream/close", &[], &open, &payload);
         }
         for stream in self.streams.open.values_mut() {
             stream.writers.retain(|writer| &**writer != sender);

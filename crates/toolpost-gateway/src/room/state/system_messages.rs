@@ -9,7 +9,7 @@ use super::capability_format::format_capabilities;
 use super::{
     Effect, GATEWAY_PARTICIPANT, Participant, REGISTRY_PARTICIPANT, Recipients, Room, RoomError,
 };
-use crate::room::capability::{Capabilities, Capability};
+use crate::room::capability::Capabilities;
 use crate::room::message::{MessageKind, Protocol, RoomMessage};
 
 impl Room {
@@ -17,8 +17,8 @@ impl Room {
     pub(super) fn gateway_message(
         &mut self,
         kind: &str,
-        to: Vec<Box<str>>,
-        correlation: Vec<Box<str>>,
+        to: &[&str],
+        correlation: &[&str],
         payload: &Value,
     ) -> RoomMessage {
         RoomMessage {
@@ -26,9 +26,9 @@ impl Room {
             id: self.next_message_id(),
             ts: toolpost::timestamp(self.now).into(),
             from: GATEWAY_PARTICIPANT.into(),
-            to,
+            to: to.iter().copied().map(Box::from).collect(),
             kind: MessageKind::from_base(kind),
-            correlation,
+            correlation: correlation.iter().copied().map(Box::from).collect(),
             context: None,
             context_of: None,
             payload: Some(to_raw(payload)),
@@ -56,38 +56,37 @@ impl Room {
         }
     }
 
+    /// Sends a message to its addressees that are present.
+    pub(super) fn send_to_addressees(&mut self, message: RoomMessage) {
+        let present = message.to.iter().filter_map(|id| self.participants.get(&**id));
+        let to = present.map(Participant::recipient).collect();
+        self.send(message, to);
+    }
+
     pub(super) fn other_recipients(&self, participant_id: &str) -> Recipients {
         let others = self.participants.iter().filter(|(id, _)| &***id != participant_id);
         others.map(|(_, participant)| participant.recipient()).collect()
     }
 
     /// Sends a participant its id, its capabilities and the other participants.
-    pub(super) fn send_welcome(&mut self, participant_id: &Arc<str>, history: Option<usize>) {
+    pub(super) fn send_welcome(&mut self, participant_id: &str, history: Option<usize>) {
         let Some(participant) = self.participants.get(participant_id) else { return };
-        let (protocol, to) = (participant.protocol, participant.as_recipients());
-        let others = self.participants.iter().filter(|(id, _)| *id != participant_id);
+        let protocol = participant.protocol;
+        let others = self.participants.iter().filter(|(id, _)| &***id != participant_id);
         let mut participants: Vec<Value> = others
             .map(|(id, other)| describe_participant(id, &other.capabilities, protocol))
             .collect();
-        participants.push(describe_participant(
-            REGISTRY_PARTICIPANT,
-            &registry_capabilities(),
-            protocol,
-        ));
+        let registry = Capabilities::parse_all(&["mcp/response"]);
+        participants.push(describe_participant(REGISTRY_PARTICIPANT, &registry, protocol));
         let payload = json!({
             "you": describe_participant(participant_id, &participant.capabilities, protocol),
             "participants": participants,
             "active_streams": self.streams.describe(),
         });
         let history = history.and_then(|max| self.payload_with_history(max, protocol, &payload));
-        let mut message = self.gateway_message(
-            "system/welcome",
-            vec![Box::from(&**participant_id)],
-            Vec::new(),
-            &payload,
-        );
+        let mut message = self.gateway_message("system/welcome", &[participant_id], &[], &payload);
         message.payload = history.or(message.payload);
-        self.send(message, to);
+        self.send_to_addressees(message);
     }
 
     /// Returns the payload with the last `max` messages added as `history`, each encoded for the
@@ -121,7 +120,7 @@ impl Room {
                 .collect();
             let Some(protocol) = to.first().map(|recipient| recipient.protocol) else { continue };
             let payload = json!({"event": event, "participant": describe_participant(participant_id, capabilities, protocol)});
-            let message = self.gateway_message("system/presence", Vec::new(), Vec::new(), &payload);
+            let message = self.gateway_message("system/presence", &[], &[], &payload);
             self.send(message, to);
         }
     }
@@ -145,22 +144,18 @@ impl Room {
         if let Some(payload) = payload.as_object_mut() {
             payload.extend(details);
         }
-        let to = participant.as_recipients();
-        let about = id.clone().into_iter().collect();
-        let outgoing = self.gateway_message(
-            "system/error",
-            vec![Box::from(&**participant_id)],
-            about,
-            &payload,
-        );
-        self.send(outgoing, to);
-        let (participant_id, kind) = (Arc::clone(participant_id), kind.into());
+        let about: &[&str] = match &id {
+            Some(id) => &[id],
+            None => &[],
+        };
+        let outgoing = self.gateway_message("system/error", &[participant_id], about, &payload);
+        self.send_to_addressees(outgoing);
         // Rate-limited messages are not journaled, so that they cannot flood the journal.
         if error != "rate_limited" {
             self.effects.push(Effect::RecordRejection {
-                sender: participant_id,
+                sender: Arc::clone(participant_id),
                 id,
-                kind,
+                kind: kind.into(),
                 error,
                 reason: message,
             });
@@ -176,11 +171,6 @@ impl Room {
         }
         participant.usage.rejections.acquire(now, per_minute).err().unwrap_or(rejection)
     }
-}
-
-/// Capabilities of the registry in a room: it only responds.
-fn registry_capabilities() -> Capabilities {
-    Capabilities::new(Capability::parse("mcp/response"))
 }
 
 fn describe_participant(id: &str, capabilities: &Capabilities, protocol: Protocol) -> Value {

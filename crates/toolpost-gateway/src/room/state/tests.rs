@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::approval::ApprovalAction;
+use crate::room::capability::Capability;
 use crate::room::message::Draft;
 
 /// The participants and their capabilities.
@@ -72,7 +73,7 @@ fn summarize(effects: &[Effect]) -> String {
             Some(format!("{}{about}", message.kind.short()))
         }
         Effect::Frame { .. } => Some("frame".to_owned()),
-        Effect::Call(_) => Some("call".to_owned()),
+        Effect::Call { .. } => Some("call".to_owned()),
         Effect::Cancel { .. } => Some("cancel".to_owned()),
         Effect::Close { cause: close_cause, .. } => Some(format!("{close_cause:?}")),
         Effect::RecordRejection { .. } => None,
