@@ -262,7 +262,7 @@ fn generated_issues(count: usize, dirty: bool) -> Value {
                 "body": "parsing the response returns an error after the upgrade ".repeat(6),
                 "user": user, "assignee": if number % 3 == 0 { Value::Null } else { user },
                 "labels": ["bug", "release", "parser"],
-                "event": {"kind": "closed", "by": "somebody"}
+                "event": {"kind": "closed", "by": "operator"}
             });
             if dirty && number % 4 == 1 {
                 issue["number"] = Value::from(number.to_string());

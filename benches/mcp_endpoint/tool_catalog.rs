@@ -45,7 +45,7 @@ fn input(noun: &str) -> Value {
         "properties": {
             "workspace": text("The workspace that is meant, by its short name"),
             "id": {"type": "string", "pattern": "^[a-z0-9-]{1,64}$",
-                "description": format!("Which {noun} is meant; as it stands in a list")},
+                "description": format!("Which {noun} is meant; as a list shows it")},
             "labels": {"type": "array", "items": text("One label"), "maxItems": 20,
                 "description": "Only what has all of these"},
             "state": {"type": "string", "enum": ["open", "closed", "all"], "default": "open"},

@@ -47,7 +47,7 @@ pub enum DataError {
     /// The token file is accessible to other users.
     #[error(
         "{} can be read or written by others (mode {mode:04o}), who may know the token; remove it, \
-         and the next start makes another, or say `chmod 600` if nobody has seen it",
+         and the next start makes another, or run `chmod 600` if it was not disclosed",
         path.display()
     )]
     #[non_exhaustive]

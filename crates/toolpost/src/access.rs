@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn access_check_enforces_every_requirement() {
         let anonymous = || None;
-        let someone = |scopes: &[&str]| Some(Identity::new("ci").with_scopes(scopes.to_vec()));
+        let ci = |scopes: &[&str]| Some(Identity::new("ci").with_scopes(scopes.to_vec()));
         let reader = |resource: &str| Some(Identity::new("ci").with_resource(resource, ["read"]));
         let all = json!({"requiredScopes": ["a", "b"]});
         let any = json!({"requiredScopesAny": ["x", "y"]});
@@ -289,17 +289,17 @@ mod tests {
         let input = json!({"repo": {"id": "toolpost"}});
 
         let rows = [
-            ("open to nobody in particular", json!({}), anonymous(), None),
-            ("open to somebody", json!({}), someone(&[]), None),
+            ("open, without identity", json!({}), anonymous(), None),
+            ("open, with identity", json!({}), ci(&[]), None),
             ("no identity", all.clone(), anonymous(), Some("needs an authenticated caller")),
-            ("all scopes", all.clone(), someone(&["b", "a", "c"]), None),
-            ("one of two required", all, someone(&["a"]), Some("lacks the scope `b`")),
-            ("any: one is enough", any.clone(), someone(&["y"]), None),
-            ("any: none", any.clone(), someone(&["a"]), Some("needs one of the scopes `x`, `y`")),
+            ("all scopes", all.clone(), ci(&["b", "a", "c"]), None),
+            ("one of two required", all, ci(&["a"]), Some("lacks the scope `b`")),
+            ("any: one is enough", any.clone(), ci(&["y"]), None),
+            ("any: none", any.clone(), ci(&["a"]), Some("needs one of the scopes `x`, `y`")),
             ("any: no identity", any, anonymous(), Some("needs an authenticated caller")),
-            ("both lists", both.clone(), someone(&["a", "x"]), None),
-            ("both lists, any missing", both.clone(), someone(&["a"]), Some("needs one of")),
-            ("both lists, all missing", both, someone(&["x"]), Some("lacks the scope `a`")),
+            ("both lists", both.clone(), ci(&["a", "x"]), None),
+            ("both lists, any missing", both.clone(), ci(&["a"]), Some("needs one of")),
+            ("both lists, all missing", both, ci(&["x"]), Some("lacks the scope `a`")),
             ("a resource of the type", typed.clone(), reader("repo:other"), None),
             (
                 "another type",
@@ -307,7 +307,7 @@ mod tests {
                 reader("repos:other"),
                 Some("may not `read` any `repo`"),
             ),
-            ("no resource", typed.clone(), someone(&["a"]), Some("may not `read` any `repo`")),
+            ("no resource", typed.clone(), ci(&["a"]), Some("may not `read` any `repo`")),
             ("resource, no identity", typed, anonymous(), Some("needs an authenticated caller")),
             ("the resource", exact.clone(), reader("repo:toolpost"), None),
             ("every resource", exact.clone(), reader("repo:*"), None),

@@ -161,7 +161,7 @@ impl WriteOptions {
     }
 }
 
-/// What to write instead of `toolpost add mcp NAME COMMAND -o…`, whose `-o` nobody here knows.
+/// The corrected form of `toolpost add mcp NAME COMMAND -o…`, whose `-o` is not an option of `add`.
 pub(crate) fn missing_separator_hint(typed: impl Iterator<Item = String>) -> Option<String> {
     let arguments: Vec<String> = typed.skip(1).collect();
     let rest = arguments.strip_prefix(&["add".to_owned(), "mcp".to_owned()])?;

@@ -58,7 +58,7 @@ pub(super) fn include_mcp_json(config: &Path, names: &[String]) -> Result<(), Ed
     }
     let read = ClientFile::load(&other).ok().filter(|read| read.rejected.is_empty());
     let Some(read) = read else {
-        output::notice(&format!("{MCP_JSON} is not read any more, and has errors. {INCLUDE_HINT}"));
+        output::notice(&format!("{MCP_JSON} is no longer read, and has errors. {INCLUDE_HINT}"));
         return Ok(());
     };
     let (twice, others): (Vec<_>, Vec<_>) =
@@ -70,7 +70,7 @@ pub(super) fn include_mcp_json(config: &Path, names: &[String]) -> Result<(), Ed
             output::notice(&format!("The servers of {MCP_JSON} stay: `mcp_servers` names it."));
         }
         (twice, others) => output::notice(&format!(
-            "{MCP_JSON} is not read any more, since `{}` would be there twice; left out: {}. {INCLUDE_HINT}",
+            "{MCP_JSON} is no longer read, since `{}` would be there twice; left out: {}. {INCLUDE_HINT}",
             twice.join("`, `"),
             others.join(", "),
         )),

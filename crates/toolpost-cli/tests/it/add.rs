@@ -357,7 +357,7 @@ fn new_config_includes_existing_mcp_json() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
         let error = stderr(&output);
         assert!(error.contains(message), "{arguments:?}: {error}");
-        assert!(!message.is_empty() || !error.contains("any more"), "{arguments:?}: {error}");
+        assert!(!message.is_empty() || !error.contains("no longer"), "{arguments:?}: {error}");
         if begins.is_empty() {
             continue;
         }

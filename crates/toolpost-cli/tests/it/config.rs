@@ -282,7 +282,7 @@ fn token_list_and_revoke_edit_config() {
     let spoke = format!("{typed}[source.s]\nspoke = {{ identity = \"box\" }}\n");
     folder.write("toolpost.toml", &spoke);
     let rows: [(&str, i32, &str); 4] = [
-        ("nobody", 2, "there is no identity `nobody` in toolpost.toml; there are: "),
+        ("unknown", 2, "there is no identity `unknown` in toolpost.toml; there are: "),
         ("box", 2, "source.s.spoke.identity: no [identity.NAME] has this name"),
         ("ci", 0, "A running gateway reloads the configuration automatically."),
         ("box", 2, "`box` is the last identity in toolpost.toml"),

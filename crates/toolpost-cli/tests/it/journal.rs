@@ -105,8 +105,8 @@ fn log_and_export_cover_every_chain_once() {
         assert_eq!(numbers(&["--limit", "3"]), newest, "{state}");
         assert_eq!(numbers(&["--limit", "3", "--gateway", &second]), newest, "{state}");
         assert_eq!(numbers(&["--limit", "600"]).len(), 600, "{state}");
-        let unknown = stderr(&ask(&["--gateway", "nobody"]));
-        assert!(unknown.contains("there is no journal `nobody`"), "{state}: {unknown}");
+        let unknown = stderr(&ask(&["--gateway", "unknown"]));
+        assert!(unknown.contains("there is no journal `unknown`"), "{state}: {unknown}");
     };
     check(&|arguments| gateways[0].log(arguments), "it runs");
     gateways.iter_mut().for_each(Gateway::stop);
@@ -317,9 +317,9 @@ fn replay_previews_and_compares_results() {
             assert_eq!(response.pointer(path), Some(value), "{arguments:?}: {response}");
         }
     }
-    let unknown = gateway.replay(&["nobody"]);
+    let unknown = gateway.replay(&["unknown"]);
     assert!(
-        stderr(&unknown).contains("no call `nobody` is in the journal"),
+        stderr(&unknown).contains("no call `unknown` is in the journal"),
         "{}",
         stderr(&unknown)
     );
@@ -350,7 +350,7 @@ fn replay_reports_problems_and_honors_timeout() {
     };
     let timed_out = gateway.replay(&[&number("demo.note"), "--run", "--timeout", "300ms"]);
     assert_eq!(parsed(&timed_out)["error"]["code"], "TIMEOUT", "{}", stderr(&timed_out));
-    let unknown = gateway.replay(&["nobody"]);
+    let unknown = gateway.replay(&["unknown"]);
     assert_eq!(parsed(&unknown)["error"]["code"], "VALIDATION_ERROR");
 
     // An interrupt cancels the call pending approval.
@@ -377,7 +377,7 @@ fn log_filters_apply_to_list_and_follow() {
         (&["--since", "1h"][..], 3),
         (&["--since", "2999-01-01T00:00:00Z"], 0),
         (&["--identity", "local"], 3),
-        (&["--identity", "nobody"], 0),
+        (&["--identity", "unknown"], 0),
         (&["--since", "1h", "--limit", "2"], 2),
     ] {
         let found = gateway.log(&[&["--op", "demo.add"], typed].concat());

@@ -278,10 +278,10 @@ fn file_change_and_sighup_trigger_reload() {
     let server = json!({"command": "python3", "args": [fixture::SCRIPT, "mcp"]});
     gateway.folder.write("other.json", &json!({"mcpServers": {"two": server}}).to_string());
     gateway.wait_for("two", "ready");
-    let renamed = service.document().replace("\"who\"", "\"whoever\"");
+    let renamed = service.document().replace("\"who\"", "\"owner\"");
     gateway.folder.write("pets.json", &renamed);
     wait_until("the document is another one", || {
-        gateway.call("pets.whoever", None, &json!({})).0 == 200
+        gateway.call("pets.owner", None, &json!({})).0 == 200
     });
     assert_eq!(gateway.call("pets.who", None, &json!({})).0, 404);
     assert!(!gateway.log().contains("hush"), "secrets are not told");
@@ -305,7 +305,7 @@ fn incomplete_source_does_not_block_others() {
     let text = gateway.post("/mcp", &call)["error"]["message"].to_string();
     assert!(text.contains("unknown tool") && text.contains("is not set"), "{text}");
     let checked = gateway.folder.toolpost(&["serve", "--check"]);
-    assert_eq!(checked.status.code(), Some(2), "whoever checks wants to know");
+    assert_eq!(checked.status.code(), Some(2), "a check reports it");
     let file = "[source.lacks]\naccess = \"open\"\nmcp = { command = \"python3\", args = [\"SCRIPT\", \"mcp\"], env = { STANDING_LABEL = \"${file:late}\" } }\n";
     gateway.write_config(&file.replace("SCRIPT", fixture::SCRIPT));
     wait_until("it lacks a file", || {
@@ -408,10 +408,14 @@ async fn revoked_token_closes_open_connections() {
     let [of_ada_stream, of_bob_stream] = &mut streams;
     let last = read_to_end(of_ada_stream);
     assert!(last.contains("event: error") && last.contains("was revoked or reissued"), "{last}");
-    assert!(next_line(of_bob_stream).is_some(), "his goes on");
+    assert!(next_line(of_bob_stream).is_some(), "the other stream continues");
     let [_, bobs] = sessions;
     let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
-    assert_eq!(mcp(&gateway, &of_bob, bobs.as_deref(), &ping).0, 200, "his session goes on");
+    assert_eq!(
+        mcp(&gateway, &of_bob, bobs.as_deref(), &ping).0,
+        200,
+        "the other session continues"
+    );
     // A new token for an identity closes the connections opened with the old one.
     let (bob, new) = identity("bob", "");
     gateway.write_config(&bob);
@@ -451,11 +455,11 @@ async fn reload_keeps_spoke_and_hub_connections() {
     near.write_config(&hub(&of_guest, "exclude = [\"demo.add\"]"));
     assert_eq!(names(&near.reload().1, "adjusted"), ["box", "far"]);
     assert_eq!(["box.demo.add", "far.demo.add"].map(status), [404, 404]);
-    near.write_config(&hub(&of_guest, "access = { scopes = [\"nobody\"] }"));
+    near.write_config(&hub(&of_guest, "access = { scopes = [\"unknown\"] }"));
     near.reload();
     assert_eq!(["box.demo.add", "far.demo.add"].map(status), [403, 403]);
     let [still, there] = ["box", "far"].map(|name| near.source(name)["since"].clone());
-    assert_eq!([since, at], [still, there], "nobody connected again");
+    assert_eq!([since, at], [still, there], "no connection was reopened");
 
     // A new token requires a new connection. The old connection serves calls until the new one is
     // ready.
@@ -494,8 +498,8 @@ fn reload_changes_mcp_tool_list_immediately() {
 #[test]
 fn reload_cannot_remove_authentication() {
     let rows: [(&str, Option<&str>, &str); 4] = [
-        ("0.0.0.0:0", Some(""), "no authentication any more"),
-        ("127.0.0.1:0", Some(""), "no authentication any more"),
+        ("0.0.0.0:0", Some(""), "no authentication left"),
+        ("127.0.0.1:0", Some(""), "no authentication left"),
         ("127.0.0.1:0", Some("[mcp]\ntools = \"compact\"\n"), "start the gateway again"),
         ("127.0.0.1:0", None, "was removed"),
     ];

@@ -83,7 +83,7 @@ fn operator_auth_failure_prints_hint() {
             assert!(!text.contains("tpt_"), "{text}");
         }
     }
-    assert!(!folder.path().join("typo").exists(), "whoever reads makes nothing");
+    assert!(!folder.path().join("typo").exists(), "reading creates nothing");
 }
 
 /// Each row: the value of `TOOLPOST_TOKEN` and the exit code of a call to a gateway without

@@ -20,7 +20,7 @@ fn serve_prints_banner_responds_and_stops_on_sigterm() {
     }
     assert!(!message("tpt_"), "{banner:?}");
     let counted = banner.iter().find_map(|line| line.split_once(" operations without a token; "));
-    let (open, others) = counted.expect("it counts what anybody may call");
+    let (open, others) = counted.expect("it counts the open operations");
     let listed = parsed(&toolpost(&["list", "--url", &format!("ws://{address}")]));
     let listed = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap());
     let listed: Vec<&str> = listed.filter(|id| message(&format!("  {id} "))).collect();

@@ -831,9 +831,9 @@ fn config_change_returns_revoked_identities() {
         let read = |text: &str| Config::parse(Path::new("toolpost.toml"), text, &|_| None).unwrap();
         let (before, next) = (read(before), read(next));
         let ended = before.revoked_identities(&next);
-        assert_eq!(ended.contains("somebody with a signed token"), is_ended);
+        assert_eq!(ended.contains("identity-of-a-jwt"), is_ended);
         assert!(["ada", "operator"].iter().all(|id| !ended.contains(id)));
-        assert_eq!(next.has_identity(&Identity::new("somebody")), next.auth.is_some());
+        assert_eq!(next.has_identity(&Identity::new("identity-of-a-jwt")), next.auth.is_some());
     }
     let rows: [(&str, &str, &[&str]); 6] = [
         ("", "", &[]),

@@ -455,7 +455,7 @@ mod tests {
         queue.take_group(Duration::ZERO, Duration::ZERO, &mut Group::default()).unwrap();
         queue.push(&summary, &large, Durability::Async).unwrap();
         let taken = queue.push(&summary, &large, Durability::Async).unwrap();
-        assert!(taken.receipt.is_none(), "nobody waits for a writer in trouble unless he must");
+        assert!(taken.receipt.is_none(), "only callers that must wait for a failing writer");
         let mut synced_receipt =
             queue.push(&summary, b"", Durability::Synced).unwrap().receipt.unwrap();
         assert_eq!(synced_receipt.0.try_recv().unwrap().unwrap_err().as_ref(), "no room");

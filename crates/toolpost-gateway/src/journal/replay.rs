@@ -122,7 +122,7 @@ fn preflight_problems(
     input: &Value,
 ) -> Vec<String> {
     let Some(found) = catalog.get(operation) else {
-        return vec![format!("there is no operation {operation} any more")];
+        return vec![format!("the operation {operation} no longer exists")];
     };
     if let Err(error) = found.spec().access_control.check(identity, Some(input)) {
         return vec![error.message().to_owned()];
@@ -251,7 +251,7 @@ mod tests {
         for (identity, operation, input, expected) in [
             (&ci_identity, "demo.add", json!({"a": 1, "b": 2}), ""),
             (&ci_identity, "demo.add", json!({"a": 1}), "missing"),
-            (&ci_identity, "demo.none", json!({}), "there is no operation demo.none any more"),
+            (&ci_identity, "demo.none", json!({}), "the operation demo.none no longer exists"),
             (&ci_identity, "gateway.verify", json!({}), "`ci` lacks the scope `toolpost:read`"),
             (&operator, "gateway.verify", json!({}), ""),
         ] {

@@ -254,7 +254,7 @@ async fn call_is_recorded_as_enter_and_exit() {
     for id in [oldest["id"].as_str().unwrap(), "1"] {
         assert_eq!(journal_reader(&scratch).call(id).unwrap().as_ref(), Some(oldest));
     }
-    for id in ["nobody", "2", "999"] {
+    for id in ["unknown", "2", "999"] {
         assert_eq!(journal_reader(&scratch).call(id).unwrap(), None, "{id}");
     }
 }

@@ -216,7 +216,7 @@ mod tests {
         }
         let beside = std::fs::read_dir(&scratch.0).unwrap().count();
         assert_eq!(beside, 1, "nothing is outside of the folder");
-        assert_eq!(store.load("nobody").unwrap(), None);
+        assert_eq!(store.load("unknown").unwrap(), None);
     }
 
     #[cfg(unix)]

@@ -64,7 +64,7 @@ pub enum ReloadError {
     FileMissing(PathBuf),
     /// The configuration has no authentication, but the active one requires it.
     #[error(
-        "there would be no authentication any more: the last identity, or [auth], is gone; keep \
+        "there would be no authentication left: the last identity, or [auth], is gone; keep \
          one, or start the gateway again to open it to every program on this machine"
     )]
     AuthRemoved,

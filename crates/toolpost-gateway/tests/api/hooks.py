@@ -7,7 +7,7 @@ import schemathesis
 def before_call(context, case, kwargs):
     """Adds a short deadline to calls of the endless clock, because the tester reads the whole stream."""
     if case.operation.path == "/api/demo/clock" and is_valid_timeout(case.headers):
-        # The authentication hook runs last, so the header is not validated any more.
+        # The authentication hook runs last, so the header is no longer validated.
         kwargs["auth"] = set_short_timeout
 
 

@@ -107,7 +107,7 @@ async fn open_gateway_allows_calls_but_not_administration() {
 #[tokio::test]
 async fn errors_do_not_reveal_hidden_operations() {
     let fixture = Fixture::with_auth().await;
-    let caller = fixture.callers.iter().find(|caller| caller.name == "nobody special").unwrap();
+    let caller = fixture.callers.iter().find(|caller| caller.name == "no scopes").unwrap();
     let token = caller.token.as_deref().unwrap();
     let http = super::client();
     for (method, path) in [
@@ -143,7 +143,7 @@ async fn errors_do_not_reveal_hidden_operations() {
 #[tokio::test]
 async fn missing_scope_is_named_in_the_challenge() {
     let fixture = Fixture::with_auth().await;
-    let caller = fixture.callers.iter().find(|caller| caller.name == "nobody special").unwrap();
+    let caller = fixture.callers.iter().find(|caller| caller.name == "no scopes").unwrap();
     let token = caller.token.as_deref().unwrap();
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "t__all", "arguments": {}}});

@@ -189,11 +189,7 @@ async fn call_is_pending_on_every_endpoint_until_approved_once() {
         let other = json!({"id": waiting["id"], "inputDigest": "0".repeat(64)});
         assert_eq!(bank.call("bob", "gateway.approve", &other).await.0, 409, "{endpoint}");
         assert_eq!(bank.call("ada", "gateway.approve", &id).await.0, 403, "{endpoint}: no scope");
-        assert_eq!(
-            bank.paid(),
-            5 * (number - 1),
-            "{endpoint}: nothing runs before somebody agrees"
-        );
+        assert_eq!(bank.paid(), 5 * (number - 1), "{endpoint}: nothing runs before approval");
         let exact = json!({"id": waiting["id"], "inputDigest": seen});
         let (status, decided) = bank.call("bob", "gateway.approve", &exact).await;
         assert_eq!((status.as_u16(), &decided["status"]), (200, &json!("approved")), "{decided}");

@@ -103,7 +103,7 @@ async fn with_identities_a_valid_token_is_required() {
     )
     .await;
     let health = client().get(running.url("/health")).send().await.unwrap();
-    assert_eq!(health.status(), 200, "whoever watches it needs no token");
+    assert_eq!(health.status(), 200, "a health check needs no token");
     running.stop().await;
 }
 

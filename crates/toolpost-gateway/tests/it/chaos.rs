@@ -178,7 +178,7 @@ async fn wait_until_connected(hub: &Hub, direct_client: &Client, lines: &[Reconn
             || async { call_add(&line.wait_connected().await.unwrap()).await.is_ok() };
         with_timeout("a caller behind the network", retry_until(is_responding)).await;
     }
-    wait_until("everybody is there and nobody else", || hub.stats().connections == 4).await;
+    wait_until("exactly the expected peers are connected", || hub.stats().connections == 4).await;
 }
 
 /// Retries until the condition holds. The sleep lets other tasks and timers run between attempts

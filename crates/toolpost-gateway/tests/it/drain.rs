@@ -65,5 +65,5 @@ async fn unauthenticated_gateway_binds_loopback_only() {
     }
     let everywhere = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
     let rejected = gateway.serve(everywhere, std::future::pending()).await;
-    assert!(matches!(rejected, Err(GatewayError::NotLoopback(_))), "whoever bound it");
+    assert!(matches!(rejected, Err(GatewayError::NotLoopback(_))), "also for a bound listener");
 }

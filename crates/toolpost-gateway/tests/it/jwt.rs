@@ -296,8 +296,8 @@ async fn jwt_is_accepted_or_rejected_with_reason_everywhere() {
         (json!({"exp": base - 10}), 200, "5"),
         (json!({"nbf": base + 120}), 401, "does not hold yet"),
         (json!({"nbf": base + 10}), 200, "5"),
-        (json!({"sub": "operator"}), 401, "belongs to somebody else"),
-        (json!({"sub": "ci"}), 401, "belongs to somebody else"),
+        (json!({"sub": "operator"}), 401, "another identity of this gateway"),
+        (json!({"sub": "ci"}), 401, "another identity of this gateway"),
         (json!({"sub": null}), 401, "who its owner is"),
         (json!({"may": {"repo:x": ["read"]}, "can": ["a"]}), 200, "5"),
         (json!({"may": ["repo:x"]}), 401, "its resources cannot be read"),
@@ -348,7 +348,7 @@ async fn key_rotation_works_and_refetch_is_rate_limited() {
     let running = gateway(settings).await;
     assert_eq!(call(&running, &first.sign(&claims)).await.0, 200);
     issuer.publish_keys(&[&second]);
-    assert_eq!(call(&running, &first.sign(&claims)).await.0, 200, "nobody has noticed yet");
+    assert_eq!(call(&running, &first.sign(&claims)).await.0, 200, "the keys are cached");
     assert_eq!(call(&running, &second.sign(&claims)).await.0, 200);
     assert_eq!(call(&running, &first.sign(&claims)).await.0, 401);
     running.stop().await;

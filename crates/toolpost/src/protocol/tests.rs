@@ -347,7 +347,7 @@ fn lagging_consumer_does_not_hit_idle_timeout() {
     pending.insert(start, "s".into(), Consumer::Subscription, timeouts, ()).unwrap();
     assert!((0..100).all(|ms| pending.expire(at(ms), |()| true).is_empty()));
     let expired = pending.expire(at(100), |()| true);
-    assert_eq!(expired.len(), 1, "the deadline holds for whoever lags too");
+    assert_eq!(expired.len(), 1, "the deadline also applies to slow peers");
 }
 
 #[test]

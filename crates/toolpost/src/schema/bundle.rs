@@ -180,7 +180,7 @@ mod tests {
         for standalone in [json!(true), json!({"type": "string"}), json!({"$ref": "#/$defs/a"})] {
             assert_eq!(unbundle(&standalone, component), Some(standalone));
         }
-        let missing = json!({"$ref": "#/components/schemas/Nobody"});
+        let missing = json!({"$ref": "#/components/schemas/Missing"});
         assert_eq!(unbundle(&missing, component), None);
     }
 

@@ -60,7 +60,7 @@ async fn spoke_operations_callable_while_connected() {
     let hub = hub();
     let session = spoke("box").connect(connector(&hub, "box"));
     session.ready().await.unwrap();
-    let client = caller(&hub, "someone");
+    let client = caller(&hub, "caller");
 
     assert_eq!(data(&client, "box.math.double", json!(21)).await, Ok(json!(42)));
     let through_hub = json!({"id": "box.math.double", "input": 4});

@@ -27,7 +27,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 /// characters than 1.2, and does not quote `<<`.
 fn any_yaml() -> impl Strategy<Value = Value> {
     let is_end = |char| matches!(char, '\u{85}' | '\u{2028}' | '\u{2029}');
-    any_json().prop_filter("not the same for everybody", move |value| {
+    any_json().prop_filter("ambiguous value", move |value| {
         let text = value.to_string();
         !text.contains(is_end) && !text.contains("\"<<\":")
     })

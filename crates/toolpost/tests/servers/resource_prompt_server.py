@@ -61,7 +61,7 @@ def read_resource(params):
 
 def get_prompt(params):
     if params["name"] not in ("say it", "same"):
-        raise RpcError(-32602, "nobody says " + params["name"], {"name": params["name"]})
+        raise RpcError(-32602, "unknown prompt " + params["name"], {"name": params["name"]})
     arguments = {name: value for name, value in params.items() if name != "_meta"}
     return PROMPT_RESULT % (json.dumps(json.dumps(arguments)), result_type())
 

@@ -144,10 +144,10 @@ Toolpost {version} on http://{address}
 
 /// Lists the operations open to every caller and the number of others.
 fn operations(registry: &Registry, config: &Config) -> String {
-    let (catalog, anybody) = (registry.catalog(), Identity::new(LOCAL));
+    let (catalog, local) = (registry.catalog(), Identity::new(LOCAL));
     let all = catalog.list().iter().map(|operation| (operation.id().as_str(), operation.spec()));
     let open: Vec<_> =
-        all.filter(|(_, spec)| spec.access_control.is_callable_by(Some(&anybody))).collect();
+        all.filter(|(_, spec)| spec.access_control.is_callable_by(Some(&local))).collect();
     let (count, others) = (open.len(), catalog.len() - open.len());
     let mut text = match config.requires_auth() {
         true => format!("{count} operations with any token; {others} more need scopes:\n"),

@@ -81,7 +81,7 @@ async fn overload_keeps_accepted_latency_and_rejects_fast() {
     // An accepted call waits for at most one other call; a rejected call does not wait.
     assert!(worst < alone * 3, "{worst:?} of {alone:?}");
     assert!(quick < alone / 4, "who is refused does not wait: {quick:?} of {alone:?}");
-    assert!(worst_rejected < alone / 2, "nor does anybody else: {worst_rejected:?} of {alone:?}");
+    assert!(worst_rejected < alone / 2, "and it is rejected fast: {worst_rejected:?} of {alone:?}");
     assert!(most - memory < 64e6, "{memory} {most}");
     let counted = "toolpost_rejections_total{limit=\"source_queue\"}";
     #[expect(clippy::cast_precision_loss, reason = "a few thousand")]

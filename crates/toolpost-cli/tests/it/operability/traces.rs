@@ -277,7 +277,7 @@ async fn trace_context_is_forwarded_without_collector() {
         assert_eq!(trace_context["tracestate"], "a=b", "{operation}");
     }
     let fresh = served.caller().await.post("/api/slow/look", &json!({})).await.json();
-    assert_eq!(fresh["traceparent"], Value::Null, "and nobody begins one");
+    assert_eq!(fresh["traceparent"], Value::Null, "and none begins here");
     drop(session);
 }
 

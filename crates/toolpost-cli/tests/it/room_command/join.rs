@@ -38,7 +38,7 @@ fn scripted_join_sends_lines_and_waits_for_responses() {
         ("/call demo__add a=1 b=2\n", &["mcp/request", "mcp/response result"], 0),
         ("/call demo__add {\"a\": 1, \"b\": 2}", &["mcp/request", "mcp/response result"], 0),
         ("/call demo__fail\n", &["mcp/request", "mcp/response error"], 1),
-        ("/grant nobody chat\n", &["system/error participant_not_found"], 1),
+        ("/grant unknown chat\n", &["system/error participant_not_found"], 1),
         ("/invite eve chat\n", &["space/invite", "space/invite-ack"], 0),
         ("/nothing\nhi\n", &["chat hi"], 1),
         ("hi\n/quit\nnever\n", &["chat hi"], 0),

@@ -115,7 +115,7 @@ impl Claims {
             return Err("it does not say who its owner is");
         }
         if settings.reserved_names.iter().any(|taken| taken == name) {
-            return Err("the name of its owner belongs to somebody else here");
+            return Err("its subject is the name of another identity of this gateway");
         }
         Ok(name)
     }
@@ -181,7 +181,7 @@ mod tests {
             (json!({"sub": 7}), Err("who its owner is")),
             (json!({"sub": "a\nb"}), Err("who its owner is")),
             (json!({"sub": "x".repeat(256)}), Err("who its owner is")),
-            (json!({"sub": "operator"}), Err("belongs to somebody else")),
+            (json!({"sub": "operator"}), Err("another identity of this gateway")),
             (json!({"may": {"repo:x": ["read"], "repo:*": []}, "can": ["a:b", ""]}), Ok(())),
             (json!({"may": {}, "can": []}), Ok(())),
             (json!({"may": ["repo:x"]}), Err("resources cannot be read")),

@@ -34,7 +34,7 @@ const TEMPLATE: &str = r#"# The configuration of a Toolpost gateway. A gateway t
 #include = ["list*"]
 #timeout = "10s"
 
-# Who may come in; `toolpost token new NAME` makes one. With none, everybody on this machine may.
+# Identities; `toolpost token new NAME` creates one. Without any, every program on this machine has access.
 #
 #[identity.ci]
 #token_hash = "0c4c257804e3d7fd02cc24504d29bf110a643ec9f308d17afe7f1ba0dddd0d47"
@@ -47,7 +47,7 @@ const TEMPLATE: &str = r#"# The configuration of a Toolpost gateway. A gateway t
 #tools = "auto"
 #compact_above = 60
 
-# Which calls wait for somebody who agrees (`toolpost approvals`, `toolpost approve`).
+# Calls that need approval by another identity (`toolpost approvals`, `toolpost approve`).
 #
 #[approval]
 #operations = ["tracker.delete*"]

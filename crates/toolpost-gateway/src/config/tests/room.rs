@@ -131,5 +131,5 @@ fn unknown_room_member_produces_lint() {
     let auth = "[auth]\nissuer = 'https://as.example'\naudience = ['x']\n";
     let message = "room `a`: its member `bob` is not an identity; `toolpost token new` creates one";
     assert_eq!(lints(&format!("{ADA}{room}")), [message]);
-    assert_eq!(lints(&format!("{ADA}{room}{auth}")), [""; 0], "a signed token may bring him");
+    assert_eq!(lints(&format!("{ADA}{room}{auth}")), [""; 0], "a JWT may have this name");
 }

@@ -59,7 +59,7 @@ impl RoomFixture {
 }
 
 fn test_identity() -> Arc<Identity> {
-    Arc::new(Identity::new("nobody"))
+    Arc::new(Identity::new("unknown"))
 }
 
 /// Summarizes effects in one line.
@@ -189,7 +189,7 @@ fn messages_are_delivered_or_rejected() {
         ("agent", chat("c4"), "chat"),
         (
             "ada",
-            json!({"kind": "space/kick", "payload": {"participant_id": "nobody"}}),
+            json!({"kind": "space/kick", "payload": {"participant_id": "unknown"}}),
             "system/error(participant_not_found)",
         ),
         (
@@ -225,7 +225,7 @@ fn grant_requires_holding_and_survives_restart() {
         ("tools", json!({"kind": "chat", "payload": {"text": "thanks"}}), "chat"),
         (
             "ada",
-            json!({"kind": "capability/grant", "payload": {"recipient": "nobody", "capabilities": ["chat"]}}),
+            json!({"kind": "capability/grant", "payload": {"recipient": "unknown", "capabilities": ["chat"]}}),
             "system/error(participant_not_found)",
         ),
         (
@@ -513,7 +513,7 @@ fn settings_change_applies_to_present_participants() {
     assert_eq!(
         summarize(&fixture.send("ada", &message_json)),
         "chat",
-        "her token says what she may"
+        "the token decides its capabilities"
     );
     settings.members = Some(vec!["ada".to_owned(), "agent".to_owned()]);
     fixture.room.apply(fixture.now, RoomInput::Settings(settings));

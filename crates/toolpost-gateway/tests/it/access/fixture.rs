@@ -74,7 +74,7 @@ const fn op(id: &'static str, need: Requirement, input: &'static str) -> Operati
 
 const ADD: &str = r#"{"a": 2, "b": 3}"#;
 const SLOW: &str = r#"{"ms": 1}"#;
-const UNKNOWN_ID: &str = r#"{"id": "nobody"}"#;
+const UNKNOWN_ID: &str = r#"{"id": "unknown"}"#;
 const READ: Requirement = Requirement::All(&[admin::scope::READ]);
 const APPROVE: Requirement = Requirement::All(&[admin::scope::APPROVE]);
 const ADMIN: Requirement = Requirement::All(&[admin::scope::ADMIN]);
@@ -171,7 +171,7 @@ impl Fixture {
         let jwt = signer.sign(&claims);
         let callers = vec![
             TestCaller::new("anonymous", None, &[], &[]),
-            TestCaller::new("nobody special", Some("tpt_none"), &[], &[]),
+            TestCaller::new("no scopes", Some("tpt_none"), &[], &[]),
             TestCaller::new("some", Some("tpt_some"), &["a"], &[]),
             TestCaller::new("both", Some("tpt_both"), &["b", "a"], &[]),
             TestCaller::new("a reader", Some("tpt_reader"), &["x"], &["1"]),

@@ -62,7 +62,7 @@ impl Fixture {
 
     /// Publishes values to the feed once it has a subscriber.
     pub(super) async fn publish(&self, values: impl IntoIterator<Item = u64>) {
-        with_timeout("somebody listens", async {
+        with_timeout("a client listens", async {
             while self.feed.receiver_count() == 0 {
                 tokio::task::yield_now().await;
             }

@@ -99,7 +99,7 @@ async fn unsolicited_events_are_ignored() {
         (&json!("call.aborted"), &json!("7")),
         "{abort_event}"
     );
-    raw.assert_works("a value for nobody").await;
+    raw.assert_works("a value without a request").await;
     stop_gateway(running, raw).await;
 }
 

@@ -81,7 +81,11 @@ async fn progress_and_logs_precede_response_if_requested() {
         -32_602
     );
     let lost = gateway.legacy_request("", "logging/setLevel", &json!({"level": "error"}));
-    assert_eq!(response_json(lost).await["error"]["code"], -32_600, "nobody would remember it");
+    assert_eq!(
+        response_json(lost).await["error"]["code"],
+        -32_600,
+        "there is no session to resume"
+    );
     let mut odd = plain.clone();
     odd["_meta"][level] = "loud".into();
     let odd = response_json(gateway.modern_request("", "tools/call", &odd)).await;
@@ -196,7 +200,7 @@ async fn subscription_values_are_collected_up_to_limit() {
         let events =
             McpEvents::of(gateway.legacy_request("", "tools/call", &logged)).await.all().await;
         let lines = events.iter().filter(|event| event["method"] == "notifications/message");
-        assert_eq!(lines.count(), ticks, "whoever asks for no progress reads the log");
+        assert_eq!(lines.count(), ticks, "a client without progress token reads the log");
         let mut params = logged;
         params["_meta"] = json!({"progressToken": 7});
         let events =

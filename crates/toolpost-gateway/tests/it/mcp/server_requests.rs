@@ -22,7 +22,7 @@ const INPUT_REQUIRED: &str =
 async fn send_server_request(context: CallContext) -> Result<HandlerOutput, HandlerError> {
     let body = RawValue::from_string(r#"{"message":"which?"}"#.to_owned()).unwrap();
     let text = match context.client_channel() {
-        None => json!("nobody"),
+        None => json!("none"),
         Some(ClientChannel::MultiRoundTrip(client)) => {
             match (&client.input_responses, &client.request_state) {
                 (None, None) => {
@@ -43,7 +43,7 @@ async fn send_server_request(context: CallContext) -> Result<HandlerOutput, Hand
                 () = context.canceled() => json!("canceled"),
             }
         }
-        _ => json!("somebody new"),
+        _ => json!("another"),
     };
     Ok(HandlerOutput::dynamic(json!({"said": text})))
 }
@@ -135,18 +135,18 @@ async fn server_request_accepts_one_reply_from_its_client() {
 async fn client_without_capability_gets_no_server_request() {
     let gateway = start(LONG_TIMEOUT).await;
     let session = gateway.start_session_with(&json!({"experimental": {}})).await;
-    assert_eq!(reply_text(&response_json(gateway.call_in_session(&session)).await), "nobody");
+    assert_eq!(reply_text(&response_json(gateway.call_in_session(&session)).await), "unknown");
     let session = gateway.start_session_with(&json!({"elicitation": {}})).await;
     // A client that does not accept events cannot receive server requests.
     let call = message(7, "tools/call", &json!({"name": "shop__ask"}));
     let deaf = client().post(gateway.url("/mcp")).header("accept", "application/json");
     let deaf = response_json(deaf.header("mcp-session-id", &session).json(&call)).await;
-    assert_eq!(reply_text(&deaf), "nobody");
+    assert_eq!(reply_text(&deaf), "unknown");
     let without = gateway.legacy_request("", "tools/call", &json!({"name": "shop__ask"}));
-    assert_eq!(reply_text(&response_json(without).await), "nobody");
+    assert_eq!(reply_text(&response_json(without).await), "unknown");
     let called = client().post(gateway.url("/api/shop/ask")).json(&json!({})).send().await.unwrap();
     let called: Value = called.json().await.unwrap();
-    assert_eq!(called["said"], "nobody", "{called}");
+    assert_eq!(called["said"], "unknown", "{called}");
     gateway.stop().await;
 }
 
@@ -215,6 +215,6 @@ async fn modern_client_gets_input_required_and_retries() {
     assert_eq!(done["result"]["resultType"], "complete");
     // A client that declares no capabilities and sends no input receives no server requests.
     let plain = gateway.modern_request("", "tools/call", &json!({"name": "shop__ask"}));
-    assert_eq!(reply_text(&response_json(plain).await), "nobody");
+    assert_eq!(reply_text(&response_json(plain).await), "unknown");
     gateway.stop().await;
 }

@@ -22,7 +22,7 @@ async fn legacy_initializes_and_modern_discovers() {
     let found = response_json(gateway.modern_request("", "server/discover", &json!({}))).await;
     assert_eq!(found["result"]["supportedVersions"][0], MODERN);
     assert_eq!(found["result"]["resultType"], "complete");
-    assert_eq!(found["result"]["cacheScope"], "public", "nobody is asked who they are");
+    assert_eq!(found["result"]["cacheScope"], "public", "there is no authentication");
     let info = &found["result"]["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!(info["name"], "toolpost");
     gateway.stop().await;
@@ -77,11 +77,11 @@ async fn session_of_other_identity_is_not_found() {
     for method in [reqwest::Method::GET, reqwest::Method::DELETE] {
         let other = client().request(method, gateway.url("/mcp")).bearer_auth(tokens[1].reveal());
         let other = other.header("accept", "text/event-stream").header("mcp-session-id", &session);
-        assert_eq!(other.send().await.unwrap().status(), 404, "it is not his");
+        assert_eq!(other.send().await.unwrap().status(), 404, "it belongs to another identity");
     }
     {
         let call = ask(&tokens[0], "ping", json!({})).header("mcp-session-id", &session);
-        assert_eq!(call.send().await.unwrap().status(), 200, "nobody ended it");
+        assert_eq!(call.send().await.unwrap().status(), 200, "the session is still open");
     }
     let anonymous_response = gateway.legacy_request("", "ping", &json!({})).send().await.unwrap();
     assert_eq!(anonymous_response.status(), StatusCode::UNAUTHORIZED);

@@ -231,7 +231,7 @@ async fn send_server_request(context: CallContext) -> Result<HandlerOutput, Hand
             message
                 .map_or_else(|unanswered| json!(unanswered.to_string()), |message| json!(message))
         }
-        _ => json!("nobody"),
+        _ => json!("none"),
     };
     Ok(HandlerOutput::dynamic(json!({"said": message})))
 }
@@ -245,7 +245,10 @@ async fn server_request_round_trips_over_stdio() {
     client.gateway.pipeline().registry().register(operation).unwrap();
     let call = json!({"name": "shop__ask", "arguments": {}});
     let before = client.request(1, "tools/call", &call).await;
-    assert_eq!(before["result"]["structuredContent"]["said"], "nobody", "no hello, no question");
+    assert_eq!(
+        before["result"]["structuredContent"]["said"], "unknown",
+        "no handshake, no server request"
+    );
     let hello = json!({"protocolVersion": LEGACY, "capabilities": {"roots": {}}});
     client.request(2, "initialize", &hello).await;
     let server_request = client.request(3, "tools/call", &call).await;

@@ -171,7 +171,7 @@ async fn invitation_token_is_valid_in_its_room_only() {
         .await;
     ada.expect("space/kick", |_| true).await;
     let rejected = fixture.join_with(with_token(Family::Mcpx, &token, "lobby")).await.err();
-    assert_eq!(rejected, Some(JoinError::Status(401)), "her token went with her");
+    assert_eq!(rejected, Some(JoinError::Status(401)), "the invitation was revoked");
     fixture.stop().await;
 }
 
@@ -201,6 +201,9 @@ async fn invitation_cannot_impersonate_or_escalate() {
     clients.client("ada").expect("space/invite-ack", |_| true).await;
     clients.send("host", &invite("4", "zoe", json!(["chat"]))).await;
     let rejection = clients.client("host").expect_rejection("4").await;
-    assert_eq!(rejection["error"], "capability_violation", "what ada gave her is more than he has");
+    assert_eq!(
+        rejection["error"], "capability_violation",
+        "the grant exceeds the capabilities of the sender"
+    );
     fixture.stop().await;
 }

@@ -108,13 +108,13 @@ async fn rest_api_enforces_room_membership() {
     let long = format!("/v0.1/topics/{}/history", "x".repeat(129));
     for (caller, path, expected) in [
         ("ada", "/v0.1/topics", 200),
-        ("nobody", "/v0.1/topics", 401),
+        ("unknown", "/v0.1/topics", 401),
         ("ada", "/v0.1/topics/private/participants", 200),
         ("bob", "/v0.1/topics/private/participants", 403),
-        ("nobody", "/v0.1/topics/private/participants", 401),
+        ("unknown", "/v0.1/topics/private/participants", 401),
         ("ada", "/v0.1/topics/private/history", 200),
         ("bob", "/v0.1/topics/private/history", 403),
-        ("nobody", "/v0.1/topics/private/history", 401),
+        ("unknown", "/v0.1/topics/private/history", 401),
         ("ada", "/v0.1/topics/private/history?limit=1000", 200),
         ("ada", "/v0.1/topics/private/history?limit=1001", 400),
         ("ada", "/v0.1/topics/private/history?limit=0", 400),
@@ -136,7 +136,7 @@ async fn rest_api_enforces_room_membership() {
     let (_, topics) = fixture.get("ada", "/v0.1/topics").await;
     assert_eq!(topics["topics"], json!(["empty", "lobby", "private"]));
     let (_, topics) = fixture.get("bob", "/v0.1/topics").await;
-    assert_eq!(topics["topics"], json!(["empty", "lobby"]), "of rooms that he may enter");
+    assert_eq!(topics["topics"], json!(["empty", "lobby"]), "only rooms that the caller may join");
     let (_, there) = fixture.get("ada", "/v0.1/topics/private/participants").await;
     let expected = json!([{"id": "ada", "capabilities": ["*"]}, {"id": "toolpost", "capabilities": ["mcp/response"]}]);
     assert_eq!(there["participants"], expected);

@@ -43,7 +43,7 @@ fn join_as(participant: &str, room: &str) -> JoinOptions {
 
 fn join_with_claimed_name(token: Option<&str>, participant: &str, room: &str) -> JoinOptions {
     let (token, participant) = (token.map(str::to_owned), Some(participant.to_owned()));
-    JoinOptions { token, participant, ..join_as("nobody", room) }
+    JoinOptions { token, participant, ..join_as("unknown", room) }
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn join_rejects_unknown_or_foreign_identity() {
     let mut clients = RoomClients::join_all(&fixture, "lobby", &[("ada", Family::Mew04)]).await;
     let other: ExpectedRejection = (403, ("auth_violation", 4403));
     for (what, options, expected) in [
-        ("an unknown token", join_as("nobody", "lobby"), UNAUTHENTICATED),
+        ("an unknown token", join_as("unknown", "lobby"), UNAUTHENTICATED),
         ("no token", join_with_claimed_name(None, "ada", "lobby"), UNAUTHENTICATED),
         (
             "an empty token",
@@ -141,7 +141,7 @@ async fn unauthenticated_join_opens_no_room() {
     settings.max_rooms = 1;
     let fixture = RoomFixture::with(settings).await;
     for family in Family::ALL {
-        let options = JoinOptions { family, ..join_as("nobody", &format!("of-{family:?}")) };
+        let options = JoinOptions { family, ..join_as("unknown", &format!("of-{family:?}")) };
         assert_eq!(
             fixture.join_with(options).await.err(),
             Some(expected_error(family, UNAUTHENTICATED))

@@ -58,7 +58,7 @@ async fn run_room(address: SocketAddr, room: String) -> usize {
         participants.iter_mut().skip(1).map(|one| read_chat_ids(one, SENDERS * MESSAGES + 1));
     let others = join_all(reading).await;
     for other in &others {
-        assert_eq!(*other, first, "{room}: everybody hears the same in the same order");
+        assert_eq!(*other, first, "{room}: every participant receives the same order");
     }
     for sender in 1..=SENDERS {
         let prefix = format!("{room}-{sender}-");
@@ -79,7 +79,7 @@ async fn join_room(address: SocketAddr, room: &str, number: usize) -> Client {
     let family = Family::ALL[number % Family::ALL.len()];
     let participant = Some(format!("{room}-{number}"));
     let options =
-        JoinOptions { token: None, participant, ..JoinOptions::new(family, "nobody", room) };
+        JoinOptions { token: None, participant, ..JoinOptions::new(family, "unknown", room) };
     options.join(address).await.unwrap()
 }
 

@@ -251,7 +251,7 @@ async fn malformed_and_mismatched_messages_are_rejected() {
         json_case("a request that is a list", ask(json!([])), "invalid_message"),
         json_case("an id once more", chat("dup", "again"), "duplicate_id")
             .after_message("ada", chat("dup", "once")),
-        json_case("an id of somebody else", chat("dup", "again"), "duplicate_id")
+        json_case("an id of another participant", chat("dup", "again"), "duplicate_id")
             .after_message("bob", chat("dup", "once")),
     ])
     .await;
@@ -275,7 +275,7 @@ async fn capability_and_membership_violations_are_rejected() {
     check_all(vec![
         json_case("a request of a guest", call("x", "carl", "read_file"), violation)
             .sent_by("guest"),
-        json_case("a tool that is not among his", call("x", "carl", "delete_file"), violation)
+        json_case("a tool without capability", call("x", "carl", "delete_file"), violation)
             .sent_by("talker"),
         json_case(
             "a request without the capability to call",
@@ -294,9 +294,14 @@ async fn capability_and_membership_violations_are_rejected() {
             .sent_by("talker"),
         json_case("a grant without the right to", grant("carl", json!("chat")), violation)
             .sent_by("guest"),
-        json_case("a grant to nobody", grant("nobody", json!("chat")), "participant_not_found"),
+        json_case(
+            "a grant to an unknown participant",
+            grant("unknown", json!("chat")),
+            "participant_not_found",
+        ),
         json_case("a grant of nonsense", grant("carl", json!({"kind": "/(/"})), "invalid_message"),
-        json_case("a revocation of what he lacks", revoke(all), violation).sent_by("talker"),
+        json_case("a revocation beyond the own capabilities", revoke(all), violation)
+            .sent_by("talker"),
         json_case("a revocation of another's grant", revoke(of_grant), violation)
             .sent_by("talker")
             .after_message("ada", granted),
@@ -307,9 +312,8 @@ async fn capability_and_membership_violations_are_rejected() {
         ),
         json_case("to send oneself away", kick("ada"), "invalid_operation"),
         json_case("to send the operations away", kick("toolpost"), "invalid_operation"),
-        json_case("to send nobody away", kick("nobody"), "participant_not_found"),
-        json_case("to send somebody away without the right to", kick("carl"), violation)
-            .sent_by("guest"),
+        json_case("a kick of an unknown participant", kick("unknown"), "participant_not_found"),
+        json_case("a kick without capability", kick("carl"), violation).sent_by("guest"),
         json_case("inviting a present participant", invite, "already_exists"),
     ])
     .await;
@@ -387,13 +391,13 @@ async fn foreign_proposals_and_responses_are_rejected() {
                 with_correlation(json!({"kind": "mcp/reject", "payload": {}}), "P"),
             ),
         json_case("a rejection of nothing", reject, "unknown_proposal"),
-        json_case("an answer of somebody else", reply("F"), "not_addressee")
+        json_case("a response of another participant", reply("F"), "not_addressee")
             .after_message("bob", call("F", "carl", "read_file")),
         json_case("an answer to nothing", reply("nothing"), "unknown_request"),
         json_case("an answer to a chat", reply("C"), "unknown_request")
             .after_message("bob", chat("C", "hi")),
         json_case("an answer that names nothing", unanswered, "invalid_message"),
-        json_case("an answer to his own proposal", reply("P"), "not_addressee")
+        json_case("a response to the own proposal", reply("P"), "not_addressee")
             .after_message("ada", proposal("P", "read_file")),
         json_case(
             "a response to a proposal without the capability",
@@ -424,7 +428,7 @@ async fn foreign_streams_and_control_are_rejected() {
         of(kind, payload)
     };
     let unknown_stream = json!({"stream_id": "stream-7"});
-    let unknown_target = json!({"direction": "upload", "target": ["carl", "nobody"]});
+    let unknown_target = json!({"direction": "upload", "target": ["carl", "unknown"]});
     check_all(vec![
         behind(
             text_case("a part of another's stream", "#stream-1#mine", "unauthorized_stream_write"),
@@ -449,11 +453,23 @@ async fn foreign_streams_and_control_are_rejected() {
             json_case("writing in another's stream", handed("stream/grant-write"), "unauthorized"),
             opened(),
         ),
-        json_case("a stream to nobody", of("stream/request", unknown_target), "target_not_found"),
+        json_case(
+            "a stream to an unknown target",
+            of("stream/request", unknown_target),
+            "target_not_found",
+        ),
         json_case("a stream of a guest", of("stream/request", json!({})), "capability_violation")
             .sent_by("guest"),
-        json_case("a pause of everybody", of("participant/pause", json!({})), "invalid_message"),
-        json_case("an end of everybody", of("participant/shutdown", json!({})), "invalid_message"),
+        json_case(
+            "a pause without addressee",
+            of("participant/pause", json!({})),
+            "invalid_message",
+        ),
+        json_case(
+            "a shutdown without addressee",
+            of("participant/shutdown", json!({})),
+            "invalid_message",
+        ),
         json_case(
             "a pause by a guest",
             json!({"id": "x", "kind": "participant/pause", "to": ["ada"], "payload": {}}),

@@ -119,7 +119,7 @@ async fn stream_frames_require_write_access_and_mew04_readers() {
         (&json!("ada"), &json!("carl"))
     );
     assert_eq!(transferred["authorized_writers"], json!(["carl"]));
-    assert_write_rejected(&mut clients, "ada", "#stream-1#not mine any more").await;
+    assert_write_rejected(&mut clients, "ada", "#stream-1#no longer mine").await;
     write_frame(&mut clients, "carl", "#stream-1#now mine", &["ada", "carl"]).await;
     let late = fixture.join(Family::Mew04, "late", "lobby").await;
     let active = &late.welcome["active_streams"][0];

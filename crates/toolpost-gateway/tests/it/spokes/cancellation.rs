@@ -226,7 +226,7 @@ async fn thousand_canceled_calls_are_aborted_at_the_spoke() {
         }
     };
     tokio::select! {
-        _ = &mut calls => panic!("nobody answers"),
+        _ = &mut calls => panic!("no response is expected"),
         () = all_requested => {}
     }
     drop(calls);

@@ -39,7 +39,7 @@ async fn spoke_cannot_respond_for_or_observe_another() {
     // handled.
     nosy.call("r2", "hub.list", json!({"namespace": "nosy"})).await;
     let next = nosy.next_event().await;
-    assert_eq!(next["id"], "r2", "she hears her own answers only: {next}");
+    assert_eq!(next["id"], "r2", "a client gets only its own responses: {next}");
     honest.respond(id, "the truth").await;
     assert_eq!(call.await.unwrap(), Ok(json!("the truth")));
     nosy.call("r3", "demo.add", json!({"a": 1, "b": 1})).await;

@@ -48,7 +48,7 @@ impl Fixture {
     }
 
     async fn publish(&self, values: impl IntoIterator<Item = u64>) {
-        with_timeout("somebody listens", async {
+        with_timeout("a client listens", async {
             while self.sender.receiver_count() == 0 {
                 tokio::task::yield_now().await;
             }

@@ -302,7 +302,7 @@ mod tests {
             ("../c d.json", Ok(json!({"z": "there"}))),
             ("../c%20d.json#", Ok(json!({"z": "there"}))),
             ("#/nothing", Err("there is nothing at `#/nothing`")),
-            ("#nobody", Err("no anchor `#nobody` in the file")),
+            ("#unknown", Err("no anchor `#unknown` in the file")),
             ("d.json?key=secret#/a", Err("`d.json#/a` is in a file that was not read")),
             ("http://[", Err("`http://[` is no address")),
             ("#/o", Err("`#/o` is a circular reference")),

@@ -94,7 +94,7 @@ impl<'l> Importer<'l> {
             (_, other) => {
                 let name = node.text("name").unwrap_or("without a name");
                 let problem = other.map_or("stands nowhere".to_owned(), |other| {
-                    format!("stands in `{other}`, which is not known")
+                    format!("is in `{other}`, which is not known")
                 });
                 let reason = format!("the parameter `{name}` {problem}");
                 return self.reject_parameter(node, path, &reason);

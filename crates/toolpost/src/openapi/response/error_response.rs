@@ -186,7 +186,7 @@ mod tests {
             (json!({"detail": [{"loc": 7, "msg": "Field required"}]}), "Field required"),
             (json!({"message": "", "title": "Gone"}), "Gone"),
             (json!({"message": 7}), ""),
-            (json!("plain\n words"), "plain words"),
+            (json!("plain\n text"), "plain text"),
             (json!("<html><title>502</title> <h1>Bad  gateway</h1>"), "502 Bad gateway"),
             (json!(null), ""),
             (json!(long), &*format!("{}…", "x".repeat(MAX_MESSAGE_LENGTH))),

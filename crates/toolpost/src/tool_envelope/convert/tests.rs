@@ -77,7 +77,7 @@ fn encode_error_block_sets_is_error() {
 fn decode_without_envelope_returns_text() {
     let one = r#"{"content":[{"type":"text","text":"only"}],"isError":true}"#;
     let cases = [
-        ("plain words", Some("plain words"), "not an envelope block"),
+        ("plain text", Some("plain text"), "not an envelope block"),
         ("", Some(""), "not an envelope block"),
         (r#"{"type":"text","text":"words"}"#, Some("words"), "not an envelope block"),
         (r#""words""#, Some("words"), "not an envelope block"),

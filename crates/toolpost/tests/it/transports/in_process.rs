@@ -11,7 +11,7 @@ pub(super) struct InProcess;
 impl TestTransport for InProcess {
     fn start(&self, responses: RequestSource) -> BoxFuture<'static, Box<dyn TransportHarness>> {
         let RequestSource::Pipeline(pipeline) = responses else {
-            panic!("nobody answers by hand inside the process");
+            panic!("an in-process client sends no events");
         };
         Box::pin(async { Box::new(InProcessHarness(pipeline)) as Box<dyn TransportHarness> })
     }

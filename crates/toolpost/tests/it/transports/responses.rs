@@ -63,7 +63,7 @@ pub(super) async fn ten_megabyte_payload_round_trips(transport: &dyn TestTranspo
     assert!(text.len() > 10 * 1024 * 1024);
     let input = Payload::from_json(text.clone()).unwrap();
     let outcome = client.call(CallRequest::new("suite.echo", input)).await.unwrap();
-    let raw = outcome.envelope.data.as_raw().expect("nobody had to parse it");
+    let raw = outcome.envelope.data.as_raw().expect("the payload stays raw");
     assert!(raw.get() == text, "{} bytes became {}", text.len(), raw.get().len());
 }
 

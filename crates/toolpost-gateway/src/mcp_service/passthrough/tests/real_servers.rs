@@ -128,7 +128,7 @@ async fn server_error_keeps_code_message_and_data() {
                 "prompts/get",
                 json!({"name": format!("{source}__shout")}),
                 -32602,
-                "nobody says shout",
+                "unknown prompt shout",
                 json!({"name": "shout"}),
             ),
             (

@@ -37,8 +37,8 @@ async fn session_is_hidden_from_other_identities() {
         ("with a tab", &ann, b"a\tb", none),
         ("in Latin-1", &ann, b"\xe9\xff", none),
         ("ended", &ann, ended_session.as_bytes(), none),
-        ("somebody else's", &bob, session.as_bytes(), none),
-        ("nobody's token", "Bearer tpt_guess", session.as_bytes(), (401, 0, "token")),
+        ("of another identity", &bob, session.as_bytes(), none),
+        ("an unknown token", "Bearer tpt_guess", session.as_bytes(), (401, 0, "token")),
     ];
     let mut wrong = Vec::new();
     for (what, token, id, expected) in rows {

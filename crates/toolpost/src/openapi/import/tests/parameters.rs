@@ -183,7 +183,7 @@ fn invalid_parameters_are_reported_as_warnings() {
             1,
         ),
         ("/", json!([{"$ref": "#/components/parameters/Gone"}]), "there is nothing at", 0),
-        ("/", json!([{"name": "a", "in": "moon"}]), "stands in `moon`", 0),
+        ("/", json!([{"name": "a", "in": "moon"}]), "is in `moon`", 0),
         ("/", json!([{"in": "query"}]), "has no name", 0),
         ("/", json!([7]), "expected an object, found number", 0),
         ("/", json!({"a": 1}), "`parameters` must be a list", 0),

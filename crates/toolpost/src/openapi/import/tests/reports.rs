@@ -34,7 +34,7 @@ fn unsupported_operations_are_skipped_with_reason() {
         (
             json!({"put": {"parameters": [{"name": "a", "in": "moon", "required": true}]}}),
             "PUT",
-            "stands in `moon`, which is not known, and it is required",
+            "is in `moon`, which is not known, and it is required",
         ),
         (
             json!({"post": {"requestBody": {"$ref": "#/gone"}}}),
