@@ -1,76 +1,37 @@
-//! Embeds Toolpost in a program: a query, a stream, a declared error, and an operation that calls
-//! other operations.
+//! Embeds Toolpost in a program: a function, an HTTP service and an MCP server as operations, called
+//! in this process and served by a gateway.
 //!
-//! Run it with `cargo run -p toolpost --example embed`.
+//! Run it with `cargo run -p toolpost-gateway --example embed [ADDRESS [DATA_FOLDER]]`.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it got")]
 
-use futures::{Stream, StreamExt};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
-use toolpost::{
-    CallContext, DomainError, ErrorDefinition, HandlerError, Operation, Toolpost, build_env,
-};
+use toolpost::{HandlerError, Identity, Operation, Toolpost};
+use toolpost_gateway::Gateway;
 
-#[derive(Deserialize, JsonSchema)]
-struct Order {
-    item: String,
-    count: u32,
+async fn greet(name: String) -> Result<String, HandlerError> {
+    Ok(format!("Hello, {name}!"))
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Receipt {
-    total: u32,
-}
-
-/// Returns the price of one of two items; any other item is an error declared by the operation.
-async fn price(item: String) -> Result<u32, HandlerError> {
-    match item.as_str() {
-        "tea" => Ok(3),
-        "cake" => Ok(5),
-        other => Err(DomainError::new("NOT_SOLD", format!("we do not sell {other}")).into()),
-    }
-}
-
-/// Calls another operation. The nested call has its own id, inherits the deadline of this call, and
-/// ends with it.
-async fn buy(context: CallContext, order: Order) -> Result<Receipt, HandlerError> {
-    let env = build_env(&context, ["shop"]);
-    let price = env.call_trusted_as::<u32>("shop.price", &order.item).await?.data;
-    Ok(Receipt { total: price * order.count })
-}
-
-fn countdown(from: u32) -> impl Stream<Item = Result<u32, HandlerError>> {
-    futures::stream::iter((0..=from).rev().map(Ok))
-}
-
-#[tokio::main(flavor = "current_thread")]
+#[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:7411".to_owned());
+    let data = arguments.next().unwrap_or_else(|| "toolpost-data".to_owned());
+
     let toolpost = Toolpost::builder()
-        .operation(
-            Operation::query("shop.price", price)
-                .description("What one of them costs")
-                .raises(ErrorDefinition::new("NOT_SOLD", "Not for sale")),
-        )
-        .operation(Operation::mutation("shop.buy", buy))
-        .operation(Operation::subscription("demo.countdown", countdown))
+        .operation(Operation::query("hello.greet", greet))
+        .openapi("pets", "examples/pets.yaml")
+        .mcp_stdio("everything", "npx", ["-y", "@modelcontextprotocol/server-everything"])
         .build()
-        .await?;
-    let pipeline = toolpost.pipeline();
+        .await?; // owns its sources; dropping it closes them
 
-    let order = json!({"item": "cake", "count": 2});
-    let receipt = pipeline.call_trusted_as::<Receipt>("shop.buy", &order).await?;
-    println!("total {} from {}", receipt.data.total, receipt.meta.source());
+    let trusted = toolpost.call_trusted("hello.greet", json!("Ada")).await?;
+    println!("{}", trusted.data);
+    let caller = toolpost.caller(Identity::new("ada")); // its access is checked
+    println!("{}", caller.call("everything.echo", json!({"message": "hi"})).await?.data);
 
-    let rejected = pipeline.call_trusted("shop.buy", json!({"item": "hats", "count": 1})).await;
-    if let Err(error) = rejected {
-        println!("{error}");
-    }
-
-    let mut values = pipeline.subscribe("demo.countdown", json!(2));
-    while let Some(value) = values.next().await {
-        println!("{}", value?.data);
-    }
+    let shutdown = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
+    Gateway::builder(toolpost).journal(data).listen(address).serve(shutdown).await?;
     Ok(())
 }

@@ -131,18 +131,19 @@ impl HttpEndpoint {
             Err(problem) => return Err(Box::pin(context.audit_rejection(problem)).await),
         };
         context.operation_id = &operation_id;
-        let operation = self.pipeline.registry().catalog().resolve(&operation_id);
+        let catalog = self.pipeline.registry().catalog();
+        let operation = catalog.resolve(&operation_id);
         match &operation {
             Some(operation) if context.can_call(operation) => {
                 context.respond(operation, body).await
             }
-            // The pipeline returns and audits the error for a missing or inaccessible operation.
-            // The error reveals nothing about methods and inputs.
+            // The pipeline returns and audits the error for a missing or inaccessible operation, in
+            // the same snapshot. The error reveals nothing about methods and inputs.
             _ => {
                 let spec = operation.as_ref().map(|operation| operation.spec());
-                let rejected = context.call(call(&operation_id), spec).await;
+                let rejected = context.call(call(&operation_id).catalog(catalog), spec).await;
                 Err(match (rejected, spec.and_then(|spec| context.scope_challenge(spec))) {
-                    (Ok(_), _) => ProblemDetails::not_found("the operation was just added"),
+                    (Ok(_), _) => ProblemDetails::not_found("no such operation"),
                     (Err(problem), Some(challenge)) => {
                         problem.with_header(header::WWW_AUTHENTICATE, challenge)
                     }

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use toolpost::hub::Hub;
-use toolpost::{Change, Operation, Pipeline, PipelineBuilder, Registry};
+use toolpost::{Change, Operation, Pipeline, PipelineBuilder, Registry, Toolpost};
 
 use super::reload::{ActiveConfig, Reloader};
 use super::status::Status;
@@ -35,7 +35,7 @@ type PipelineHooks = Box<dyn FnOnce(PipelineBuilder) -> PipelineBuilder + Send>;
 /// Builds a gateway. The order of calls does not matter.
 #[must_use]
 pub struct GatewayBuilder {
-    registry: Registry,
+    toolpost: Toolpost,
     config: Option<Config>,
     config_source: ConfigSource,
     settings: GatewaySettings,
@@ -51,11 +51,11 @@ pub struct GatewayBuilder {
 }
 
 impl Gateway {
-    /// Returns a builder of a gateway that serves the operations of a registry. By default, it has
-    /// no sources and no authentication, and serves only loopback addresses.
-    pub fn builder(registry: Registry) -> GatewayBuilder {
+    /// Returns a builder of a gateway that serves the operations of a [`Toolpost`] or of a
+    /// [`Registry`]. By default, it has no authentication and serves only loopback addresses.
+    pub fn builder(toolpost: impl Into<Toolpost>) -> GatewayBuilder {
         GatewayBuilder {
-            registry,
+            toolpost: toolpost.into(),
             config: None,
             config_source: ConfigSource::Static,
             settings: GatewaySettings::default(),
@@ -188,7 +188,8 @@ impl GatewayBuilder {
         let (authenticator, settings) =
             (self.effective_authenticator(), Arc::new(self.effective_settings()));
         let has_config = self.config.is_some();
-        let (registry, config) = (self.registry, self.config.unwrap_or_default());
+        let (toolpost, config) = (self.toolpost, self.config.unwrap_or_default());
+        let registry = toolpost.registry().clone();
         let stopping = CancellationToken::new();
         let approvals = Approvals::new(config.approval.clone(), stopping.clone());
         let limiter = Arc::new(Limiter::new(config.limits.calls.clone()));
@@ -196,9 +197,10 @@ impl GatewayBuilder {
         let mut pipeline = Pipeline::builder(registry.clone())
             .limits(Arc::clone(&limiter) as _)
             .observer(self.telemetry.observer());
-        if has_config {
-            pipeline = pipeline.settings(config.limits.pipeline.clone());
-        }
+        pipeline = pipeline.settings(match has_config {
+            true => config.limits.pipeline.clone(),
+            false => toolpost.pipeline().settings().clone(),
+        });
         if let Some(data) = &self.data {
             room_store = Some(
                 RoomStore::open(data).map_err(|error| journal::JournalError::new(data, error))?,
@@ -308,7 +310,8 @@ impl GatewayBuilder {
             let watching = config_watch::watch(Arc::downgrade(&reloader), interval);
             Arc::new(AbortOnDropHandle::new(tokio::spawn(watching)))
         });
-        Ok(Gateway { components, reloader, _watch_task: watch_task })
+        let toolpost = Arc::new(toolpost);
+        Ok(Gateway { components, reloader, _toolpost: toolpost, _watch_task: watch_task })
     }
 
     fn effective_authenticator(&self) -> Authenticator {

@@ -36,7 +36,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use toolpost::hub::Hub;
-use toolpost::{Identity, Pipeline};
+use toolpost::{Identity, Pipeline, Toolpost};
 
 use crate::approval::Approvals;
 use crate::auth::Authenticator;
@@ -88,6 +88,8 @@ enum NeverReturns {}
 pub struct Gateway {
     components: Components,
     reloader: Arc<Reloader>,
+    /// Keeps the sources of the program connected until dropped.
+    _toolpost: Arc<Toolpost>,
     /// Polls the files of the configuration until dropped.
     _watch_task: Option<Arc<AbortOnDropHandle<()>>>,
 }

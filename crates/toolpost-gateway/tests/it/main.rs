@@ -16,6 +16,7 @@ mod chained_gateways;
 mod chaos;
 mod docs;
 mod drain;
+mod embedding;
 mod hostile;
 mod http;
 mod hub;

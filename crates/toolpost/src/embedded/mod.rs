@@ -92,6 +92,13 @@ impl Toolpost {
     }
 }
 
+/// The operations of a registry, without sources.
+impl From<Registry> for Toolpost {
+    fn from(registry: Registry) -> Self {
+        Self { pipeline: Pipeline::new(registry), sources: Vec::new() }
+    }
+}
+
 /// Calls operations as one identity.
 #[derive(Debug, Clone)]
 pub struct Caller(Client);

@@ -180,6 +180,11 @@ impl Pipeline {
         &self.0.registry
     }
 
+    /// Returns the limits and timeouts of calls.
+    pub fn settings(&self) -> &PipelineSettings {
+        &self.0.settings
+    }
+
     /// Calls an operation without an access check; every other stage runs as for [`Pipeline::call`].
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use super::approval::Approval;
 use super::hooks::Endpoint;
 use crate::handler::{Attachment, ClientChannel, ProgressSender, RequestId};
 use crate::payload::Payload;
-use crate::registry::ResolvedOperation;
+use crate::registry::{Catalog, ResolvedOperation};
 
 /// A request to call an operation, as endpoints build it. Fields that are not set have defaults.
 ///
@@ -21,6 +21,8 @@ pub struct CallRequest<'a> {
     pub(crate) operation: &'a str,
     /// The operation, if the endpoint has looked it up.
     pub(super) resolved: Option<ResolvedOperation>,
+    /// The snapshot in which the operation is looked up; the current one if absent.
+    pub(super) catalog: Option<Arc<Catalog>>,
     pub(crate) input: Payload,
     pub(crate) request_id: Option<RequestId>,
     pub(crate) parent_request_id: Option<RequestId>,
@@ -40,6 +42,7 @@ impl<'a> CallRequest<'a> {
         Self {
             operation,
             resolved: None,
+            catalog: None,
             input: input.into(),
             request_id: None,
             parent_request_id: None,
@@ -59,6 +62,12 @@ impl<'a> CallRequest<'a> {
     pub fn resolved(operation: &'a ResolvedOperation, input: impl Into<Payload>) -> Self {
         let request = Self::new(operation.id().as_str(), input);
         Self { resolved: Some(operation.clone()), ..request }
+    }
+
+    /// Looks up the operation in this snapshot, so that a call fails if an earlier lookup failed.
+    pub fn catalog(mut self, catalog: Arc<Catalog>) -> Self {
+        self.catalog = Some(catalog);
+        self
     }
 
     /// Sets the request id. By default, an id is generated.

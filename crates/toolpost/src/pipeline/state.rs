@@ -93,7 +93,7 @@ impl CallState {
                 (catalog, Some(operation), id)
             }
             None => {
-                let catalog = shared.registry.catalog();
+                let catalog = request.catalog.unwrap_or_else(|| shared.registry.catalog());
                 let (target, id) = resolve(Some(&catalog), request.operation);
                 (catalog, target, id)
             }

@@ -18,9 +18,9 @@ fn run(name: &str) -> String {
 }
 
 #[test]
-fn embed_example_prints_expected_output() {
+fn operations_example_prints_expected_output() {
     let expected = "total 10 from local\nNOT_SOLD: we do not sell hats\n2\n1\n0\n";
-    assert_eq!(run("embed"), expected);
+    assert_eq!(run("operations"), expected);
 }
 
 #[cfg(feature = "openapi")]
