@@ -80,7 +80,7 @@ async fn server_exit_fails_calls_and_restarts_server() {
 
 #[tokio::test]
 async fn down_server_takes_operations_offline_with_retryable_errors() {
-    let pause = Duration::from_secs(2);
+    let pause = Duration::from_secs(6);
     let fixture = McpFixture::stdio(&["crash"], |settings| settings.restart = (pause, pause));
     fixture.server_info().await;
     fixture.call("odd", json!({})).await.unwrap_err();
