@@ -16,12 +16,12 @@ async fn hub_doc_conversation_matches_the_gateway() {
     let mut compared = 0;
     for line in page.lines() {
         let Some((peer_label, frame)) = line.split_once(' ') else { continue };
-        let peer = match peer_label.trim_end_matches(['<', '>']) {
-            "spoke" => &mut spoke,
-            "caller" => &mut caller,
+        let (peer, is_sent) = match peer_label {
+            "spoke>" | "spoke<" => (&mut spoke, peer_label == "spoke>"),
+            "caller>" | "caller<" => (&mut caller, peer_label == "caller>"),
             _ => continue,
         };
-        let received = if peer_label.ends_with('>') { None } else { Some(peer.next_event().await) };
+        let received = if is_sent { None } else { Some(peer.next_event().await) };
         if let Some(received) = &received {
             record_ids(&mut ids, frame, received);
         }
