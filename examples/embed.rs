@@ -9,7 +9,7 @@ use serde_json::json;
 use toolpost::{HandlerError, Identity, Operation, Toolpost};
 use toolpost_gateway::Gateway;
 
-async fn greet(name: String) -> Result<String, HandlerError> {
+async fn hello(name: String) -> Result<String, HandlerError> {
     Ok(format!("Hello, {name}!"))
 }
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let data = arguments.next().unwrap_or_else(|| "toolpost-data".to_owned());
 
     let toolpost = Toolpost::builder()
-        .operation(Operation::query("hello.greet", greet))
+        .operation(Operation::query("hello.greet", hello))
         .openapi("pets", "examples/pets.yaml")
         .mcp_stdio("everything", "npx", ["-y", "@modelcontextprotocol/server-everything"])
         .build()
