@@ -244,6 +244,10 @@ pub struct OperationSpec {
     /// Whether repeating a call has the same effect as a single call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
+    /// Whether a call runs the operation named by the `id` of its input, as `hub.call` does. Set
+    /// only in this process.
+    #[serde(skip)]
+    pub forwards: bool,
 }
 
 fn default_version() -> String {
@@ -269,6 +273,7 @@ impl OperationSpec {
             approval: false,
             exclusive: false,
             idempotent: false,
+            forwards: false,
         }
     }
 

@@ -39,9 +39,6 @@ use options::RequestOptions;
 use rejected_requests::AnonymousRejections;
 use sse::StreamRegistry;
 
-/// Id of the operation that calls another operation by id.
-const HUB_CALL: &str = "hub.call";
-
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 /// State of the HTTP API.
@@ -253,8 +250,7 @@ impl RequestContext<'_> {
             Ok(parsed) => parsed,
             Err(problem) => return Err(Box::pin(self.audit_rejection(problem)).await),
         };
-        let target =
-            (self.operation_id == HUB_CALL).then(|| self.relayed_operation(&input)).flatten();
+        let target = operation.spec().forwards.then(|| self.relayed_operation(&input)).flatten();
         let mut request = call_request(CallRequest::resolved(operation, input), self.id, self.head);
         if let Some(timeout) = options.timeout {
             request = request.timeout(timeout.min(self.endpoint.settings.http.max_timeout));

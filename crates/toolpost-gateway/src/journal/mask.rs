@@ -20,9 +20,6 @@ const CREDENTIAL_HEADERS: [&str; 10] = [
     "x-csrf-token",
 ];
 
-/// Operation that calls another operation by id. The inner call has its own records.
-pub(super) const HUB_CALL: &str = "hub.call";
-
 /// Returns the masked input, or `None` if nothing is masked. The input of an unknown operation is
 /// masked completely, because its secrets are unknown. So is an input that cannot be parsed.
 pub(super) fn input(
@@ -31,7 +28,7 @@ pub(super) fn input(
     input: &Payload,
 ) -> Option<Value> {
     let Some(operation) = operation else { return Some(MASKED.into()) };
-    let is_relay = operation.id().as_str() == HUB_CALL;
+    let is_relay = operation.spec().forwards;
     let secrets = operation.spec().input_schema.secrets();
     if secrets.is_empty() && !is_relay {
         return None;
@@ -57,7 +54,7 @@ fn mask_forwarded_input(catalog: &Catalog, value: &mut Value) -> bool {
     for (name, member) in called {
         is_masked |= match (name.as_str(), &target) {
             ("id", _) if member.is_string() => false,
-            ("input", Some(target)) if target.id().as_str() == HUB_CALL => {
+            ("input", Some(target)) if target.spec().forwards => {
                 mask_forwarded_input(catalog, member)
             }
             ("input", Some(target)) => target.spec().input_schema.secrets().mask(member),
@@ -81,7 +78,7 @@ pub(crate) fn message(
     let spec = operation.spec();
     let secrets = if is_result { &spec.output_schema } else { &spec.input_schema }.secrets();
     // Most schemas have no secrets, so the payload is not parsed.
-    if secrets.is_empty() && (is_result || operation.id().as_str() != HUB_CALL) {
+    if secrets.is_empty() && (is_result || !operation.spec().forwards) {
         return None;
     }
     let mut payload: Value = serde_json::from_str(payload.get()).ok()?;
@@ -238,11 +235,14 @@ mod tests {
         Schema::new(json!({"properties": {"pin": {"format": "password"}}})).unwrap()
     }
 
+    const HUB_CALL: &str = "hub.call";
+
     fn operation(id: &str, input: Schema, output: Schema) -> Operation {
         let mut spec = OperationSpec::new(&id.parse().unwrap(), OperationKind::Query);
         (spec.input_schema, spec.output_schema) = (input, output);
         let declared = ErrorDefinition::new("LOCKED", "").with_schema(secret());
         spec.error_schemas.push(declared);
+        spec.forwards = id == HUB_CALL;
         Operation::from_spec(spec).build().unwrap()
     }
 

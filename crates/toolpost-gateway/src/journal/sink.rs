@@ -19,9 +19,8 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Operations whose results repeat the records of other calls. Their outputs are not recorded.
-const RELAY_OPERATIONS: [&str; 4] =
-    [mask::HUB_CALL, "gateway.approvals", "gateway.journal", "gateway.replay"];
+/// Operations, besides forwarding ones, whose results repeat the records of other calls. Their outputs are not recorded.
+const RELAY_OPERATIONS: [&str; 3] = ["gateway.approvals", "gateway.journal", "gateway.replay"];
 
 /// The audit sink that records the calls of a pipeline.
 pub(super) struct JournalSink {
@@ -138,7 +137,8 @@ impl JournalSink {
             members.add("approval", &json!({"id": id, "by": by}));
         }
         members.add("outcome", outcome.as_str());
-        let is_relay = RELAY_OPERATIONS.contains(&call.operation_id);
+        let is_relay = call.operation.is_some_and(|operation| operation.spec().forwards)
+            || RELAY_OPERATIONS.contains(&call.operation_id);
         let limit = self.journal.settings.body_limit;
         match audit_outcome {
             AuditOutcome::Succeeded(outcome) => {

@@ -192,7 +192,7 @@ impl Client {
     pub fn abort(&self, id: &RequestId, reason: &str) -> bool {
         match &self.0 {
             Route::InProcess { .. } => false,
-            Route::Remote(peer) => abort(peer, &id.to_shared(), reason),
+            Route::Remote(peer) => peer.abort_request(&id.to_shared(), reason),
         }
     }
 
@@ -248,11 +248,6 @@ impl Client {
     }
 }
 
-fn abort(peer: &PeerHandle, id: &Arc<str>, reason: &str) -> bool {
-    let error = CallError::aborted(format!("the call was aborted: {reason}"));
-    peer.abort_request(id, reason, error)
-}
-
 /// Future of a call; see [`Client::call`].
 #[must_use = "a call does nothing until it is awaited"]
 pub struct ClientCall(ClientCallState);
@@ -291,7 +286,7 @@ impl ClientAbortHandle {
             AbortTarget::InProcess(handle) => handle.abort(reason),
             AbortTarget::Remote(peer, id, early) => {
                 let _ = early.set(reason.to_owned());
-                abort(peer, id, reason);
+                peer.abort_request(id, reason);
             }
             AbortTarget::Finished => {}
         }
@@ -344,7 +339,7 @@ impl Future for ClientCall {
                 // The call is pending from the first poll on. This applies an abort that was
                 // requested before.
                 match early.get().and_then(|early| early.get()) {
-                    Some(reason) if polled.is_pending() && abort(peer, id, reason) => {
+                    Some(reason) if polled.is_pending() && peer.abort_request(id, reason) => {
                         running.as_mut().poll(cx)
                     }
                     _ => polled,

@@ -151,11 +151,10 @@ impl PeerHandle {
         Some(waiter)
     }
 
-    /// Aborts a request of this side, fails its waiter with `error`, and returns whether it was
-    /// pending.
-    pub(super) fn abort_request(&self, id: &Arc<str>, reason: &str, error: CallError) -> bool {
+    /// Aborts a request of this side and returns whether it was pending.
+    pub(super) fn abort_request(&self, id: &Arc<str>, reason: &str) -> bool {
         let Some(waiter) = self.cancel_request(id, Some(reason), true) else { return false };
-        waiter.finish(Err(error));
+        waiter.finish(Err(CallError::aborted(format!("the call was aborted: {reason}"))));
         true
     }
 

@@ -165,6 +165,7 @@ fn call_spec() -> OperationSpec {
     spec.description =
         "Calls an operation by its id, with the rights of the caller and no others.".to_owned();
     spec.input_schema = Schema::of::<CallInput>();
+    spec.forwards = true;
     spec
 }
 

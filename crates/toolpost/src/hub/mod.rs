@@ -155,7 +155,7 @@ impl Hub {
     /// the connection and its calls continue. If they cannot be rebuilt, for example because the
     /// name now belongs to another identity, the spoke is disconnected.
     pub fn configure_spoke(&self, name: &str, config: SpokeConfig) {
-        self.0.spokes().configure(name, config);
+        self.0.spokes().configs.insert(name.to_owned(), config);
         self.0.reapply_config(name);
     }
 
@@ -163,7 +163,7 @@ impl Hub {
     /// The spoke can register again as an unconfigured one.
     pub fn remove_spoke(&self, name: &str) {
         let mut spokes = self.0.spokes();
-        spokes.remove_config(name);
+        spokes.configs.remove(name);
         self.0.evict_spoke(spokes, name);
     }
 
@@ -177,7 +177,7 @@ impl Hub {
     pub fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let matches =
             |peer: &&HubConnection| peer.identity.as_ref().is_some_and(|it| is_revoked(&it.id));
-        let peers = self.0.connections();
+        let peers = self.0.connections.lock();
         let revoked = peers.values().filter(matches);
         revoked
             .map(|peer| {
@@ -208,7 +208,7 @@ impl Hub {
     /// Returns the current counts of connections, requests and spokes.
     pub fn stats(&self) -> HubStats {
         let (online, offline) = self.0.spokes().count();
-        let peers = self.0.connections();
+        let peers = self.0.connections.lock();
         HubStats {
             connections: peers.len(),
             pending: peers.values().map(|peer| peer.client.pending_count()).sum(),
@@ -226,7 +226,7 @@ impl Hub {
         // New requests are rejected from here on, so only these connections can have requests in
         // flight.
         let peers: Vec<Client> =
-            self.0.connections().values().map(|peer| peer.client.clone()).collect();
+            self.0.connections.lock().values().map(|peer| peer.client.clone()).collect();
         let all_idle = futures::future::join_all(peers.iter().map(Client::wait_idle));
         tokio::time::timeout(deadline, all_idle).await.is_ok()
     }
@@ -236,7 +236,7 @@ impl Hub {
     pub async fn close(&self) {
         self.0.draining.cancel();
         self.0.tasks.close();
-        for peer in self.0.connections().values() {
+        for peer in self.0.connections.lock().values() {
             peer.client.close(CloseReason::going_away());
         }
         self.0.tasks.wait().await;
@@ -246,10 +246,6 @@ impl Hub {
 impl HubInner {
     fn spokes(&self) -> MutexGuard<'_, SpokeRegistry> {
         self.spokes.lock()
-    }
-
-    fn connections(&self) -> MutexGuard<'_, HashMap<u64, HubConnection>> {
-        self.connections.lock()
     }
 
     /// Runs a connection in an async task, until [`Hub::close`] closes it. If the hub is already
@@ -262,7 +258,7 @@ impl HubInner {
         identity: Option<Arc<Identity>>,
     ) {
         let entry = HubConnection { client: client.clone(), identity };
-        self.connections().insert(connection_id, entry);
+        self.connections.lock().insert(connection_id, entry);
         if self.tasks.is_closed() {
             client.close(CloseReason::going_away());
         }
@@ -279,7 +275,12 @@ impl HubInner {
         let changes = spokes.detach(connection_id, &self.pipeline.registry().catalog());
         // The lock is still held, so a spoke that reconnects at once is registered after this
         // change.
-        self.pipeline.registry().apply(changes).expect("replacing cannot clash");
+        self.apply(changes);
+    }
+
+    /// Applies changes that register no new id.
+    fn apply(&self, changes: impl IntoIterator<Item = Change>) {
+        self.pipeline.registry().apply(changes).expect("replacing and removing cannot clash");
     }
 }
 
@@ -291,7 +292,7 @@ struct HubConnectionGuard {
 
 impl Drop for HubConnectionGuard {
     fn drop(&mut self) {
-        self.hub.connections().remove(&self.connection_id);
+        self.hub.connections.lock().remove(&self.connection_id);
         self.hub.take_offline(self.connection_id);
     }
 }

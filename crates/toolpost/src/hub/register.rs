@@ -130,7 +130,7 @@ impl HubInner {
         let removed_ids = spokes.attach(name, connection_id, client.clone(), ids, retained_specs);
         let changes = removed_ids.into_iter().map(Change::Unregister);
         let changes = changes.chain(operations.into_iter().map(Change::Replace));
-        self.pipeline.registry().apply(changes).expect("replacing cannot clash");
+        self.apply(changes);
         Ok(RegisterOutput { registered, refused: rejected })
     }
 
@@ -149,7 +149,7 @@ impl HubInner {
             let is_offline = is_offline || made.is_offline();
             Change::Replace(made.with_offline(is_offline))
         });
-        self.pipeline.registry().apply(removals.chain(come)).expect("replacing cannot clash");
+        self.apply(removals.chain(come));
     }
 
     /// Removes a name with its operations and closes its connection.
@@ -168,7 +168,7 @@ impl HubInner {
     pub(super) fn remove_spoke(&self, spokes: &mut SpokeRegistry, name: &str) -> Option<Client> {
         let (client, removed) = spokes.remove(name);
         let removed = removed.into_iter().map(Change::Unregister);
-        self.pipeline.registry().apply(removed).expect("removing cannot clash");
+        self.apply(removed);
         client
     }
 
@@ -182,7 +182,7 @@ impl HubInner {
         let (route, forgotten) =
             spokes.claim(name, identity, self.settings.max_spokes, &catalog)?;
         let changes = forgotten.into_iter().map(Change::Unregister);
-        self.pipeline.registry().apply(changes).expect("removing cannot clash");
+        self.apply(changes);
         Ok((route, spokes.config(name)))
     }
 }
@@ -222,18 +222,15 @@ fn build_operations(
     let mut taken = std::collections::HashSet::new();
     for (index, input) in specs.into_iter().enumerate() {
         let label = spec_id(&input).unwrap_or_else(|| format!("operations[{index}]"));
-        match build_operation(route, config, input) {
-            Ok(Some(made)) if taken.insert(made.id().clone()) => operations.push(made),
-            Ok(Some(_)) => {
-                let reason = "duplicate operation id".to_owned();
-                rejected.push(RejectedOperation { id: label, reason });
+        let reason = match build_operation(route, config, input) {
+            Ok(made) if taken.insert(made.id().clone()) => {
+                operations.push(made);
+                continue;
             }
-            Ok(None) => {
-                let reason = "excluded by the configuration of this hub".to_owned();
-                rejected.push(RejectedOperation { id: label, reason });
-            }
-            Err(reason) => rejected.push(RejectedOperation { id: label, reason }),
-        }
+            Ok(_) => "duplicate operation id".to_owned(),
+            Err(reason) => reason,
+        };
+        rejected.push(RejectedOperation { id: label, reason });
     }
     (operations, rejected)
 }
@@ -247,22 +244,19 @@ fn build_operation(
     route: &Arc<SpokeRoute>,
     config: &SpokeConfig,
     input: Value,
-) -> Result<Option<Operation>, String> {
+) -> Result<Operation, String> {
     let is_offline = input.get("status").is_some_and(|status| status == "offline");
-    let spec: OperationSpec = serde_json::from_value(input).map_err(|error| error.to_string())?;
-    let own = spec.id().map_err(|error| error.to_string())?;
+    let mut listed: OperationSpec =
+        serde_json::from_value(input).map_err(|error| error.to_string())?;
+    let own = listed.id().map_err(|error| error.to_string())?;
     for (schema, what) in
-        [(&spec.input_schema, "inputSchema"), (&spec.output_schema, "outputSchema")]
+        [(&listed.input_schema, "inputSchema"), (&listed.output_schema, "outputSchema")]
     {
         schema.compile().map_err(|error| format!("{what}: {error}"))?;
     }
-    let mut listed = spec;
     (listed.namespace, listed.name) = (route.source.name.to_string(), own.to_string());
     let (listed, policy) = match &config.transform {
-        Some(transform_fn) => match transform_fn(listed) {
-            Some(transformed) => transformed,
-            None => return Ok(None),
-        },
+        Some(transform) => transform(listed).ok_or("excluded by the configuration of this hub")?,
         None => (listed, ResultPolicy::default()),
     };
     let forward = ForwardHandler {
@@ -272,6 +266,6 @@ fn build_operation(
     };
     let handler = forward.into_handler(listed.kind);
     let made = Operation::from_spec(listed).handler(handler).policy(policy).build();
-    let made = made.map(|made| made.with_offline(is_offline).with_source(&route.source));
-    made.map(Some).map_err(|error| error.to_string())
+    let made = made.map_err(|error| error.to_string())?;
+    Ok(made.with_offline(is_offline).with_source(&route.source))
 }

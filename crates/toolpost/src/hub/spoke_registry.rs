@@ -74,7 +74,7 @@ impl SpokeRoute {
 #[derive(Default)]
 pub(super) struct SpokeRegistry {
     spokes: HashMap<String, SpokeEntry>,
-    configs: HashMap<String, SpokeConfig>,
+    pub(super) configs: HashMap<String, SpokeConfig>,
     disconnects: u64,
 }
 
@@ -93,15 +93,6 @@ struct SpokeEntry {
 }
 
 impl SpokeRegistry {
-    pub(super) fn configure(&mut self, name: &str, config: SpokeConfig) {
-        self.configs.insert(name.to_owned(), config);
-    }
-
-    /// Removes the operator configuration of a name.
-    pub(super) fn remove_config(&mut self, name: &str) {
-        self.configs.remove(name);
-    }
-
     /// Returns the route and the original specs of a name, from which its operations can be
     /// rebuilt. `None` if no specs are kept or the name now belongs to another identity.
     pub(super) fn registered_specs(
@@ -137,8 +128,7 @@ impl SpokeRegistry {
     /// Returns the status of a name; `None` if the name is unknown.
     pub(super) fn status(&self, name: &str) -> Option<SpokeStatus> {
         let entry = self.spokes.get(name)?;
-        let is_online = entry.route.is_online();
-        Some(SpokeStatus { is_online, since: entry.since })
+        Some(SpokeStatus { is_online: entry.route.is_online(), since: entry.since })
     }
 
     pub(super) fn config(&self, name: &str) -> SpokeConfig {
@@ -197,7 +187,7 @@ impl SpokeRegistry {
         let offline = self
             .spokes
             .iter()
-            .filter(|(name, entry)| !is_configured(name) && entry.route.current.load().is_none());
+            .filter(|(name, entry)| !is_configured(name) && !entry.route.is_online());
         let Some(oldest) = offline
             .min_by_key(|(_, entry)| entry.disconnect_sequence)
             .map(|(name, _)| name.clone())
@@ -249,8 +239,7 @@ impl SpokeRegistry {
 
     /// Returns the number of online and offline names.
     pub(super) fn count(&self) -> (usize, usize) {
-        let is_online = |entry: &&SpokeEntry| entry.route.current.load().is_some();
-        let online = self.spokes.values().filter(is_online).count();
+        let online = self.spokes.values().filter(|entry| entry.route.is_online()).count();
         (online, self.spokes.len() - online)
     }
 }

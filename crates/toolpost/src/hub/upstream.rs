@@ -174,7 +174,8 @@ async fn list_ids(client: &Client, max: usize) -> Result<Vec<String>, CallError>
             ))
         })?;
         let foreign = page.operations.into_iter().map(|listed| listed.id);
-        ids.extend(foreign.filter(|id| !is_builtin(id)));
+        // Each gateway has its own built-in operations.
+        ids.extend(foreign.filter(|id| !id.starts_with("hub.") && !id.starts_with("gateway.")));
         match page.next_cursor {
             // Stops at the limit, in case the upstream's list never ends.
             Some(_) if ids.len() > max => return Ok(ids),
@@ -184,24 +185,17 @@ async fn list_ids(client: &Client, max: usize) -> Result<Vec<String>, CallError>
     }
 }
 
-/// Whether an operation belongs to the other gateway's own `hub` or `gateway` namespace. These are
-/// not imported, because each gateway has its own.
-fn is_builtin(id: &str) -> bool {
-    id.starts_with("hub.") || id.starts_with("gateway.")
-}
-
-/// Whether a listed operation was removed or is no longer accessible.
-fn is_not_found_or_denied(error: &CallError) -> bool {
-    matches!(error.code(), ErrorCode::OperationNotFound | ErrorCode::AccessDenied)
-}
-
 /// Fetches the spec of one operation. Returns `None` if it was removed meanwhile or comes from a
 /// third hub.
 async fn fetch_spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, CallError> {
     let mut spec = match client.call_json("hub.schema", json!({"id": id})).await {
         Ok(response) => response.data,
-        Err(error) if is_not_found_or_denied(&error) => return Ok(None),
-        Err(error) => return Err(error),
+        Err(error) => {
+            return match error.code() {
+                ErrorCode::OperationNotFound | ErrorCode::AccessDenied => Ok(None),
+                _ => Err(error),
+            };
+        }
     };
     if spec.get("_meta").is_some_and(|meta| meta.get(HUB_META_KEY).is_some()) {
         return Ok(None);

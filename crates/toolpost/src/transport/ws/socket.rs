@@ -88,10 +88,6 @@ impl<S> Socket<S> {
     fn lock(&self) -> MutexGuard<'_, WebSocketStream<S>> {
         self.0.stream.lock()
     }
-
-    fn returned_events(&self) -> MutexGuard<'_, VecDeque<CallEvent>> {
-        self.0.returned_events.lock()
-    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
@@ -103,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
     ) -> impl Stream<Item = Result<CallEvent, FrameError>> + Send {
         futures::stream::poll_fn(move |cx| {
             self.0.read_waker.register(cx.waker());
-            if let Some(event) = self.returned_events().pop_front() {
+            if let Some(event) = self.0.returned_events.lock().pop_front() {
                 return Poll::Ready(Some(Ok(event)));
             }
             loop {
@@ -146,7 +142,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Socket<S> {
             // The local caller receives an error: the request was not sent.
             CallEvent::Requested(request) => {
                 let error = CallError::validation(message, &[]).not_sent();
-                self.returned_events().push_back(CallEvent::Failed { id: request.id, error });
+                self.0
+                    .returned_events
+                    .lock()
+                    .push_back(CallEvent::Failed { id: request.id, error });
                 self.0.read_waker.wake();
                 Ok(())
             }

@@ -13,8 +13,6 @@ use crate::spec::{ErrorDefinition, OperationKind, OperationSpec};
 
 const JSON: &str = "application/json";
 const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
-/// Id of the operation that calls other operations.
-const RELAY_OPERATION: &str = "hub.call";
 const EVENT_STREAM: &str = "text/event-stream";
 
 /// Returns the responses of an operation, by status.
@@ -43,7 +41,7 @@ pub(super) fn responses(
     let responses = responses.into_iter();
     let mut responses: Map<_, _> =
         responses.map(|(status, response)| (status.to_string(), response)).collect();
-    if spec.id().is_ok_and(|id| id.as_str() == RELAY_OPERATION) {
+    if spec.forwards {
         responses.insert("default".to_owned(), problem_response(0, vec![relayed_error()], None));
     }
     responses

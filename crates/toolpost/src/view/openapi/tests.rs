@@ -10,6 +10,7 @@ fn operation(id: &str, kind: OperationKind, input: Value, output: Value) -> Oper
     let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
     spec.input_schema = Schema::new(input).unwrap();
     spec.output_schema = Schema::new(output).unwrap();
+    spec.forwards = id == "hub.call";
     Operation::from_spec(spec).build().unwrap()
 }
 
