@@ -22,7 +22,7 @@ const INPUT_REQUIRED: &str =
 async fn send_server_request(context: CallContext) -> Result<HandlerOutput, HandlerError> {
     let body = RawValue::from_string(r#"{"message":"which?"}"#.to_owned()).unwrap();
     let text = match context.client_channel() {
-        None => json!("none"),
+        None => json!("unknown"),
         Some(ClientChannel::MultiRoundTrip(client)) => {
             match (&client.input_responses, &client.request_state) {
                 (None, None) => {

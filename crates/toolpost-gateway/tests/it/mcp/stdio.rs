@@ -231,7 +231,7 @@ async fn send_server_request(context: CallContext) -> Result<HandlerOutput, Hand
             message
                 .map_or_else(|unanswered| json!(unanswered.to_string()), |message| json!(message))
         }
-        _ => json!("none"),
+        _ => json!("unknown"),
     };
     Ok(HandlerOutput::dynamic(json!({"said": message})))
 }
