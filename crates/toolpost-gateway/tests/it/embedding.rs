@@ -10,6 +10,8 @@ use axum::Router;
 use serde_json::{Value, json};
 use toolpost_gateway::{Gateway, builtin};
 
+use super::client;
+
 /// Time for the example to start its sources on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -30,7 +32,7 @@ async fn example_serves_functions_documents_and_mcp_servers() {
     std::fs::create_dir_all(&folder).unwrap();
     let address = free_address();
     let _example = start_example(&folder, &address);
-    let client = reqwest::Client::new();
+    let client = client();
     let deadline = tokio::time::Instant::now() + START_TIMEOUT;
     let health = format!("http://{address}/health");
     while client.get(&health).send().await.is_err() {
@@ -66,7 +68,7 @@ async fn nested_gateway_serves_calls_and_names_prefix_in_document() {
     let target = base.join(&format!("{}/api/demo/add", server_url.trim_end_matches('/'))).unwrap();
     assert_eq!(target.path(), "/tools/api/demo/add", "{server_url}");
 
-    let client = reqwest::Client::new();
+    let client = client();
     let input = json!({"a": 2, "b": 3});
     let called = client.post(target).json(&input).send().await.unwrap();
     assert_eq!(called.json::<Value>().await.unwrap(), json!({"sum": 5}));
@@ -80,7 +82,7 @@ async fn nested_gateway_serves_calls_and_names_prefix_in_document() {
 }
 
 async fn get_json(url: &str) -> Value {
-    let response = reqwest::Client::new().get(url).send().await.unwrap();
+    let response = client().get(url).send().await.unwrap();
     assert_eq!(response.status(), 200, "{url}");
     response.json().await.unwrap()
 }
