@@ -15,6 +15,7 @@ use toolpost_gateway::{Gateway, builtin};
 
 use super::hub::{HubClient, request_event};
 use super::mcp::{McpEvents, message};
+use super::spokes::with_timeout;
 use super::{TestGateway, client};
 
 /// A gateway with a payment operation that needs approval.
@@ -51,21 +52,22 @@ impl BankFixture {
 
     /// Polls until exactly one call is pending approval, and returns it.
     async fn pending_approval(&self) -> Value {
-        loop {
-            let (status, mut listed) = self.call("carl", "gateway.approvals", &json!({})).await;
-            assert_eq!(status, 200, "{listed}");
-            if let [_] = listed["approvals"].as_array().unwrap()[..] {
-                return listed["approvals"][0].take();
-            }
-        }
+        self.wait_for_pending(1).await;
+        let mut listed = self.call("carl", "gateway.approvals", &json!({})).await.1;
+        listed["approvals"][0].take()
     }
 
-    async fn wait_until_none_pending(&self) {
-        while self.pending_count().await > 0 {}
+    /// Polls until exactly this many calls are pending approval.
+    async fn wait_for_pending(&self, expected: usize) {
+        with_timeout("calls pending approval", async {
+            while self.pending_count().await != expected {}
+        })
+        .await;
     }
 
     async fn pending_count(&self) -> usize {
-        let listed = self.call("carl", "gateway.approvals", &json!({})).await.1;
+        let (status, listed) = self.call("carl", "gateway.approvals", &json!({})).await;
+        assert_eq!(status, 200, "{listed}");
         listed["approvals"].as_array().unwrap().len()
     }
 }
@@ -282,18 +284,18 @@ async fn abandoned_call_withdraws_pending_approval() {
     let abandoned_call = begin(None);
     let first = bank.pending_approval().await;
     abandoned_call.abort();
-    bank.wait_until_none_pending().await;
+    bank.wait_for_pending(0).await;
     // The client aborts the call on its connection.
     let mut peer = HubClient::with_token(bank.server.address, "tpt_ada").await;
     peer.send_json(&request_event("r", "bank.pay", &input)).await;
     let second = bank.pending_approval().await;
     peer.send_json(&json!({"type": "call.aborted", "id": "r", "payload": {"requestId": "r"}}))
         .await;
-    bank.wait_until_none_pending().await;
+    bank.wait_for_pending(0).await;
     // The deadline of the call passes.
     let late = begin(Some("0.05")).await.unwrap().unwrap();
     assert_eq!(late.status(), 504);
-    bank.wait_until_none_pending().await;
+    bank.wait_for_pending(0).await;
     for waited in [first, second] {
         let (status, message) =
             bank.call("bob", "gateway.approve", &json!({"id": waited["id"]})).await;
@@ -339,7 +341,7 @@ async fn approval_limits_return_429_and_spare_other_calls() {
         )
     };
     let waits: Vec<_> = ["ada", "bob"].map(begin).into();
-    while bank.pending_count().await < 2 {}
+    bank.wait_for_pending(2).await;
     for (caller, message) in
         [("ada", "2 calls are pending approval"), ("carl", "2 calls are pending")]
     {

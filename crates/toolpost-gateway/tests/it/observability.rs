@@ -9,6 +9,7 @@ use toolpost_gateway::config::Config;
 use toolpost_gateway::{Gateway, LimitsSettings, SourceState, admin, builtin};
 
 use super::limits::{limited_gateway, metric};
+use super::spokes::with_timeout;
 use super::{TestGateway, client};
 
 #[tokio::test]
@@ -117,14 +118,20 @@ async fn readiness_follows_gateway_and_ignores_source_state() {
     };
     let starting = gateway.gateway.begin_startup();
     assert_eq!(status().await, (503, "starting".to_owned()));
-    while gateway.gateway.sources().await[0].state != SourceState::Down {
-        tokio::task::yield_now().await;
-    }
+    with_timeout("the source is down", async {
+        while gateway.gateway.sources().await[0].state != SourceState::Down {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     drop(starting);
     // A source that is down delays only the start.
-    while status().await != (200, "ready".to_owned()) {
-        tokio::task::yield_now().await;
-    }
+    with_timeout("the gateway is ready", async {
+        while status().await != (200, "ready".to_owned()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     gateway.gateway.set_not_ready();
     assert_eq!(status().await, (503, "stopping".to_owned()));
     let response = client().post(gateway.url("/api/demo/add")).json(&json!({"a": 1, "b": 2}));
@@ -154,9 +161,12 @@ async fn dead_service_opens_breaker_and_empty_source_stays_up() {
     let builder = Gateway::builder(builtin::registry()).config(config);
     let gateway = TestGateway::serve(builder, "127.0.0.1:0").await;
     let sources = async || gateway.gateway.sources().await;
-    while sources().await.iter().any(|source| source.state != SourceState::Ready) {
-        tokio::task::yield_now().await;
-    }
+    with_timeout("the sources are ready", async {
+        while sources().await.iter().any(|source| source.state != SourceState::Ready) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let seen = async || {
         let sources = sources().await.into_iter();
         sources.map(|it| (it.operations, it.breaker.is_tripped())).collect::<Vec<_>>()
