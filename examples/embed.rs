@@ -3,7 +3,7 @@
 //!
 //! Run it with `cargo run -p toolpost-gateway --example embed [ADDRESS [DATA_FOLDER]]`.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it got")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use serde_json::json;
 use toolpost::{HandlerError, Identity, Operation, Toolpost};

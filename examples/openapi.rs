@@ -2,7 +2,7 @@
 //!
 //! Run it with `cargo run -p toolpost --features openapi --example openapi`.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it got")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};

@@ -1,9 +1,9 @@
-//! Operations of a program: a query, a stream, a declared error, and an operation that calls
+//! Operations of a program: a query, a subscription, a declared error, and an operation that calls
 //! other operations.
 //!
 //! Run it with `cargo run -p toolpost --example operations`.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it got")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use futures::{Stream, StreamExt};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-// A spoke `js` on the WebSocket standard alone: node examples/spoke.mjs [url]; Node 20 needs --experimental-websocket.
+// A spoke `js` without packages: node examples/spoke.mjs [url]; Node 20 needs --experimental-websocket.
 const { argv, env } = process;
 const socket = new WebSocket(new URL("/hub", argv[2] ?? env.TOOLPOST_URL ?? "ws://127.0.0.1:7411"));
 const send = (type, id, payload) => socket.send(JSON.stringify({ type, id, payload }));

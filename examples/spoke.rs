@@ -1,10 +1,10 @@
-//! A spoke: a process that offers operations to a hub and reconnects when the connection is lost.
+//! A spoke: a process that registers operations with a hub and reconnects after a disconnect.
 //!
 //! Start a gateway with `cargo run -- serve`, then run `cargo run --example spoke`. The hub URL is
 //! the first argument or `TOOLPOST_URL`; the token is read from `TOOLPOST_TOKEN`. Ctrl-C stops the
 //! process.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it got")]
+#![allow(clippy::print_stdout, reason = "an example prints its results")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -8,28 +8,27 @@ use toolpost::{ErrorCode, ErrorCodeInfo, ErrorOrigin};
 const HEAD: &str = "\
 # Errors
 
-Error codes are the same on every endpoint. This page is generated from the table in the code that the endpoints
-use; `TOOLPOST_BLESS=1 cargo test -p toolpost errors` regenerates it.
+Error codes mean the same on every endpoint. This page is generated from the table that the endpoints use;
+`TOOLPOST_BLESS=1 cargo test -p toolpost errors` regenerates it.
 
-An error is `{code, message, details?, retryable}`. `call.error` of the call protocol carries it as it is, a problem
-over HTTP has it in `error`, the result of an MCP tool has it in words and says `isError: true`, and the command
-line prints it.
+An error is `{code, message, details?, retryable}`. The call protocol sends it in `call.error`, the HTTP API in `error`
+of a problem document, MCP as the text of a tool result with `isError: true`. The command line prints it.
 
-| code | description | origin | HTTP | MCP beside tools | exit code | transient | may have executed |
+| code | description | origin | HTTP | MCP, except tools | exit code | transient | may have executed |
 |---|---|---|---|---|---|---|---|
 ";
 
 const TAIL: &str = "
-A declared error has the `httpStatus` that its operation declares. 429 and 503 come with `Retry-After`. Beside
-tools (resources, prompts) an MCP client gets a JSON-RPC error of the code in the table, with the error as its data.
-Exit code 2 means an invalid command line or configuration, 3 an unreachable gateway.
+A declared error has the `httpStatus` that its operation declares. 429 and 503 have `Retry-After`. For resources and
+prompts, an MCP client gets a JSON-RPC error with the code in the table and the error as its data. Exit code 2 means an
+invalid command line or configuration, 3 an unreachable gateway.
 
-*Transient* is about the error alone: the same call may succeed later. `retryable` is true only if repeating is safe as well: nothing was
-sent yet, or the operation is a query or declared idempotent. *May have executed* means that a mutation that was
-started may have taken effect; then `details.mayHaveRun` is true.
+*Transient* means that the same call may succeed later. `retryable` is true only if repeating the call is also safe:
+nothing was sent yet, or the operation is a query or declared idempotent. *May have executed* means that a mutation may
+have taken effect; `details.mayHaveRun` is then true.
 
-A tool result with `isError` is an envelope, not a call error. Where only its data is requested it
-is a problem with status 502 over HTTP, exit code 1 on the command line, and the tool's own result for MCP clients.
+A tool result with `isError` is an envelope, not a call error. If only its data is requested, it is a problem document
+with status 502 over HTTP, and exit code 1 on the command line. MCP clients get the result of the tool.
 ";
 
 #[test]
