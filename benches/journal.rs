@@ -11,6 +11,8 @@
 mod child;
 #[path = "harness/claim.rs"]
 mod claim;
+#[path = "harness/cpu.rs"]
+mod cpu;
 #[path = "http_endpoint/load.rs"]
 mod load;
 #[path = "harness/stats.rs"]

@@ -15,6 +15,8 @@ mod baseline;
 mod child;
 #[path = "harness/claim.rs"]
 mod claim;
+#[path = "harness/cpu.rs"]
+mod cpu;
 #[path = "mcp/echo_server.rs"]
 mod echo_server;
 #[path = "mcp_endpoint/gateway.rs"]

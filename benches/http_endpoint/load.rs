@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use super::cpu::cpu_micros;
 use super::stats::median;
 
 /// Number of requests in flight.
@@ -96,16 +97,4 @@ fn micros(text: &str) -> f64 {
         _ => 1e6,
     };
     text[..unit].parse::<f64>().unwrap() * factor
-}
-
-/// The processor time that all threads of a process have used, in microseconds.
-fn cpu_micros(process: u32) -> f64 {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let nanos = threads.map(|thread| {
-        // A thread may have exited since the listing; worker threads stay.
-        let path = thread.unwrap().path().join("schedstat");
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0.0)
-    });
-    nanos.sum::<f64>() / 1e3
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use serde_json::Value;
 
+use super::cpu::cpu_micros;
 use super::echo_server::ProtocolGeneration;
 use super::gateway::Server;
 use super::http_client::HttpConnection;
@@ -157,16 +158,4 @@ async fn initialize(server: &Server, path: &str) -> String {
     connection.set_message(MessageTemplate::post(path, &headers, &initialized_message));
     connection.request().await;
     session
-}
-
-/// The processor time that all threads of a process have used, in microseconds.
-fn cpu_micros(process: u32) -> f64 {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let nanos = threads.map(|thread| {
-        // A thread may have exited since the listing; worker threads stay.
-        let path = thread.unwrap().path().join("schedstat");
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0.0)
-    });
-    nanos.sum::<f64>() / 1e3
 }

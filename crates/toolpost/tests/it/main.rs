@@ -8,27 +8,26 @@
     reason = "a test fails by panicking, and its rows are tuples"
 )]
 
-mod call_frame_corpus;
-mod envelope_corpus;
 mod envelope_properties;
 mod errors;
 mod examples;
+mod fuzz_corpus;
 mod hub;
+mod json_strategy;
 mod layers;
 #[cfg(feature = "mcp")]
 mod mcp;
 #[cfg(feature = "mcp")]
 mod mcp_conformance;
 #[cfg(feature = "mcp")]
-mod mcp_corpus;
-#[cfg(feature = "mcp")]
 mod mcp_oauth;
 #[cfg(feature = "openapi")]
 mod openapi;
 #[cfg(feature = "openapi")]
-mod openapi_corpus;
+mod openapi_documents;
 #[cfg(feature = "openapi")]
 mod openapi_properties;
+#[cfg(feature = "typebox-cast")]
 mod schema_cast;
 mod schema_corpus;
 mod schema_generators;

@@ -1,22 +1,7 @@
 //! Server-sent events are parsed according to the standard, independent of chunk boundaries.
 
-#[path = "../../../../fuzz/checks/sse.rs"]
-mod checks;
-
-use std::fs;
-use std::path::Path;
-
+use super::fuzz_corpus::sse as checks;
 use proptest::prelude::*;
-
-#[test]
-fn sse_fuzz_corpus_passes() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sse");
-    let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(files.len() >= 20, "found {} files", files.len());
-    for file in files {
-        checks::check(&fs::read(&file).unwrap());
-    }
-}
 
 /// Stream fragments, from whole lines to single bytes.
 fn any_piece() -> impl Strategy<Value = Vec<u8>> {

@@ -85,13 +85,13 @@ async fn hostile_api_requests_return_expected_status() {
         ("a type of ours", typed("application/problem+json", good).into(), 200, "3"),
         ("nearly JSON", typed("application/jsonx", good).into(), 415, "jsonx"),
         (
-            "a packed body",
+            "a compressed body",
             add_request("content-encoding: gzip\r\ncontent-length: 2\r\n", "{}").into(),
             415,
             "Content-Encoding",
         ),
         (
-            "a bomb in a box",
+            "a body compressed twice",
             add_request("content-encoding: gzip, gzip\r\ncontent-length: 2\r\n", "{}").into(),
             415,
             "Content-Encoding",

@@ -1,21 +1,9 @@
-//! Checks the fuzz corpus and documents with the constructs of public APIs.
-
-#[path = "../../../../fuzz/checks/openapi_document.rs"]
-pub(crate) mod checks;
+//! Checks documents with the constructs of public APIs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use toolpost::openapi::parsers::{ParsedDocument, parse_yaml_with_both_readers};
-
-#[test]
-fn fuzz_corpus_passes_document_checks() {
-    let files = files(&root().join("fuzz/corpus/openapi_document"));
-    assert!(files.len() >= 20, "found {} files", files.len());
-    for file in files {
-        checks::check(&fs::read(&file).unwrap());
-    }
-}
 
 #[test]
 fn documents_parse_like_reference_parsers() {
@@ -35,10 +23,6 @@ fn documents_parse_like_reference_parsers() {
             assert!(second.is_none_or(|second| second == value), "{file:?}: the readers disagree");
         }
     }
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Returns all files of a folder, recursively.
