@@ -11,9 +11,7 @@ use super::node::{
     ArrayRules, CastKind, CastNodeId, CastReference, CastSchema, Contains, ObjectRules,
     RecordRules, UndeclaredRule,
 };
-use super::scalar::{
-    is_valid_count, is_valid_number, is_valid_size, is_valid_string, matches_pattern,
-};
+use super::scalar::{is_valid_number, is_valid_string, matches_pattern};
 use super::unique::{self, UndefinedValues};
 
 /// State of casting one value: the compiled schema, counters and memoized results.
@@ -193,20 +191,22 @@ impl<'p> CastRun<'p> {
         match rest {
             UndeclaredRule::Open => Ok(true),
             UndeclaredRule::Closed => Ok(false),
-            UndeclaredRule::Schema(node) => {
-                let member = self.memo.undefined.defined(member);
-                self.check(node, member)
-            }
+            UndeclaredRule::Schema(node) => self.check_child(node, member),
         }
     }
 
+    /// Checks a member or an item, which can represent `undefined`.
+    fn check_child(&mut self, id: CastNodeId, child: &Value) -> CastResult<bool> {
+        let child = self.memo.undefined.defined(child);
+        self.check(id, child)
+    }
+
     fn check_array(&mut self, rules: &ArrayRules, items: &[Value]) -> CastResult<bool> {
-        if !is_valid_count(items.len(), rules.min_items.as_ref(), rules.max_items.as_ref()) {
+        if !rules.length.contains(items.len()) {
             return Ok(false);
         }
         for item in items {
-            let item = self.memo.undefined.defined(item);
-            if !self.check(rules.items, item)? {
+            if !self.check_child(rules.items, item)? {
                 return Ok(false);
             }
         }
@@ -226,8 +226,7 @@ impl<'p> CastRun<'p> {
     fn check_contains(&mut self, contains: &Contains, items: &[Value]) -> CastResult<bool> {
         let mut count = 0_u32;
         for item in items {
-            let item = self.memo.undefined.defined(item);
-            count += u32::from(self.check(contains.node, item)?);
+            count += u32::from(self.check_child(contains.node, item)?);
         }
         let count = f64::from(count);
         let enough = count > 0.0 && contains.min.is_none_or(|min| count >= min);
@@ -239,8 +238,7 @@ impl<'p> CastRun<'p> {
             return Ok(false);
         }
         for (node, item) in nodes.iter().zip(items) {
-            let item = self.memo.undefined.defined(item);
-            if !self.check(*node, item)? {
+            if !self.check_child(*node, item)? {
                 return Ok(false);
             }
         }
@@ -248,7 +246,7 @@ impl<'p> CastRun<'p> {
     }
 
     fn check_object(&mut self, rules: &ObjectRules, map: &Map<String, Value>) -> CastResult<bool> {
-        if !is_valid_size(&rules.size, map) {
+        if !rules.size.contains(map.len()) {
             return Ok(false);
         }
         for (key, property) in &rules.properties {
@@ -276,7 +274,7 @@ impl<'p> CastRun<'p> {
     }
 
     fn check_record(&mut self, rules: &RecordRules, map: &Map<String, Value>) -> CastResult<bool> {
-        if !is_valid_size(&rules.size, map) {
+        if !rules.size.contains(map.len()) {
             return Ok(false);
         }
         let pattern = &rules.pattern;
@@ -284,9 +282,7 @@ impl<'p> CastRun<'p> {
         matches_pattern(pattern, "")?;
         // Check all matching members first: the order determines which failure is reported.
         for (key, member) in js::entries(map) {
-            if matches_pattern(pattern, key)?
-                && !self.check_rest(UndeclaredRule::Schema(rules.value), member)?
-            {
+            if matches_pattern(pattern, key)? && !self.check_child(rules.value, member)? {
                 return Ok(false);
             }
         }

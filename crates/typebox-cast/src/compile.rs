@@ -17,13 +17,7 @@ impl CastSchema {
     /// Compiles a document. Errors in it are reported only when a value is checked against the
     /// affected part.
     pub fn new(root: &Value) -> Self {
-        let mut compiler = CastCompiler {
-            nodes: Vec::new(),
-            compiled: HashMap::default(),
-            queued: HashMap::default(),
-            queue: Vec::new(),
-            depth: 0,
-        };
+        let mut compiler = CastCompiler::default();
         let root_node = compiler.enqueue(root);
         let links = compiler.drain_queue(root);
         compiler.resolve_refs(&links);
@@ -36,6 +30,7 @@ impl CastSchema {
 /// Members and items are compiled from a queue, so documents can nest to any depth. Only
 /// applicators (`allOf`, `anyOf`, `oneOf`, `not`) recurse, because they can collapse into their
 /// only part.
+#[derive(Default)]
 pub(super) struct CastCompiler<'s> {
     nodes: Vec<CastNode>,
     /// Compiled nodes by the address of their schema, so that no part of a document is compiled
@@ -242,9 +237,9 @@ impl<'s> CastCompiler<'s> {
     }
 
     pub(super) fn add(&mut self, kind: CastKind) -> CastNodeId {
-        let id = u32::try_from(self.nodes.len()).expect("a document has fewer than 2^32 parts");
+        let id = node_id(self.nodes.len());
         self.nodes.push(CastNode { kind, default: None });
-        CastNodeId(id)
+        id
     }
 
     fn node(&self, id: CastNodeId) -> &CastNode {

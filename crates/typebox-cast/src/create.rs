@@ -82,7 +82,7 @@ impl CastRun<'_> {
         if let Some(format) = &rules.format {
             return Err(CastError::with_detail(CastCode::CreateFormat, format));
         }
-        let length = truncated_length(rules.min_length.as_ref());
+        let length = truncated_length(rules.length.min.as_ref());
         if length < 0.0 {
             return Err(CastError::new(CastCode::Stack));
         }
@@ -98,7 +98,7 @@ impl CastRun<'_> {
         if rules.contains.is_some() {
             return Err(CastError::new(CastCode::CreateContains));
         }
-        let length = truncated_length(rules.min_items.as_ref()) as usize;
+        let length = truncated_length(rules.length.min.as_ref()) as usize;
         let mut items = Vec::new();
         for _ in 0..length {
             items.push(self.create(rules.items)?);

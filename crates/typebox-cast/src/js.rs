@@ -63,26 +63,18 @@ pub(super) fn copy_bounded(value: &Value, levels: usize) -> Option<Value> {
     let below = levels.checked_sub(1)?;
     match value {
         Value::Array(items) => copy_items(items, below).map(Value::Array),
-        Value::Object(map) => copy_members(map, below).map(Value::Object),
+        Value::Object(map) => {
+            let copy =
+                |(key, member): (&String, _)| Some((key.clone(), copy_bounded(member, below)?));
+            map.iter().map(copy).collect::<Option<_>>().map(Value::Object)
+        }
         scalar => Some(scalar.clone()),
     }
 }
 
 /// Copies all items. Returns `None` if one nests deeper than `levels`.
 pub(super) fn copy_items(items: &[Value], levels: usize) -> Option<Vec<Value>> {
-    let mut copies = Vec::with_capacity(items.len());
-    for item in items {
-        copies.push(copy_bounded(item, levels)?);
-    }
-    Some(copies)
-}
-
-fn copy_members(map: &Map<String, Value>, levels: usize) -> Option<Map<String, Value>> {
-    let mut copies = Map::with_capacity(map.len());
-    for (key, member) in map {
-        copies.insert(key.clone(), copy_bounded(member, levels)?);
-    }
-    Some(copies)
+    items.iter().map(|item| copy_bounded(item, levels)).collect()
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::compile::{CastCompiler, DefaultOwner, SchemaObject, array_keyword};
 use super::js::{self, MAX_LITERAL_DEPTH};
 use super::node::{
-    ArrayRules, CastKind, CastNodeId, Contains, NumberRules, NumericLimit, ObjectRules, Properties,
-    Property, RecordRules, SizeRules, StringRules,
+    ArrayRules, CastKind, CastNodeId, Contains, CountRange, NumberRules, NumericLimit, ObjectRules,
+    Properties, Property, RecordRules, StringRules,
 };
 use super::pattern::JsRegex;
 
@@ -31,10 +31,7 @@ impl<'s> CastCompiler<'s> {
     }
 
     fn object(&mut self, document: &'s SchemaObject) -> CastKind {
-        let size = SizeRules {
-            min: limit(document, "minProperties"),
-            max: limit(document, "maxProperties"),
-        };
+        let size = count_range(document, "minProperties", "maxProperties");
         let additional = self.undeclared_rule(document, "additionalProperties");
         let properties = document.get("properties").and_then(Value::as_object);
         let patterns = document.get("patternProperties").and_then(Value::as_object);
@@ -84,8 +81,7 @@ impl<'s> CastCompiler<'s> {
         };
         CastKind::Array(Box::new(ArrayRules {
             items,
-            min_items: limit(document, "minItems"),
-            max_items: limit(document, "maxItems"),
+            length: count_range(document, "minItems", "maxItems"),
             unique: document.get("uniqueItems") == Some(&Value::Bool(true)),
             contains,
         }))
@@ -110,8 +106,7 @@ fn string_rules(document: &SchemaObject) -> StringRules {
         scalar => scalar.to_string(),
     };
     StringRules {
-        min_length: limit(document, "minLength"),
-        max_length: limit(document, "maxLength"),
+        length: count_range(document, "minLength", "maxLength"),
         pattern: document.get("pattern").map(|pattern| JsRegex::new(text(pattern))),
         format: document.get("format").map(text),
     }
@@ -125,6 +120,10 @@ fn number_rules(document: &SchemaObject) -> NumberRules {
         exclusive_maximum: limit(document, "exclusiveMaximum"),
         multiple_of: limit(document, "multipleOf"),
     }
+}
+
+fn count_range(document: &SchemaObject, min: &str, max: &str) -> CountRange {
+    CountRange { min: limit(document, min), max: limit(document, max) }
 }
 
 fn limit(document: &SchemaObject, keyword: &str) -> Option<NumericLimit> {

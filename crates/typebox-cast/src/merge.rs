@@ -58,9 +58,13 @@ impl CastRun<'_> {
         }
         for (key, new) in new {
             let members = self.member_nodes(&objects, &key);
-            let default_action = members.last().map_or(default_action, |member| {
-                nested_action(default_action, self.created_action(*member))
-            });
+            // Everything inside a default is `Defaulted`.
+            let default_action = match members.last() {
+                Some(member) if default_action != CastAction::Defaulted => {
+                    self.created_action(*member)
+                }
+                _ => default_action,
+            };
             let change = match old.get(&key) {
                 Some(old) => self.diff(&members, default_action, old, new),
                 None => CastPlan::Set(new, default_action),
@@ -98,11 +102,6 @@ impl CastRun<'_> {
         });
         declared.map(|property| property.node).collect()
     }
-}
-
-/// Returns the action for a nested value: everything inside a default is `Defaulted`.
-fn nested_action(above: CastAction, own: CastAction) -> CastAction {
-    if above == CastAction::Defaulted { above } else { own }
 }
 
 /// Returns the created value with the original scalars wherever both values have the same path.

@@ -94,8 +94,7 @@ pub(super) struct NumberRules {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct StringRules {
-    pub(super) min_length: Option<NumericLimit>,
-    pub(super) max_length: Option<NumericLimit>,
+    pub(super) length: CountRange,
     pub(super) pattern: Option<JsRegex>,
     /// An annotation for checks. A string with a format cannot be created.
     pub(super) format: Option<String>,
@@ -104,8 +103,7 @@ pub(super) struct StringRules {
 #[derive(Debug, Clone)]
 pub(super) struct ArrayRules {
     pub(super) items: CastNodeId,
-    pub(super) min_items: Option<NumericLimit>,
-    pub(super) max_items: Option<NumericLimit>,
+    pub(super) length: CountRange,
     pub(super) unique: bool,
     pub(super) contains: Option<Contains>,
 }
@@ -117,22 +115,32 @@ pub(super) struct Contains {
     pub(super) max: Option<f64>,
 }
 
+/// Bounds of a length or of a number of members.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SizeRules {
+pub(super) struct CountRange {
     pub(super) min: Option<NumericLimit>,
     pub(super) max: Option<NumericLimit>,
 }
 
+impl CountRange {
+    pub(super) fn contains(&self, count: usize) -> bool {
+        // Counts are far below 2^53, where f64 is exact.
+        let count = count as f64;
+        self.min.as_ref().is_none_or(|min| count >= min.number)
+            && self.max.as_ref().is_none_or(|max| count <= max.number)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct ObjectRules {
-    pub(super) size: SizeRules,
+    pub(super) size: CountRange,
     pub(super) properties: Properties,
     pub(super) additional: UndeclaredRule,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct RecordRules {
-    pub(super) size: SizeRules,
+    pub(super) size: CountRange,
     pub(super) pattern: JsRegex,
     pub(super) value: CastNodeId,
     pub(super) additional: UndeclaredRule,

@@ -65,17 +65,16 @@ impl ArrayPlan {
 
 /// Applies the plan to the value and returns the repairs.
 pub(super) fn apply_plan(plan: CastPlan, value: &mut Value) -> Vec<CastRepair> {
-    let mut repairs = Vec::new();
-    PlanApplier { path: String::new(), repairs: Some(&mut repairs), keep_undefined: false }
-        .apply(plan, value);
-    repairs
+    let mut applier = PlanApplier { repairs: Some(Vec::new()), ..PlanApplier::default() };
+    applier.apply(plan, value);
+    applier.repairs.unwrap_or_default()
 }
 
 /// Applies the plan to a copy without recording repairs. Undefined members become null; returns
 /// their addresses.
 pub(super) fn apply_to_copy(plan: &CastPlan, copy: &mut Value) -> UndefinedValues {
-    PlanApplier { path: String::new(), repairs: None, keep_undefined: true }
-        .apply(plan.clone(), copy);
+    let mut applier = PlanApplier { keep_undefined: true, ..PlanApplier::default() };
+    applier.apply(plan.clone(), copy);
     let mut undefined = UndefinedValues::default();
     collect_undefined(plan, copy, &mut undefined);
     undefined
@@ -103,14 +102,16 @@ fn collect_undefined(plan: &CastPlan, value: &Value, undefined: &mut UndefinedVa
     }
 }
 
-struct PlanApplier<'r> {
+#[derive(Default)]
+struct PlanApplier {
     /// JSON Pointer to the current value.
     path: String,
-    repairs: Option<&'r mut Vec<CastRepair>>,
+    /// The changes, if they are recorded.
+    repairs: Option<Vec<CastRepair>>,
     keep_undefined: bool,
 }
 
-impl PlanApplier<'_> {
+impl PlanApplier {
     fn apply(&mut self, plan: CastPlan, value: &mut Value) {
         match plan {
             CastPlan::Keep | CastPlan::Undefined => {}
@@ -129,12 +130,9 @@ impl PlanApplier<'_> {
     }
 
     fn replace(&mut self, plan: CastPlan, value: &mut Value) {
-        let Some((new, _)) = self.created_value(plan) else {
-            return;
-        };
+        let Some((new, _)) = self.created_value(plan) else { return };
         let old = std::mem::replace(value, new);
-        let new = &*value;
-        self.record(CastAction::Replaced, Some(old), Some(new));
+        self.record(CastAction::Replaced, Some(old), Some(value));
     }
 
     /// Returns the value that a plan creates where there was none, and its action.
@@ -142,10 +140,8 @@ impl PlanApplier<'_> {
         match plan {
             CastPlan::Set(value, action) => Some((value, action)),
             CastPlan::SetAndPatch(mut value, plan, action) => {
-                let keep_holes = self.keep_undefined;
-                let mut silent =
-                    PlanApplier { path: String::new(), repairs: None, keep_undefined: keep_holes };
-                silent.apply(*plan, &mut value);
+                let keep_undefined = self.keep_undefined;
+                Self { keep_undefined, ..Self::default() }.apply(*plan, &mut value);
                 Some((value, action))
             }
             CastPlan::Undefined if self.keep_undefined => Some((Value::Null, CastAction::Invented)),

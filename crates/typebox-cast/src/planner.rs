@@ -5,7 +5,9 @@ use serde_json::{Map, Value};
 use super::check::CastRun;
 use super::error::{CastCode, CastError, CastResult};
 use super::js::{self, MAX_DEPTH};
-use super::node::{ArrayRules, CastKind, CastNodeId, ObjectRules, RecordRules, UndeclaredRule};
+use super::node::{
+    ArrayRules, CastKind, CastNodeId, NumericLimit, ObjectRules, RecordRules, UndeclaredRule,
+};
 use super::plan::{ArrayPlan, CastPlan, ObjectPlan, apply_to_copy};
 use super::repair::CastAction;
 use super::unique::{self, UndefinedValues};
@@ -18,6 +20,16 @@ impl CastRun<'_> {
         let plan = self.plan_kind(id, value)?;
         self.leave();
         Ok(plan)
+    }
+
+    /// Plans a member or an item, whose errors carry its key or index.
+    fn plan_at(
+        &mut self,
+        segment: &impl ToString,
+        id: CastNodeId,
+        value: Option<&Value>,
+    ) -> CastResult<CastPlan> {
+        self.plan(id, value).map_err(|error| error.at_segment(segment))
     }
 
     fn plan_kind(&mut self, id: CastNodeId, value: Option<&Value>) -> CastResult<CastPlan> {
@@ -87,16 +99,13 @@ impl CastRun<'_> {
             if member.is_none() && !property.required {
                 continue;
             }
-            let change = self.plan(property.node, member);
-            plan.change(key, change.map_err(|error| error.at_segment(key))?);
+            plan.change(key, self.plan_at(key, property.node, member)?);
         }
         for (key, member) in
             js::entries(map).filter(|(key, _)| !rules.properties.contains_key(*key))
         {
             if let UndeclaredRule::Schema(node) = rules.additional {
-                let change =
-                    self.plan(node, Some(member)).map_err(|error| error.at_segment(key))?;
-                plan.change(key, change);
+                plan.change(key, self.plan_at(key, node, Some(member))?);
             } else {
                 plan.removals.push((key.clone(), CastAction::Stripped));
             }
@@ -118,9 +127,7 @@ impl CastRun<'_> {
     ) -> CastResult<CastPlan> {
         let mut plan = ObjectPlan::default();
         for (key, member) in js::entries(map) {
-            let change =
-                self.plan(rules.value, Some(member)).map_err(|error| error.at_segment(key))?;
-            plan.change(key, change);
+            plan.change(key, self.plan_at(key, rules.value, Some(member))?);
         }
         Ok(plan.into_plan())
     }
@@ -129,8 +136,7 @@ impl CastRun<'_> {
         let mut plan = ArrayPlan { retained: items.len().min(nodes.len()), ..ArrayPlan::default() };
         for (index, node) in nodes.iter().enumerate() {
             let item = items.get(index);
-            let change = self.plan(*node, item).map_err(|error| error.at_segment(&index))?;
-            match (item, change) {
+            match (item, self.plan_at(&index, *node, item)?) {
                 (Some(_), CastPlan::Keep) => {}
                 (Some(_), change) => plan.changes.push((index, change)),
                 (None, push) => plan.appended.push(push),
@@ -162,8 +168,7 @@ impl CastRun<'_> {
         let mut plan = ArrayPlan { retained: length.min(items.len()), ..ArrayPlan::default() };
         for index in 0..length {
             let item = items.get(index);
-            let change = self.plan(rules.items, item.or(Some(&NULL)));
-            match (item, change.map_err(|error| error.at_segment(&index))?) {
+            match (item, self.plan_at(&index, rules.items, item.or(Some(&NULL)))?) {
                 (Some(_), CastPlan::Keep) => {}
                 (Some(_), change) => plan.changes.push((index, change)),
                 (None, CastPlan::Keep) => {
@@ -217,11 +222,9 @@ pub(super) fn set_if_changed(
 
 /// Returns the length after padding to `minItems` and truncating to `maxItems`.
 fn final_length(rules: &ArrayRules, length: usize) -> usize {
-    let limit = |limit: &Option<super::node::NumericLimit>| {
-        limit.as_ref().and_then(|limit| limit.literal())
-    };
-    let padded = limit(&rules.min_items).map_or(length, |min| length.max(min.ceil() as usize));
-    match limit(&rules.max_items) {
+    let limit = |limit: &Option<NumericLimit>| limit.as_ref().and_then(NumericLimit::literal);
+    let padded = limit(&rules.length.min).map_or(length, |min| length.max(min.ceil() as usize));
+    match limit(&rules.length.max) {
         // A negative end counts from the back, as in JavaScript's `slice`.
         Some(max) if max.trunc() < 0.0 => padded.saturating_sub(-max.trunc() as usize),
         Some(max) => padded.min(max.trunc() as usize),

@@ -21,7 +21,9 @@ impl<'s> AnchorIndex<'s> {
         while let Some(value) = waiting.pop() {
             match value {
                 Value::Object(map) => {
-                    for name in anchors_of(value) {
+                    let id = value["$id"].as_str().map(str::to_owned);
+                    let anchor = value["$anchor"].as_str().map(|anchor| format!("#{anchor}"));
+                    for name in id.into_iter().chain(anchor) {
                         anchors.entry(name).or_insert(value);
                     }
                     let members: Vec<_> = js::entries(map).map(|(_, member)| member).collect();
@@ -44,12 +46,6 @@ impl<'s> AnchorIndex<'s> {
             None => self.anchors.get(reference).copied(),
         }
     }
-}
-
-fn anchors_of(schema: &Value) -> impl Iterator<Item = String> {
-    let id = schema["$id"].as_str().map(str::to_owned);
-    let anchor = schema["$anchor"].as_str().map(|anchor| format!("#{anchor}"));
-    id.into_iter().chain(anchor)
 }
 
 fn pointer_step<'s>(value: &'s Value, raw: &str) -> Option<&'s Value> {

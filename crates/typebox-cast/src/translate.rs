@@ -47,14 +47,8 @@ struct GroupInfo {
 /// The meaning of an escape sequence.
 enum RegexEscape {
     Char(char),
-    /// The contents of a character class, and whether it is negated.
-    Class(&'static str, Negation),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Negation {
-    No,
-    Yes,
+    /// A character class in brackets.
+    Class(String),
 }
 
 impl RegexTranslator {
@@ -178,18 +172,16 @@ impl RegexTranslator {
             'B' => self.boundary("(?:(?<=[W])(?=[W])|(?<![W])(?![W]))"),
             'k' if self.groups.has_named => {
                 self.position += 1;
-                let name = if self.next_if("<") {
-                    self.group_name()?
-                } else {
+                if !self.next_if("<") {
                     return None;
-                };
+                }
+                let name = self.group_name()?;
                 self.atom(&format!(r"\k<{name}>"));
             }
             digit @ '1'..='9' => self.back_reference(digit),
             _ => match self.escape()? {
                 RegexEscape::Char(unit) => self.literal(unit),
-                RegexEscape::Class(inside, Negation::No) => self.atom(&format!("[{inside}]")),
-                RegexEscape::Class(inside, Negation::Yes) => self.atom(&format!("[^{inside}]")),
+                RegexEscape::Class(class) => self.atom(&class),
             },
         }
         Some(())
@@ -229,12 +221,12 @@ impl RegexTranslator {
         }
         self.position += 1;
         Some(match unit {
-            'd' => RegexEscape::Class(DIGIT, Negation::No),
-            'D' => RegexEscape::Class(DIGIT, Negation::Yes),
-            'w' => RegexEscape::Class(WORD, Negation::No),
-            'W' => RegexEscape::Class(WORD, Negation::Yes),
-            's' => RegexEscape::Class(SPACE, Negation::No),
-            'S' => RegexEscape::Class(SPACE, Negation::Yes),
+            'd' => RegexEscape::Class(format!("[{DIGIT}]")),
+            'D' => RegexEscape::Class(format!("[^{DIGIT}]")),
+            'w' => RegexEscape::Class(format!("[{WORD}]")),
+            'W' => RegexEscape::Class(format!("[^{WORD}]")),
+            's' => RegexEscape::Class(format!("[{SPACE}]")),
+            'S' => RegexEscape::Class(format!("[^{SPACE}]")),
             't' => RegexEscape::Char('\t'),
             'n' => RegexEscape::Char('\n'),
             'v' => RegexEscape::Char('\u{b}'),
@@ -286,12 +278,9 @@ impl RegexTranslator {
     }
 
     fn class(&mut self) -> Option<()> {
-        let negation = if self.next_if("^") { Negation::Yes } else { Negation::No };
+        let caret = if self.next_if("^") { "^" } else { "" };
         let mut inside = String::new();
-        loop {
-            if self.next_if("]") {
-                break;
-            }
+        while !self.next_if("]") {
             let low = self.class_member()?;
             let range = self.peek() == Some('-') && self.units.get(self.position + 1) != Some(&']');
             if !range {
@@ -301,7 +290,11 @@ impl RegexTranslator {
             self.position += 1;
             push_range(&mut inside, &low, &self.class_member()?)?;
         }
-        self.atom(&class_syntax(&inside, negation));
+        if inside.is_empty() {
+            // The engine has no empty class.
+            inside.push_str(r"[^\x{0}-\x{10FFFF}]");
+        }
+        self.atom(&format!("[{caret}{inside}]"));
         Some(())
     }
 
@@ -323,22 +316,10 @@ fn is_reversed_range(quantifier: &str) -> bool {
     })
 }
 
-fn class_syntax(inside: &str, negation: Negation) -> String {
-    match (inside.is_empty(), negation) {
-        (true, Negation::No) => r"[^\x{0}-\x{10FFFF}]".to_owned(),
-        (true, Negation::Yes) => r"[\x{0}-\x{10FFFF}]".to_owned(),
-        (false, Negation::No) => format!("[{inside}]"),
-        (false, Negation::Yes) => format!("[^{inside}]"),
-    }
-}
-
 fn push_member(inside: &mut String, member: &RegexEscape) {
     match member {
         RegexEscape::Char(unit) => push_char(inside, *unit),
-        RegexEscape::Class(text, Negation::No) => inside.push_str(text),
-        RegexEscape::Class(text, Negation::Yes) => {
-            let _ = write!(inside, "[^{text}]");
-        }
+        RegexEscape::Class(class) => inside.push_str(class),
     }
 }
 
