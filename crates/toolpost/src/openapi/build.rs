@@ -69,6 +69,12 @@ pub enum OpenApiError {
     Operation(#[from] crate::operation::OperationError),
 }
 
+impl From<CredentialError> for OpenApiError {
+    fn from(error: CredentialError) -> Self {
+        Self::Credentials(error.to_string())
+    }
+}
+
 /// The operations of a document and its summary.
 pub(super) struct BuiltOperations {
     pub(super) operations: Vec<Operation>,
@@ -82,15 +88,14 @@ pub(super) fn build_service(
     name: &str,
     settings: OpenApiSettings,
 ) -> Result<ServiceContext, OpenApiError> {
-    let wrong = |error: CredentialError| OpenApiError::Credentials(error.to_string());
-    let identity = settings.credentials.client_identity().map_err(wrong)?;
-    let client = HttpClient::new(&settings.client, identity);
+    let client = HttpClient::new(&settings.client, settings.credentials.client_identity()?);
     let client = client.map_err(|error| OpenApiError::Client(innermost_cause(&error)))?;
-    let credential_store =
-        CredentialStore::new(settings.credentials.clone(), client.http().clone());
     Ok(ServiceContext {
         name: name.into(),
-        credential_store: credential_store.map_err(wrong)?,
+        credential_store: CredentialStore::new(
+            settings.credentials.clone(),
+            client.http().clone(),
+        )?,
         client,
         settings,
     })
@@ -263,13 +268,9 @@ fn unmatched_config(
     let declared = declared.or_else(|| root.get("securityDefinitions"));
     let is_missing = |name: &&String| declared.and_then(|schemes| schemes.get(name)).is_none();
     let missing = service.settings.credentials.schemes.keys().filter(is_missing);
-    let mut messages: Vec<String> = missing
-        .map(|name| {
-            format!(
-                "`auth.schemes.{name}` is for a security scheme that the document does not declare"
-            )
-        })
-        .collect();
+    let unmatched = "is for a security scheme that the document does not declare";
+    let mut messages: Vec<String> =
+        missing.map(|name| format!("`auth.schemes.{name}` {unmatched}")).collect();
     if let Some(lint) = &hooks.lint {
         let names: Vec<&str> = operations.iter().map(|imported| &*imported.spec.name).collect();
         messages.extend(lint(&names));

@@ -38,7 +38,7 @@ impl MediaKind {
             (_, "json-seq", _) | (.., "json-seq") => Self::JsonSequence,
             (_, "json" | "x-json", _) | (.., "json") => Self::Json,
             ("text", ..) | (.., "xml" | "yaml") => Self::Text,
-            ("application", subtype, _) if is_text(subtype) => Self::Text,
+            ("application", subtype, _) if TEXT_SUBTYPES.contains(&subtype) => Self::Text,
             // Only text types have a charset.
             _ if parameter(content_type, "charset").is_some() => Self::Text,
             _ => Self::Binary,
@@ -68,27 +68,25 @@ impl MediaKind {
     }
 }
 
-fn is_text(subtype: &str) -> bool {
-    matches!(
-        subtype,
-        "xml"
-            | "yaml"
-            | "x-yaml"
-            | "javascript"
-            | "ecmascript"
-            | "graphql"
-            | "toml"
-            | "sql"
-            | "csv"
-            | "xml-dtd"
-            | "jwt"
-            | "jose"
-            | "pgp-signature"
-            | "x-pem-file"
-            | "x-sh"
-            | "sdp"
-    )
-}
+/// Subtypes of `application/*` that are text.
+const TEXT_SUBTYPES: [&str; 16] = [
+    "csv",
+    "ecmascript",
+    "graphql",
+    "javascript",
+    "jose",
+    "jwt",
+    "pgp-signature",
+    "sdp",
+    "sql",
+    "toml",
+    "x-pem-file",
+    "x-sh",
+    "x-yaml",
+    "xml",
+    "xml-dtd",
+    "yaml",
+];
 
 /// Returns the preference of a media type for requests. Lower is better.
 pub(crate) fn rank(media_type: &str) -> u8 {

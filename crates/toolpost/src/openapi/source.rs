@@ -94,11 +94,10 @@ impl OpenApiSource {
         if !settings.document_requires_auth {
             return Ok(HeaderMap::new());
         }
-        let wrong = |error: String| OpenApiError::Credentials(error);
-        let credentials =
-            credential_store.for_operation(&[]).map_err(|error| wrong(error.to_string()))?;
+        let credentials = credential_store.for_operation(&[])?;
         let mut request = PreparedRequest::get(url.clone());
-        credentials.apply(&mut request).await.map_err(|error| wrong(error.message().to_owned()))?;
+        let applied = credentials.apply(&mut request).await;
+        applied.map_err(|error| OpenApiError::Credentials(error.message().to_owned()))?;
         Ok(request.headers)
     }
 

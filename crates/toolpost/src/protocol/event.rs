@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::access::Identity;
@@ -104,7 +105,7 @@ pub enum Control {
 }
 
 /// A token. Its text is never printed.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct Secret(String);
 
 impl Secret {

@@ -84,7 +84,9 @@ impl OAuthInner {
         let Some(tokens) = tokens else { return Ok(None) };
         match self.refresh(discovered.clone(), tokens).await {
             Ok(token) => Ok(Some(token)),
-            Err(error) if error.oauth_code().is_some() || error.is_authorization_required() => {
+            Err(
+                error @ (OAuthError::Rejected { .. } | OAuthError::AuthorizationRequired { .. }),
+            ) => {
                 tracing::info!(resource = redact_url(&self.store_key), %error, "refresh token rejected");
                 Ok(None)
             }

@@ -23,7 +23,7 @@ impl AttemptLimiter {
         same < MAX_SAME_SCOPE && self.0.len() < MAX_TOTAL
     }
 
-    /// Notes one.
+    /// Records an authorization.
     pub(super) fn record(&mut self, issuer: &str, scope: &str) {
         self.0.push((issuer.to_owned(), scope.to_owned(), Instant::now()));
     }

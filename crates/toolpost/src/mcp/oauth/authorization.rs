@@ -97,9 +97,13 @@ impl AuthorizationRequest {
             _ => {}
         }
         if let Some(error) = self.single_param(response, "error")? {
-            return Err(
-                self.rejected(&error, self.single_param(response, "error_description")?.as_deref())
-            );
+            let description = self.single_param(response, "error_description")?;
+            return Err(OAuthError::Rejected {
+                what: "authorization server",
+                address: redact_url(&self.issuer),
+                error: excerpt(&error),
+                description: description.as_deref().map(excerpt),
+            });
         }
         let code = self.single_param(response, "code")?.filter(|code| !code.is_empty());
         code.map(Secret::new).ok_or_else(|| self.untrusted_redirect("it has no code"))
@@ -114,15 +118,6 @@ impl AuthorizationRequest {
             return Err(self.untrusted_redirect("it has a parameter twice"));
         }
         Ok(first.map(String::from))
-    }
-
-    fn rejected(&self, error: &str, description: Option<&str>) -> OAuthError {
-        OAuthError::Rejected {
-            what: "authorization server",
-            address: redact_url(&self.issuer),
-            error: excerpt(error),
-            description: description.map(excerpt),
-        }
     }
 
     fn untrusted_redirect(&self, reason: &'static str) -> OAuthError {

@@ -71,18 +71,15 @@ impl OAuth {
     ) -> Self {
         // A resource that must not receive tokens is rejected when a token is required.
         let url_policy = UrlPolicy::for_resource(&resource).unwrap_or(UrlPolicy::HttpsOnly);
-        let http = FetchClient { client: http, url_policy };
-        let key = url_policy::canonical_resource(&resource);
-        let (tasks, state) = (TaskTracker::new(), Mutex::default());
         let inner = OAuthInner {
-            http,
+            http: FetchClient { client: http, url_policy },
+            store_key: url_policy::canonical_resource(&resource),
             resource,
-            store_key: key,
             settings,
             store,
             authorizer,
-            tasks,
-            state,
+            tasks: TaskTracker::new(),
+            state: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }

@@ -35,7 +35,7 @@ impl AuthMethod {
     /// section 2).
     fn is_supported(self, server: &AuthorizationServer) -> bool {
         let methods = server.auth_methods.as_ref();
-        methods.map_or(self == Self::Basic, |methods| methods.iter().any(|m| m == self.name()))
+        methods.map_or(self == Self::Basic, |methods| scope::contains(methods, self.name()))
     }
 
     /// Selects the method to register with. A client on a user's machine should have no secret, so
@@ -70,7 +70,10 @@ pub(super) async fn resolve_client(
     }
     match &server.registration_endpoint {
         Some(endpoint) => register(http, server, endpoint, redirect_uri, scopes).await,
-        None => Err(OAuthError::NoClientRegistration { issuer: redact_url(&server.issuer) }),
+        None => Err(OAuthError::UnregisteredClient(format!(
+            "the authorization server `{}` accepts only pre-registered clients",
+            redact_url(&server.issuer)
+        ))),
     }
 }
 
@@ -88,8 +91,11 @@ fn configured_client(
     if let Some(registered_issuer) = registered_issuer
         && !super::url_policy::is_same_issuer(registered_issuer, &server.issuer)
     {
-        let (registered, now) = (redact_url(registered_issuer), redact_url(&server.issuer));
-        return Err(OAuthError::ClientIssuerMismatch { registered, now });
+        return Err(OAuthError::UnregisteredClient(format!(
+            "the configured client was registered at `{}`, and the server now uses `{}`",
+            redact_url(registered_issuer),
+            redact_url(&server.issuer)
+        )));
     }
     let mut client = ClientRegistration::new(id.clone());
     client.secret = settings.client_secret.clone();

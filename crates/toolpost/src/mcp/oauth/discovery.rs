@@ -70,17 +70,17 @@ async fn fetch_resource_metadata(
     let (document, url) = match probed {
         Some(found) => found,
         None if hint.is_some() => {
-            let issuer = url_policy::canonical_resource(resource);
-            return Err(OAuthError::NoMetadata { issuer, tried: format_urls(&urls) });
+            return Err(no_metadata(&url_policy::canonical_resource(resource), &urls));
         }
         None => return Ok(None),
     };
     if !url_policy::covers_resource(&document.resource, resource) {
-        return Err(OAuthError::ResourceMismatch {
-            address: redact_url(url.as_str()),
-            stated: redact_url(&document.resource),
-            resource: redact_url(resource.as_str()),
-        });
+        return Err(OAuthError::Metadata(format!(
+            "the metadata at `{}` is about the resource `{}`, and not about `{}`",
+            redact_url(url.as_str()),
+            redact_url(&document.resource),
+            redact_url(resource.as_str()),
+        )));
     }
     Ok(Some(document))
 }
@@ -89,10 +89,7 @@ async fn fetch_server(http: &FetchClient, issuer: &str) -> Result<AuthorizationS
     let url = http.url_policy.parse("authorization server", issuer)?;
     let urls = url_policy::server_metadata_urls(&url);
     let server = fetch_server_metadata(http, issuer, &urls, PkceRequirement::Advertised).await?;
-    server.ok_or_else(|| OAuthError::NoMetadata {
-        issuer: redact_url(issuer),
-        tried: format_urls(&urls),
-    })
+    server.ok_or_else(|| no_metadata(&redact_url(issuer), &urls))
 }
 
 async fn resource_as_server(
@@ -115,11 +112,12 @@ async fn fetch_server_metadata(
     let probed = probe::<AuthorizationServerMetadata>(http, SERVER_METADATA, urls).await?;
     let Some((document, url)) = probed else { return Ok(None) };
     if !url_policy::is_same_issuer(&document.issuer, issuer) {
-        return Err(OAuthError::IssuerMismatch {
-            address: redact_url(url.as_str()),
-            stated: redact_url(&document.issuer),
-            expected: redact_url(issuer),
-        });
+        return Err(OAuthError::Metadata(format!(
+            "the metadata at `{}` is of the issuer `{}`, and not of `{}`",
+            redact_url(url.as_str()),
+            redact_url(&document.issuer),
+            redact_url(issuer),
+        )));
     }
     AuthorizationServer::new(document, http.url_policy, pkce).map(Some)
 }
@@ -157,7 +155,10 @@ async fn probe<T: DeserializeOwned>(
     problem.map_or(Ok(None), Err)
 }
 
-fn format_urls(urls: &[Url]) -> String {
-    let urls: Vec<String> = urls.iter().map(|url| redact_url(url.as_str())).collect();
-    urls.join(", ")
+fn no_metadata(issuer: &str, tried: &[Url]) -> OAuthError {
+    let tried: Vec<String> = tried.iter().map(|url| redact_url(url.as_str())).collect();
+    OAuthError::Metadata(format!(
+        "the authorization server `{issuer}` publishes no metadata; looked at {}",
+        tried.join(", ")
+    ))
 }

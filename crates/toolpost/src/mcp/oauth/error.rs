@@ -55,62 +55,13 @@ pub enum OAuthError {
         /// Whether a retry may succeed.
         transient: bool,
     },
-    /// The metadata describes another resource.
-    #[error(
-        "the metadata at `{address}` is about the resource `{stated}`, and not about `{resource}`"
-    )]
-    ResourceMismatch {
-        /// URL of the metadata.
-        address: String,
-        /// The resource in the metadata.
-        stated: String,
-        /// URL of the MCP server.
-        resource: String,
-    },
-    /// The authorization server publishes no metadata.
-    #[error("the authorization server `{issuer}` publishes no metadata; looked at {tried}")]
-    NoMetadata {
-        /// Issuer of the authorization server.
-        issuer: String,
-        /// URLs that were tried, separated by commas.
-        tried: String,
-    },
-    /// The metadata names another issuer.
-    #[error("the metadata at `{address}` is of the issuer `{stated}`, and not of `{expected}`")]
-    IssuerMismatch {
-        /// URL of the metadata.
-        address: String,
-        /// The issuer in the metadata.
-        stated: String,
-        /// The expected issuer.
-        expected: String,
-    },
-    /// The authorization server does not support PKCE with S256.
-    #[error("the authorization server `{issuer}` does not offer PKCE with S256, which is required")]
-    NoPkce {
-        /// Issuer of the authorization server.
-        issuer: String,
-    },
-    /// The authorization server does not support dynamic registration, and no client is configured.
-    #[error(
-        "the authorization server `{issuer}` accepts only pre-registered clients: \
-         register one there and configure its id"
-    )]
-    NoClientRegistration {
-        /// Issuer of the authorization server.
-        issuer: String,
-    },
-    /// The configured client is registered at another authorization server.
-    #[error(
-        "the configured client was registered at `{registered}`, and the server now uses `{now}`: \
-         register one there and configure its id"
-    )]
-    ClientIssuerMismatch {
-        /// The issuer that the client was registered at.
-        registered: String,
-        /// Issuer that the server uses now.
-        now: String,
-    },
+    /// The metadata of the MCP server or of its authorization server is missing, describes another
+    /// server, or lacks PKCE with S256.
+    #[error("{0}")]
+    Metadata(String),
+    /// A client must be registered at the authorization server and configured.
+    #[error("{0}: register one there and configure its id")]
+    UnregisteredClient(String),
     /// The authorization server returned an OAuth error.
     #[error("the {what} at `{address}` rejected the request: {error}{}", described(.description.as_deref()))]
     Rejected {
@@ -180,10 +131,6 @@ impl OAuthError {
             Self::InvalidResponse { transient, .. } => *transient,
             _ => false,
         }
-    }
-
-    pub(super) fn is_authorization_required(&self) -> bool {
-        matches!(self, Self::AuthorizationRequired { .. })
     }
 
     /// Returns the OAuth error code, if the authorization server sent one.

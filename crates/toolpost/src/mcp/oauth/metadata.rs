@@ -71,7 +71,10 @@ impl AuthorizationServer {
         let known =
             methods.map_or(pkce == PkceRequirement::Assumed, |methods| contains(&methods, "S256"));
         if !known {
-            return Err(OAuthError::NoPkce { issuer: redact_url(&document.issuer) });
+            return Err(OAuthError::Metadata(format!(
+                "the authorization server `{}` does not offer PKCE with S256, which is required",
+                redact_url(&document.issuer)
+            )));
         }
         let registration = document.registration_endpoint;
         let grants = document.grant_types_supported;

@@ -107,10 +107,9 @@ impl OAuthInner {
         credentials: &mut Credentials,
     ) -> Result<(), OAuthError> {
         match error.oauth_code() {
-            Some("invalid_grant") if credentials.tokens.is_some() => {
-                if let Some(tokens) = &mut credentials.tokens {
-                    tokens.refresh = None;
-                }
+            Some("invalid_grant") => {
+                let Some(tokens) = &mut credentials.tokens else { return Ok(()) };
+                tokens.refresh = None;
                 self.state().set_credentials(credentials.clone());
                 self.save(credentials.clone()).await
             }
@@ -161,8 +160,8 @@ impl OAuthInner {
         &self,
         result: Result<T, StoreError>,
     ) -> Result<T, OAuthError> {
-        let resource = || redact_url(&self.store_key);
-        result.map_err(|error| OAuthError::Store { resource: resource(), source: error.into() })
+        let resource = redact_url(&self.store_key);
+        result.map_err(|error| OAuthError::Store { resource, source: error.into() })
     }
 
     pub(super) fn classify_challenge(

@@ -114,8 +114,7 @@ pub(super) fn covers_resource(stated: &str, resource: &Url) -> bool {
 /// Whether two issuers are equal except for a trailing slash, which does not change the metadata
 /// URL.
 pub(super) fn is_same_issuer(stated: &str, expected: &str) -> bool {
-    let cut = |text| str::strip_suffix(text, "/").unwrap_or(text).to_owned();
-    cut(stated) == cut(expected)
+    stated.strip_suffix('/').unwrap_or(stated) == expected.strip_suffix('/').unwrap_or(expected)
 }
 
 #[cfg(test)]

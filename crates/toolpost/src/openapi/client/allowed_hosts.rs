@@ -85,14 +85,11 @@ impl AllowedHosts {
 
     /// Checks whether a URL may be called, before its host name is resolved.
     pub(crate) fn check(&self, url: &Url) -> Result<(), HostError> {
-        let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
+        let target = url.host_str().zip(url.port_or_known_default());
+        let Some((host, port)) = target.filter(|_| matches!(url.scheme(), "http" | "https")) else {
             return Err(HostError::Scheme(url.scheme().to_owned()));
         };
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(HostError::Scheme(url.scheme().to_owned()));
-        }
-        let is_configured = self.configured.iter().any(|pattern| pattern.matches(host, port));
-        if is_configured {
+        if self.configured.iter().any(|pattern| pattern.matches(host, port)) {
             return Ok(());
         }
         if !self.documented.iter().any(|entry| entry.0 == host && entry.1 == port) {
@@ -129,10 +126,8 @@ impl AllowedHosts {
 impl HostPattern {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        let (is_domain, rest) = match text.strip_prefix("*.") {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
+        let domain = text.strip_prefix("*.");
+        let rest = domain.unwrap_or(text);
         // An entry may also be a full URL.
         let address = if rest.contains("://") { rest.to_owned() } else { format!("http://{rest}") };
         let has_port = |host: &str| rest.contains(&format!("{host}:"));
@@ -140,7 +135,7 @@ impl HostPattern {
         let host = url.host_str()?.to_owned();
         let port = url.port().or_else(|| has_port(&host).then_some(80));
         let port = if rest.contains("://") { url.port_or_known_default() } else { port };
-        Some(Self { host, is_wildcard: is_domain, port })
+        Some(Self { host, is_wildcard: domain.is_some(), port })
     }
 
     fn matches(&self, host: &str, port: u16) -> bool {
@@ -178,19 +173,12 @@ fn ip_address(url: &Url) -> Option<IpAddr> {
 
 /// Whether the host of a URL is a loopback name or a private address. Other names are not resolved.
 fn is_private_or_loopback(url: &Url) -> bool {
-    is_loopback(url) || ip_address(url).is_some_and(is_private)
-}
-
-/// Whether the host of a URL is `localhost` or a loopback address. Other names are not resolved.
-pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => {
             let name = name.strip_suffix('.').unwrap_or(name);
             name == "localhost" || name.ends_with(".localhost")
         }
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => unmapped(address.into()).is_loopback(),
-        None => false,
+        _ => ip_address(url).is_some_and(is_private),
     }
 }
 

@@ -43,7 +43,8 @@ impl HttpError {
     /// Converts an error of the HTTP client.
     pub(super) fn from_reqwest(error: &reqwest::Error, url: &Url) -> Self {
         let (host, reason) = (format_host_port(url), innermost_cause(error));
-        match rejected_host(error) {
+        // A host rule can reject an address during name resolution.
+        match causes(error).find_map(|cause| cause.downcast_ref::<HostError>()) {
             Some(rejected) => Self::Host(rejected.clone()),
             None if error.is_connect() => Self::Unreachable { host, reason },
             None if error.is_builder() => Self::InvalidRequest { reason },
@@ -113,11 +114,6 @@ impl From<HttpError> for CallError {
             | HttpError::Decompression { .. } => Self::execution(reason),
         }
     }
-}
-
-/// Returns the host rule that rejected an address during name resolution.
-fn rejected_host(error: &reqwest::Error) -> Option<&HostError> {
-    causes(error).find_map(|reason| reason.downcast_ref::<HostError>())
 }
 
 fn is_connection_error(error: &reqwest::Error) -> bool {

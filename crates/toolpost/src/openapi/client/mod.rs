@@ -107,14 +107,12 @@ impl HttpClient {
             Some(identity) => builder.identity(identity),
             None => builder,
         };
-        let breakers = CircuitBreakers::new(settings.breaker.clone());
-        let loopback_clients =
-            settings.proxy.is_none().then(|| LoopbackClients::new(settings.connect_timeout));
+        let is_direct = settings.proxy.is_none();
         Ok(Self {
             http: builder.build()?,
-            loopback: loopback_clients,
+            loopback: is_direct.then(|| LoopbackClients::new(settings.connect_timeout)),
             hosts,
-            breakers,
+            breakers: CircuitBreakers::new(settings.breaker.clone()),
             settings: settings.clone(),
         })
     }
@@ -153,12 +151,9 @@ impl HttpClient {
         options: SendOptions,
     ) -> Result<HttpResponse, HttpError> {
         let began = Instant::now();
-        match tokio::time::timeout_at(options.deadline, self.send_with_retries(request, options))
-            .await
-        {
-            Ok(ended) => ended,
-            Err(_) => Err(self.timeout_error(&request.url, began.elapsed())),
-        }
+        let sending = self.send_with_retries(request, options);
+        let sent = tokio::time::timeout_at(options.deadline, sending).await;
+        sent.unwrap_or_else(|_| Err(self.timeout_error(&request.url, began.elapsed())))
     }
 
     fn timeout_error(&self, url: &Url, limit: Duration) -> HttpError {
@@ -176,18 +171,18 @@ impl HttpClient {
         options: SendOptions,
     ) -> Result<HttpResponse, HttpError> {
         let settings = &self.settings.retry;
-        for retries_before in 0.. {
+        let mut retries_before = 0;
+        loop {
             let outcome = self.send_with_redirects(request, options).await;
-            // A problem response of another gateway contains its own retry decision and is returned
-            // to the caller.
-            if options.protocol == ServiceProtocol::Toolpost
-                && outcome
-                    .as_ref()
-                    .is_ok_and(|response| peer_gateway::is_problem(&response.headers))
-            {
-                return outcome;
-            }
             let attempt = match &outcome {
+                // A problem response of another gateway contains its own retry decision and is
+                // returned to the caller.
+                Ok(response)
+                    if options.protocol == ServiceProtocol::Toolpost
+                        && peer_gateway::is_problem(&response.headers) =>
+                {
+                    return outcome;
+                }
                 Ok(response) => {
                     Some(AttemptOutcome::from_response(response.status, &response.headers))
                 }
@@ -195,12 +190,11 @@ impl HttpClient {
             };
             let Some(attempt) = attempt else { return outcome };
             let remaining = options.deadline.saturating_duration_since(Instant::now());
-            let idempotent = options.is_idempotent;
             let delay = retry::retry_delay(
                 settings,
                 retries_before,
                 attempt,
-                idempotent,
+                options.is_idempotent,
                 remaining,
                 || getrandom::u32().unwrap_or_default(),
             );
@@ -208,8 +202,8 @@ impl HttpClient {
             let host = allowed_hosts::format_host_port(&request.url);
             tracing::debug!(host, ?attempt, ?delay, "retrying request");
             tokio::time::sleep(delay).await;
+            retries_before += 1;
         }
-        unreachable!("the loop ends by itself");
     }
 
     /// Sends a request once and follows redirects.
@@ -221,7 +215,8 @@ impl HttpClient {
         let hosts = self.hosts.load_full();
         hosts.check(&request.url).map_err(HttpError::Host)?;
         let mut request = Cow::Borrowed(request);
-        for redirects_before in 0.. {
+        let mut redirects_before = 0;
+        loop {
             let response = self.send_once(&request).await?;
             let (status, headers) = (response.status().as_u16(), response.headers());
             if !redirect::is_redirect(status, headers) {
@@ -232,8 +227,8 @@ impl HttpClient {
             if options.protocol == ServiceProtocol::Toolpost && next.body.is_none() {
                 return Err(RedirectError::BodyDropped.into());
             }
+            redirects_before += 1;
         }
-        unreachable!("the loop ends by itself");
     }
 
     async fn send_once(&self, prepared: &PreparedRequest) -> Result<Response, HttpError> {
@@ -242,11 +237,8 @@ impl HttpClient {
             host: allowed_hosts::format_host_port(url),
             retry_after,
         })?;
-        let sent = match self
-            .loopback
-            .as_ref()
-            .and_then(|loopback_clients| loopback_clients.client_for(url))
-        {
+        let loopback = self.loopback.as_ref().and_then(|clients| clients.client_for(url));
+        let sent = match loopback {
             Some(client) => loopback::send(client, prepared).await,
             None => self.send_remote(prepared).await,
         };
@@ -279,15 +271,13 @@ impl HttpClient {
         let status = response.status().as_u16();
         let headers = std::mem::take(response.headers_mut());
         let limit = self.settings.header_bytes;
-        if headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>()
-            > limit
-        {
+        let sizes = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+        if sizes.sum::<usize>() > limit {
             return Err(HttpError::HeadersTooLarge { limit });
         }
-        let is_success = (200..300).contains(&status);
         let body = if request.method == Method::HEAD || matches!(status, 204 | 205 | 304) {
             ResponseBody::Complete(Vec::new())
-        } else if !is_success {
+        } else if !(200..300).contains(&status) {
             let max = MAX_ERROR_BODY.min(self.settings.response_bytes);
             ResponseBody::Complete(read_prefix(response, max).await)
         } else if options.is_stream && is_stream_response(&headers) {

@@ -70,8 +70,10 @@ pub(super) fn apply_redirect(
     }
     let is_elsewhere = url.origin() != request.url.origin();
     if becomes_get(status, &request.method) {
-        request.method = Method::GET;
-        drop_body(request);
+        (request.method, request.body) = (Method::GET, None);
+        for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
+            request.headers.remove(name);
+        }
     } else if is_elsewhere && !is_idempotent && request.body.is_some() {
         return Err(RedirectError::NotIdempotent(format_host_port(&url)));
     }
@@ -99,13 +101,6 @@ fn becomes_get(status: u16, method: &Method) -> bool {
         301 | 302 => *method == Method::POST,
         303 => !matches!(*method, Method::GET | Method::HEAD),
         _ => false,
-    }
-}
-
-fn drop_body(request: &mut PreparedRequest) {
-    request.body = None;
-    for name in [CONTENT_TYPE, CONTENT_ENCODING, CONTENT_LANGUAGE] {
-        request.headers.remove(name);
     }
 }
 

@@ -118,7 +118,8 @@ impl RequestCredential {
                 if user.contains(':') {
                     return Err(invalid_value("its place: a user has no `:`"));
                 }
-                in_header(AUTHORIZATION, &basic_auth(user, password.reveal()))
+                let pair = format!("{user}:{}", password.reveal());
+                in_header(AUTHORIZATION, &format!("Basic {}", BASE64.encode(pair.as_bytes())))
             }
             // The location of the key is not known.
             (Credential::ApiKey(_), _) | (Credential::OAuth2(_), _) => Ok(None),
@@ -157,11 +158,6 @@ pub(super) fn sensitive_header(name: HeaderName, value: &str) -> Option<RequestC
     let mut value = HeaderValue::from_str(value).ok().filter(|_| value.is_ascii())?;
     value.set_sensitive(true);
     Some(RequestCredential::Header(name, value))
-}
-
-/// Returns the `Authorization` value for Basic authentication.
-fn basic_auth(user: &str, password: &str) -> String {
-    format!("Basic {}", BASE64.encode(format!("{user}:{password}").as_bytes()))
 }
 
 fn bearer_auth(token: &Secret) -> Result<RequestCredential, CredentialError> {

@@ -69,10 +69,12 @@ fn find_credential<'a>(
 /// Whether a credential can be used with a scheme.
 fn matches_scheme(credential: &Credential, scheme: &SecurityScheme) -> bool {
     match (credential, scheme) {
-        (Credential::Bearer(_), SecurityScheme::Bearer | SecurityScheme::OpenIdConnect) => true,
-        (Credential::Bearer(_), SecurityScheme::OAuth2 { .. }) => true,
-        (Credential::Basic { .. }, SecurityScheme::Basic) => true,
-        (Credential::ApiKey(_), SecurityScheme::ApiKey { .. }) => true,
+        (
+            Credential::Bearer(_),
+            SecurityScheme::Bearer | SecurityScheme::OpenIdConnect | SecurityScheme::OAuth2 { .. },
+        )
+        | (Credential::Basic { .. }, SecurityScheme::Basic)
+        | (Credential::ApiKey(_), SecurityScheme::ApiKey { .. }) => true,
         // Swagger 2.0 can declare a bearer token only as an API key in `Authorization`.
         (Credential::Bearer(_) | Credential::Basic { .. }, scheme) if is_authorization(scheme) => {
             true

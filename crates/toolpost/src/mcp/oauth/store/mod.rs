@@ -8,7 +8,7 @@ use std::fmt::Debug;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::protocol::Secret;
 
@@ -41,7 +41,7 @@ pub trait CredentialStore: Send + Sync + Debug {
     /// The default does nothing, which is sufficient for a store with one client per resource.
     fn lock<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Result<StoreGuard, StoreError>> {
         let _ = resource;
-        futures::future::ready(Ok(StoreGuard::noop())).boxed()
+        futures::future::ready(Ok(StoreGuard::new(()))).boxed()
     }
 }
 
@@ -69,19 +69,19 @@ pub struct Credentials {
 impl Credentials {
     /// Creates credentials without tokens.
     pub fn new(issuer: impl Into<String>, client: ClientRegistration) -> Self {
-        let (issuer, scopes) = (issuer.into(), Vec::new());
-        Self { issuer, client, scopes, resource_metadata: None, tokens: None }
+        let (scopes, resource_metadata, tokens) = Default::default();
+        Self { issuer: issuer.into(), client, scopes, resource_metadata, tokens }
     }
 }
 
 /// A client's registration at an authorization server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientRegistration {
     /// Its id.
     pub id: String,
     /// Client secret, if one was issued. The secret of a configured client is not stored.
-    #[serde(default, with = "revealed::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, serialize_with = "reveal", skip_serializing_if = "Option::is_none")]
     pub secret: Option<Secret>,
     /// Authentication method at the token endpoint, if one was registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,8 +97,7 @@ pub struct ClientRegistration {
 impl ClientRegistration {
     /// Creates a client with only an id.
     pub fn new(id: impl Into<String>) -> Self {
-        let id = id.into();
-        Self { id, secret: None, auth_method: None, redirect_uri: None, secret_expires_at: None }
+        Self { id: id.into(), ..Self::default() }
     }
 }
 
@@ -107,10 +106,10 @@ impl ClientRegistration {
 #[non_exhaustive]
 pub struct Tokens {
     /// Access token, sent to the resource.
-    #[serde(with = "revealed")]
+    #[serde(serialize_with = "reveal")]
     pub access: Secret,
     /// Token to obtain the next tokens, if one was issued.
-    #[serde(default, with = "revealed::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, serialize_with = "reveal", skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Secret>,
     /// Granted scopes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,11 +150,6 @@ impl StoreGuard {
     pub fn new(held: impl Send + 'static) -> Self {
         Self(Box::new(held))
     }
-
-    /// Creates a guard without a lock.
-    pub fn noop() -> Self {
-        Self::new(())
-    }
 }
 
 impl Debug for StoreGuard {
@@ -187,39 +181,12 @@ impl StoreError {
     }
 }
 
-/// Serializes secrets in plain text, for stores only.
-mod revealed {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::protocol::Secret;
-
-    pub(super) fn serialize<S: Serializer>(secret: &Secret, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(secret.reveal())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Secret, D::Error> {
-        String::deserialize(from).map(Secret::new)
-    }
-
-    pub(super) mod option {
-        use super::*;
-
-        pub(in super::super) fn serialize<S: Serializer>(
-            secret: &Option<Secret>,
-            to: S,
-        ) -> Result<S::Ok, S::Error> {
-            match secret {
-                Some(secret) => super::serialize(secret, to),
-                None => to.serialize_none(),
-            }
-        }
-
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-            from: D,
-        ) -> Result<Option<Secret>, D::Error> {
-            Ok(Option::<String>::deserialize(from)?.map(Secret::new))
-        }
-    }
+/// Serializes a secret in plain text, for stores only.
+fn reveal<'a, S: Serializer>(
+    secret: impl Into<Option<&'a Secret>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    secret.into().map(Secret::reveal).serialize(serializer)
 }
 
 #[cfg(test)]
