@@ -181,6 +181,12 @@ pub fn redact_url(url: &Url) -> String {
     url.into()
 }
 
+/// Returns the text of an HTML page, without tags.
+pub(crate) fn strip_html_tags(page: &str) -> String {
+    let pieces = page.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text));
+    pieces.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the causes of an error, outermost first.
 pub(crate) fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
     std::iter::successors(error.source(), |cause: &&(dyn Error + 'static)| (*cause).source())

@@ -65,8 +65,7 @@ pub struct QueryParameter<'a> {
 pub enum QueryStyle {
     /// A single text value: `style: form` in OpenAPI.
     Text,
-    /// One occurrence per item: `style: form` with `explode: true` in OpenAPI. An empty list cannot
-    /// be encoded.
+    /// One occurrence per item, as `style: form` with `explode`. An empty list has no encoding.
     Repeated,
     /// A single JSON value: `content` with `application/json` in OpenAPI.
     Json,
@@ -111,8 +110,7 @@ impl<'a> QueryEncoding<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an issue for each parameter that is unknown, is duplicated, or should be JSON and is
-    /// not.
+    /// Returns an issue for each unknown, duplicate or invalid parameter.
     pub fn parse<N, T>(&self, pairs: impl IntoIterator<Item = (N, T)>) -> Result<Value, Vec<Issue>>
     where
         N: AsRef<str>,

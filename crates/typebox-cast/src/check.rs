@@ -38,8 +38,7 @@ pub(super) struct CastMemo {
 #[derive(Clone, Copy)]
 struct CachedCheck {
     is_valid: bool,
-    /// Additional depth the check reached, so that a memoized result is subject to the same depth
-    /// limit.
+    /// Additional depth the check reached, for the depth limit of a memoized result.
     height: usize,
 }
 
@@ -53,8 +52,7 @@ impl<'p> CastRun<'p> {
         Self { program, depth: 0, peak: 0, created: 0, memo: Box::default() }
     }
 
-    /// Runs `work` with an empty memo. Used for temporary values, whose results must not be
-    /// memoized.
+    /// Runs `work` with an empty memo, for temporary values.
     pub(super) fn with_fresh_memo<T>(
         &mut self,
         undefined: UndefinedValues,

@@ -14,8 +14,7 @@ use super::unique;
 pub(super) type SchemaObject = Map<String, Value>;
 
 impl CastSchema {
-    /// Compiles a document. Errors in it are reported only when a value is checked against the
-    /// affected part.
+    /// Compiles a document. Errors are reported when a value is checked against their part.
     pub fn new(root: &Value) -> Self {
         let mut compiler = CastCompiler::default();
         let root_node = compiler.enqueue(root);
@@ -33,8 +32,7 @@ impl CastSchema {
 #[derive(Default)]
 pub(super) struct CastCompiler<'s> {
     nodes: Vec<CastNode>,
-    /// Compiled nodes by the address of their schema, so that no part of a document is compiled
-    /// twice.
+    /// Compiled nodes by the address of their schema.
     compiled: HashMap<usize, CastNodeId, RandomState>,
     /// Nodes whose schemas are queued or were taken from the queue.
     queued: HashMap<usize, CastNodeId, RandomState>,
@@ -43,8 +41,7 @@ pub(super) struct CastCompiler<'s> {
     depth: usize,
 }
 
-/// Which node gets the `default` next to a keyword: the one compiled from the keyword, or its
-/// parent.
+/// Which node gets the `default` next to a keyword: that of the keyword, or its parent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DefaultOwner {
     ThisNode,
@@ -297,8 +294,7 @@ impl<'s> CastCompiler<'s> {
             if let Some(end) = ends.get(&current) {
                 break *end;
             }
-            // Mark the link as cyclic until its end is found, so that revisiting it reports a
-            // cycle.
+            // The link counts as cyclic until its end is found.
             ends.insert(current, Err(CastCode::Stack));
             chain.push(current);
             match found.get(&current) {

@@ -9,8 +9,7 @@ use super::unique::UndefinedValues;
 
 /// Maximum amount of data that one cast creates: one unit per value, plus one per 64 bytes of text.
 ///
-/// A few definitions that reference each other twice can describe a value of exponential size; this
-/// limit bounds it.
+/// A few definitions that reference each other twice can describe an exponential value.
 const MAX_CREATED: usize = 1_000_000;
 
 impl CastRun<'_> {
@@ -36,8 +35,7 @@ impl CastRun<'_> {
         Ok(written.clone())
     }
 
-    /// Dispatches by kind. Each recursive kind has its own function, so that stack frames hold no
-    /// locals of other kinds.
+    /// Dispatches by kind. Each recursive kind has its own function, for small stack frames.
     fn create_kind(&mut self, id: CastNodeId) -> CastResult<Value> {
         let program = self.program;
         match &program[id].kind {
@@ -135,8 +133,7 @@ fn spread(base: Value, part: Value) -> Value {
     Value::Object(members)
 }
 
-/// Spreads a value like JavaScript: members of an object, items by index, UTF-16 code units of a
-/// string.
+/// Spreads a value like JavaScript: members, items by index, or UTF-16 code units.
 fn spread_members(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,

@@ -83,8 +83,7 @@ impl fmt::Display for CastCode {
     }
 }
 
-/// Result of a step of a cast. Every error ends the whole cast, so no state is restored while
-/// unwinding.
+/// Result of a step of a cast. An error ends the whole cast, so no state is restored.
 pub(super) type CastResult<T> = Result<T, Box<CastError>>;
 
 impl CastError {

@@ -64,14 +64,12 @@ impl CastRun<'_> {
         Ok(false)
     }
 
-    /// Whether the key of a required property must be present even though its node accepts a
-    /// missing value.
+    /// Whether a required key must be present even though its node accepts a missing value.
     pub(super) fn must_be_present(&self, id: CastNodeId) -> bool {
         matches!(self.program[id].kind, CastKind::Unknown) || self.extends_undefined(id)
     }
 
-    /// TypeBox's static test for `undefined`. It does not resolve references, and unknown variants
-    /// do not count.
+    /// TypeBox's static test for `undefined`, without references and unknown variants.
     fn extends_undefined(&self, id: CastNodeId) -> bool {
         match &self.program[id].kind {
             CastKind::Intersect { parts, .. } => {

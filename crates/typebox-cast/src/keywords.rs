@@ -100,8 +100,7 @@ impl<'s> CastCompiler<'s> {
 fn string_rules(document: &SchemaObject) -> StringRules {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
-        // JavaScript converts other scalars to strings. Arrays and objects become `[`, an invalid
-        // pattern.
+        // JavaScript converts other scalars. Containers become `[`, an invalid pattern.
         Value::Array(_) | Value::Object(_) => "[".to_owned(),
         scalar => scalar.to_string(),
     };

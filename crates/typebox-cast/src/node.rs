@@ -67,8 +67,7 @@ pub(super) enum UndeclaredRule {
     Schema(CastNodeId),
 }
 
-/// A bound in two forms: the original value, which can become data, and the number JavaScript
-/// compares with.
+/// A bound as written, which can become data, and as the number JavaScript compares with.
 #[derive(Debug, Clone)]
 pub(super) struct NumericLimit {
     pub(super) raw: Value,

@@ -7,8 +7,7 @@ use fancy_regex::{Regex, RegexBuilder};
 
 use super::translate::translate;
 
-/// Backtracking limit, about a millisecond per string. Only look-around and back-references
-/// backtrack.
+/// Backtracking limit of look-around and back-references, about a millisecond per string.
 const MAX_BACKTRACKS: usize = 100_000;
 
 /// A pattern that is compiled on first use.
@@ -29,8 +28,7 @@ impl JsRegex {
         &self.source
     }
 
-    /// Whether the pattern matches within `text`. Returns `None` if it is invalid or exceeds the
-    /// backtracking limit.
+    /// Whether the pattern matches within `text`; `None` if it is invalid or backtracks too much.
     pub(super) fn matches(&self, text: &str) -> Option<bool> {
         let regex = self.regex.get_or_init(|| build(&self.source));
         regex.as_ref()?.is_match(code_units(text).as_ref()).ok()

@@ -10,8 +10,7 @@ use super::unique::UndefinedValues;
 #[derive(Debug, Clone)]
 pub(super) enum CastPlan {
     Keep,
-    /// The value is absent and stays absent, although JavaScript would keep its key with
-    /// `undefined`.
+    /// The value stays absent, although JavaScript would keep its key with `undefined`.
     Undefined,
     /// A new value. The action is recorded if there was no value before.
     Set(Value, CastAction),
@@ -70,8 +69,7 @@ pub(super) fn apply_plan(plan: CastPlan, value: &mut Value) -> Vec<CastRepair> {
     applier.repairs.unwrap_or_default()
 }
 
-/// Applies the plan to a copy without recording repairs. Undefined members become null; returns
-/// their addresses.
+/// Applies the plan to a copy. Undefined members become null; returns their addresses.
 pub(super) fn apply_to_copy(plan: &CastPlan, copy: &mut Value) -> UndefinedValues {
     let mut applier = PlanApplier { keep_undefined: true, ..PlanApplier::default() };
     applier.apply(plan.clone(), copy);

@@ -60,8 +60,7 @@ impl CastRun<'_> {
         }
     }
 
-    /// Returns the action for a created value: `Defaulted` if the schema has a default, otherwise
-    /// `Invented`.
+    /// Returns the action for a created value.
     pub(super) fn created_action(&self, id: CastNodeId) -> CastAction {
         match self.program[id].default {
             Some(_) => CastAction::Defaulted,
@@ -113,8 +112,7 @@ impl CastRun<'_> {
         Ok(plan.into_plan())
     }
 
-    /// Replaces an array by an object. JavaScript treats the array as an object without the
-    /// declared members.
+    /// Replaces an array, which to JavaScript is an object without the declared members.
     fn plan_new_object(&mut self, rules: &ObjectRules) -> CastResult<CastPlan> {
         let plan = self.plan_object(rules, &Map::new())?;
         Ok(CastPlan::SetAndPatch(Value::Object(Map::new()), Box::new(plan), CastAction::Invented))

@@ -150,8 +150,7 @@ impl RegexTranslator {
         Some(())
     }
 
-    /// Parses the rest of `{n}`, `{n,}` or `{n,m}`. Returns `None` otherwise; the brace is then a
-    /// literal.
+    /// Parses the rest of `{n}`, `{n,}` or `{n,m}`; otherwise the brace is a literal.
     fn count_suffix(&mut self) -> Option<String> {
         let rest = self.units[self.position..].iter();
         let inside: String =

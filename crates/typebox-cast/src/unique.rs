@@ -8,8 +8,7 @@ use serde_json::Value;
 
 /// Addresses of nulls that represent JavaScript's `undefined` in a value under construction.
 ///
-/// JavaScript keeps a key whose value is `undefined`. Such keys are dropped when the value is
-/// converted to JSON.
+/// JavaScript keeps a key whose value is `undefined` until it is converted to JSON.
 #[derive(Debug, Default)]
 pub(super) struct UndefinedValues(HashSet<usize, RandomState>);
 

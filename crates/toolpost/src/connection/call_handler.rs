@@ -78,8 +78,7 @@ impl CallHandler {
         let operation = Arc::clone(&request.operation);
         let window = request.window;
         let (request, authority) = self.to_call_request(peer, &operation, request);
-        // A request with a window is a subscription and expects a completion event, even for a
-        // single value.
+        // A request with a window is a subscription and expects a completion event.
         let started = match window {
             Some(_) => StartedCall::Stream(self.pipeline.start_subscription(request, authority)),
             None => self.pipeline.start(request, authority),

@@ -71,8 +71,7 @@ impl Client {
     ///
     /// # Cancellation
     ///
-    /// Dropping the call aborts it at the remote end, mutations included. So does reaching its
-    /// deadline.
+    /// Dropping the call, or reaching its deadline, aborts it at the remote end, even a mutation.
     pub fn call(&self, request: CallRequest<'_>) -> ClientCall {
         self.call_on_behalf(request, None)
     }
@@ -336,8 +335,7 @@ impl Future for ClientCall {
             }
             ClientCallState::Remote { peer, id, running, early_abort: early } => {
                 let polled = running.as_mut().poll(cx);
-                // The call is pending from the first poll on. This applies an abort that was
-                // requested before.
+                // The call is pending from the first poll on. Applies an abort requested before.
                 match early.get().and_then(|early| early.get()) {
                     Some(reason) if polled.is_pending() && peer.abort_request(id, reason) => {
                         running.as_mut().poll(cx)

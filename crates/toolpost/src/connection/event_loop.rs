@@ -45,8 +45,7 @@ pub(super) async fn run(
             () = &mut wake => wake.set(peer.wake.notified()),
             () = timer.expired() => peer.expire_requests(),
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
-            // Wakes the loop to flush the outbox when the send queue has capacity, even without
-            // incoming events.
+            // Wakes the loop to flush the outbox when the send queue has capacity.
             _ = peer.outgoing.reserve(), if !is_flushed => {}
             event = incoming.next(), if may_read => match event {
                 Some(event) => handle_event(peer, event, incoming_requests, tasks).await,

@@ -38,14 +38,12 @@ use shared::PeerHandle;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionSettings {
-    /// Maximum number of requests of this side waiting for a response; further ones fail with
+    /// Maximum number of requests of this side without a response; further ones fail with
     /// `OVERLOADED`.
     pub max_pending: usize,
-    /// Maximum number of requests of the peer in flight; further ones are rejected with
-    /// `OVERLOADED`.
+    /// Maximum number of requests of the peer in flight; others fail with `OVERLOADED`.
     pub max_inflight: usize,
-    /// Deadline of a call that sets none. With `None`, such a call ends when the peer responds or
-    /// the connection closes.
+    /// Deadline of a call that sets none. `None` waits until the connection closes.
     pub call_timeout: Option<Duration>,
     /// Maximum number of values of a subscription that may be sent before the consumer takes one.
     /// The window starts small and grows up to this limit while the size of the values allows it.

@@ -117,8 +117,7 @@ impl ReconnectingClient {
         wait_connected(self.status.clone()).await
     }
 
-    /// Subscribes to an operation and resubscribes after every reconnect. Values sent while
-    /// disconnected are lost.
+    /// Subscribes to an operation again after every reconnect. Values sent meanwhile are lost.
     pub fn subscribe(
         &self,
         operation: &str,
@@ -191,8 +190,7 @@ impl ReconnectingSubscription {
             }
             let (client, values) = self.values.as_mut()?;
             match values.next().await {
-                // The connection is lost or about to close: a hub that shuts down ends its streams
-                // first.
+                // The connection is lost, or about to close: a hub ends its streams first.
                 Some(Err(error)) if *error.code() == ErrorCode::Unavailable => {
                     let closed = tokio::time::timeout(STREAM_CLOSE_GRACE, client.closed()).await;
                     if closed.is_err() {

@@ -1,5 +1,4 @@
-//! State shared by the parts of a connection: the queue to the peer and the tables of pending and
-//! in-flight requests.
+//! Shared state of a connection: the queue to the peer, and pending and in-flight requests.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -179,8 +178,7 @@ impl PeerHandle {
         self.wake.notify_one();
     }
 
-    /// Moves events from the outbox to the send queue while it has capacity. Returns whether the
-    /// outbox is empty.
+    /// Moves events from the outbox to the send queue. Returns whether the outbox is empty.
     pub(super) fn flush_outbox(&self) -> bool {
         let mut state = self.state();
         while let Some(event) = state.outbox.pop_front() {

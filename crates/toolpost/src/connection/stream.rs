@@ -44,8 +44,7 @@ pub(super) fn channel(settings: &ConnectionSettings) -> (ValueSender, ValueRecei
     )
 }
 
-/// Size of a value in bytes. A parsed value counts as 0, because it was not received over the
-/// network.
+/// Size of a value in bytes. A parsed value counts as 0: it was not received.
 fn value_size(outcome: &Outcome) -> usize {
     outcome.envelope.data.as_raw().map_or(0, |raw| raw.get().len())
 }
@@ -80,8 +79,7 @@ fn too_slow() -> CallError {
 }
 
 impl ValueReceiver {
-    /// Returns the next value. `None` is the end of the stream; [`ValueReceiver::take_error`]
-    /// returns the reason.
+    /// Returns the next value; `None` at the end. [`ValueReceiver::take_error`] returns the reason.
     pub(super) async fn next(&mut self) -> Option<Outcome> {
         let outcome = self.queue.recv().await?;
         self.shared.buffered_bytes.fetch_sub(value_size(&outcome), Ordering::Relaxed);

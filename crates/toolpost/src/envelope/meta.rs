@@ -109,8 +109,7 @@ impl Meta {
         }
     }
 
-    /// Whether the members are valid metadata: a known source with its required fields and the
-    /// right types.
+    /// Whether the members are valid metadata: a known source with its required fields.
     pub(super) fn recognizes(members: &Map<String, Value>) -> bool {
         match members.get("source").and_then(Value::as_str) {
             Some("local") => LocalMeta::recognizes(members),
@@ -191,7 +190,10 @@ impl HttpMeta {
     }
 
     fn recognizes(members: &Map<String, Value>) -> bool {
-        members.get("statusCode").is_some_and(|status| as_status(status).is_some())
+        members
+            .get("statusCode")
+            .and_then(as_integer)
+            .is_some_and(|status| u16::try_from(status).is_ok())
             && members.get("contentType").is_some_and(Value::is_string)
             && members
                 .get("headers")
@@ -216,10 +218,6 @@ impl HttpMeta {
             extra: members,
         }
     }
-}
-
-fn as_status(value: &Value) -> Option<u16> {
-    as_integer(value).and_then(|status| u16::try_from(status).ok())
 }
 
 impl SseMeta {

@@ -65,8 +65,7 @@ fn next_page_in_body(data: &Value) -> Option<NextPage> {
     })
 }
 
-/// Returns a nonempty string or a number as text. Several services send an empty cursor on the last
-/// page.
+/// Returns a nonempty string or a number as text. Some services end with an empty cursor.
 fn nonempty_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),

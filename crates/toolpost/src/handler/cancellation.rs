@@ -18,8 +18,7 @@ pub(super) struct Cancellation {
     token: OnceLock<CancellationToken>,
     /// The first cause; later ones are ignored.
     cause: OnceLock<CancelCause>,
-    /// Set when a mutation is dispatched. From then on a disconnect of the caller does not cancel
-    /// it.
+    /// Set when a mutation is dispatched: a disconnect no longer cancels it.
     is_detached: AtomicBool,
 }
 
@@ -57,8 +56,7 @@ impl CallContext {
         self.cancel(CancelCause::Deadline);
     }
 
-    /// Cancels the call because its caller disconnected. Has no effect on a detached call, such as
-    /// a dispatched mutation.
+    /// Cancels the call because its caller disconnected, unless the call is detached.
     pub(crate) fn cancel_by_disconnect(&self) {
         if !self.parts().cancellation.is_detached.load(Ordering::Acquire) {
             self.cancel(CancelCause::Disconnected);
@@ -104,8 +102,7 @@ impl CallContext {
         }
     }
 
-    /// Returns the cause of the cancellation. The cause of a nested call may be recorded in one of
-    /// its ancestors.
+    /// Returns the cause of the cancellation, which may be recorded in an ancestor.
     fn cause(&self) -> Option<&CancelCause> {
         let mut context = self;
         loop {

@@ -45,8 +45,7 @@ pub(crate) struct ContextParts {
     /// Set once the call holds a permit of its source.
     holds_source_permit: AtomicBool,
     nested_caller: Arc<dyn NestedCaller>,
-    /// Catalog snapshot used by this call and its nested calls; the concrete type is private to the
-    /// pipeline.
+    /// Catalog snapshot of this call and its nested calls; its type is private to the pipeline.
     snapshot: Arc<dyn Any + Send + Sync>,
 }
 
@@ -171,8 +170,7 @@ impl CallContext {
         self.0.start.parent_request_id.as_ref()
     }
 
-    /// Identity of the caller as authenticated by the endpoint, or the one a nested call runs on
-    /// behalf of.
+    /// Identity of the caller, or the one a nested call runs on behalf of.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.start.identity.as_deref()
     }

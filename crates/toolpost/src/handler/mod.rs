@@ -70,8 +70,7 @@ pub trait StreamHandler: Send + Sync + 'static {
 pub enum HandlerOutput {
     /// A serialized Rust value. It is always plain data, even if it has the shape of an envelope.
     Data(Payload),
-    /// JSON from a dynamic handler or a remote source. Treated as an envelope if it has the shape
-    /// of one.
+    /// JSON from a dynamic handler or a remote source; an envelope if it has the shape of one.
     Dynamic(Payload),
     /// An envelope built by an adapter.
     Envelope(Envelope<Payload>),

@@ -81,8 +81,7 @@ impl<F: Fn(Progress) + Send + Sync> ProgressObserver for F {
 }
 
 /// Destination of progress reports: a bounded channel or an observer that must not block. A report
-/// that does not fit is dropped, because a later one supersedes it and a slow observer must not
-/// delay the call.
+/// that does not fit is dropped: a later one supersedes it.
 #[derive(Clone, Default)]
 pub struct ProgressSender(Option<Arc<dyn ProgressObserver>>);
 
@@ -93,8 +92,7 @@ impl ProgressSender {
         Self::from_fn(move |progress| drop(sender.try_send(progress)))
     }
 
-    /// Creates a sender that passes reports to a function. The handler's task calls it, so it must
-    /// not block.
+    /// Creates a sender that passes reports to a function, which must not block.
     pub fn from_fn(observer: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         Self::from_observer(Arc::new(observer))
     }

@@ -77,8 +77,7 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// Formats a generated id. Written by hand because `format!` takes longer than the rest of sending
-/// the request.
+/// Formats a generated id. `format!` would take longer than the rest of sending the request.
 fn generated_text(number: u64) -> GeneratedText {
     let mut text = GeneratedText { bytes: [b'0'; 32], start: 8 };
     let mut write = |mut number: u64, mut at: usize, min: usize| {

@@ -120,8 +120,7 @@ where
     }
 }
 
-/// Deserializes the input. A type can reject input that its schema accepts, for example because of
-/// a string format.
+/// Deserializes the input. A type can reject input that its schema accepts.
 fn parse_input<I: DeserializeOwned>(input: Payload) -> Result<I, HandlerError> {
     input.into_typed().map_err(|error| {
         let issue = Issue::new("", error.to_string());

@@ -156,8 +156,7 @@ struct CallInput {
     input: Option<Value>,
 }
 
-/// Returns the spec of `hub.call`. It is a mutation because the kind of the target is not known
-/// before the call.
+/// Returns the spec of `hub.call`, a mutation, because the kind of the target is not known.
 fn call_spec() -> OperationSpec {
     let id = "hub.call".parse().expect("a plain id");
     let mut spec = OperationSpec::new(&id, OperationKind::Mutation);
@@ -175,8 +174,7 @@ async fn call(context: CallContext, input: Payload) -> Result<HandlerOutput, Han
     context.set_effective_kind(target.spec().kind, target.spec().idempotent);
     let input = called.input.map_or_else(Payload::empty_object, Payload::from);
     let result = call_as_caller(&context, &called.id, input).await;
-    // `hub.call` has no effects of its own, so the target's error alone determines whether anything
-    // ran.
+    // `hub.call` has no effects of its own; the target's error tells whether anything ran.
     let outcome = result.map_err(|error| match error.may_have_run() {
         true => error,
         false => error.not_sent(),
@@ -194,8 +192,7 @@ fn is_visible(context: &CallContext, operation: &Operation) -> bool {
     operation.spec().access_control.is_callable_by(context.identity())
 }
 
-/// Returns the operation with the given id. If the caller cannot access it, the error is the same
-/// as for a direct call.
+/// Returns the operation with the given id, or the error of a direct call.
 fn resolve_operation<'a>(
     context: &'a CallContext,
     id: &str,

@@ -32,8 +32,7 @@ impl ForwardHandler {
         }
     }
 
-    /// Builds the request for the remote peer. Its timeout is the shorter of the remaining time and
-    /// `allowed`.
+    /// Builds the request for the peer. Its timeout is at most the remaining time and `allowed`.
     fn request<'a>(
         &'a self,
         context: &CallContext,

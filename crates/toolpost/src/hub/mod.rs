@@ -97,8 +97,7 @@ impl Default for HubSettings {
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SpokeConfig {
-    /// The only identity that can use the name. If `None`, the name belongs to the first identity
-    /// that uses it.
+    /// The only identity that can use the name; the first that uses it if `None`.
     pub owner: Option<String>,
     /// Timeout of calls to the spoke.
     pub timeout: Option<Duration>,
@@ -123,8 +122,7 @@ pub struct HubStats {
 }
 
 impl Hub {
-    /// Creates a hub on top of a pipeline and registers its built-in operations under the reserved
-    /// namespace `hub`.
+    /// Creates a hub and registers its built-in operations in the namespace `hub`.
     pub fn new(pipeline: Pipeline, settings: HubSettings) -> Self {
         let operations =
             builtin_operations::operations().into_iter().chain([register::operation()]);
@@ -172,8 +170,7 @@ impl Hub {
         self.0.spokes().status(name)
     }
 
-    /// Closes the connections of all identities whose id matches `is_revoked`, and returns their
-    /// number.
+    /// Closes the connections of identities that `is_revoked` matches; returns their number.
     pub fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let matches =
             |peer: &&HubConnection| peer.identity.as_ref().is_some_and(|it| is_revoked(&it.id));
@@ -223,16 +220,14 @@ impl Hub {
     /// calls in flight may need them.
     pub async fn drain(&self, deadline: Duration) -> bool {
         self.0.draining.cancel();
-        // New requests are rejected from here on, so only these connections can have requests in
-        // flight.
+        // New requests are rejected, so only these connections can have requests in flight.
         let peers: Vec<Client> =
             self.0.connections.lock().values().map(|peer| peer.client.clone()).collect();
         let all_idle = futures::future::join_all(peers.iter().map(Client::wait_idle));
         tokio::time::timeout(deadline, all_idle).await.is_ok()
     }
 
-    /// Closes every connection and waits, for a bounded time, until the close has been sent to the
-    /// peers.
+    /// Closes every connection and waits a bounded time until the peers were told.
     pub async fn close(&self) {
         self.0.draining.cancel();
         self.0.tasks.close();
@@ -273,8 +268,7 @@ impl HubInner {
     fn take_offline(&self, connection_id: u64) {
         let mut spokes = self.spokes();
         let changes = spokes.detach(connection_id, &self.pipeline.registry().catalog());
-        // The lock is still held, so a spoke that reconnects at once is registered after this
-        // change.
+        // The lock is held, so a spoke that reconnects at once is registered afterwards.
         self.apply(changes);
     }
 

@@ -49,8 +49,7 @@ impl CallingConnection {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct RegisterInput {
-    /// Name of the spoke. It prefixes the operation ids: `fs.read` of the spoke `box` becomes
-    /// `box.fs.read`.
+    /// Name of the spoke and prefix of its ids: `fs.read` of `box` becomes `box.fs.read`.
     name: String,
     /// Operations of the spoke. They replace the ones registered before.
     operations: Vec<Value>,
@@ -97,8 +96,7 @@ async fn register(
 }
 
 impl HubInner {
-    /// Registers the operations of a peer under a spoke name. Fails if its identity cannot use the
-    /// name.
+    /// Registers the operations of a peer under a spoke name that its identity can use.
     pub(super) async fn register_spoke(
         &self,
         name: &str,
@@ -115,13 +113,11 @@ impl HubInner {
             )));
         }
         let (route, rules) = self.claim_name(name, identity)?;
-        // The original specs are kept only if the operator configured a transform, which may change
-        // later.
+        // The original specs are kept only for a transform, which may change later.
         let retained_specs = rules.transform.is_some().then(|| Arc::new(specs.clone()));
         let (operations, rejected) = build_operations_off_thread(route, rules, specs).await?;
         let mut spokes = self.spokes();
-        // Registering a closed connection would leave its operations online forever: its disconnect
-        // was already handled.
+        // Operations of a closed connection would stay online: its disconnect was already handled.
         if client.is_closed() {
             return Err(CallError::unavailable("the connection has ended"));
         }
@@ -187,8 +183,7 @@ impl HubInner {
     }
 }
 
-/// Builds operations, on a blocking thread if there are many: compiling thousands of schemas would
-/// block the runtime.
+/// Builds operations, on a blocking thread if there are many schemas to compile.
 pub(super) async fn build_operations_off_thread(
     route: Arc<SpokeRoute>,
     config: SpokeConfig,

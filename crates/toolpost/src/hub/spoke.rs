@@ -51,8 +51,7 @@ impl Spoke {
         Self::with_registry(name, Registry::new())
     }
 
-    /// Creates a spoke that registers the operations of `registry`, and registers again when they
-    /// change.
+    /// Creates a spoke that registers the operations of `registry`, and their changes.
     pub fn with_registry(name: impl Into<String>, registry: Registry) -> Self {
         Self { name: name.into(), registry, settings: ReconnectSettings::default() }
     }

@@ -83,8 +83,7 @@ struct SpokeEntry {
     owner: String,
     route: Arc<SpokeRoute>,
     operations: Vec<OperationId>,
-    /// The specs as registered, before the transform. Kept only if the configuration has a
-    /// transform.
+    /// The specs before the transform; kept only if there is one.
     specs: Option<Arc<Vec<Value>>>,
     /// Time of the last status change, in milliseconds since the Unix epoch.
     since: i64,
@@ -198,8 +197,7 @@ impl SpokeRegistry {
         Ok(self.spokes.remove(&oldest).map(|entry| entry.operations).unwrap_or_default())
     }
 
-    /// Sets the connection of a name, and returns the ids of the operations that the name no longer
-    /// has.
+    /// Sets the connection of a name; returns the ids of operations that the name no longer has.
     pub(super) fn attach(
         &mut self,
         name: &str,

@@ -27,8 +27,7 @@ const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum number of concurrent spec requests.
 const MAX_CONCURRENT_REQUESTS: usize = 32;
 
-/// Another hub, whose operations are registered here under a name: its `demo.add` becomes
-/// `name.demo.add`.
+/// Another hub as a source: its `demo.add` becomes `name.demo.add`.
 pub struct Upstream {
     hub: Arc<HubInner>,
     route: Arc<SpokeRoute>,
@@ -185,8 +184,7 @@ async fn list_ids(client: &Client, max: usize) -> Result<Vec<String>, CallError>
     }
 }
 
-/// Fetches the spec of one operation. Returns `None` if it was removed meanwhile or comes from a
-/// third hub.
+/// Fetches the spec of one operation; `None` if it was removed or comes from a third hub.
 async fn fetch_spec(client: &Client, name: &str, id: &str) -> Result<Option<Value>, CallError> {
     let mut spec = match client.call_json("hub.schema", json!({"id": id})).await {
         Ok(response) => response.data,

@@ -14,8 +14,7 @@ use crate::handler::{ClientChannel, RespondToServer};
 /// Maximum length of the id of a server request, in bytes; requests with longer ids are dropped.
 const MAX_ID_BYTES: usize = 256;
 
-/// Reason for rejecting a legacy server request during a call: a 2026-07-28 client responds only
-/// between calls.
+/// Reason for rejecting a server request during a call of a 2026-07-28 client.
 const NO_REQUESTS_DURING_CALL: &str = "the server sent a request during a call, and the calling \
     client responds only between calls";
 

@@ -1,5 +1,4 @@
-//! Server requests during a call: elicitation, sampling and roots. The settings respond, or the
-//! calling client.
+//! Server requests during a call (elicitation, sampling, roots): settings or the client respond.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -10,11 +9,8 @@ use crate::handler::{ClientChannel, RespondToServer, ServerRequest, ServerReques
 use crate::json::RawObject;
 
 /// Methods during which a server may send requests.
-const METHODS_WITH_SERVER_REQUESTS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
-
-pub(super) fn allows_server_requests(method: &str) -> bool {
-    METHODS_WITH_SERVER_REQUESTS.contains(&method)
-}
+pub(super) const METHODS_WITH_SERVER_REQUESTS: [&str; 3] =
+    ["tools/call", "prompts/get", "resources/read"];
 
 /// Kind of a server request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +53,7 @@ impl ServerRequestKind {
         }
     }
 
-    /// Capability value declared for requests that the settings handle, or while the calling client
-    /// is not known.
+    /// Capability value for requests that the settings handle, or without a known client.
     fn declared_capability(self) -> &'static str {
         match self {
             // URL mode depends on the calling client, so it is declared only during a call.
@@ -90,14 +85,13 @@ pub(super) struct DeclaredCapabilities {
 
 impl DeclaredCapabilities {
     pub(super) fn new(settings: &McpSettings) -> Self {
-        let static_members =
-            ServerRequestKind::ALL.into_iter().filter(|kind| kind.has_static_response(settings));
-        let forwarded = ServerRequestKind::ALL.into_iter();
+        let kinds = ServerRequestKind::ALL.into_iter();
+        let handled = kinds.clone().filter(|kind| kind.has_static_response(settings));
         Self {
-            static_members: static_members
+            static_members: handled
                 .map(|kind| json_member(kind, kind.declared_capability()))
                 .collect(),
-            forwarded: forwarded.filter(|kind| kind.is_forwarded(settings)).collect(),
+            forwarded: kinds.filter(|kind| kind.is_forwarded(settings)).collect(),
         }
     }
 

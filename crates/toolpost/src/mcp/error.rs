@@ -98,30 +98,23 @@ impl RequestError {
     pub(super) fn into_call_error(self, source: &str) -> CallError {
         let message = format!("`{source}`: {self}");
         match self {
-            Self::Disconnected { sent: false, .. }
-            | Self::SessionNotFound { is_confirmed: true }
-            | Self::Unauthorized(_) => CallError::unavailable(message).not_sent(),
-            Self::Disconnected { .. } | Self::SessionNotFound { .. } => {
+            _ if self.was_not_sent() => CallError::unavailable(message).not_sent(),
+            Self::Disconnected { .. } | Self::SessionNotFound { .. } | Self::Unauthorized(_) => {
                 CallError::unavailable(message)
             }
             Self::TimedOut(_) => CallError::timeout(message),
-            Self::Rpc(error) => rpc_error(*error),
-            Self::HttpStatus { error: Some(error), .. } => rpc_error(*error),
-            Self::HttpStatus { status, body: body_text, .. } => {
-                http_status_error(status, message, &body_text)
+            Self::Rpc(error) | Self::HttpStatus { error: Some(error), .. } => rpc_error(*error),
+            Self::HttpStatus { status, body, .. } => {
+                let error = match status {
+                    429 => CallError::overloaded(message),
+                    502..=504 => CallError::unavailable(message),
+                    _ => CallError::execution(message),
+                };
+                error.with_details(json!({"statusCode": status, "body": body}))
             }
             Self::InvalidResponse(_) | Self::InputUnavailable(_) => CallError::execution(message),
             Self::InputRequired(error) => error,
         }
-    }
-}
-
-fn http_status_error(status: u16, message: String, body_text: &str) -> CallError {
-    let details = json!({"statusCode": status, "body": body_text});
-    match status {
-        429 => CallError::overloaded(message).with_details(details),
-        502..=504 => CallError::unavailable(message).with_details(details),
-        _ => CallError::execution(message).with_details(details),
     }
 }
 
@@ -160,12 +153,11 @@ fn rpc_error(error: RpcError) -> CallError {
     let RpcError { code, message, data, .. } = error;
     let mut details = Map::from_iter([(CODE_MEMBER.to_owned(), code.into())]);
     details.extend(data.map(|data| ("data".to_owned(), data)));
-    let message = match message.is_empty() {
-        true => {
-            details.insert(EMPTY_MESSAGE_MEMBER.to_owned(), true.into());
-            format!("the server returned error {code}")
-        }
-        false => message,
+    let message = if message.is_empty() {
+        details.insert(EMPTY_MESSAGE_MEMBER.to_owned(), true.into());
+        format!("the server returned error {code}")
+    } else {
+        message
     };
     match code {
         RpcError::METHOD_NOT_FOUND => {
@@ -205,8 +197,7 @@ impl fmt::Display for RequestError {
     }
 }
 
-/// An error of an MCP server is forwarded with its own code, message and data. Any other error is
-/// included in `data`.
+/// An error of an MCP server is forwarded unchanged. Any other error is included in `data`.
 impl From<CallError> for RpcError {
     fn from(error: CallError) -> Self {
         let whole = || serde_json::to_value(&error).ok();

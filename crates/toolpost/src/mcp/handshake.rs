@@ -43,8 +43,7 @@ impl RemoteServer {
     }
 }
 
-/// Performs the handshake of the configured or known protocol generation, or detects the
-/// generation.
+/// Performs the handshake of the configured or known generation, or detects it.
 pub(super) async fn negotiate(
     transport: &ClientTransport,
     settings: &McpSettings,
@@ -61,7 +60,9 @@ pub(super) async fn negotiate(
         (Some(ProtocolGeneration::Modern), _) => {
             handshake.discover(pinned.unwrap_or(MODERN_VERSIONS[0])).await
         }
-        (None, ClientTransport::Http(_)) => handshake.discover_then_initialize().await,
+        (None, ClientTransport::Http(_)) => {
+            handshake.initialize_legacy(handshake.discover(MODERN_VERSIONS[0]).await).await
+        }
         (None, ClientTransport::Stdio(_)) => handshake.race_discover_and_initialize().await,
     }
 }
@@ -72,9 +73,12 @@ struct Handshake<'a> {
 }
 
 impl Handshake<'_> {
-    /// Sends `server/discover`, then `initialize` if the server is a legacy one.
-    async fn discover_then_initialize(&self) -> Result<RemoteServer, RequestError> {
-        match self.discover(MODERN_VERSIONS[0]).await {
+    /// Sends `initialize` if the result of `server/discover` indicates a legacy server.
+    async fn initialize_legacy(
+        &self,
+        discovered: Result<RemoteServer, RequestError>,
+    ) -> Result<RemoteServer, RequestError> {
+        match discovered {
             Err(failure) => self.initialize(legacy_fallback(&failure).ok_or(failure)?).await,
             found => found,
         }
@@ -84,22 +88,18 @@ impl Handshake<'_> {
     /// `DISCOVER_GRACE` both requests are pending, and the first successful response decides.
     async fn race_discover_and_initialize(&self) -> Result<RemoteServer, RequestError> {
         let mut discovering = std::pin::pin!(self.discover(MODERN_VERSIONS[0]));
-        match tokio::time::timeout(DISCOVER_GRACE, &mut discovering).await {
-            Ok(Ok(found)) => return Ok(found),
-            Ok(Err(failure)) => {
-                return self.initialize(legacy_fallback(&failure).ok_or(failure)?).await;
-            }
-            Err(_) => {}
+        if let Ok(discovered) = tokio::time::timeout(DISCOVER_GRACE, &mut discovering).await {
+            return self.initialize_legacy(discovered).await;
         }
         let mut initializing = std::pin::pin!(self.initialize(LEGACY_VERSIONS[0]));
         tokio::select! {
             found = &mut discovering => match found {
                 // A process that received both requests may use the legacy session from then on, so
                 // a successful `initialize` takes precedence.
-                Ok(found) => match tokio::time::timeout(SECOND_RESPONSE_GRACE, initializing).await {
-                    Ok(Ok(legacy)) => Ok(legacy),
-                    _ => Ok(found),
-                },
+                Ok(found) => {
+                    let legacy = tokio::time::timeout(SECOND_RESPONSE_GRACE, initializing).await;
+                    Ok(legacy.ok().and_then(Result::ok).unwrap_or(found))
+                }
                 Err(failure) if failure.is_disconnect() => Err(failure),
                 Err(_) => initializing.await,
             },
@@ -115,8 +115,7 @@ impl Handshake<'_> {
         Timeouts::total(self.settings.start_timeout)
     }
 
-    /// Modern handshake: sends `server/discover`, and repeats it if the server supports another
-    /// common version.
+    /// Sends `server/discover`, and repeats it if the server supports another common version.
     async fn discover(&self, version: &str) -> Result<RemoteServer, RequestError> {
         let mut protocol = ProtocolProfile::new(version, self.settings);
         let request = ClientRequest::new("server/discover", &[], self.timeouts());
@@ -147,8 +146,9 @@ impl Handshake<'_> {
     /// Performs the legacy handshake with `initialize`.
     async fn initialize(&self, version: &str) -> Result<RemoteServer, RequestError> {
         let protocol = ProtocolProfile::new(version, self.settings);
-        let (capabilities, info) =
-            (to_raw(protocol.capabilities()), protocol_version::client_info());
+        let capabilities =
+            RawValue::from_string(protocol.capabilities()).expect("it was written as JSON");
+        let info = protocol_version::client_info();
         let params = [
             ("protocolVersion", Param::Text(version)),
             ("capabilities", Param::Raw(&capabilities)),
@@ -191,18 +191,11 @@ impl Handshake<'_> {
             let params = [("level", Param::Text(protocol_version::LOG_LEVEL))];
             let timeouts = Timeouts::total(Duration::from_secs(5));
             let request = ClientRequest::new("logging/setLevel", &params, timeouts);
-            if let Err(failure) = self.transport.request(&server.protocol, &request).await {
-                tracing::debug!(
-                    failure = failure.to_string(),
-                    "failed to set the server log level"
-                );
+            if let Err(error) = self.transport.request(&server.protocol, &request).await {
+                tracing::debug!(%error, "failed to set the server log level");
             }
         }
     }
-}
-
-fn to_raw(json: String) -> Box<RawValue> {
-    RawValue::from_string(json).expect("it was written as JSON")
 }
 
 impl RemoteServer {

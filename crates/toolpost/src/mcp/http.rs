@@ -1,5 +1,4 @@
-//! Streamable HTTP transport: each message is a POST, and each response is a JSON document or an
-//! event stream.
+//! Streamable HTTP transport: a message is a POST, a response JSON or an event stream.
 
 mod auth;
 mod notification_stream;
@@ -24,6 +23,7 @@ use super::request::{CancelOnDrop, ClientRequest};
 use super::rpc;
 use super::settings::{HttpSettings, McpSettings};
 use super::source::OAuthHooks;
+use crate::http::{causes, strip_html_tags};
 use crate::loopback::LoopbackClient;
 use crate::sse::SseDecoder;
 
@@ -37,8 +37,7 @@ const MISSING_RESPONSE: &str = "the server ended the response before the result"
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 /// Maximum buffer capacity reserved for a body before it is read, in bytes.
 const MAX_PREALLOCATION: u64 = 1024 * 1024;
-/// How long to wait for the end of a stream after the response arrived, so that the connection can
-/// be reused.
+/// How long to wait for the end of a stream after its response, to reuse the connection.
 const STREAM_END_GRACE: Duration = Duration::from_millis(20);
 /// Minimum delay before a stream is resumed, even if the server sets a shorter one.
 const MIN_RESUME_DELAY: Duration = Duration::from_millis(100);
@@ -92,17 +91,15 @@ impl HttpTransport {
         dispatcher: Dispatcher,
         tasks: &TaskTracker,
     ) -> Result<Self, RequestError> {
-        let clients = auth::build_clients(&http.url)
-            .map_err(|error| RequestError::unreachable(error.to_string()));
-        let [client, aside] = clients?;
-        let access = HttpAuth::new(aside, http, oauth);
+        let [client, aside] = auth::build_clients(&http.url)
+            .map_err(|error| RequestError::unreachable(error.to_string()))?;
         let stop = CancellationToken::new();
         Ok(Self(Arc::new(HttpTransportInner {
             client,
             loopback: LoopbackClient::for_server(&http.url, auth::CONNECT_TIMEOUT),
             url: http.url.clone(),
             headers: auth::configured_headers(http)?,
-            auth: access,
+            auth: HttpAuth::new(aside, http, oauth),
             session_id: OnceLock::new(),
             protocol_version: OnceLock::new(),
             dispatcher,
@@ -197,8 +194,7 @@ impl HttpTransport {
         Ok(())
     }
 
-    /// Dispatches every message of a stream until it ends, or shortly after the response to `id`
-    /// arrived.
+    /// Dispatches the messages of a stream until it ends, or shortly after the response to `id`.
     async fn read_stream(
         &self,
         mut response: Response,
@@ -233,11 +229,13 @@ impl HttpTransport {
         }
     }
 
+    fn source(&self) -> &str {
+        self.0.dispatcher.message_handler.source()
+    }
+
     fn handle_event(&self, text: &str, request_id: Option<u64>) {
         if let Err(failure) = self.handle_message(text, request_id) {
-            let (source, failure) =
-                (self.0.dispatcher.message_handler.source(), failure.to_string());
-            tracing::warn!(source, failure, "invalid message in event stream");
+            tracing::warn!(source = self.source(), %failure, "invalid message in event stream");
         }
     }
 
@@ -257,18 +255,17 @@ impl HttpTransport {
     /// Posts a message in an async task without waiting for it; drops it if too many are in flight.
     fn post_detached(&self, text: String) {
         let Ok(permit) = Arc::clone(&self.0.post_permits).try_acquire_owned() else {
-            let source = self.0.dispatcher.message_handler.source();
+            let source = self.source();
             return tracing::debug!(source, "too many posts in flight; message dropped");
         };
         let http = self.clone();
         self.0.tasks.spawn(async move { http.post_with_permit(text, permit).await });
     }
 
-    /// Posts a response to a server request. The server waits for it, so this waits for a post
-    /// permit.
+    /// Posts a response to a server request, after waiting for a post permit.
     fn post_response(&self, text: String) {
         let Ok(permit) = Arc::clone(&self.0.response_permits).try_acquire_owned() else {
-            let source = self.0.dispatcher.message_handler.source();
+            let source = self.source();
             return tracing::debug!(source, "too many queued responses; response dropped");
         };
         let http = self.clone();
@@ -290,9 +287,7 @@ impl HttpTransport {
         }
         let sending = self.0.send(Method::POST, headers, Some(text));
         if let Ok(Err(failure)) = tokio::time::timeout(DETACHED_POST_TIMEOUT, sending).await {
-            let (source, failure) =
-                (self.0.dispatcher.message_handler.source(), failure.to_string());
-            tracing::debug!(source, failure, "failed to post message");
+            tracing::debug!(source = self.source(), %failure, "failed to post message");
         }
         drop(permit);
     }
@@ -367,11 +362,9 @@ impl HttpTransport {
             return;
         }
         self.0.stop.cancel();
-        self.mark_disconnected("the connection was closed");
-        self.0
-            .dispatcher
-            .pending
-            .fail_all(&RequestError::disconnected("the connection was closed"));
+        let reason = "the connection was closed";
+        self.mark_disconnected(reason);
+        self.0.dispatcher.pending.fail_all(&RequestError::disconnected(reason));
         // Without a runtime the session cannot be deleted.
         if tokio::runtime::Handle::try_current().is_err() {
             return;
@@ -400,8 +393,7 @@ impl HttpTransportInner {
         headers
     }
 
-    /// Sends a request, authorizes if required, and turns every status other than success into an
-    /// error.
+    /// Sends a request, authorizes if required, and turns an error status into an error.
     async fn send(
         &self,
         method: Method,
@@ -418,15 +410,13 @@ impl HttpTransportInner {
             RequestBuilder::from_parts(self.client.clone(), request)
         };
         let response = self.auth.send(request, self.loopback.as_ref()).await?;
-        match response.status() {
-            status if status.is_success() => Ok(response),
-            status => {
-                let rejected = read_error_response(status.as_u16(), response).await;
-                let session_error =
-                    self.session_id.get().and_then(|_| rejected.as_session_not_found());
-                Err(session_error.unwrap_or(rejected.error))
-            }
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
         }
+        let rejected = read_error_response(status.as_u16(), response).await;
+        let session_error = self.session_id.get().and_then(|_| rejected.as_session_not_found());
+        Err(session_error.unwrap_or(rejected.error))
     }
 
     async fn read_body(&self, response: Response) -> Result<String, RequestError> {
@@ -467,7 +457,7 @@ async fn read_error_response(status: u16, response: Response) -> HttpErrorRespon
         }
     });
     let mut excerpt: String = match text.trim_start().starts_with('<') {
-        true => strip_tags(&text).chars().take(200).collect(),
+        true => strip_html_tags(&text).chars().take(200).collect(),
         false => text.trim().chars().take(500).collect(),
     };
     if matches!(status, 404 | 405) && error.is_none() {
@@ -500,13 +490,6 @@ impl HttpErrorResponse {
             _ => None,
         }
     }
-}
-
-/// Text of an HTML page, without tags.
-fn strip_tags(page: &str) -> String {
-    let pieces = page.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text));
-    let words: Vec<&str> = pieces.flat_map(str::split_whitespace).collect();
-    words.join(" ")
 }
 
 /// Read position in an event stream, kept across reconnects.
@@ -561,16 +544,9 @@ async fn read_limited(mut response: Response, max: usize) -> Result<Vec<u8>, Req
     Ok(body)
 }
 
-/// Returns the message of the innermost cause. The outer messages contain the URL, which may hold a
-/// secret.
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut reasons = Vec::new();
-    let mut next = error.source();
-    while let Some(reason) = next {
-        reasons.push(reason.to_string());
-        next = reason.source();
-    }
-    reasons.pop().unwrap_or_else(|| "connection lost".to_owned())
+/// Returns the innermost message. The outer ones contain the URL, which may hold a secret.
+fn root_cause(error: &reqwest::Error) -> String {
+    causes(error).last().map_or_else(|| "connection lost".to_owned(), ToString::to_string)
 }
 
 #[cfg(test)]
@@ -605,7 +581,7 @@ mod tests {
     #[test]
     fn strip_tags_keeps_visible_text() {
         let page = "<!DOCTYPE html>\n<html><body>\n<h1>Bad   gateway</h1></body></html>";
-        assert_eq!(strip_tags(page), "Bad gateway");
-        assert_eq!(strip_tags("<"), "");
+        assert_eq!(strip_html_tags(page), "Bad gateway");
+        assert_eq!(strip_html_tags("<"), "");
     }
 }

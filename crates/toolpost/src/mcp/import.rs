@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::method;
+use super::method::{PASSTHROUGH_METHODS, SUBSCRIBE};
 use super::session::{ClientSession, ToolList};
 use super::source_handle::SourceHandle;
 use super::subscriptions;
@@ -46,16 +46,16 @@ pub(super) fn import(
         let handler = tool_handler::handler(handle, &read.spec, read.header_params);
         import.add(hooks.transform(read.spec), handler);
     }
-    for method in method::supported_methods(&session.server) {
+    let server = &session.server;
+    let methods = PASSTHROUGH_METHODS.iter();
+    for method in methods.filter(|method| server.has_capability(method.capability)) {
         // A tool with the same name takes precedence.
         if names.insert(method.name.to_owned()) {
             import.add(hooks.transform(method.spec(&handle.name)), method.handler(handle));
         }
     }
-    if session.server.supports_resource_subscribe()
-        && names.insert(method::SUBSCRIBE.name.to_owned())
-    {
-        let mut transformed = hooks.transform(method::SUBSCRIBE.spec(&handle.name));
+    if session.server.supports_resource_subscribe() && names.insert(SUBSCRIBE.name.to_owned()) {
+        let mut transformed = hooks.transform(SUBSCRIBE.spec(&handle.name));
         if let Some((spec, _)) = &mut transformed {
             // A long-lived exclusive subscription would block all later ones.
             spec.exclusive = false;

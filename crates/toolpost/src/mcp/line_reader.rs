@@ -58,8 +58,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { reader, max_bytes, buffer, start: 0, searched: 0, skipping: None }
     }
 
-    /// Returns the next line; `None` at the end of the input. An unterminated last line is
-    /// discarded.
+    /// Returns the next line; `None` at the end. An unterminated last line is discarded.
     ///
     /// # Errors
     ///

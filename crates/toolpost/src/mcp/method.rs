@@ -1,5 +1,4 @@
-//! Operations for resources, prompts and other methods besides tools. Each operation has the name
-//! of its MCP method.
+//! Operations for methods besides tools, such as resources; each is named after its method.
 
 use std::sync::Arc;
 
@@ -7,7 +6,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::handshake::RemoteServer;
 use super::json;
 use super::rpc::Param;
 use super::source_handle::SourceHandle;
@@ -53,7 +51,7 @@ pub(super) struct PassthroughMethod {
     pub(super) name: &'static str,
     kind: OperationKind,
     /// Capability that the server must declare.
-    capability: &'static str,
+    pub(super) capability: &'static str,
     /// Input member that names the subject of the request.
     subject_param: Option<&'static str>,
     description: &'static str,
@@ -61,55 +59,49 @@ pub(super) struct PassthroughMethod {
     input: &'static str,
 }
 
-const PASSTHROUGH_METHODS: [PassthroughMethod; 6] = [
-    PassthroughMethod {
-        name: "resources/list",
-        kind: OperationKind::Query,
-        capability: "resources",
-        subject_param: None,
-        description: "Lists the resources of the server, a page at a time.",
-        input: PAGE_INPUT,
-    },
-    PassthroughMethod {
-        name: "resources/templates/list",
-        kind: OperationKind::Query,
-        capability: "resources",
-        subject_param: None,
-        description: "Lists the templates of resource addresses of the server, a page at a time.",
-        input: PAGE_INPUT,
-    },
-    PassthroughMethod {
-        name: "resources/read",
-        kind: OperationKind::Query,
-        capability: "resources",
-        subject_param: Some("uri"),
-        description: "Reads a resource of the server.",
-        input: URI_INPUT,
-    },
-    PassthroughMethod {
-        name: "prompts/list",
-        kind: OperationKind::Query,
-        capability: "prompts",
-        subject_param: None,
-        description: "Lists the prompts of the server, a page at a time.",
-        input: PAGE_INPUT,
-    },
-    PassthroughMethod {
-        name: "prompts/get",
-        kind: OperationKind::Query,
-        capability: "prompts",
-        subject_param: Some("name"),
-        description: "Fills in a prompt of the server.",
-        input: PROMPT_INPUT,
-    },
-    PassthroughMethod {
-        name: "completion/complete",
-        kind: OperationKind::Query,
-        capability: "completions",
-        subject_param: None,
-        description: "Suggests values for an argument of a prompt or of a resource template.",
-        input: COMPLETION_INPUT,
-    },
+pub(super) const PASSTHROUGH_METHODS: [PassthroughMethod; 6] = [
+    PassthroughMethod::query(
+        "resources/list",
+        "resources",
+        None,
+        PAGE_INPUT,
+        "Lists the resources of the server, a page at a time.",
+    ),
+    PassthroughMethod::query(
+        "resources/templates/list",
+        "resources",
+        None,
+        PAGE_INPUT,
+        "Lists the templates of resource addresses of the server, a page at a time.",
+    ),
+    PassthroughMethod::query(
+        "resources/read",
+        "resources",
+        Some("uri"),
+        URI_INPUT,
+        "Reads a resource of the server.",
+    ),
+    PassthroughMethod::query(
+        "prompts/list",
+        "prompts",
+        None,
+        PAGE_INPUT,
+        "Lists the prompts of the server, a page at a time.",
+    ),
+    PassthroughMethod::query(
+        "prompts/get",
+        "prompts",
+        Some("name"),
+        PROMPT_INPUT,
+        "Fills in a prompt of the server.",
+    ),
+    PassthroughMethod::query(
+        "completion/complete",
+        "completions",
+        None,
+        COMPLETION_INPUT,
+        "Suggests values for an argument of a prompt or of a resource template.",
+    ),
 ];
 
 /// Subscribes to a resource; `subscriptions` handles it.
@@ -151,14 +143,17 @@ const COMPLETION_INPUT: &str = r#"{
     "required": ["ref", "argument"]
 }"#;
 
-/// Returns the methods whose capability the server declares.
-pub(super) fn supported_methods(
-    server: &RemoteServer,
-) -> impl Iterator<Item = &'static PassthroughMethod> {
-    PASSTHROUGH_METHODS.iter().filter(|method| server.has_capability(method.capability))
-}
-
 impl PassthroughMethod {
+    const fn query(
+        name: &'static str,
+        capability: &'static str,
+        subject_param: Option<&'static str>,
+        input: &'static str,
+        description: &'static str,
+    ) -> Self {
+        Self { name, kind: OperationKind::Query, capability, subject_param, description, input }
+    }
+
     pub(super) fn spec(&self, source: &str) -> OperationSpec {
         let id =
             OperationId::new(source, self.name).or_else(|_| OperationId::new("mcp", self.name));

@@ -180,7 +180,8 @@ impl McpPendingRequests {
     /// Handles `notifications/progress`.
     pub(super) fn handle_progress(&self, params: &RawValue) {
         let Ok(report) = serde_json::from_str::<ProgressParams>(params.get()) else { return };
-        let Some(id) = report.request_id() else { return };
+        let token = &report.token;
+        let Some(id) = token.as_u64().or_else(|| token.as_str()?.parse().ok()) else { return };
         // The progress observer is called without holding the lock.
         let progress_sender = self.lock().requests.get(&id).map(|entry| {
             entry.activity.touch();
@@ -270,12 +271,6 @@ struct ProgressParams {
     progress: f64,
     total: Option<f64>,
     message: Option<String>,
-}
-
-impl ProgressParams {
-    fn request_id(&self) -> Option<u64> {
-        self.token.as_u64().or_else(|| self.token.as_str()?.parse().ok())
-    }
 }
 
 #[cfg(test)]

@@ -16,8 +16,7 @@ use crate::handler::{ClientChannel, ProgressSender};
 pub(super) struct ClientRequest<'a> {
     pub(super) method: &'a str,
     pub(super) params: &'a RequestParams<'a>,
-    /// Subject of the request, for a header: the name of a tool or prompt, or the URI of a
-    /// resource.
+    /// Subject of the request, for a header: a tool, a prompt or a resource URI.
     pub(super) subject: Option<&'a str>,
     /// Additional HTTP headers.
     pub(super) headers: Vec<(&'a str, String)>,
@@ -70,12 +69,6 @@ impl<'a> ClientRequest<'a> {
             timeouts,
             request_id: None,
         }
-    }
-
-    /// Sets the cell that receives the JSON-RPC id before the request is sent.
-    pub(super) fn with_request_id(mut self, request_id: Arc<AtomicU64>) -> Self {
-        self.request_id = Some(request_id);
-        self
     }
 
     pub(super) fn encode(

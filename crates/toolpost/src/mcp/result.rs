@@ -44,7 +44,11 @@ impl<'a> ToolResult<'a> {
                 "content" => members.content = Some(raw),
                 "structuredContent" => members.structured = Some(raw),
                 "isError" => members.is_error = !matches!(raw.get(), "false" | "null"),
-                "_meta" => members.set_meta(serde_json::from_str(raw.get())?),
+                "_meta" => match serde_json::from_str(raw.get())? {
+                    Value::Object(meta) => members.meta = Some(meta),
+                    Value::Null => {}
+                    other => drop(members.extra.insert("_meta".to_owned(), other)),
+                },
                 // Protocol member that carries no information in a complete result.
                 "resultType" => {}
                 name => {
@@ -54,14 +58,6 @@ impl<'a> ToolResult<'a> {
             }
         }
         Ok(members)
-    }
-
-    fn set_meta(&mut self, value: Value) {
-        match value {
-            Value::Object(meta) => self.meta = Some(meta),
-            Value::Null => {}
-            other => drop(self.extra.insert("_meta".to_owned(), other)),
-        }
     }
 }
 
@@ -158,8 +154,7 @@ fn parse_blocks(content: Option<&RawValue>) -> Result<ContentBlocks, String> {
     Ok(ContentBlocks { blocks: read, data })
 }
 
-/// Returns the data in the blocks: the payload of a ToolEnvelope, or the JSON of the only text
-/// block.
+/// Returns the payload of a ToolEnvelope, or the JSON of the only text block.
 fn interpret_blocks(meta: &McpMeta, output: &Schema, options: ResultOptions) -> Option<Payload> {
     if options.tool_envelope
         && let Some(payload) = tool_envelope_payload(&meta.content)

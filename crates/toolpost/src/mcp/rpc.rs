@@ -47,8 +47,7 @@ pub(super) enum Param<'a> {
 
 pub(super) type RequestParams<'a> = [(&'a str, Param<'a>)];
 
-/// Encodes a request, or a notification if `id` is `None`. `meta` contains the members of `_meta`,
-/// without braces.
+/// Encodes a request, or a notification without `id`. `meta` has the members of `_meta`.
 pub(super) fn encode_request(
     id: Option<u64>,
     method: &str,

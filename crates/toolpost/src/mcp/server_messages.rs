@@ -195,8 +195,7 @@ fn method_not_found(message: impl Into<String>) -> RpcError {
     RpcError::new(RpcError::METHOD_NOT_FOUND, message)
 }
 
-/// Fills the form with the given values and the defaults of the others; `None` if the result does
-/// not match the schema.
+/// Fills the form with the values and defaults; `None` if the result is invalid.
 fn fill_form(schema: &Value, given: &Map<String, Value>) -> Option<Map<String, Value>> {
     let fields = schema["properties"].as_object()?;
     let responses = fields.iter().filter_map(|(name, field)| {

@@ -53,8 +53,7 @@ pub(super) struct ToolList {
 }
 
 impl ClientSession {
-    /// Connects and performs the handshake. `generation` is the known protocol generation, and is
-    /// updated.
+    /// Connects and performs the handshake. Updates `generation`, the known one.
     pub(super) async fn connect(
         handle: &SourceHandle,
         oauth: &OAuthHooks,
@@ -85,8 +84,8 @@ impl ClientSession {
         let is_process = matches!(settings.transport, McpTransport::Stdio(_));
         let connected = match connect(*generation).await {
             Ok(session) => Ok(session),
-            // The process exited or did not respond to an unknown method: a new one is started with
-            // the legacy handshake.
+            // The process did not survive an unknown method: start another with the legacy
+            // handshake.
             Err(failure) if is_process && generation.is_none() && settings.protocol.is_none() => {
                 let failure = failure.to_string();
                 tracing::debug!(%source, failure, "retrying with the legacy handshake");
@@ -132,8 +131,7 @@ impl ClientSession {
         changed.map(|(_, part)| part).collect()
     }
 
-    /// Lists all tools, page by page. The time, the number of tools and the size of the list are
-    /// limited.
+    /// Lists all tools, with limits for the time, the number of tools and the size.
     pub(super) async fn list_tools(&self) -> Result<ToolList, RequestError> {
         if !self.server.has_capability("tools") {
             return Ok(ToolList::default());
@@ -186,8 +184,7 @@ impl ClientSession {
         }
     }
 
-    /// Returns the list changes to subscribe to; `None` if there are none or the server is a legacy
-    /// one.
+    /// Returns the list changes to subscribe to; `None` for a legacy server.
     fn list_changed_filter(&self) -> Option<Value> {
         let has_list_changed = |part: &&str| {
             let part = self.server.capabilities.get(*part);
@@ -267,8 +264,7 @@ impl ClientSession {
         }
     }
 
-    /// Sends the request with the input responses and request state that the caller provides, if
-    /// any.
+    /// Sends the request with the input responses and request state of the caller.
     async fn send_first(&self, client_request: &ClientRequest<'_>) -> RequestResult {
         let round_trip = match (self.server.protocol.generation, client_request.client_channel) {
             (ProtocolGeneration::Modern, Some(ClientChannel::MultiRoundTrip(round_trip))) => {

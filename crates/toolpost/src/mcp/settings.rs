@@ -218,8 +218,7 @@ pub enum Sampling {
 #[derive(Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Elicitation {
-    /// Forwarded to the calling client if it declares the capability; otherwise handled like
-    /// `Reject`.
+    /// Forwarded to a calling client that declares the capability; otherwise like `Reject`.
     #[default]
     Client,
     /// Elicitation is not offered. A request for it fails with an error that quotes its message.
@@ -230,8 +229,7 @@ pub enum Elicitation {
     Cancel,
     /// Accepts with the default values; declines if they do not make a valid form.
     Defaults,
-    /// Accepts with these fields and the defaults of the others; declines if the result does not
-    /// match the schema.
+    /// Accepts with these fields and the defaults; declines if the result is invalid.
     Accept(Map<String, Value>),
 }
 

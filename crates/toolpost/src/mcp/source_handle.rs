@@ -25,8 +25,7 @@ use crate::source::{CurrentHooks, SourceContext, SourceStatus};
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// How long a call that can be retried waits for the server to reconnect.
 const RECONNECT_WAIT: Duration = Duration::from_secs(5);
-/// Time reserved before the deadline of a waiting call, so that it can still return the cause of
-/// the failure.
+/// Time reserved before the deadline of a waiting call to return the cause of the failure.
 const ERROR_MARGIN: Duration = Duration::from_micros(200);
 
 /// State that the handlers of a source share.
@@ -119,7 +118,7 @@ impl SourceHandle {
             trace: protocol_version::trace_members(context.metadata()),
             client_channel: context
                 .client_channel()
-                .filter(|_| elicitation::allows_server_requests(method)),
+                .filter(|_| elicitation::METHODS_WITH_SERVER_REQUESTS.contains(&method)),
             ..ClientRequest::new(method, params, timeouts)
         }
     }
@@ -139,8 +138,7 @@ impl SourceHandle {
         }
     }
 
-    /// Sends a request. After a disconnect it is retried once if it is repeatable, and once if it
-    /// was not sent.
+    /// Sends a request; retried once each if repeatable after a disconnect, and if not sent.
     async fn send(
         &self,
         context: &CallContext,

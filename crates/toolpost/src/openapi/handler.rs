@@ -40,8 +40,7 @@ pub(super) struct OperationRoute {
     template: RequestTemplate,
     /// The credentials of the operation, or why they are not available.
     credentials: Result<OperationCredentials, CredentialError>,
-    /// Whether the operation is idempotent, so that its requests can be retried after they were
-    /// sent.
+    /// Whether the operation is idempotent, so that sent requests can be retried.
     pub(super) is_idempotent: bool,
     /// JSON is parsed unless the output policy is `Raw`.
     pub(super) json_mode: JsonMode,

@@ -1,5 +1,7 @@
 //! Media types: how a body of a type is encoded and decoded, and which types a range includes.
 
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+
 /// Kind of a body, by its media type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MediaKind {
@@ -99,6 +101,11 @@ pub(crate) fn rank(media_type: &str) -> u8 {
         MediaKind::Text | MediaKind::EventStream => 5,
         MediaKind::Binary | MediaKind::Unknown => 6,
     }
+}
+
+/// Returns the `Content-Type` header; empty if there is none.
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
+    headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
 }
 
 /// Returns the media type without parameters.

@@ -33,8 +33,7 @@ pub(crate) struct OperationPlan {
 pub(crate) enum ServiceProtocol {
     /// Requests and responses as declared in the document.
     Http,
-    /// Another gateway. The body is the unchanged input, and the response is the unchanged envelope
-    /// or error.
+    /// Another gateway: inputs, envelopes and errors are passed unchanged.
     Toolpost,
 }
 
@@ -143,8 +142,7 @@ pub(crate) struct BodyContent {
     /// Media type as declared. It may be a range such as `image/*`.
     pub(crate) media_type: String,
     pub(crate) kind: MediaKind,
-    /// Encodings of the properties of forms and multipart bodies. Other properties use the default
-    /// of their content kind.
+    /// Encodings of form and multipart properties. Others use the default of their kind.
     pub(crate) encodings: Vec<PropertyEncoding>,
 }
 
@@ -154,11 +152,9 @@ pub(crate) struct PropertyEncoding {
     pub(crate) property: String,
     /// Declared media types. The first is sent, unless a `$binary` value states another.
     pub(crate) content_type: Option<String>,
-    /// Headers of the part with their fixed values: `const`, a single `enum` value or `default`,
-    /// but never `example`.
+    /// Headers of the part with fixed values: `const`, a single `enum` value or `default`.
     pub(crate) headers: Vec<(String, String)>,
-    /// Style, `explode` and `allowReserved`, if the document declares any of them. `content_type`
-    /// is then ignored.
+    /// Style, `explode` and `allowReserved`, if declared. `content_type` is then ignored.
     pub(crate) style: Option<(Style, bool, bool)>,
     /// Whether the schema declares binary data (`format: binary`, `contentEncoding`, no type).
     pub(crate) is_binary: bool,

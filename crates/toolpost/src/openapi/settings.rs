@@ -24,8 +24,7 @@ pub struct OpenApiSettings {
     pub server: ServerSettings,
     /// Credentials for this service only.
     pub credentials: Credentials,
-    /// Namespaces of the operations of another gateway. The document of a gateway declares their
-    /// original namespaces.
+    /// Namespaces of the operations of another gateway, whose document declares the originals.
     pub namespaces: Namespaces,
     /// Allowed hosts in addition to those of the document: `api.example.com`, `*.example.com` or
     /// `10.0.0.5`, each with an optional port.
@@ -76,8 +75,7 @@ impl fmt::Debug for OpenApiSettings {
 #[schemars(inline)]
 #[non_exhaustive]
 pub enum Namespaces {
-    /// All operations are in the namespace of the source, as for another hub: `demo.add` becomes
-    /// `name.demo.add`.
+    /// All operations are in the namespace of the source: `demo.add` becomes `name.demo.add`.
     #[default]
     Below,
     /// Operations keep their ids: `demo.add` stays `demo.add`. An operation that is registered
@@ -91,13 +89,11 @@ pub enum Namespaces {
 pub struct ClientSettings {
     /// Timeout for establishing a connection.
     pub connect_timeout: Duration,
-    /// Timeout for a call including all its attempts. For a stream, it applies until the response
-    /// starts.
+    /// Timeout for a call with all its attempts, or until the response of a stream starts.
     pub timeout: Duration,
     /// Maximum time to wait for the next value of a stream. If `None`, there is no limit.
     pub idle_timeout: Option<Duration>,
-    /// Maximum size of a decompressed response body in bytes. For a stream, the maximum size of one
-    /// event.
+    /// Maximum size of a decompressed response body, or of one event of a stream, in bytes.
     pub response_bytes: usize,
     /// Maximum size of the response headers in bytes.
     pub header_bytes: usize,
@@ -148,8 +144,7 @@ impl Default for ClientSettings {
 pub struct RetrySettings {
     /// Maximum number of retries. 0 disables retries.
     pub retries: u32,
-    /// Maximum delay before the first retry. It doubles with each retry, and the actual delay is
-    /// random.
+    /// Maximum delay before the first retry. It doubles each time; the actual delay is random.
     pub base_delay: Duration,
     /// Maximum delay before any retry.
     pub max_delay: Duration,

@@ -17,8 +17,7 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalized, Repair};
 
-/// Maximum length of an event type that gets a suggestion, and of the part of a type quoted in an
-/// error.
+/// Maximum length of an event type that gets a suggestion, and of a type in an error.
 const MAX_TYPE_NAME_LEN: usize = 40;
 
 /// Maximum size of a frame that is parsed into a tree to diagnose an error.
@@ -59,8 +58,7 @@ impl CallEvent {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Parses one frame. Unknown members are ignored; payloads are kept as text and parsed on
-    /// demand.
+    /// Parses one frame. Unknown members are ignored; payloads are parsed on demand.
     ///
     /// # Errors
     ///
@@ -165,8 +163,7 @@ impl<'a> RawFrame<'a> {
         }
     }
 
-    /// Decodes the payload of an event about a request, after checking that `id` and `requestId`
-    /// agree.
+    /// Decodes the payload of an event about a request, whose `id` and `requestId` agree.
     fn decode_for_request<T: for<'de> Deserialize<'de>>(&self) -> Result<(Arc<str>, T), String> {
         let request_ref: RequestRefIn = self.parse_payload()?;
         self.check_id(request_ref.request_id.as_deref())?;
@@ -350,8 +347,7 @@ fn malformed_frame(text: &str, message: String) -> FrameError {
     frame_error
 }
 
-/// Checks the length and characters of an id. Ids appear in log lines, so they must be short and on
-/// one line.
+/// Checks the length and characters of an id, which appears in log lines.
 fn validate_id(id: &str) -> Result<(), String> {
     if id.len() > MAX_ID_BYTES || id.chars().any(char::is_control) {
         return Err(format!("an id has at most {MAX_ID_BYTES} bytes, and no control characters"));

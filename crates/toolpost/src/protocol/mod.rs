@@ -1,5 +1,4 @@
-//! The call protocol without I/O: events, their encoding, and the state of pending requests on both
-//! sides.
+//! The call protocol without I/O: events, their encoding, and pending requests on both sides.
 
 mod codec;
 mod event;

@@ -63,8 +63,7 @@ pub struct RequestTimeouts {
 pub enum EventEffect<'a, W> {
     /// A value of a subscription; more values can follow.
     Value(&'a mut W, Outcome),
-    /// The request ended and its waiter was removed from the table. `Ok(None)` is the end of a
-    /// subscription.
+    /// The request ended and its waiter was removed. `Ok(None)` is the end of a subscription.
     Ended(W, Result<Option<Outcome>, CallError>),
     /// Progress of a request that continues.
     Progress(&'a mut W, Progress),
@@ -180,8 +179,7 @@ impl<W> PendingRequests<W> {
                         expired.push(ExpiredRequest { id, waiter: entry.waiter, error });
                     }
                 }
-                // The timeout moved after this deadline was queued, or the id belongs to a newer
-                // request.
+                // The timeout moved, or the id belongs to a newer request.
                 None => {
                     if let Some(at) = entry.next_timeout() {
                         self.deadlines.push(Reverse((at, id)));

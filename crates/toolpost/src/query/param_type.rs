@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 use super::QueryStyle;
 use crate::schema::type_name;
 
-/// Maximum number of resolution steps (references and nullable choices); a longer chain is treated
-/// as a cycle.
+/// Maximum number of references and nullable choices; a longer chain counts as a cycle.
 const MAX_REF_DEPTH: usize = 16;
 
 /// Keywords that do not restrict which values are valid.

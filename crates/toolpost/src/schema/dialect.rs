@@ -7,8 +7,7 @@ use super::program::MAX_DEPTH;
 use super::subschemas::KeywordValue;
 use crate::json::escape_token;
 
-/// Rewrites older notations so that both engines can read the document. Returns `None` if nothing
-/// needs rewriting.
+/// Rewrites older notations for both engines. Returns `None` if nothing needs rewriting.
 ///
 /// `nullable: true` next to a `type` becomes the type `null`. A boolean `exclusiveMinimum` or
 /// `exclusiveMaximum` becomes the number it modifies, except in draft 4, where it is valid. A list
@@ -33,8 +32,7 @@ pub(super) fn rewrite(document: &Value) -> Result<Option<Value>, SchemaError> {
     Ok(Some(rewritten))
 }
 
-/// Maximum nesting depth of a schema. Schemas are mostly written by hand, so it is lower than the
-/// limit for values.
+/// Maximum nesting depth of a schema, which is lower than that of values.
 const MAX_SCHEMA_DEPTH: u32 = 256;
 
 /// Whether the value nests deeper than `levels`. The walk stops at that depth.

@@ -25,8 +25,7 @@ impl Issue {
         self
     }
 
-    /// Converts a validation error. The path of a missing property is that of the property, not of
-    /// its object.
+    /// Converts a validation error. The path of a missing property includes the property.
     pub(super) fn from_validation(error: &jsonschema::ValidationError<'_>) -> Self {
         let path = error.instance_path();
         match error.kind() {

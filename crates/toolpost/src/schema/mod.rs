@@ -54,8 +54,7 @@ struct SchemaInner {
     lazy: LazyForms,
 }
 
-/// Forms of the document that are computed on first use; most operations of a large catalog are
-/// never called.
+/// Forms of the document that are computed on first use; most operations are never called.
 #[derive(Default)]
 struct LazyForms {
     compiled: OnceLock<Result<CompiledSchema, SchemaError>>,
@@ -112,8 +111,7 @@ pub enum SchemaError {
     },
 }
 
-/// Rewrites notations of OpenAPI 3.0 and older drafts to 2020-12. Returns `None` if the document
-/// nests too deeply.
+/// Rewrites OpenAPI 3.0 and older drafts to 2020-12; `None` if the document nests too deeply.
 pub(crate) fn rewrite_to_2020_12(document: &Value) -> Option<Cow<'_, Value>> {
     Some(dialect::rewrite(document).ok()?.map_or(Cow::Borrowed(document), Cow::Owned))
 }
@@ -166,8 +164,7 @@ impl Schema {
         Self::from_document(SchemaDocument::Inline(schemars::schema_for!(T).to_value()))
     }
 
-    /// Whether this is the unknown schema, `true` or `{}`. Always `false` for part of a larger
-    /// document.
+    /// Whether this is the unknown schema, `true` or `{}`, and no part of a larger document.
     pub fn is_unknown(&self) -> bool {
         match &self.inner.document {
             SchemaDocument::Inline(Value::Bool(fits)) => *fits,

@@ -134,8 +134,7 @@ struct SecretCompiler<'a> {
     nodes: Vec<SecretNode>,
     /// Node ids by subschema address, so that cyclic references terminate.
     node_ids: HashMap<*const Value, usize>,
-    /// Subschemas not yet compiled. An explicit stack, because reference chains can have any
-    /// length.
+    /// Subschemas not yet compiled, as a stack: reference chains can have any length.
     pending: Vec<(usize, &'a Value)>,
 }
 

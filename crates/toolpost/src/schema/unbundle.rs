@@ -105,8 +105,7 @@ impl BundledPart<'_> {
     }
 }
 
-/// Returns the original schema of a component, which the extension contains if the component
-/// differs from it.
+/// Returns the original schema of a component: in the extension if they differ.
 fn original_schema(component: &Value) -> &Value {
     component.get(DEFINITION_EXTENSION).and_then(|origin| origin.get("schema")).unwrap_or(component)
 }

@@ -108,8 +108,7 @@ impl SseDecoder {
         (self.is_finished, self.is_skipping) = (false, true);
     }
 
-    /// Returns the value for `Last-Event-ID`: the id as of the last blank line. An empty id is
-    /// equivalent to no id.
+    /// Returns the value for `Last-Event-ID`: the id as of the last blank line, or empty.
     pub fn last_event_id(&self) -> &str {
         &self.last_id
     }
@@ -119,8 +118,7 @@ impl SseDecoder {
         self.retry.map(Duration::from_millis)
     }
 
-    /// Returns the next event and advances `rest` past it. Returns `None` when the chunk is
-    /// consumed.
+    /// Returns the next event and advances `rest` past it; `None` at the end of the chunk.
     pub(super) fn next_event<'a, 'c: 'a>(
         &'a mut self,
         rest: &mut &'c [u8],

@@ -75,8 +75,7 @@ fn decode_leniently(encoded: &str) -> Result<Vec<u8>, Base64Error> {
     }
 }
 
-/// Checks the length and the padding. Padding is either absent or exactly completes the last group
-/// of four.
+/// Checks the length and the padding, which is absent or completes the last group of four.
 fn check_end(encoded: &str, symbols: usize, padding: Option<usize>) -> Result<(), EnvelopeError> {
     if symbols % 4 == 1 {
         return Err(EnvelopeError::InvalidBase64Length { symbols });
@@ -98,8 +97,7 @@ fn check_end(encoded: &str, symbols: usize, padding: Option<usize>) -> Result<()
     }
 }
 
-/// Decodes all complete bytes. A single symbol after the last group of four holds only six bits and
-/// is ignored.
+/// Decodes all complete bytes. A lone symbol after the last group of four is ignored.
 fn decode_complete_bytes(symbols: &[u8]) -> Vec<u8> {
     let usable = symbols.len() - usize::from(symbols.len() % 4 == 1);
     LENIENT.decode(&symbols[..usable]).expect("only symbols, and never a lone one, get here")

@@ -94,7 +94,10 @@ pub fn encode(json: Value) -> Result<Value, EncodeError> {
     let payload = take(&mut members, "payload")?;
     let meta =
         ToolEnvelopeMeta::from_json(take(&mut members, "meta")?).map_err(EncodeError::Meta)?;
-    let summary = parse_summary(take(&mut members, "summary")?)?;
+    let summary = match take(&mut members, "summary")? {
+        Value::String(text) => text,
+        other => return Err(wrong_type("summary", "a string", &other)),
+    };
     let is_error = members.shift_remove("isError").as_ref().map(parse_is_error).transpose()?;
     let extra = members.shift_remove("extra").map_or_else(|| Ok(Map::new()), parse_extra)?;
     if let Some((name, _)) = members.into_iter().next() {
@@ -134,13 +137,6 @@ fn implied_error(payload: &Value, meta: &ToolEnvelopeMeta) -> Option<bool> {
 
 fn take(members: &mut Map<String, Value>, member: &'static str) -> Result<Value, EncodeError> {
     members.shift_remove(member).ok_or(EncodeError::Missing { member })
-}
-
-fn parse_summary(summary: Value) -> Result<String, EncodeError> {
-    match summary {
-        Value::String(text) => Ok(text),
-        other => Err(wrong_type("summary", "a string", &other)),
-    }
 }
 
 fn parse_is_error(is_error: &Value) -> Result<bool, EncodeError> {

@@ -6,8 +6,7 @@ use super::base64::{self, Base64Error};
 use super::{EnvelopeError, MAX_DEPTH, PREFIX};
 use crate::json::is_nested_deeper;
 
-/// Returns why `encoded` is not base64: trailing text after a complete envelope, or the base64
-/// error itself.
+/// Returns why `encoded` is not base64: trailing text after an envelope, or the error itself.
 pub(super) fn diagnose_base64(encoded: &str, fault: Base64Error) -> EnvelopeError {
     match object_end(&fault.decoded_prefix) {
         Some(end) => trailing_text(encoded, end),

@@ -25,8 +25,7 @@ pub struct ToolEnvelope {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolEnvelopeMeta {
     tool: String,
-    /// The timestamp as it was read. The same time can be written in several ways, so the text is
-    /// kept unchanged.
+    /// The timestamp as it was read: the same time has several notations.
     ts: String,
     version: u8,
     #[serde(flatten)]
@@ -72,8 +71,7 @@ impl ToolEnvelope {
         Ok(block)
     }
 
-    /// Returns the tool result, with a human-readable `summary` in block 0 and this envelope in
-    /// block 1.
+    /// Returns the tool result, with `summary` in block 0 and this envelope in block 1.
     ///
     /// # Errors
     ///
@@ -83,8 +81,7 @@ impl ToolEnvelope {
         Ok(json!({"content": [text_block(summary.into()), text_block(self.to_block()?)]}))
     }
 
-    /// Whether the envelope can be read back within [`MAX_DEPTH`]. The envelope counts as one level
-    /// and `meta` as another.
+    /// Whether the envelope can be read back. It counts as one level and `meta` as another.
     fn fits_depth_limit(&self) -> bool {
         let extra_fits = self.extra.values().all(|value| fits_depth(value, MAX_DEPTH - 1));
         let in_meta = self.meta.extra.values().all(|value| fits_depth(value, MAX_DEPTH - 2));
@@ -116,8 +113,7 @@ impl ToolEnvelopeMeta {
         &self.tool
     }
 
-    /// Returns the creation time: ISO 8601 if created by [`ToolEnvelopeMeta::new`], otherwise the
-    /// text as it was read.
+    /// Returns the creation time as it was read, or in ISO 8601.
     pub fn ts(&self) -> &str {
         &self.ts
     }
@@ -168,8 +164,7 @@ fn wrong_type(field: &'static str, expected: &'static str, found: &Value) -> Env
     EnvelopeError::WrongMetaFieldType { field, expected, found: type_name(found) }
 }
 
-/// Whether `value` has at most `levels` levels of arrays and objects. Recursion stops at that
-/// depth.
+/// Whether `value` has at most `levels` levels of arrays and objects.
 fn fits_depth(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => levels > 0 && items.iter().all(|item| fits_depth(item, levels - 1)),

@@ -153,8 +153,7 @@ pub enum EnvelopeError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Fallback<'a> {
-    /// The text of block 0, or the block itself if only one was given. `None` if there is no text
-    /// to show.
+    /// The text of block 0, or the only block. `None` if there is no text to show.
     pub text: Option<Cow<'a, str>>,
     /// Why the envelope is invalid.
     pub reason: EnvelopeError,

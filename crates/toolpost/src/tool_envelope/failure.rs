@@ -148,8 +148,7 @@ impl fmt::Display for ErrorPayload {
 impl ErrorCategory {
     /// Returns the icon and label at the start of an error's text.
     ///
-    /// Two of the icons are followed by two spaces, because terminals draw them wider than their
-    /// nominal width.
+    /// Two of the icons are followed by two spaces, because terminals draw them wider.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Validation => "❌ Validation error",

@@ -13,8 +13,7 @@ pub(super) fn strip(text: &str) -> Result<&str, EnvelopeError> {
     })
 }
 
-/// Returns the version of a well-formed prefix that is not supported. `V01` and `V0` are not
-/// versions.
+/// Returns an unsupported version in a valid prefix. `V01` and `V0` are not versions.
 fn unsupported_version(text: &str) -> Option<u64> {
     let (version, _) = text.strip_prefix("__ENVELOPE_V")?.split_once("__:")?;
     let digits = !version.starts_with('0') && version.bytes().all(|byte| byte.is_ascii_digit());

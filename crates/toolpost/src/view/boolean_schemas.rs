@@ -6,8 +6,7 @@ use crate::schema::subschemas_mut;
 
 /// Converts a boolean schema, or all boolean subschemas of an object.
 ///
-/// Booleans in `additionalProperties` and similar keywords are kept, because all clients support
-/// them there.
+/// Booleans in `additionalProperties` and similar keywords are kept: clients support them.
 pub(super) fn expand_booleans(schema: &mut Value) {
     match schema {
         Value::Bool(true) => *schema = Value::Object(Map::new()),

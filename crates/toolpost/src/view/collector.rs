@@ -64,9 +64,13 @@ impl Collector {
             let path = format!("/{position}{}", issue.path);
             self.normalized.issues.push(Issue::new(path, issue.message.clone()));
         }
-        self.remaining_bytes =
-            self.remaining_bytes.saturating_sub(json_len(&outcome.envelope.data));
-        self.values.push(outcome.envelope.data);
+        let data = outcome.envelope.data;
+        let length = match data.as_raw() {
+            Some(raw) => raw.get().len(),
+            None => serde_json::to_string(&data).expect("payloads are JSON").len(),
+        };
+        self.remaining_bytes = self.remaining_bytes.saturating_sub(length);
+        self.values.push(data);
     }
 
     /// Returns the list of values as the outcome of a call to the tool.
@@ -75,14 +79,6 @@ impl Collector {
         let mut outcome = Outcome::new(envelope);
         outcome.add_findings(self.normalized);
         outcome
-    }
-}
-
-/// Returns the length of a payload as JSON text, in bytes.
-fn json_len(payload: &Payload) -> usize {
-    match payload.as_raw() {
-        Some(raw) => raw.get().len(),
-        None => serde_json::to_string(payload).expect("payloads are JSON").len(),
     }
 }
 

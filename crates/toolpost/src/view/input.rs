@@ -40,12 +40,12 @@ impl InputMapping {
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR` if the required argument `input` is missing or the arguments are not an
-    /// object.
+    /// `VALIDATION_ERROR` if `input` is missing or the arguments are not an object.
     pub(super) fn extract_input(self, arguments: Payload) -> Result<Payload, CallError> {
-        let Self::Property { is_optional } = self else {
-            let is_nothing = self == Self::Null;
-            return Ok(if is_nothing { Value::Null.into() } else { arguments });
+        let is_optional = match self {
+            Self::Arguments => return Ok(arguments),
+            Self::Null => return Ok(Value::Null.into()),
+            Self::Property { is_optional } => is_optional,
         };
         let mut members: Map<String, Value> = arguments
             .into_typed()

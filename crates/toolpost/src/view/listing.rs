@@ -35,8 +35,7 @@ pub struct ToolPage {
 #[error("invalid cursor")]
 pub struct CursorError;
 
-/// How long and for which callers a client can cache a list; sent from protocol version 2026-07-28
-/// on.
+/// How long and for which callers a client can cache a list; sent from 2026-07-28 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheHints {
     /// Cache lifetime in milliseconds.
@@ -107,8 +106,7 @@ impl Listing {
 
     /// Returns the page after the cursor, or the first page.
     ///
-    /// A cursor identifies the last tool of the previous page, so it remains valid when tools are
-    /// added or removed.
+    /// A cursor is the last tool of the previous page, so it stays valid when tools change.
     ///
     /// # Errors
     ///

@@ -29,8 +29,7 @@ pub fn tool_name(id: &OperationId) -> String {
     sanitize(format!("{}__", id.namespace()), id)
 }
 
-/// Returns the tool name where only one namespace is listed: the operation name itself, if it is
-/// valid.
+/// Returns the tool name in a listing of one namespace: the operation name, if valid.
 pub(super) fn local_tool_name(id: &OperationId) -> String {
     sanitize(String::new(), id)
 }

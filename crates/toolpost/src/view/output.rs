@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::input::{EmbeddedSchema, embed};
 use super::json_types::infer_types;
-use super::portable::{self, PortableError, PortableSchema};
+use super::portable::{self, PortableSchema};
 use super::settings::{Dialect, ProtocolGeneration};
 use crate::schema::{Issue, Schema, TypeSet};
 use crate::spec::{OperationKind, OperationSpec};
@@ -21,8 +21,7 @@ pub(super) struct OutputMapping {
     types: TypeSet,
     /// Whether the tool declares an output schema for the data.
     pub(super) is_declared: bool,
-    /// The declared schema of the data alone; created when data is invalid for the operation's own
-    /// schema.
+    /// The declared schema of the data; created if data is invalid for the operation's own schema.
     data_schema: OnceLock<Schema>,
 }
 
@@ -55,8 +54,7 @@ impl OutputMapping {
 
     /// Validates data against the declared schema.
     pub(super) fn validate(&self, spec: &OperationSpec, data: &Value) -> Vec<Issue> {
-        // Data valid for the operation's own schema, which is already compiled, is also valid for
-        // the declared one.
+        // Data valid for the operation's own compiled schema is also valid for the declared one.
         let is_own = spec.kind != OperationKind::Subscription;
         if !self.is_declared || (is_own && spec.output_schema.is_valid(data).unwrap_or(false)) {
             return Vec::new();
@@ -108,17 +106,12 @@ enum SchemaFallback {
 
 /// Returns the schema of data that is not wrapped.
 fn unwrapped_schema(document: &Value, mapping: &OutputMapping) -> OutputSchema {
-    match portable::to_portable(document, "#") {
-        Ok(portable_schema) => {
-            let notes = omission_notes(&portable_schema);
-            let mut schema = into_document(portable_schema);
-            if mapping.is_always_object() {
-                schema = with_object_type(schema);
-            }
-            OutputSchema { schema: Some(schema), notes }
-        }
-        Err(error) => OutputSchema { schema: None, notes: vec![unsupported_note(&error)] },
-    }
+    let (portable_schema, notes) = portable_with_notes(document, "#");
+    let schema = portable_schema.map(|portable_schema| {
+        let schema = portable_schema.into_document();
+        if mapping.is_always_object() { with_object_type(schema) } else { schema }
+    });
+    OutputSchema { schema, notes }
 }
 
 /// Returns the schema of a wrapper that contains the data at `base_pointer`.
@@ -128,26 +121,14 @@ fn wrapped_schema(
     wrapper: impl FnOnce(Value) -> Value,
     absent: SchemaFallback,
 ) -> OutputSchema {
-    let (portable_schema, notes) = match portable::to_portable(document, base_pointer) {
-        Ok(portable_schema) => {
-            let notes = omission_notes(&portable_schema);
-            (portable_schema, notes)
-        }
-        Err(error) => match absent {
-            SchemaFallback::Omit => {
-                return OutputSchema { schema: None, notes: vec![unsupported_note(&error)] };
-            }
-            SchemaFallback::AcceptAny => {
-                (PortableSchema::default(), vec![unsupported_note(&error)])
-            }
-        },
+    let (portable_schema, notes) = portable_with_notes(document, base_pointer);
+    let mut wrapped = match (portable_schema, absent) {
+        (None, SchemaFallback::Omit) => return OutputSchema { schema: None, notes },
+        (portable_schema, _) => portable_schema.unwrap_or_default(),
     };
-    let PortableSchema { root, definitions, .. } = portable_schema;
-    let Value::Object(mut schema) = wrapper(root.into()) else { return OutputSchema::default() };
-    if !definitions.is_empty() {
-        schema.insert("$defs".to_owned(), definitions.into());
-    }
-    OutputSchema { schema: Some(schema), notes }
+    let Value::Object(root) = wrapper(wrapped.root.into()) else { return OutputSchema::default() };
+    wrapped.root = root;
+    OutputSchema { schema: Some(wrapped.into_document()), notes }
 }
 
 fn envelope_schema(data: Value) -> Value {
@@ -178,8 +159,7 @@ fn object_schema(properties: &[(&str, Value)]) -> Value {
     json!({"type": "object", "properties": Map::from_iter(properties), "required": required})
 }
 
-/// Returns the schema of the data of a call. For a subscription, the data is the list of its
-/// values.
+/// Returns the schema of the data of a call, or of the list of values of a subscription.
 fn output_document(spec: &OperationSpec) -> Cow<'_, Value> {
     let own = spec.output_schema.json();
     match spec.kind {
@@ -208,16 +188,8 @@ fn is_unknown(document: &Value) -> bool {
 /// Returns the declared schema of the data alone, for validation.
 fn compile_data_schema(spec: &OperationSpec) -> Schema {
     let portable_schema =
-        portable::to_portable(&output_document(spec), "#").map(into_document).unwrap_or_default();
-    Schema::new(Value::Object(portable_schema)).expect("an object is a schema")
-}
-
-fn into_document(portable_schema: PortableSchema) -> Map<String, Value> {
-    let PortableSchema { mut root, definitions, .. } = portable_schema;
-    if !definitions.is_empty() {
-        root.insert("$defs".to_owned(), definitions.into());
-    }
-    root
+        portable::to_portable(&output_document(spec), "#").unwrap_or_default().into_document();
+    Schema::new(portable_schema.into()).expect("an object is a schema")
 }
 
 /// Puts `type: object` first in the root of a schema.
@@ -226,16 +198,19 @@ fn with_object_type(schema: Map<String, Value>) -> Map<String, Value> {
     std::iter::once(("type".to_owned(), "object".into())).chain(rest).collect()
 }
 
-fn omission_notes(portable_schema: &PortableSchema) -> Vec<String> {
-    if portable_schema.omitted.is_empty() {
-        return Vec::new();
-    }
+/// Returns the portable form of a document, if there is one, and notes about what it omits.
+fn portable_with_notes(
+    document: &Value,
+    base_pointer: &str,
+) -> (Option<PortableSchema>, Vec<String>) {
+    let portable_schema = match portable::to_portable(document, base_pointer) {
+        Ok(portable_schema) => portable_schema,
+        Err(error) => return (None, vec![format!("its output schema is not declared: {error}")]),
+    };
     let list = portable_schema.omitted.join("`, `");
-    vec![format!(
+    let note = format!(
         "its output schema is declared without `{list}`, which clients interpret differently"
-    )]
-}
-
-fn unsupported_note(error: &PortableError) -> String {
-    format!("its output schema is not declared: {error}")
+    );
+    let notes = if list.is_empty() { Vec::new() } else { vec![note] };
+    (Some(portable_schema), notes)
 }

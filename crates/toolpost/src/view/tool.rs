@@ -22,8 +22,7 @@ pub struct Tool {
     name: String,
     operation: Arc<Operation>,
     dialect: Dialect,
-    /// Computed when the tool is first listed or called. With a compact listing, most tools never
-    /// are.
+    /// Computed when the tool is first listed or called; most tools never are.
     mappings: OnceLock<ToolMappings>,
 }
 

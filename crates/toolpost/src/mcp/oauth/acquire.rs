@@ -68,8 +68,7 @@ impl OAuthInner {
         Some(tokens.access.clone())
     }
 
-    /// Exchanges the refresh token. Returns `None` if there is none or it is rejected, so that the
-    /// user has to authorize.
+    /// Exchanges the refresh token. Returns `None` if there is none or it is rejected.
     async fn try_refresh(
         self: &Arc<Self>,
         discovered: &Arc<DiscoveryResult>,
@@ -94,8 +93,7 @@ impl OAuthInner {
         }
     }
 
-    /// Fails if the token already has the required scopes, because a new authorization would not
-    /// help.
+    /// Fails if the token has the required scopes already: a new one would not help.
     fn check_scope(
         &self,
         issuer_credentials: Option<&Credentials>,
@@ -148,8 +146,7 @@ impl OAuthInner {
         if let Err(error) = &code {
             self.state().record_failure(rejected, error);
             if error.oauth_code() == Some("invalid_scope") {
-                // The stored scopes are no longer valid; the next authorization starts without
-                // them.
+                // The next authorization starts without the stored scopes.
                 self.map_store_error(self.store.remove(&self.store_key, &server.issuer).await)?;
             }
         }

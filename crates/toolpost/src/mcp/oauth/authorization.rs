@@ -14,12 +14,10 @@ use crate::protocol::Secret;
 
 /// Opens an authorization URL for the user and returns the redirect.
 pub trait Authorizer: Send + Sync + Debug {
-    /// Returns the redirect URI for the authorization response. It uses HTTPS or a loopback
-    /// address.
+    /// Returns the redirect URI, which uses HTTPS or a loopback address.
     fn redirect_uri(&self) -> Url;
 
-    /// Shows the URL to the user, and waits for the redirect, which is returned with its query. The
-    /// caller verifies it.
+    /// Shows the URL to the user and returns the redirect, which the caller verifies.
     ///
     /// # Errors
     ///

@@ -17,8 +17,7 @@ use crate::token_endpoint::{AuthMethod, TokenError};
 const REGISTRATION: &str = "client registration";
 
 impl AuthMethod {
-    /// Selects the method for a client: the registered one, otherwise the most secure one that the
-    /// server supports.
+    /// Selects the registered method, otherwise the most secure one that the server supports.
     pub(super) fn for_client(client: &ClientRegistration, server: &AuthorizationServer) -> Self {
         if client.secret.is_none() {
             return Self::None;
@@ -31,15 +30,13 @@ impl AuthMethod {
             .unwrap_or(Self::Basic)
     }
 
-    /// Whether the server supports the method. The default is `client_secret_basic` (RFC 8414,
-    /// section 2).
+    /// Whether the server supports the method; by default only Basic (RFC 8414, section 2).
     fn is_supported(self, server: &AuthorizationServer) -> bool {
         let methods = server.auth_methods.as_ref();
         methods.map_or(self == Self::Basic, |methods| scope::contains(methods, self.name()))
     }
 
-    /// Selects the method to register with. A client on a user's machine should have no secret, so
-    /// `none` is preferred.
+    /// Selects the method to register with. A client on a user's machine needs no secret.
     fn for_registration(server: &AuthorizationServer) -> Self {
         let all = [Self::None, Self::Basic, Self::Post];
         all.into_iter().find(|method| method.is_supported(server)).unwrap_or(Self::None)
@@ -113,8 +110,7 @@ fn check_metadata_url(address: &str) -> Result<(), OAuthError> {
     Ok(())
 }
 
-/// Returns the client that was registered before, if its redirect URI, scopes and secret are still
-/// valid.
+/// Returns the client registered before, if its redirect URI, scopes and secret still fit.
 fn registered_client(
     server: &AuthorizationServer,
     stored: &[Credentials],

@@ -19,8 +19,7 @@ const SERVER_METADATA: &str = "metadata of the authorization server";
 /// The authorization server of a resource.
 #[derive(Debug, Clone)]
 pub(super) struct DiscoveryResult {
-    /// Resource identifier for the authorization server, exactly as in the resource metadata if
-    /// there is any.
+    /// Resource identifier for the authorization server, as in the metadata if there is any.
     pub(super) resource: String,
     /// Scopes from the metadata of the resource.
     pub(super) scopes: Vec<String>,
@@ -42,19 +41,16 @@ pub(super) async fn discover(
         let resource = url_policy::canonical_resource(resource);
         return Ok(DiscoveryResult { resource, scopes: Vec::new(), server });
     };
-    let server = match choose_issuer(&document.authorization_servers, known) {
+    // An issuer with stored credentials is preferred.
+    let is_known =
+        |server: &&String| known.iter().any(|known| url_policy::is_same_issuer(known, server));
+    let issuers = &document.authorization_servers;
+    let server = match issuers.iter().find(is_known).or_else(|| issuers.first()) {
         Some(issuer) => fetch_server(http, issuer).await?,
         None => resource_as_server(http, resource).await?,
     };
     let scopes = scope::valid_scopes(&document.scopes_supported);
     Ok(DiscoveryResult { resource: document.resource, scopes, server })
-}
-
-/// Selects an issuer: one with stored credentials, otherwise the first.
-fn choose_issuer<'a>(servers: &'a [String], known: &[String]) -> Option<&'a String> {
-    let is_known =
-        |server: &&String| known.iter().any(|known| url_policy::is_same_issuer(known, server));
-    servers.iter().find(is_known).or_else(|| servers.first())
 }
 
 async fn fetch_resource_metadata(

@@ -142,8 +142,7 @@ impl OAuthError {
     }
 }
 
-/// Removes possible secrets from a URL: user info, the query, and path segments other than short
-/// lower-case names.
+/// Removes user info, the query, and path segments other than short lower-case names.
 pub(super) fn redact_url(address: &str) -> String {
     let Ok(url) = Url::parse(address) else { return excerpt(address) };
     let is_plain = |part: &str| {

@@ -24,8 +24,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a request head in bytes.
 const MAX_BYTES: usize = 32 * 1024;
-/// Maximum number of requests that are read at once; further ones wait. Browsers open connections
-/// that they do not use.
+/// Maximum number of requests read at once. Browsers open connections that they do not use.
 const MAX_REQUESTS: usize = 16;
 
 /// An [`Authorizer`] for a user on this machine.

@@ -26,8 +26,7 @@ pub(super) struct ScopeSelection<'a> {
 }
 
 impl ScopeSelection<'_> {
-    /// Returns the scopes to request. If empty, the parameter is omitted and the authorization
-    /// server decides.
+    /// Returns the scopes to request. If empty, the authorization server decides.
     pub(super) fn scopes(&self) -> Vec<String> {
         let offline = self.server.map(|server| contains(server, OFFLINE_ACCESS));
         let mut scopes = union(self.previous, self.configured);
@@ -35,14 +34,12 @@ impl ScopeSelection<'_> {
             let mut proposed = self.challenged.to_vec();
             if proposed.is_empty() {
                 proposed = self.resource.to_vec();
-                // `offline_access` is defined by the authorization server, which does not support
-                // it here.
+                // The authorization server does not support `offline_access`.
                 proposed.retain(|scope| scope != OFFLINE_ACCESS || offline != Some(false));
             }
             scopes = union(&scopes, &proposed);
         }
-        // Without other scopes it is omitted: requested alone, it would replace the default scopes
-        // of the server.
+        // Requested alone, it would replace the default scopes of the server.
         if offline == Some(true) && self.supports_refresh && !scopes.is_empty() {
             scopes = union(&scopes, &[OFFLINE_ACCESS.to_owned()]);
         }
@@ -80,8 +77,7 @@ pub(super) fn contains(scopes: &[String], value: &str) -> bool {
     scopes.iter().any(|scope| scope == value)
 }
 
-/// Whether the text is a scope token (RFC 6749, section 3.3): visible ASCII without quotes and
-/// backslashes.
+/// Whether the text is a scope token (RFC 6749, section 3.3).
 fn is_scope(text: &str) -> bool {
     let fits = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
     !text.is_empty() && text.bytes().all(fits)

@@ -28,8 +28,7 @@ pub(super) struct OAuthInner {
     pub(super) settings: OAuthSettings,
     pub(super) store: Arc<dyn CredentialStore>,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
-    /// Work that completes even if its caller is dropped; [`OAuth::close`](super::OAuth::close)
-    /// waits for it.
+    /// Work that outlives its caller; [`OAuth::close`](super::OAuth::close) waits for it.
     pub(super) tasks: TaskTracker,
     pub(super) state: Mutex<TokenState>,
 }
@@ -124,8 +123,7 @@ impl OAuthInner {
         }
     }
 
-    /// Loads the credentials for this resource, restricted to the configured client if there is
-    /// one.
+    /// Loads the credentials for this resource and the configured client, if any.
     pub(super) async fn load_stored(&self) -> Result<Vec<Credentials>, OAuthError> {
         let mut stored = self.map_store_error(self.store.load(&self.store_key).await)?;
         if let Some(id) = &self.settings.client_id {

@@ -14,8 +14,7 @@ use super::store::{Credentials, Tokens};
 use crate::clock::epoch_ms;
 use crate::protocol::Secret;
 
-/// How long a refreshed token counts as recent; a recent token that is rejected is not refreshed
-/// again.
+/// How long a refreshed token is recent; a rejected recent token is not refreshed again.
 const RECENT_REFRESH: Duration = Duration::from_secs(30);
 /// Delay before a failed refresh is retried while the token is still valid.
 const REFRESH_RETRY_DELAY: Duration = Duration::from_secs(10);

@@ -51,8 +51,7 @@ fn rejected_url(what: &'static str, address: &str, reason: &'static str) -> OAut
     OAuthError::InvalidUrl { what, address: redact_url(address), reason }
 }
 
-/// Returns the candidate URLs of the resource metadata, in order of preference (RFC 9728, section
-/// 3.1).
+/// Returns the URLs of the resource metadata, best first (RFC 9728, section 3.1).
 pub(super) fn resource_metadata_urls(resource: &Url) -> Vec<Url> {
     const NAME: &str = "/.well-known/oauth-protected-resource";
     let root = with_path(resource, NAME);
@@ -89,8 +88,7 @@ pub(super) fn with_path(url: &Url, path: &str) -> Url {
     other
 }
 
-/// Identifier of a resource whose metadata does not state one: the URL without the trailing slash
-/// that URL parsers add.
+/// Identifier of a resource without metadata: its URL without a trailing slash.
 pub(super) fn canonical_resource(resource: &Url) -> String {
     let mut url = resource.clone();
     url.set_fragment(None);
@@ -99,8 +97,7 @@ pub(super) fn canonical_resource(resource: &Url) -> String {
         .to_owned()
 }
 
-/// Whether metadata for `stated` applies to a resource: `stated` is the resource itself or a parent
-/// path of it.
+/// Whether `stated` is the resource itself or a parent path of it.
 pub(super) fn covers_resource(stated: &str, resource: &Url) -> bool {
     let Ok(stated) = Url::parse(stated) else { return false };
     let path = stated.path().trim_end_matches('/');
@@ -111,8 +108,7 @@ pub(super) fn covers_resource(stated: &str, resource: &Url) -> bool {
     stated.origin() == resource.origin() && stated.fragment().is_none() && part && query
 }
 
-/// Whether two issuers are equal except for a trailing slash, which does not change the metadata
-/// URL.
+/// Whether two issuers are equal except for a trailing slash.
 pub(super) fn is_same_issuer(stated: &str, expected: &str) -> bool {
     stated.strip_suffix('/').unwrap_or(stated) == expected.strip_suffix('/').unwrap_or(expected)
 }

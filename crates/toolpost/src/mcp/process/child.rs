@@ -26,8 +26,7 @@ impl ChildSupervisor {
         Self { child, leader, is_watched, is_reaped: false }
     }
 
-    /// Runs until the process and its group are terminated. `ended` receives the exit status, and
-    /// is dropped at the end.
+    /// Runs until the process and its group are terminated. `ended` receives the exit status.
     pub(super) async fn run(
         mut self,
         stop: CancellationToken,
@@ -64,8 +63,7 @@ impl ChildSupervisor {
             return;
         }
         let mut group = ProcessGroup(self.leader);
-        // Waiting reaps the leader, which otherwise stays in the group as a zombie, so both run
-        // concurrently.
+        // Waiting reaps the leader, which otherwise stays in the group as a zombie.
         if !self.is_watched {
             tokio::join!(
                 process_group::terminate(&mut group),

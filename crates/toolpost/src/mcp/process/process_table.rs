@@ -35,8 +35,7 @@ pub(super) fn descendants(ancestor: Pid, table: &[ProcessEntry]) -> Vec<ProcessE
     let mut found = Vec::new();
     let mut parents = vec![ancestor.as_raw_pid()];
     while let Some(parent) = parents.pop() {
-        // Removing entries prevents cycles, which a table that changed while it was read can
-        // contain.
+        // Removing entries prevents cycles in a table that changed while it was read.
         for entry in children.remove(&parent).unwrap_or_default() {
             parents.push(entry.id);
             found.push(*entry);

@@ -60,8 +60,7 @@ const INHERITED_PREFIXES: [&str; 8] =
 /// Search path if neither the settings nor the environment set `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Starts a server. `tracker` owns its async tasks, which end when the server and its group have
-/// exited.
+/// Starts a server. `tracker` owns its async tasks, which end with the server and its group.
 ///
 /// The server inherits part of the environment, see [`INHERITED_VARIABLES`]; variables of its
 /// settings take precedence. Must be called in a Tokio runtime.
@@ -77,11 +76,15 @@ pub(crate) fn spawn(
     tracker: &TaskTracker,
 ) -> Result<ServerProcess, String> {
     preflight(settings)?;
-    let failed = |error: &io::Error| spawn_error(settings, error);
-    let mut child = command(settings).spawn().map_err(|error| failed(&error))?;
+    let failed = |error: io::Error| {
+        let watcher = settings.watcher.first().map(|watcher| watcher.to_string_lossy());
+        let program = watcher.as_deref().unwrap_or(&settings.command);
+        format!("cannot start `{program}`: {error}")
+    };
+    let mut child = command(settings).spawn().map_err(failed)?;
     let parts = (child.stdin.take(), child.stdout.take(), child.stderr.take(), child.id());
     let (Some(stdin), Some(stdout), Some(output), Some(id)) = parts else {
-        return Err(failed(&io::Error::other("it has no pipes")));
+        return Err(failed(io::Error::other("it has no pipes")));
     };
     let leader =
         Pid::from_raw(id.cast_signed()).expect("a child that was not waited for has an id");
@@ -95,13 +98,9 @@ pub(crate) fn spawn(
     let (sender, ended) = watch::channel(None);
     let supervisor = ChildSupervisor::new(child, leader, !settings.watcher.is_empty());
     tracker.spawn(supervisor.run(stopping.clone(), tracker.spawn(reading), sender));
-    let process = ProcessHandle {
-        stop: stopping.clone().drop_guard(),
-        stopping,
-        exit: ended,
-        stderr_tail: tail,
-    };
-    Ok(ServerProcess { stdin, stdout, handle: process })
+    let stop = stopping.clone().drop_guard();
+    let handle = ProcessHandle { stop, stopping, exit: ended, stderr_tail: tail };
+    Ok(ServerProcess { stdin, stdout, handle })
 }
 
 pub(super) fn command(settings: &StdioSettings) -> Command {
@@ -132,15 +131,6 @@ fn is_inherited(name: &OsStr) -> bool {
         || INHERITED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Converts a spawn error that the preflight check did not detect.
-fn spawn_error(settings: &StdioSettings, error: &io::Error) -> String {
-    let command = match settings.watcher.first() {
-        Some(watcher) => watcher.to_string_lossy().into_owned(),
-        None => settings.command.clone(),
-    };
-    format!("cannot start `{command}`: {error}")
-}
-
 /// Checks the command and its working directory before spawning, because the error of the operating
 /// system does not name the missing path, and a watcher reports it only later.
 fn preflight(settings: &StdioSettings) -> Result<(), String> {
@@ -162,7 +152,8 @@ fn preflight(settings: &StdioSettings) -> Result<(), String> {
             }
         };
     }
-    let path = search_path(settings);
+    let own_path = settings.env.get("PATH").map(|path| path.reveal().into());
+    let path = own_path.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into());
     let found = std::env::split_paths(&path)
         .map(|folder| ProgramFile::at(&here.join(folder).join(program)));
     match found.max().unwrap_or(ProgramFile::Missing) {
@@ -170,11 +161,6 @@ fn preflight(settings: &StdioSettings) -> Result<(), String> {
         ProgramFile::Other if !program.is_empty() => not_executable(),
         _ => Err(format!("`{program}` was not found: install it or give the whole path")),
     }
-}
-
-fn search_path(settings: &StdioSettings) -> OsString {
-    let own = settings.env.get("PATH").map(|path| OsStr::new(path.reveal()).to_owned());
-    own.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
 /// Kind of file at a path, in ascending order of preference.

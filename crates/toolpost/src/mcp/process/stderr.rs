@@ -151,7 +151,10 @@ pub(super) fn sanitize_line(line: &[u8]) -> String {
         match character {
             '\t' => clean.push(' '),
             '\u{1b}' if rest.as_str().starts_with('[') => skip_escape_sequence(&mut rest),
-            _ if needs_escape(character) => clean.extend(character.escape_unicode()),
+            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                clean.extend(character.escape_unicode());
+            }
+            _ if character.is_control() => clean.extend(character.escape_unicode()),
             _ => clean.push(character),
         }
     }
@@ -167,11 +170,6 @@ fn skip_escape_sequence(rest: &mut std::str::Chars<'_>) {
     if rest.as_str().starts_with(|c: char| matches!(c, '@'..='~')) {
         rest.next();
     }
-}
-
-fn needs_escape(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -76,7 +76,13 @@ pub fn watch_child(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 pub(super) fn run(arguments: &[OsString]) -> u8 {
     match parse(arguments) {
-        Some((PARENT_FLAG, id, line)) => run_watcher(id, arguments, line),
+        Some((PARENT_FLAG, id, line)) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let watched = runtime.and_then(|it| it.block_on(supervise(id, arguments, line)));
+            watched.unwrap_or_else(|error| {
+                report_error(EXIT_INTERNAL_ERROR, &format!("cannot watch the server: {error}"))
+            })
+        }
         Some((_, id, line)) => launch::exec_server(id, line),
         None => report_error(
             EXIT_USAGE,
@@ -91,14 +97,6 @@ fn parse(arguments: &[OsString]) -> Option<(&'static str, Pid, &[OsString])> {
     let role = [PARENT_FLAG, WATCHER_FLAG].into_iter().find(|known| role == known)?;
     let id = Pid::from_raw(id.to_str()?.parse().ok().filter(|id| *id > 0)?)?;
     (dashes == COMMAND_SEPARATOR && !line.is_empty()).then_some((role, id, line))
-}
-
-fn run_watcher(parent: Pid, arguments: &[OsString], line: &[OsString]) -> u8 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let watched = runtime.and_then(|runtime| runtime.block_on(supervise(parent, arguments, line)));
-    watched.unwrap_or_else(|error| {
-        report_error(EXIT_INTERNAL_ERROR, &format!("cannot watch the server: {error}"))
-    })
 }
 
 async fn supervise(parent: Pid, arguments: &[OsString], line: &[OsString]) -> io::Result<u8> {
@@ -126,8 +124,7 @@ async fn supervise(parent: Pid, arguments: &[OsString], line: &[OsString]) -> io
     Ok(descendants.exit_code())
 }
 
-/// Returns a future that resolves when a signal requests termination. The signals are handled from
-/// the call on.
+/// Handles signals from now on; the future resolves when one requests termination.
 fn stop_requested() -> io::Result<impl Future<Output = ()>> {
     let [terminate, interrupt, hangup] =
         [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);

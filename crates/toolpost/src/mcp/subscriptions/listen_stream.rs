@@ -1,5 +1,4 @@
-//! Resource subscriptions of servers from 2026-07-28 on: one `subscriptions/listen` request for all
-//! resources.
+//! Resource subscriptions from 2026-07-28 on: one `subscriptions/listen` request for all.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -96,8 +95,7 @@ async fn back_off(session: &ClientSession, failure: &RequestError, pause: &mut D
 ///
 /// # Errors
 ///
-/// The stream could not be opened. Unless the server disconnected, pending subscribers have
-/// received the error.
+/// The stream could not be opened; pending subscribers have the error, except for a disconnect.
 async fn open_stream<'a>(
     subscriptions: &'a ResourceSubscriptions,
     session: &'a ClientSession,
@@ -136,8 +134,9 @@ async fn listen(
     let uris: Vec<&str> = uris.iter().map(|uri| &**uri).collect();
     let notifications = json!({"resourceSubscriptions": uris});
     let params = [("notifications", Param::Value(&notifications))];
-    let request = ClientRequest::new("subscriptions/listen", &params, Timeouts::total(MAX_LISTEN))
-        .with_request_id(request_id);
+    let mut request =
+        ClientRequest::new("subscriptions/listen", &params, Timeouts::total(MAX_LISTEN));
+    request.request_id = Some(request_id);
     match session.request(&request).await {
         Ok(_) => RequestError::disconnected("the server ended the stream"),
         Err(failure) => failure,

@@ -29,8 +29,7 @@ const MAX_SUBSCRIPTIONS: usize = 1_000;
 /// Maximum length of a subscribed URI in bytes.
 const MAX_URI_BYTES: usize = 4 * 1024;
 
-/// The subscribed resources of one source. They outlive a session: the next one subscribes to them
-/// again.
+/// The subscribed resources of one source; each new session subscribes to them again.
 #[derive(Debug, Default)]
 pub(super) struct ResourceSubscriptions {
     by_uri: Mutex<HashMap<Arc<str>, watch::Sender<SubscriptionState>>>,
@@ -42,8 +41,7 @@ pub(super) struct ResourceSubscriptions {
     pending_listen: Mutex<Option<(ListenRequestId, oneshot::Sender<Vec<String>>)>>,
 }
 
-/// State of a subscription. Only the latest state is stored, so a slow subscriber does not miss the
-/// most recent update.
+/// State of a subscription. Only the latest is stored; a slow subscriber still gets it.
 #[derive(Debug, Clone)]
 enum SubscriptionState {
     /// The server has not confirmed the subscription; it may have sent an update already.
@@ -101,8 +99,7 @@ impl ResourceSubscriptions {
         self.lock().keys().cloned().collect()
     }
 
-    /// The server confirmed the subscription. If it was active before a disconnect, updates may
-    /// have been missed.
+    /// The server confirmed the subscription; updates before may have been missed.
     fn confirm(&self, uri: &str, may_have_missed: bool) {
         if let Some(state) = self.lock().get(uri) {
             state.send_if_modified(|state| match state {

@@ -1,5 +1,4 @@
-//! The subscription operation for resources: one value when the server has confirmed, and one per
-//! update.
+//! The subscription operation for resources: a value for the confirmation and each update.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -37,8 +37,7 @@ pub(crate) enum HostError {
     Scheme(String),
 }
 
-/// An entry of `hosts`: `api.example.com`, `*.example.com`, `10.0.0.5` or `[::1]`, each with an
-/// optional port.
+/// An entry of `hosts`: a name, `*.example.com` or an IP address, with an optional port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HostPattern {
     host: String,
@@ -48,8 +47,7 @@ struct HostPattern {
 }
 
 impl AllowedHosts {
-    /// Creates the list from the configured hosts and the URL of the document. The host of that URL
-    /// is allowed.
+    /// Creates the list from the configured hosts and the host of the document.
     pub(crate) fn new<'a>(
         configured: impl IntoIterator<Item = &'a str>,
         document: Option<&Url>,
@@ -158,7 +156,7 @@ fn host_port(url: &Url) -> Option<(String, u16)> {
 }
 
 /// Formats the host and port of a URL. The rest of the URL may contain a secret.
-pub(super) fn format_host_port(url: &Url) -> String {
+pub(crate) fn format_host_port(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
@@ -182,8 +180,7 @@ fn is_private_or_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether an address is link-local or a cloud metadata endpoint, which serves the credentials of
-/// the machine.
+/// Whether an address is link-local or a cloud metadata endpoint.
 fn is_link_local(address: IpAddr) -> bool {
     match unmapped(address) {
         IpAddr::V4(address) => address.is_link_local(),

@@ -15,8 +15,7 @@ use super::error::HttpError;
 use crate::loopback::{LoopbackClient, LoopbackError, StreamingBody};
 use crate::openapi::request::PreparedRequest;
 
-/// Maximum number of loopback origins with a direct client. Other origins use the general HTTP
-/// client.
+/// Maximum number of origins with a direct client. Others use the general HTTP client.
 const MAX_ORIGINS: usize = 16;
 
 /// Loopback clients by origin.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::header::HeaderMap;
 use reqwest::{Certificate, Identity, Method, Response};
 use tokio::time::Instant;
 use url::Url;
@@ -23,7 +23,7 @@ use self::circuit_breaker::CircuitBreakers;
 use self::loopback::LoopbackClients;
 use self::redirect::RedirectError;
 use self::retry::AttemptOutcome;
-use super::media_type::MediaKind;
+use super::media_type::{MediaKind, content_type};
 use super::peer_gateway;
 use super::plan::ServiceProtocol;
 use super::request::PreparedRequest;
@@ -31,7 +31,7 @@ use super::settings::ClientSettings;
 use crate::circuit_breaker::{BreakerState, HealthSignal};
 use crate::http;
 
-pub(crate) use allowed_hosts::AllowedHosts;
+pub(crate) use allowed_hosts::{AllowedHosts, format_host_port};
 pub(crate) use error::HttpError;
 pub(crate) use proxy::with_proxies;
 
@@ -57,8 +57,7 @@ pub(crate) struct HttpClient {
 pub(crate) struct SendOptions {
     /// Whether the request is idempotent, so that it can be retried after it was sent.
     pub(crate) is_idempotent: bool,
-    /// Time at which the request fails with a timeout. For a stream, it applies until the response
-    /// starts.
+    /// Time at which the request times out. For a stream, it applies until the response starts.
     pub(crate) deadline: Instant,
     /// Whether the response may be a stream.
     pub(crate) is_stream: bool,
@@ -82,8 +81,7 @@ pub(crate) enum ResponseBody {
 }
 
 impl HttpClient {
-    /// Creates a client without allowed hosts. It presents `identity` to servers that request a
-    /// client certificate.
+    /// Creates a client without allowed hosts. `identity` is its client certificate.
     pub(crate) fn new(
         settings: &ClientSettings,
         identity: Option<Identity>,
@@ -139,8 +137,7 @@ impl HttpClient {
         Instant::now() + limit
     }
 
-    /// Sends a request and reads the response, which may have an error status. Retries if that is
-    /// safe and useful.
+    /// Sends a request and reads the response of any status. Retries if that is safe and useful.
     ///
     /// # Cancellation
     ///
@@ -162,7 +159,7 @@ impl HttpClient {
         if let (true, Ok(Some(permit))) = (is_of_host, self.breakers.admit(url)) {
             permit.record(HealthSignal::Failure);
         }
-        HttpError::Timeout { host: allowed_hosts::format_host_port(url), limit }
+        HttpError::Timeout { host: format_host_port(url), limit }
     }
 
     async fn send_with_retries(
@@ -199,7 +196,7 @@ impl HttpClient {
                 || getrandom::u32().unwrap_or_default(),
             );
             let Some(delay) = delay else { return outcome };
-            let host = allowed_hosts::format_host_port(&request.url);
+            let host = format_host_port(&request.url);
             tracing::debug!(host, ?attempt, ?delay, "retrying request");
             tokio::time::sleep(delay).await;
             retries_before += 1;
@@ -234,7 +231,7 @@ impl HttpClient {
     async fn send_once(&self, prepared: &PreparedRequest) -> Result<Response, HttpError> {
         let url = &prepared.url;
         let permit = self.breakers.admit(url).map_err(|retry_after| HttpError::BreakerOpen {
-            host: allowed_hosts::format_host_port(url),
+            host: format_host_port(url),
             retry_after,
         })?;
         let loopback = self.loopback.as_ref().and_then(|clients| clients.client_for(url));
@@ -280,7 +277,9 @@ impl HttpClient {
         } else if !(200..300).contains(&status) {
             let max = MAX_ERROR_BODY.min(self.settings.response_bytes);
             ResponseBody::Complete(read_prefix(response, max).await)
-        } else if options.is_stream && is_stream_response(&headers) {
+        } else if options.is_stream
+            && MediaKind::from_content_type(content_type(&headers)).is_stream()
+        {
             ResponseBody::Streaming(response)
         } else {
             let body = http::read_body(response, self.settings.response_bytes).await;
@@ -303,9 +302,4 @@ async fn read_prefix(mut response: Response, max: usize) -> Vec<u8> {
         }
     }
     body
-}
-
-fn is_stream_response(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| MediaKind::from_content_type(kind).is_stream())
 }

@@ -13,8 +13,7 @@ use crate::openapi::request::PreparedRequest;
 /// Maximum number of redirects of a request.
 const MAX_REDIRECTS: u32 = 5;
 
-/// Headers that are kept on a redirect to another origin. Any other header may contain a
-/// credential.
+/// Headers kept on a redirect to another origin. Others may contain a credential.
 const SAFE_CROSS_ORIGIN_HEADERS: [HeaderName; 8] = [
     ACCEPT,
     ACCEPT_ENCODING,
@@ -94,8 +93,7 @@ fn resolve_location(from: &Url, location: &[u8]) -> Result<Url, RedirectError> {
     Ok(url)
 }
 
-/// Whether the redirected request becomes a GET. As in browsers, 303 always does, and 301 and 302
-/// do for POST.
+/// Whether the redirected request becomes a GET, as in browsers.
 fn becomes_get(status: u16, method: &Method) -> bool {
     match status {
         301 | 302 => *method == Method::POST,

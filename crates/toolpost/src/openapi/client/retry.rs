@@ -31,13 +31,6 @@ impl AttemptOutcome {
             Self::Responded { status, .. } => matches!(status, 429 | 502 | 503 | 504),
         }
     }
-
-    fn requested_delay(self) -> Duration {
-        match self {
-            Self::Responded { retry_after, .. } => retry_after.unwrap_or_default(),
-            _ => Duration::ZERO,
-        }
-    }
 }
 
 /// Returns the delay before the next attempt, or `None` if there is none.
@@ -55,7 +48,10 @@ pub(super) fn retry_delay(
 ) -> Option<Duration> {
     let is_safe = is_idempotent || attempt == AttemptOutcome::NotSent;
     let is_allowed = is_safe && attempt.is_transient() && retries_before < settings.retries;
-    let wish = attempt.requested_delay();
+    let wish = match attempt {
+        AttemptOutcome::Responded { retry_after, .. } => retry_after.unwrap_or_default(),
+        _ => Duration::ZERO,
+    };
     if !is_allowed || wish > settings.max_retry_after {
         return None;
     }
@@ -63,8 +59,7 @@ pub(super) fn retry_delay(
     (pause < remaining).then_some(pause)
 }
 
-/// Random delay up to a limit that doubles with each retry, so that clients do not retry at the
-/// same time.
+/// Random delay up to a limit that doubles with each retry.
 fn backoff_with_jitter(settings: &RetrySettings, retries_before: u32, random: u32) -> Duration {
     let doubled =
         settings.base_delay.saturating_mul(1_u32.checked_shl(retries_before).unwrap_or(u32::MAX));

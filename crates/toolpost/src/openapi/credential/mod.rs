@@ -1,5 +1,4 @@
-//! Credentials: their settings, their selection for an operation, and how they are added to a
-//! request.
+//! Credentials: settings, selection for an operation, and use in a request.
 
 mod credential_store;
 mod error;

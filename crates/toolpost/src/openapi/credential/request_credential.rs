@@ -31,8 +31,7 @@ pub(super) enum RequestCredential {
 }
 
 impl OperationCredentials {
-    /// Whether one of the credentials sets the same header, query parameter or cookie as
-    /// `parameter`.
+    /// Whether a credential sets the same header, query parameter or cookie as `parameter`.
     pub(crate) fn provides(&self, parameter: &Parameter) -> bool {
         let is_bearer = parameter.name.eq_ignore_ascii_case("authorization");
         let is_token = parameter.location == ParameterLocation::Header && is_bearer;
@@ -44,8 +43,7 @@ impl OperationCredentials {
     ///
     /// # Cancellation
     ///
-    /// Dropping the future stops waiting for the token. Other calls that wait for the same token
-    /// are not affected.
+    /// Dropping the future stops waiting for the token; other waiting calls are not affected.
     pub(crate) async fn apply(&self, prepared: &mut PreparedRequest) -> Result<(), CallError> {
         for key in &self.static_credentials {
             key.apply(prepared);
@@ -57,8 +55,7 @@ impl OperationCredentials {
         Ok(())
     }
 
-    /// Replaces the token of a request that was rejected with 401. Returns whether the token is a
-    /// different one.
+    /// Replaces the token of a request that was rejected with 401. Returns whether it differs.
     pub(crate) async fn apply_refreshed(
         &self,
         prepared: &mut PreparedRequest,

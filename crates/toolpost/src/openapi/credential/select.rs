@@ -10,8 +10,7 @@ use super::settings::{Credential, Credentials};
 const CHALLENGE_SCHEMES: [&str; 8] =
     ["digest", "hoba", "mutual", "negotiate", "ntlm", "oauth", "scram-sha-1", "scram-sha-256"];
 
-/// A credential to send, and the requirement that it satisfies. Generic credentials are not tied to
-/// a requirement.
+/// A credential to send, and the requirement that it satisfies, unless it is generic.
 type SelectedCredential<'a> = (Option<&'a SchemeRequirement>, &'a Credential);
 
 /// Returns the credentials to send together: those of the first non-empty requirement that is

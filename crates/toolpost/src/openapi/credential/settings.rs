@@ -33,8 +33,7 @@ pub struct Credentials {
     /// Client certificate and private key in PEM, for services that require mutual TLS
     /// (`auth.client_certificate`).
     pub client_certificate: Option<Secret>,
-    /// Whether operations whose required credentials are not configured are called without them
-    /// (`auth.anonymous`).
+    /// Whether operations are called without their required credentials (`auth.anonymous`).
     pub anonymous: bool,
 }
 

@@ -32,8 +32,7 @@ pub(super) struct TokenCache {
     client: OAuth2Client,
     url: Url,
     scope: String,
-    /// Whether the server accepts the client secret only in the form, as found by an earlier
-    /// request.
+    /// Whether the server accepts the client secret only in the form.
     uses_post_auth: AtomicBool,
     state: Mutex<TokenState>,
 }
@@ -132,8 +131,7 @@ impl TokenCache {
         Ok(fetch)
     }
 
-    /// Fetches a token. The client secret is sent with Basic authentication, or in the form if the
-    /// server rejects that.
+    /// Fetches a token with Basic authentication, or with the secret in the form if that fails.
     async fn fetch(&self) -> Result<IssuedTokens, TokenError> {
         if self.uses_post_auth.load(Ordering::Relaxed) {
             return self.request(AuthMethod::Post).await;

@@ -1,5 +1,4 @@
-//! Files that refer to each other. All of them are loaded before the import, so resolving a
-//! reference does no I/O.
+//! Files that refer to each other. All are loaded, so resolving a reference does no I/O.
 
 use std::collections::HashMap;
 use std::ops::Deref;

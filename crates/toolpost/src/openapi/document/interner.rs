@@ -34,8 +34,7 @@ struct HashedId {
 }
 
 impl StringInterner {
-    /// Returns the id of a string and adds it if it is new. Returns `None` if the strings would
-    /// exceed 4 GiB.
+    /// Returns the id of a string, which may be new. Returns `None` beyond 4 GiB of strings.
     pub(super) fn intern(&mut self, text: &str) -> Option<StringId> {
         let hash = self.hash(text);
         if let Some(id) = self.find_with_hash(text, hash) {

@@ -47,8 +47,7 @@ fn parse_text(text: &str) -> Result<(BuiltTree, Option<&'static str>), DocumentP
     }
     match json::parse(text) {
         Ok(built) => Ok((built, None)),
-        // Text that starts with a brace may also be YAML. If that fails too, the JSON error is
-        // returned.
+        // Text that starts with a brace may also be YAML.
         Err(error @ DocumentParseError::Json { .. }) => {
             yaml::parse(text).map_err(|other| match other {
                 DocumentParseError::Yaml { .. } => error,

@@ -21,16 +21,13 @@ pub(crate) enum ReferenceError {
 
 /// Formats a reference without user, password and query, which may contain secrets.
 pub(crate) fn redact_reference(reference: &str) -> String {
-    let (base, fragment) = match reference.split_once('#') {
-        Some((base, fragment)) => (base, Some(fragment)),
-        None => (reference, None),
-    };
+    let (base, fragment) = reference.split_at(reference.find('#').unwrap_or(reference.len()));
     let base = base.split_once('?').map_or(base, |(base, _)| base);
     let base = match Url::parse(base) {
         Ok(url) if url.has_authority() => redact_url(&url),
         _ => base.to_owned(),
     };
-    fragment.map_or_else(|| base.clone(), |fragment| format!("{base}#{fragment}"))
+    base + fragment
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Index of reference targets other than JSON Pointers: the base URL of a file, the URLs of its
-//! schemas, and anchors.
+//! Index of reference targets other than JSON Pointers: base URLs, schema URLs and anchors.
 
 use std::collections::HashMap;
 
@@ -10,8 +9,7 @@ use super::tree::{ChildRange, CompactValue, Tree, TreeNode};
 /// Schemas of a file with their own URL, and anchors. For most documents the index is empty.
 #[derive(Debug, Default)]
 pub(super) struct ReferenceIndex {
-    /// Base URL from `$self`. If `None`, relative references are resolved against the URL of the
-    /// file.
+    /// Base URL of references from `$self`; the URL of the file if `None`.
     pub(super) base: Option<Url>,
     /// Schemas with an `$id`.
     pub(super) resources: Vec<SchemaResource>,

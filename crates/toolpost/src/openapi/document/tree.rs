@@ -1,5 +1,4 @@
-//! A compact tree of one file. Strings are interned, and each container is a range of a shared
-//! vector.
+//! A compact tree of one file: interned strings, and containers as ranges of a vector.
 
 use serde_json::{Number, Value};
 
@@ -57,8 +56,7 @@ impl Tree {
         TreeNode { tree: self, value: compact_value }
     }
 
-    /// Returns the values of all members with this name, anywhere in the tree. This is a scan over
-    /// one vector.
+    /// Returns the values of all members with this name, by a scan over one vector.
     pub(crate) fn members_named(&self, name: &str) -> impl Iterator<Item = TreeNode<'_>> {
         let name = self.strings.find(name);
         let members = self.members.iter().filter(move |(own, _)| Some(*own) == name);

@@ -26,8 +26,7 @@ pub(super) struct TreeBuilder {
     last_object_with_key: Vec<u32>,
     object_counter: u32,
     depth: usize,
-    /// Maximum number of values, for a reader that expands every alias and leaves merge keys (`<<`)
-    /// to the builder.
+    /// Maximum number of values; set if the reader expands aliases and leaves `<<` in place.
     max_expanded_values: Option<usize>,
     /// Why the builder stopped, for readers that can return only a message.
     pub(super) error: Option<BuildError>,
@@ -66,8 +65,7 @@ const MAX_DUPLICATES: usize = 20;
 pub(super) struct ContainerStart(usize);
 
 impl TreeBuilder {
-    /// Creates a builder for a reader that expands every alias and does not resolve merge keys
-    /// (`<<`).
+    /// Creates a builder for a reader that expands aliases and leaves merge keys (`<<`).
     pub(super) fn with_expanded_aliases(max_values: usize) -> Self {
         Self { max_expanded_values: Some(max_values), ..Self::default() }
     }
@@ -125,19 +123,14 @@ impl TreeBuilder {
         let span = self.child_range(self.tree.members.len(), self.open_members.len() - start.0)?;
         self.tree.large_objects.insert(&self.open_members[start.0..], span);
         self.tree.members.extend(self.open_members.drain(start.0..));
-        self.report_duplicates(duplicate_keys, span);
+        self.duplicate_count += duplicate_keys.len();
+        let remaining = MAX_DUPLICATES - self.duplicates.len();
+        let reported = duplicate_keys.into_iter().take(remaining);
+        self.duplicates.extend(reported.map(|key| DuplicateKey { key, object: span }));
         Ok(CompactValue::Object(span))
     }
 
-    fn report_duplicates(&mut self, duplicate_keys: Vec<StringId>, object: ChildRange) {
-        self.duplicate_count += duplicate_keys.len();
-        let remaining = MAX_DUPLICATES - self.duplicates.len();
-        let duplicate_keys = duplicate_keys.into_iter().take(remaining);
-        self.duplicates.extend(duplicate_keys.map(|key| DuplicateKey { key, object }));
-    }
-
-    /// Checks that a value with this nesting height does not exceed [`MAX_DEPTH`] at the current
-    /// depth.
+    /// Checks that a value of this height fits into [`MAX_DEPTH`] here.
     pub(super) fn check_depth(&self, height: usize) -> Result<(), BuildError> {
         if self.depth + height < MAX_DEPTH { Ok(()) } else { Err(BuildError::TooDeep) }
     }

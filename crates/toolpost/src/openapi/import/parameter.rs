@@ -27,8 +27,7 @@ pub(super) enum RawParameterLocation {
     FormData,
 }
 
-/// A parameter of a plan and the node that declares it. The node is `None` for an undeclared path
-/// parameter.
+/// A parameter of a plan and the node that declares it, if any.
 pub(super) struct PlannedParameter<'l> {
     pub(super) parameter: Parameter,
     pub(super) node: Option<Node<'l>>,
@@ -109,8 +108,7 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// Omits an invalid parameter with a warning. A required one is an error that skips the
-    /// operation.
+    /// Omits an invalid parameter with a warning. A required one skips the operation.
     fn reject_parameter<T>(
         &mut self,
         node: Node<'_>,

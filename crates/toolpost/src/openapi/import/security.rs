@@ -13,8 +13,7 @@ use super::version::SpecVersion;
 use crate::json::ValuePath;
 
 impl<'l> Importer<'l> {
-    /// Returns the requirements that a document or an operation declares, or `None` if it declares
-    /// none.
+    /// Returns the requirements that a document or an operation declares, if any.
     pub(super) fn security(
         &mut self,
         owner: Node<'_>,
@@ -120,8 +119,7 @@ fn parse_api_key(node: Node<'_>) -> Result<SecurityScheme, (String, String)> {
     }
 }
 
-/// Returns the token URL of the best flow, resolved against the URL of its file. `None` unless it is
-/// HTTP or HTTPS.
+/// Returns the absolute token URL of the best flow, if it is HTTP or HTTPS.
 fn token_url(scheme: Node<'_>) -> Option<Url> {
     const FLOWS: [&str; 5] =
         ["clientCredentials", "authorizationCode", "password", "deviceAuthorization", "implicit"];

@@ -11,8 +11,7 @@ use super::version::SpecVersion;
 use crate::json::ValuePath;
 
 impl Importer<'_> {
-    /// Returns the servers that a document, a path or an operation declares, or `None` if it
-    /// declares none.
+    /// Returns the servers that a document, a path or an operation declares, if any.
     pub(super) fn servers(
         &mut self,
         owner: Node<'_>,
@@ -29,8 +28,7 @@ impl Importer<'_> {
         (!servers.is_empty()).then(|| servers.into())
     }
 
-    /// Returns the server that is used if none is declared: the root of the URL that the document
-    /// was loaded from.
+    /// Returns the default server: the root of the URL that the document was loaded from.
     pub(super) fn document_server(&self) -> Arc<[ServerTemplate]> {
         [server_without_variables(self.documents.root(), "/".to_owned())].into()
     }

@@ -72,8 +72,7 @@ pub(super) fn external_refs(root: Node<'_>) -> Vec<ExternalRef> {
     found
 }
 
-/// Whether a file may refer to other files. This is a quick check, because most documents are a
-/// single file.
+/// Whether a file may refer to other files, as a quick check. Most documents are one file.
 fn has_external_refs(tree: &Tree) -> bool {
     let references = tree.members_named("$ref").chain(tree.members_named("$dynamicRef"));
     let mappings = tree.members_named("mapping").flat_map(TreeNode::members).map(|(_, to)| to);

@@ -20,8 +20,7 @@ pub(super) struct DocumentLoader<'s> {
     requested: HashSet<Url>,
     /// References to a requested file by a URL other than its own.
     aliases: Vec<ExternalRef>,
-    /// References that could not be loaded. A file that is loaded later may still define their
-    /// target.
+    /// References that could not be loaded. A later file may still define their target.
     missing: Vec<(Url, DocumentWarning)>,
     is_file_limit_reached: bool,
 }
@@ -39,14 +38,9 @@ impl<'s> DocumentLoader<'s> {
         }
     }
 
-    /// Adds the root document.
-    pub(super) fn add_root(&mut self, requested: Url, fetched: FetchedFile) -> NodeRef {
-        self.requested.insert(requested.clone());
-        self.add_file(requested, fetched)
-    }
-
     /// Adds a file, which may have been redirected from the requested URL.
-    fn add_file(&mut self, requested: Url, fetched: FetchedFile) -> NodeRef {
+    pub(super) fn add_file(&mut self, requested: Url, fetched: FetchedFile) -> NodeRef {
+        self.requested.insert(requested.clone());
         let at = display_url(&fetched.url);
         let warning = |message| DocumentWarning { at: at.clone(), message };
         self.warnings.extend(fetched.parsed.warnings.into_iter().map(warning));

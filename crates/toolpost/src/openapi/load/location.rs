@@ -60,8 +60,7 @@ impl DocumentLocation {
     }
 }
 
-/// Formats a file URL as a path, and other URLs without user, password and query, which may contain
-/// secrets.
+/// Formats a file URL as a path, and other URLs without user, password and query.
 pub(super) fn display_url(url: &Url) -> String {
     let path = if url.scheme() == "file" { url.to_file_path().ok() } else { None };
     path.map_or_else(|| redact_url(url), |path| path.display().to_string())

@@ -81,7 +81,7 @@ pub(crate) async fn load(
         _ => fetcher.fetch(&url).await,
     };
     let mut loader = DocumentLoader::new(fetcher);
-    let root = loader.add_root(url.clone(), fetched.map_err(failed)?);
+    let root = loader.add_file(url.clone(), fetched.map_err(failed)?);
     loader.load_references(root).await;
     Ok(loader.finish())
 }

@@ -3,7 +3,7 @@
 
 use url::Url;
 
-use crate::http::redact_url;
+use crate::openapi::client::format_host_port;
 
 /// Why a reference is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -50,15 +50,6 @@ fn is_allowed_host(to: &Url, hosts: &[String]) -> bool {
         has_port || to.port().is_none() && listed.eq_ignore_ascii_case(host)
     };
     hosts.iter().any(is_it)
-}
-
-/// Returns the entry of `hosts` that would allow the URL.
-fn format_host_port(url: &Url) -> String {
-    match (url.host_str(), url.port()) {
-        (Some(host), Some(port)) => format!("{host}:{port}"),
-        (Some(host), None) => host.to_owned(),
-        (None, _) => redact_url(url),
-    }
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use reqwest::header::HeaderMap;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LoadSettings {
-    /// Hosts, `example.com` or `example.com:8443`, that documents may refer to in addition to their
-    /// own host.
+    /// Hosts that documents may refer to besides their own: `example.com`, `example.com:8443`.
     pub hosts: Vec<String>,
     /// Maximum size of one file in bytes.
     pub max_file_size: usize,
@@ -21,8 +20,7 @@ pub struct LoadSettings {
     pub concurrency: usize,
     /// Timeout for fetching one file.
     pub timeout: Duration,
-    /// Headers that are sent only to the origin of the document, such as the credentials for the
-    /// document of a gateway.
+    /// Headers that are sent only to the origin of the document, such as credentials.
     pub headers: HeaderMap,
 }
 

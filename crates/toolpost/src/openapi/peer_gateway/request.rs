@@ -45,18 +45,12 @@ pub(in crate::openapi) fn build_request(
     if let Some(seconds) = timeout.and_then(timeout_value) {
         headers.insert(REQUEST_TIMEOUT, seconds);
     }
-    set_correlation_headers(headers, context);
-    Ok(request)
-}
-
-/// Sets the request id and trace headers, so that both gateways record the call under the same ids.
-fn set_correlation_headers(headers: &mut HeaderMap, context: &CallContext) {
-    let id = context.request_id().to_string();
-    let id = Some(id).filter(|id| id.len() <= MAX_REQUEST_ID_LENGTH);
+    let id = Some(context.request_id().to_string()).filter(|id| id.len() <= MAX_REQUEST_ID_LENGTH);
     if let Some(id) = id.and_then(|id| HeaderValue::from_maybe_shared(Bytes::from(id)).ok()) {
         headers.insert(REQUEST_ID, id);
     }
     set_trace_headers(headers, context);
+    Ok(request)
 }
 
 /// Adds the trace headers of the call, unless the request has them already.

@@ -1,12 +1,12 @@
 //! Decodes responses of another gateway.
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::envelope::Envelope;
 use crate::error::CallError;
-use crate::openapi::media_type::essence;
+use crate::openapi::media_type::{content_type, essence};
 use crate::openapi::response::SecretRedactor;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
@@ -17,7 +17,7 @@ const PROBLEM_JSON: &str = "application/problem+json";
 
 /// Whether a response is a problem of the gateway itself, not of a proxy in between.
 pub(in crate::openapi) fn is_problem(headers: &HeaderMap) -> bool {
-    content_type(headers).eq_ignore_ascii_case(PROBLEM_JSON)
+    essence(content_type(headers)).eq_ignore_ascii_case(PROBLEM_JSON)
 }
 
 /// Decodes the outcome of a call.
@@ -25,7 +25,7 @@ pub(in crate::openapi) fn parse_outcome(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Outcome, CallError> {
-    let kind = content_type(headers);
+    let kind = essence(content_type(headers));
     if !kind.eq_ignore_ascii_case(ENVELOPE) {
         let message =
             format!("the other gateway responded with `{kind}`, which is not an envelope");
@@ -72,10 +72,6 @@ pub(super) fn decode_problem(problem: &[u8], redactor: &SecretRedactor) -> Optio
     let problem: ProblemBody = serde_json::from_slice(problem).ok()?;
     let error: CallError = serde_json::from_value(redactor.redact_value(problem.error)).ok()?;
     Some(if error.may_have_run() { error } else { error.not_sent() })
-}
-
-fn content_type(headers: &HeaderMap) -> &str {
-    essence(headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default())
 }
 
 #[cfg(test)]

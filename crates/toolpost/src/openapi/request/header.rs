@@ -1,5 +1,4 @@
-//! Header values. Header styles have no escaping, so values that a header cannot contain are
-//! rejected.
+//! Header values. There is no escaping, so values that a header cannot contain are rejected.
 
 use reqwest::header::HeaderValue;
 use serde_json::Value;
@@ -12,8 +11,7 @@ use super::value::scalar_text;
 use crate::json::ValuePath;
 use crate::schema::Issue;
 
-/// Headers that control routing and message framing. Setting them from the input would allow
-/// request smuggling.
+/// Headers that control routing and framing; from the input, they allow request smuggling.
 const RESERVED_HEADERS: [&str; 11] = [
     "connection",
     "content-length",

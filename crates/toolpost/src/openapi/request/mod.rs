@@ -1,5 +1,4 @@
-//! Builds requests from inputs. Everything that does not depend on the input is computed once, in a
-//! [`RequestTemplate`].
+//! Builds requests from inputs with a [`RequestTemplate`], which is computed once.
 
 mod accept;
 mod body;

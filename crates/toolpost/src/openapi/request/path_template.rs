@@ -28,7 +28,9 @@ impl PathTemplate {
     pub(super) fn new(path: &str, parameters: &[Parameter]) -> Result<Self, TemplateError> {
         let mut rest = path.split('#').next().unwrap_or_default();
         let mut pieces = Vec::new();
-        while let Some((before, name, after)) = next_placeholder(rest) {
+        while let Some((before, placeholder)) = rest.split_once('{')
+            && let Some((name, after)) = placeholder.split_once('}')
+        {
             let index = parameter_index(parameters, name).ok_or_else(|| {
                 TemplateError::UnknownParameter { path: path.to_owned(), name: name.to_owned() }
             })?;
@@ -114,13 +116,6 @@ fn check_segment(out: &str, filled: Option<&Parameter>) -> Result<(), Issue> {
         _ => return Ok(()),
     };
     Err(ValuePath::ROOT.member(&parameter.input).issue(reason))
-}
-
-/// Splits the text at the first `{name}` into the part before it, the name and the part after it.
-fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
-    let (before, rest) = text.split_once('{')?;
-    let (name, after) = rest.split_once('}')?;
-    Some((before, name, after))
 }
 
 /// Returns the index of the parameter for a placeholder. Query parameters are included, because

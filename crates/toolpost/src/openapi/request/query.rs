@@ -51,8 +51,7 @@ pub(super) fn encode_content(media_type: &str, value: &Value, escape: PercentEsc
     out
 }
 
-/// Appends a form field without a declared encoding. Arrays are repeated, and objects and nested
-/// arrays are JSON.
+/// Appends a form field without an encoding. Arrays are repeated; what they nest is JSON.
 pub(super) fn append_form_pairs(out: &mut String, name: &str, value: &Value) {
     let items = match value {
         Value::Null => &[],

@@ -32,8 +32,7 @@ pub(crate) struct RequestTemplate {
     /// Query of the server URL.
     query: String,
     path: PathTemplate,
-    /// Precomputed URL if the path has no parameters. It is used when the input sets no query
-    /// parameters.
+    /// Precomputed URL of a path without parameters, for inputs without query parameters.
     static_url: Option<Url>,
     /// Headers of every request.
     headers: HeaderMap,
@@ -171,8 +170,7 @@ impl RequestTemplate {
         Err(ValuePath::ROOT.member(&parameter.input).issue(reason))
     }
 
-    /// Returns the parameters that the input sets. Undefined values count only for required
-    /// parameters.
+    /// Returns the parameters that the input sets, and undefined required ones.
     fn present_parameters<'a>(
         &'a self,
         input: &'a Map<String, Value>,
@@ -191,8 +189,7 @@ impl RequestTemplate {
     }
 }
 
-/// Parses the names of all header parameters. Only an invalid name of a required parameter is an
-/// error.
+/// Parses the header names. Only an invalid name of a required parameter is an error.
 fn header_names(parameters: &[Parameter]) -> Result<Vec<(usize, HeaderName)>, TemplateError> {
     let headers =
         parameters.iter().enumerate().filter(|(_, one)| one.location == ParameterLocation::Header);

@@ -49,8 +49,7 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-/// Whether a value is undefined in the sense of RFC 6570: null, or an array or object without
-/// non-null values.
+/// Whether a value is undefined (RFC 6570): null, or a container without other values.
 pub(super) fn is_undefined(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -1,7 +1,6 @@
 //! Decodes bytes as text.
 
-/// Characters of windows-1252 from 0x80 to 0x9F, where it differs from ISO 8859-1. Undefined bytes
-/// map to themselves.
+/// Characters of windows-1252 from 0x80 to 0x9F, where it differs from ISO 8859-1.
 const WINDOWS_1252: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
     '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',

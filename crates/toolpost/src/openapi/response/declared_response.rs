@@ -16,8 +16,7 @@ pub(super) fn find_response(plan: &OperationPlan, status: u16) -> Option<&Declar
 
 /// Returns the declared schema of a response, or the unknown schema if none is declared.
 pub(crate) fn response_schema(plan: &OperationPlan, status: u16, content_type: &str) -> Schema {
-    // A success status that matches only a declared error response, such as `default`, has no
-    // declared schema.
+    // A success status that matches only `default` or another error has no declared schema.
     let declared = find_response(plan, status)
         .filter(|response| response.code.is_none() || !(200..300).contains(&status));
     let contents = declared.map_or(&[][..], |response| &response.contents);
@@ -40,8 +39,7 @@ pub(crate) fn is_undeclared(plan: &OperationPlan, status: u16, content_type: &st
     })
 }
 
-/// Returns how close a declared media type is to a received one. Lower is closer, and `None` means
-/// no match.
+/// Returns the distance of a declared media type from a received one, if they match.
 fn type_distance(declared: &str, received: &str) -> Option<u8> {
     let range = essence(declared);
     if range.eq_ignore_ascii_case(essence(received)) {

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::decode::{JsonMode, decode_body};
 use super::{declared_response, http_meta};
 use crate::error::{CallError, ErrorCode};
+use crate::http::strip_html_tags;
 use crate::openapi::plan::OperationPlan;
 use crate::openapi::request::PreparedRequest;
 
@@ -84,12 +85,6 @@ fn field_path(members: &Map<String, Value>) -> String {
     let text = |step: &Value| step.as_str().map_or_else(|| step.to_string(), str::to_owned);
     let steps: Vec<String> = steps.iter().map(text).collect();
     if steps.is_empty() { String::new() } else { format!("{}: ", steps.join(".")) }
-}
-
-/// Returns the text of an HTML page.
-fn strip_html_tags(page: &str) -> String {
-    let pieces = page.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text));
-    pieces.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ")
 }
 
 fn truncate_message(message: &str) -> String {

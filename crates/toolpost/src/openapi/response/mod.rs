@@ -50,8 +50,7 @@ pub(crate) fn success_output(
     HandlerOutput::Forwarded(outcome)
 }
 
-/// Returns the status and headers of a response. Header values that are not UTF-8 are decoded
-/// lossily.
+/// Returns the status and headers of a response, decoded lossily.
 pub(crate) fn http_meta(status: u16, headers: &HeaderMap) -> HttpMeta {
     let headers = headers.iter();
     HttpMeta::new(

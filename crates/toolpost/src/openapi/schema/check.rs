@@ -28,8 +28,7 @@ impl DocumentWarning {
     }
 }
 
-/// Checks schemas and collects warnings. Visited schemas are skipped, because most are used many
-/// times.
+/// Checks schemas and collects warnings. Visited schemas are skipped.
 #[derive(Debug, Default)]
 pub(crate) struct SchemaChecker {
     visited: HashSet<NodeRef>,
@@ -60,8 +59,7 @@ impl SchemaChecker {
         }
     }
 
-    /// Checks the schema of a parameter. A parameter without a schema is checked as a schema
-    /// itself.
+    /// Checks the schema of a parameter, or the parameter as a schema.
     pub(crate) fn check_parameter(
         &mut self,
         context: &SchemaContext,

@@ -38,8 +38,7 @@ impl SchemaContext {
         is_pattern
     }
 
-    /// Follows schemas that are only a reference, so that different references to one schema have
-    /// the same node.
+    /// Follows pure references, so that references to one schema have the same node.
     pub(super) fn canonical(&self, node_ref: NodeRef) -> NodeRef {
         let mut node = self.documents.node(node_ref);
         for _ in 0..64 {
@@ -54,8 +53,7 @@ impl SchemaContext {
     }
 }
 
-/// Whether a pattern uses foreign syntax that would change its meaning: slash delimiters or POSIX
-/// classes.
+/// Whether a pattern has foreign syntax: slash delimiters or POSIX classes.
 fn is_foreign_pattern(pattern: &str) -> bool {
     pattern.starts_with("/^") || pattern.contains("[[:") || pattern.contains("[^[:")
 }

@@ -1,5 +1,4 @@
-//! Cache of schema definitions. Each definition is written once and shared by all schemas that
-//! contain it.
+//! Cache of schema definitions, each written once and shared by all schemas that contain it.
 //!
 //! The name of a definition depends on the names assigned before it, and so does the set of schemas
 //! in a discriminator mapping. The cache therefore stores the naming steps of each definition and

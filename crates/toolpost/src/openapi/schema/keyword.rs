@@ -76,8 +76,7 @@ pub(super) fn keyword_rule(keyword: &str) -> KeywordRule {
 /// Maximum nesting depth of values that are copied without interpretation.
 const MAX_VALUE_DEPTH: u32 = 32;
 
-/// Returns why a keyword is omitted, or `None` if it is valid. `schema` is the schema that contains
-/// it.
+/// Returns why a keyword of `schema` is omitted, or `None` if it is valid.
 pub(super) fn keyword_error(
     context: &SchemaContext,
     keyword: &str,
@@ -138,8 +137,7 @@ pub(super) fn is_schema(node: Node<'_>) -> bool {
     node.is_object() || node.as_bool().is_some()
 }
 
-/// Whether a keyword is an annotation. Invalid annotations need no warning, because they do not
-/// affect validation.
+/// Whether a keyword is an annotation. Invalid annotations need no warning.
 pub(super) fn is_annotation(keyword: &str) -> bool {
     matches!(
         keyword,
@@ -208,8 +206,7 @@ fn enum_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
     Some("no value of `enum` has the `type` beside it; `enum` is left out".to_owned())
 }
 
-/// Checks a default value. Defaults are filled in, so an invalid one would make a valid input
-/// invalid.
+/// Checks a default value. An invalid one would make a valid input invalid.
 fn default_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
     if value.is_null() && is_nullable(schema) {
         return None;

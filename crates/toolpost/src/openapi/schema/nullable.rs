@@ -18,8 +18,7 @@ const ANNOTATION_KEYWORDS: [&str; 8] = [
     "$comment",
 ];
 
-/// Changes a schema to also allow null. A schema with other constraint keywords is wrapped in
-/// `anyOf`.
+/// Changes a schema to also allow null, with `anyOf` if it has other constraints.
 pub(super) fn allow_null(schema: &mut Map<String, Value>) {
     if CONSTRAINT_KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword)) {
         return wrap_any_of(schema);

@@ -46,8 +46,7 @@ pub(super) struct SchemaCursor<'c> {
     pub(super) usage: SchemaUsage,
     pub(super) depth: u32,
     ignores_ref_siblings: bool,
-    /// The schema that contains this one in `allOf`. It may describe the properties that this one
-    /// requires.
+    /// The schema with this one in `allOf`, which may describe the required properties.
     parent: Option<Node<'c>>,
 }
 
@@ -141,7 +140,7 @@ impl<'c> SchemaWriter<'c, '_> {
         }
         if node.text("type") == Some("file") || is_binary(node, cursor.usage) {
             replace_with_binary(&mut schema, cursor.usage);
-            if allows_null(node) {
+            if node.texts_of("type").any(|name| name == "null") {
                 nullable::allow_null(&mut schema);
             }
         }
@@ -306,8 +305,7 @@ pub(crate) fn dialect_ignores_ref_siblings(dialect: &str) -> bool {
         .any(|draft| dialect.contains(draft))
 }
 
-/// Returns the keyword for a limit. A limit with a boolean `exclusiveMinimum` or `exclusiveMaximum`
-/// becomes that keyword.
+/// Returns the keyword for a limit, which a boolean sibling makes exclusive.
 fn limit_keyword<'k>(keyword: &'k str, schema: Node<'_>) -> &'k str {
     let strict = match keyword {
         "minimum" => "exclusiveMinimum",
@@ -353,18 +351,12 @@ pub(crate) fn is_binary(schema: Node<'_>, usage: SchemaUsage) -> bool {
     }
 }
 
-/// Replaces a string schema by the schema of a `$binary` object. Constraints of the string are
-/// removed.
+/// Replaces a string schema with its constraints by the schema of a `$binary` object.
 fn replace_with_binary(schema: &mut Map<String, Value>, usage: SchemaUsage) {
     schema.retain(|keyword, _| matches!(keyword.as_str(), "title" | "description" | "deprecated"));
     if let Value::Object(binary) = binary_schema(usage) {
         schema.extend(binary);
     }
-}
-
-/// Whether `null` is in a list of types.
-fn allows_null(schema: Node<'_>) -> bool {
-    schema.texts_of("type").any(|name| name == "null")
 }
 
 /// Replaces `oneOf` by `anyOf` if open objects could match several of its schemas; services mean
@@ -394,8 +386,7 @@ fn relax_one_of(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Whether a schema may describe an object with additional properties, judged by its own keywords
-/// only.
+/// Whether the keywords of a schema may describe an object with additional properties.
 fn is_open_object(schema: &Value) -> bool {
     ["$ref", "properties", "allOf"].iter().any(|keyword| schema.get(keyword).is_some())
 }

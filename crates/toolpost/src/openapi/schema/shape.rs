@@ -16,8 +16,7 @@ use crate::schema::{Schema, SchemaPart, SharedDefs, SplitSchema};
 pub(crate) enum SchemaUsage {
     /// Read-only properties are optional.
     Request,
-    /// Like `Request`, in a form: properties that the schema declares as binary are `$binary`
-    /// objects.
+    /// Like `Request`, in a form: binary properties are `$binary` objects.
     Form,
     /// Write-only properties are optional.
     Response,

@@ -42,8 +42,9 @@ pub(super) fn subscribe(
     context: CallContext,
     input: Payload,
 ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
-    let position =
-        StreamPosition { retry: initial_resume_delay(&route), ..StreamPosition::default() };
+    let is_gateway = route.plan.protocol == ServiceProtocol::Toolpost;
+    let retry = is_gateway.then_some(MIN_RESUME_DELAY);
+    let position = StreamPosition { retry, ..StreamPosition::default() };
     let following =
         StreamSubscription { route, context, input, position, phase: StreamPhase::Connecting };
     Box::pin(futures::stream::unfold(following, async |mut following| {
@@ -310,12 +311,6 @@ impl StreamPosition {
             self.retry.unwrap_or(DEFAULT_RESUME_DELAY).clamp(MIN_RESUME_DELAY, MAX_RESUME_DELAY);
         (first * (1 << self.failures.min(10))).min(MAX_RESUME_DELAY)
     }
-}
-
-/// Returns the resume delay before the service sets one. It is short for another gateway, which
-/// keeps a stream only for a limited time.
-fn initial_resume_delay(route: &OperationRoute) -> Option<Duration> {
-    (route.plan.protocol == ServiceProtocol::Toolpost).then_some(MIN_RESUME_DELAY)
 }
 
 /// Whether a later attempt may succeed.

@@ -2,8 +2,7 @@
 
 use super::super::program::{AdditionalProperties, NodeId, SchemaNode, SchemaProgram, TypeSet};
 
-/// Marks nodes to memoize, nodes that can reach themselves in place, and properties that
-/// discriminate variants.
+/// Marks nodes to memoize, cyclic nodes, and properties that discriminate variants.
 pub(super) fn analyze(program: &mut SchemaProgram) {
     mark_cyclic(program);
     mark_memoized(program);

@@ -44,8 +44,7 @@ impl<'r> SchemaCompiler<'r> {
         Ok(has_applicators.then_some(compiled))
     }
 
-    /// Compiles `$ref`, `$dynamicRef`, `$recursiveRef` and `allOf`. Unconstrained and duplicate
-    /// nodes are omitted.
+    /// Compiles references and `allOf`, without unconstrained and duplicate nodes.
     fn all(
         &mut self,
         schema: &'r Map<String, Value>,

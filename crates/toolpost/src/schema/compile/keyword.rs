@@ -38,8 +38,7 @@ pub(super) fn literals(schema: &Map<String, Value>, draft: Draft) -> Option<Box<
     }
 }
 
-/// Returns the types of the literals. Every number counts as `number`, because equal numbers can
-/// differ in notation.
+/// Returns the types of the literals. Every number is a `number`, whatever its notation.
 pub(super) fn types_of(literals: &[Value]) -> TypeSet {
     literals.iter().fold(TypeSet::NONE, |types, literal| {
         types.union(match literal {

@@ -1,5 +1,4 @@
-//! Compiles a schema document to a [`SchemaProgram`]. Schemas are queued, and each is compiled
-//! once.
+//! Compiles a schema document to a [`SchemaProgram`], each schema once.
 
 mod analyze;
 mod applicators;

@@ -39,8 +39,7 @@ pub(super) fn ignores_ref_siblings(schema: &Map<String, Value>, draft: Draft) ->
         && matches!(schema.get("$ref"), Some(Value::String(_)))
 }
 
-/// Number of occurrences of each `$dynamicAnchor` in a document. One that occurs once acts as a
-/// plain anchor.
+/// Number of occurrences of each `$dynamicAnchor`. A single one acts as a plain anchor.
 pub(super) struct DynamicAnchors {
     names: HashMap<String, usize>,
     recursive: usize,
@@ -79,8 +78,7 @@ impl DynamicAnchors {
 }
 
 impl<'r> SchemaCompiler<'r> {
-    /// Follows references while the schema is nothing but a reference. Returns `None` if they are
-    /// cyclic.
+    /// Follows references while the schema is only a reference; `None` if they are cyclic.
     pub(super) fn follow_refs(
         &mut self,
         mut schema: &'r Value,
@@ -107,7 +105,8 @@ impl<'r> SchemaCompiler<'r> {
     ) -> Result<(&'r Value, CompileScope<'r>), SchemaError> {
         let resolved = scope.resolver.lookup(reference).map_err(resolve_error)?;
         let (schema, resolver, draft) = resolved.into_inner();
-        let outside = !reference.starts_with('#') && is_meta_schema(resolver.base_uri().as_str());
+        let outside = !reference.starts_with('#')
+            && resolver.base_uri().as_str().contains("json-schema.org/");
         self.requires_fallback |= outside || !self.anchors.is_static(keyword, reference);
         Ok((schema, CompileScope { resolver, draft }))
     }
@@ -142,8 +141,7 @@ impl<'r> SchemaCompiler<'r> {
         Ok(found)
     }
 
-    /// Pushes the schemas that apply together with this one, in reverse order, so that the first is
-    /// popped first.
+    /// Pushes the schemas that apply together with this one, the first last.
     fn push_applied_schemas(
         &mut self,
         members: &'r Map<String, Value>,
@@ -224,9 +222,4 @@ fn sole_reference(schema: &Value, draft: Draft) -> Option<(&'static str, &str)> 
             .keys()
             .all(|name| name == keyword || ANNOTATION_KEYWORDS.contains(&name.as_str()));
     is_lone_reference.then_some((keyword, reference))
-}
-
-/// Whether the URI refers to a JSON Schema meta-schema. Meta-schemas depend on the dynamic scope.
-fn is_meta_schema(uri: &str) -> bool {
-    uri.contains("json-schema.org/")
 }

@@ -29,8 +29,7 @@ const LOCAL_KEYWORDS: [&str; 21] = [
     "format",
 ];
 
-/// Returns the schema without constraints on children, or `None` if its keywords cannot be
-/// separated.
+/// Returns the schema without constraints on children, if they can be separated.
 pub(super) fn shallow_schema(schema: &Map<String, Value>, node: &SchemaNode) -> Option<Value> {
     if let Some(applicators) = node.applicators.as_deref() {
         let union = applicators.only_union().filter(|_| !node.has_rules())?;

@@ -112,8 +112,7 @@ impl<'p> Normalizer<'p> {
             && self.estimate(nodes, value).changes > 0
     }
 
-    /// Adds the schemas chosen by unions and conditions. Returns `false` if a union has no matching
-    /// variant.
+    /// Adds the schemas chosen by unions and conditions; `false` if a union has no match.
     fn resolve_choices(
         &mut self,
         applicators: &'p Applicators,

@@ -37,7 +37,8 @@ impl<'p> Normalizer<'p> {
             let has_tag_match = map.is_some_and(|map| self.count_tag_matches(first, map).is_some());
             return Some(VariantCandidate {
                 variant: first,
-                is_discriminated: has_tag_match || self.has_discriminated_variant(union, value),
+                is_discriminated: has_tag_match
+                    || self.discriminated_variant(union, value).is_some(),
             });
         };
         let map = map?;
@@ -48,12 +49,7 @@ impl<'p> Normalizer<'p> {
         decided.then_some(VariantCandidate { variant, is_discriminated: true })
     }
 
-    fn has_discriminated_variant(&self, union: &'p Union, value: &Value) -> bool {
-        union.discriminator.is_some() && self.discriminated_variant(union, value).is_some()
-    }
-
-    /// Returns the first tag property of the variant whose value in the object differs from the
-    /// only allowed one.
+    /// Returns the first tag property of the variant that has another value in the object.
     fn contradicted_property(&self, variant: NodeId, map: &Map<String, Value>) -> Option<&'p str> {
         let rules = self.program.node(variant).object.as_deref()?;
         rules.tags.iter().find_map(|tag| {
@@ -157,8 +153,7 @@ impl<'p> Normalizer<'p> {
         chosen.next().is_none().then_some(*variant)
     }
 
-    /// Returns the number of tag properties whose value matches the variant, or `None` if there are
-    /// none or one differs.
+    /// Returns the number of matching tag properties; `None` if there are none or one differs.
     fn count_tag_matches(&self, variant: NodeId, map: &Map<String, Value>) -> Option<usize> {
         let mut seen = vec![variant];
         let (mut at, mut matching) = (0, 0);

@@ -1,5 +1,4 @@
-//! Makes values valid without inventing data: fills in defaults, converts losslessly and strips
-//! extras.
+//! Makes values valid without inventing data: defaults, lossless conversion, no extras.
 //!
 //! If one schema applies to a value, a single walk validates and repairs it (`single_schema`). If
 //! several apply (unions, `allOf`, conditions), one validation detects whether any repair is
@@ -61,7 +60,7 @@ pub(super) fn normalize(
             let steps = run.evaluator.steps;
             let mismatches = (!run.mismatches_incomplete && !overflow).then_some(run.mismatches);
             return NormalizeResult {
-                repairs: run.repair_log.into_repairs(),
+                repairs: run.repair_log.repairs,
                 is_valid: fits,
                 overflow,
                 mismatches,
@@ -91,8 +90,7 @@ struct Normalizer<'p> {
     repair_log: RepairLog,
     /// Dry run results by schemas and value address; cleared on every change.
     dry_runs: HashMap<(Box<[NodeId]>, usize), RepairCost, foldhash::fast::FixedState>,
-    /// Unions being resolved, with the address of the value; detects unions that refer to
-    /// themselves in place.
+    /// Unions being resolved, with the address of the value, to detect cycles.
     active_unions: Vec<(usize, usize)>,
     /// A choice was postponed in this round, because the value it depends on was about to change.
     postponed: bool,
@@ -106,8 +104,7 @@ struct Normalizer<'p> {
     forbidden_strips: usize,
     /// Addresses of the defaults that contain the current value.
     open_defaults: Vec<usize>,
-    /// Defaults that would be filled in inside themselves endlessly, and are therefore not filled
-    /// in.
+    /// Defaults that contain themselves and are therefore not filled in.
     recursive_defaults: HashSet<usize, foldhash::fast::FixedState>,
     /// Number of recursive defaults known at the start of this attempt.
     initial_recursive_defaults: usize,

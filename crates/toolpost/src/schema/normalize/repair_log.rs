@@ -9,7 +9,7 @@ use crate::json::{JsonPointer, ValuePath, unescape_token};
 /// The repairs made so far, with the data needed to undo them.
 #[derive(Default)]
 pub(super) struct RepairLog {
-    repairs: Vec<Repair>,
+    pub(super) repairs: Vec<Repair>,
     /// Original positions of stripped properties, in the order of their repairs.
     positions: SmallVec<[usize; 6]>,
     /// Buffer for property names, which saves an allocation per name.
@@ -19,10 +19,6 @@ pub(super) struct RepairLog {
 impl RepairLog {
     pub(super) fn len(&self) -> usize {
         self.repairs.len()
-    }
-
-    pub(super) fn into_repairs(self) -> Vec<Repair> {
-        self.repairs
     }
 
     /// Replaces a value by its conversion and records the repair.
@@ -48,8 +44,7 @@ impl RepairLog {
         owned
     }
 
-    /// Removes the properties for which `is_extra` returns `true`. It is called once per property,
-    /// in order.
+    /// Removes the properties for which `is_extra`, called in order, returns `true`.
     pub(super) fn strip(
         &mut self,
         at: &ValuePath<'_>,
@@ -110,8 +105,7 @@ impl RepairLog {
         self.undo_below(value, "", keep);
     }
 
-    /// Undoes all repairs after the first `keep`. All of them must be at or below `base`, the path
-    /// of `target`.
+    /// Undoes all repairs after the first `keep`. All are at or below `base`, the path of `target`.
     pub(super) fn undo_below(&mut self, target: &mut Value, base: &str, keep: usize) {
         while self.repairs.len() > keep {
             let Some(repair) = self.repairs.pop() else { return };

@@ -26,8 +26,7 @@ impl<'p> Normalizer<'p> {
         self.matches_type_only(id, value) || self.normalize_constrained(id, value, at)
     }
 
-    /// Whether the node constrains only the type and the type matches. This is the fast path for
-    /// most values.
+    /// Whether the node constrains only the type and it matches: the fast path for most values.
     #[inline]
     fn matches_type_only(&self, id: NodeId, value: &Value) -> bool {
         let node = self.program.node(id);
@@ -185,8 +184,7 @@ impl<'p> Normalizer<'p> {
         (children_valid, is_valid)
     }
 
-    /// Normalizes the properties. Returns whether the properties are valid, and whether the object
-    /// itself is.
+    /// Normalizes the properties. Returns whether they and the object itself are valid.
     fn normalize_object(
         &mut self,
         rules: &'p ObjectRules,
@@ -311,8 +309,7 @@ impl<'p> Normalizer<'p> {
         fits
     }
 
-    /// Strips undeclared properties, unless the object is free-form or would have fewer than
-    /// `minProperties` left.
+    /// Strips undeclared properties, except for free-form objects and below `minProperties`.
     fn strip_extras(
         &mut self,
         rules: &'p ObjectRules,
@@ -400,8 +397,7 @@ struct ObjectScan {
     strippable: PositionSet,
 }
 
-/// A set of property positions. The first 64 are stored as bits, so that ordinary objects need no
-/// allocation.
+/// A set of property positions. The first 64 are bits, which need no allocation.
 #[derive(Default)]
 struct PositionSet {
     count: usize,

@@ -23,8 +23,7 @@ pub(crate) struct Bound {
 pub(crate) struct Multiple {
     /// The divisor, if integer arithmetic is exact.
     pub(crate) integer: Option<u64>,
-    /// Validator for `multipleOf` alone, used in all other cases; decimals follow the `jsonschema`
-    /// crate.
+    /// Validator for `multipleOf` alone, for all other cases, as in the `jsonschema` crate.
     pub(crate) fallback: Box<jsonschema::Validator>,
 }
 

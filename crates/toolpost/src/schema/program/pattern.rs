@@ -8,14 +8,12 @@ use serde_json::{Value, json};
 pub(crate) enum PatternMatcher {
     /// Linear-time engine, with the pattern translated from ECMAScript.
     Linear(Box<regex::Regex>),
-    /// The `jsonschema` crate's engine with bounded backtracking, for look-around and
-    /// back-references.
+    /// An engine with bounded backtracking, for look-around and back-references.
     Bounded(Box<jsonschema::Validator>),
 }
 
 impl PatternMatcher {
-    /// Compiles a pattern. Returns `None` if it is invalid, which the `jsonschema` crate has
-    /// already reported.
+    /// Compiles a pattern; `None` if it is invalid, which was reported before.
     pub(crate) fn compile(pattern: &str) -> Option<Self> {
         let linear = jsonschema_regex::to_rust_regex(pattern)
             .ok()

@@ -12,8 +12,7 @@ pub(crate) struct StringRules {
     pub(crate) content: Option<ContentRule>,
 }
 
-/// `contentEncoding` and `contentMediaType`, which drafts 6 and 7 assert; validated by the
-/// `jsonschema` crate.
+/// `contentEncoding` and `contentMediaType`, which drafts 6 and 7 assert.
 pub(crate) struct ContentRule(pub(crate) Box<jsonschema::Validator>);
 
 impl StringRules {

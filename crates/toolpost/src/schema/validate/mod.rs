@@ -230,8 +230,7 @@ impl<'p> Evaluator<'p> {
             .is_none_or(|applicators| self.apply_in_place::<CLEAN>(applicators, value, evaluated))
     }
 
-    /// Checks `const` and `enum`. Comparing containers recurses, so values that nest too deeply are
-    /// rejected first.
+    /// Checks `const` and `enum`. Comparing recurses, so values that nest too deeply are rejected.
     pub(super) fn admits_literal(&mut self, node: &SchemaNode, value: &Value) -> bool {
         let container = value.is_array() || value.is_object();
         if container && super::dialect::nests_deeper(value, MAX_DEPTH) {

@@ -115,8 +115,7 @@ impl Components {
         PublishedSchema { reference: reference(&root), lossless: described, component: Some(root) }
     }
 
-    /// Adds a schema and its definitions as components. Returns `None` if it is not a valid schema
-    /// or has no constraints.
+    /// Adds a schema and its definitions; `None` if it is invalid or has no constraints.
     fn bundle(&mut self, owner: SchemaOwner<'_>, document: &Value) -> Option<BundledSchema> {
         let find = lookup_in(document);
         let root = SchemaFragment::new(&without_definitions(document), &find)?;
@@ -244,8 +243,7 @@ impl Components {
                 described[keyword][key.1] = reference(home);
             }
         }
-        // Skip the check for schemas with many definitions, which would be read again for each
-        // operation.
+        // Many definitions would be read again for each operation.
         debug_assert!(
             component_names.definitions.len() > 50
                 || schema::unbundle(&described, |name| self.schemas.get(name)).as_ref()

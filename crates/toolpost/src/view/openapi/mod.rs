@@ -63,8 +63,7 @@ impl HttpApi {
         Self { title, version: version.into(), needs_token: false, base_path }
     }
 
-    /// Returns the OpenAPI document of the operations, in the given order. The output is
-    /// deterministic.
+    /// Returns the OpenAPI document of the operations, in order and deterministic.
     pub fn document<'a>(&self, operations: impl IntoIterator<Item = &'a Operation>) -> Value {
         let (mut components, mut names) = (Components::new(), UniqueNames::default());
         let (mut paths, mut tags) = (Map::new(), Vec::new());

@@ -53,8 +53,7 @@ pub(super) fn path(id: &OperationId) -> String {
     format!("/api/{}/{}", id.namespace(), utf8_percent_encode(id.name(), &RESERVED))
 }
 
-/// Returns `namespace.name`, with all characters except letters, digits, `_`, `-` and `.` replaced
-/// by `_`.
+/// Returns `namespace.name`, with characters other than letters, digits and `_-.` as `_`.
 pub(super) fn operation_id(id: &OperationId) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     id.as_str().chars().map(|c| if is_plain(c) { c } else { '_' }).collect()

@@ -135,8 +135,7 @@ fn accepts_empty_input(spec: &OperationSpec) -> bool {
 
 /// Returns the complete spec, from which another gateway can recreate the operation.
 fn operation_extension(spec: &OperationSpec, schemas: &OperationSchemas) -> Value {
-    // Remove the schemas before serializing. They are set below, and serializing parts of a large
-    // document is expensive.
+    // The schemas are set below; serializing parts of a large document is expensive.
     let mut stripped = spec.clone();
     (stripped.input_schema, stripped.output_schema) = (Schema::unknown(), Schema::unknown());
     stripped.error_schemas.iter_mut().for_each(|error| error.schema = Schema::unknown());

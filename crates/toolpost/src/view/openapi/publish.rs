@@ -25,8 +25,7 @@ pub(super) fn publish_inline(original: &Value) -> Option<Value> {
         .filter(|sanitized| schema::collect_refs(sanitized).is_empty())
 }
 
-/// Upgrades a schema of an older draft to 2020-12. Other legacy notations are handled by
-/// [`sanitize`].
+/// Upgrades a schema to 2020-12. Other legacy notations are handled by [`sanitize`].
 pub(super) fn upgrade_draft(original: &Value) -> Cow<'_, Value> {
     let draft = original.get("$schema").and_then(Value::as_str).unwrap_or_default();
     let is_old = ["draft-04", "draft-06", "draft-07"].iter().any(|old| draft.contains(old));
@@ -59,15 +58,9 @@ fn split_dependencies(members: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the portable form of a schema: all tools interpret it alike, and it is never stricter
-/// than the original.
+/// Returns the portable form of a schema, which is never stricter than the original.
 pub(super) fn to_portable_schema(original: &Value) -> Option<Value> {
-    let portable = to_portable(original, "#").ok()?;
-    let mut document = portable.root;
-    if !portable.definitions.is_empty() {
-        document.insert("$defs".to_owned(), portable.definitions.into());
-    }
-    Some(document.into())
+    Some(to_portable(original, "#").ok()?.into_document().into())
 }
 
 /// Rewrites part of a document so that all tools accept it: rewrites notations of other drafts,

@@ -42,15 +42,11 @@ pub(super) fn responses(
     let mut responses: Map<_, _> =
         responses.map(|(status, response)| (status.to_string(), response)).collect();
     if spec.forwards {
-        responses.insert("default".to_owned(), problem_response(0, vec![relayed_error()], None));
+        let description = "An error declared by the called operation, with its declared status.";
+        let relayed = vec![(description.to_owned(), reference("Problem"))];
+        responses.insert("default".to_owned(), problem_response(0, relayed, None));
     }
     responses
-}
-
-/// Describes the errors of an operation that is called through `hub.call`.
-fn relayed_error() -> (String, Value) {
-    let description = "An error declared by the called operation, with its declared status.";
-    (description.to_owned(), reference("Problem"))
 }
 
 fn success_response(schemas: &OperationSchemas, components: &mut Components) -> Value {
@@ -66,8 +62,7 @@ fn success_response(schemas: &OperationSchemas, components: &mut Components) -> 
     })
 }
 
-/// Returns the envelopes of an operation with an output schema: with valid data, with warnings, and
-/// with a tool error.
+/// Returns the envelopes of an operation: with valid data, warnings, and a tool error.
 fn envelopes(schemas: &OperationSchemas, components: &mut Components) -> [Value; 3] {
     let fitting = shared::envelope_schema(&schemas.output.reference, &reference("Meta"));
     let fitting = components.add(&format!("{}Envelope", schemas.name_prefix), fitting);
@@ -106,8 +101,7 @@ fn declared_errors(
         let code = ErrorCode::from(&*error.code);
         // Only domain errors can declare a status; built-in error codes have a fixed one.
         let own = error.http_status.filter(|_| matches!(code, ErrorCode::Domain(_)));
-        // An error needs a 4xx or 5xx status. 401 and 407 are reserved for authentication between
-        // client and gateway.
+        // 401 and 407 are reserved for authentication between client and gateway.
         let own = own.filter(|status| (400..600).contains(status) && !matches!(status, 401 | 407));
         let status = own.unwrap_or_else(|| code.info().http_status);
         let problem = error_problem(error, details, &schemas.name_prefix, components);

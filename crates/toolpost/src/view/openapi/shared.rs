@@ -144,11 +144,18 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
     let mut schemas: Vec<_> = parts.map(|(_, key, part)| (key.clone(), part.clone())).collect();
     schemas.iter_mut().for_each(|(_, schema)| homes.rewrite_refs(schema));
     let data = &ENVELOPE_SCHEMA["properties"]["data"];
+    let mut warned = envelope_schema(data, &reference("Meta"));
+    warned["description"] =
+        "An envelope whose data does not match the output schema; its warnings say where.".into();
+    warned["required"] = json!(["data", "meta", "warnings"]);
+    let mut failed_meta = ENVELOPE_SCHEMA["$defs"]["McpMeta"].clone();
+    homes.rewrite_refs(&mut failed_meta);
+    failed_meta["properties"]["isError"] = json!({"const": true});
     let own = [
         ("Envelope", envelope_schema(data, &reference("Meta"))),
-        ("WarnedEnvelope", envelope_with_warnings_schema(data)),
+        ("WarnedEnvelope", warned),
         ("FailedEnvelope", envelope_schema(data, &reference("FailedMeta"))),
-        ("FailedMeta", tool_error_meta_schema(&schemas)),
+        ("FailedMeta", failed_meta),
         ("Event", event_schema(None)),
         ("Repair", repair_schema()),
         ("Issue", issue_schema()),
@@ -173,23 +180,6 @@ pub(super) fn envelope_schema(data: &Value, meta: &Value) -> Value {
             "warnings": list("Issue", "Where the data does not match the output schema."),
         },
     })
-}
-
-/// Schema of an envelope with warnings; its data is unconstrained.
-fn envelope_with_warnings_schema(data: &Value) -> Value {
-    let mut envelope = envelope_schema(data, &reference("Meta"));
-    envelope["description"] =
-        "An envelope whose data does not match the output schema; its warnings say where.".into();
-    envelope["required"] = json!(["data", "meta", "warnings"]);
-    envelope
-}
-
-/// Schema of the meta of a tool error; its data is unconstrained.
-fn tool_error_meta_schema(schemas: &[(String, Value)]) -> Value {
-    let meta = schemas.iter().find(|(name, _)| name == "McpMeta").map(|(_, meta)| meta.clone());
-    let mut meta = meta.unwrap_or_default();
-    meta["properties"]["isError"] = json!({"const": true});
-    meta
 }
 
 /// Schema of one event of a stream. `data` is a string that contains JSON, and `event`

@@ -59,8 +59,7 @@ impl ImportedDocument {
 }
 
 impl Components {
-    /// Adds a schema of an imported document. Returns `None` if it must be published as a
-    /// standalone schema.
+    /// Adds a schema of an imported document, unless it must be a standalone schema.
     pub(super) fn publish_shared(
         &mut self,
         owner: SchemaOwner<'_>,
@@ -147,8 +146,7 @@ impl Components {
         Some(())
     }
 
-    /// Adds a part to the document, with the original schema if it cannot be restored exactly
-    /// otherwise.
+    /// Adds a part to the document, with the original schema if they differ.
     fn insert_fragment(
         &mut self,
         component_names: &ComponentNames,

@@ -101,8 +101,7 @@ fn types(value: &Value, siblings: &Map<String, Value>) -> KeywordMapping {
     KeywordMapping::Exact(if list.len() == 1 { list.swap_remove(0) } else { Value::Array(list) })
 }
 
-/// Maps `minimum` or `maximum`. In OpenAPI 3.0 and draft 4, a boolean sibling makes the limit
-/// exclusive.
+/// Maps `minimum` or `maximum`, which a boolean sibling can make exclusive.
 fn limit(value: &Value, siblings: &Map<String, Value>, exclusive: &str) -> KeywordMapping {
     match siblings.get(exclusive) {
         Some(Value::Bool(true)) => KeywordMapping::Ignored,

@@ -29,6 +29,16 @@ pub(super) struct PortableSchema {
     pub(super) omitted: Vec<String>,
 }
 
+impl PortableSchema {
+    /// Returns the schema with its definitions.
+    pub(super) fn into_document(mut self) -> Map<String, Value> {
+        if !self.definitions.is_empty() {
+            self.root.insert("$defs".to_owned(), self.definitions.into());
+        }
+        self.root
+    }
+}
+
 /// Error returned when a schema has no portable form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PortableError {

@@ -18,8 +18,7 @@ pub(super) enum PatternPortability {
 /// Classifies a pattern by parsing the subset that all engines support: literals, classes, groups,
 /// alternatives and counts.
 ///
-/// A client that cannot compile a pattern drops the whole list of tools, so any other syntax is
-/// unportable.
+/// A client that cannot compile a pattern drops the whole list of tools.
 pub(super) fn classify(pattern: &str) -> PatternPortability {
     let mut scan = PatternScanner { rest: pattern.chars().peekable(), depth: 0, is_lenient: false };
     match scan.pattern() {

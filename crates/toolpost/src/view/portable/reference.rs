@@ -30,8 +30,7 @@ pub(crate) struct RefTarget<'a> {
     pub(crate) schema: &'a Value,
     /// Decoded JSON Pointer to the schema.
     pub(crate) pointer: String,
-    /// Whether the schema is inside a part with its own `$id`, which changes the base of
-    /// references.
+    /// Whether the schema is inside a part with its own `$id`.
     pub(crate) is_foreign: bool,
 }
 
@@ -45,14 +44,9 @@ impl<'a> References<'a> {
         }
     }
 
-    /// Whether a schema is the document root.
-    fn is_root(&self, schema: &Value) -> bool {
-        std::ptr::eq(schema, self.document)
-    }
-
     /// Whether a schema has its own `$id`, which changes the base of the references inside it.
     pub(crate) fn is_foreign(&self, schema: &Value) -> bool {
-        !self.is_root(schema) && id(schema).is_some()
+        !std::ptr::eq(schema, self.document) && id(schema).is_some()
     }
 
     /// Resolves a reference to a location in the document, if there is one.

@@ -91,8 +91,7 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
         }
     }
 
-    /// Writes a keyword that contains schemas. Unknown keywords are skipped, except `x-`
-    /// extensions.
+    /// Writes a keyword that contains schemas, or an `x-` extension.
     fn write_keyword(&mut self, keyword: &str, value: &'a Value) {
         match keyword {
             "properties" | "patternProperties" => self.properties(keyword, value),
@@ -161,8 +160,7 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
         self.insert(keyword, schema);
     }
 
-    /// Writes `items`. `prefixItems` is not portable, so each item of a tuple can match any of the
-    /// item schemas.
+    /// Writes `items`, for a tuple with any of the item schemas.
     fn write_items(&mut self) {
         let (tuple, rest) = match (self.members.get("prefixItems"), self.members.get("items")) {
             (Some(Value::Array(tuple)), rest) => (Some(tuple), rest),

@@ -1,25 +1,15 @@
 //! Results of MCP servers in the dialect `data`: relayed unchanged.
 
-use std::borrow::Cow;
-
-use serde_json::Value;
-
 use super::tool_result::{ToolResult, json_text};
 use super::{ResultStatus, ResultWriter};
-use crate::envelope::{McpMeta, Meta};
+use crate::envelope::McpMeta;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::schema::Issue;
 
 /// Whether the server's result has content to relay; otherwise only the data is written.
 pub(super) fn has_content(meta: &McpMeta, data: &Payload) -> bool {
     let has_result = meta.is_error || !meta.content.is_empty() || meta.structured_content.is_some();
     has_result || is_empty_list(data)
-}
-
-/// Whether the result comes from an MCP server and has no structured content.
-pub(super) fn is_unstructured(meta: &Meta) -> bool {
-    matches!(meta, Meta::Mcp(meta) if meta.structured_content.is_none())
 }
 
 fn is_empty_list(data: &Payload) -> bool {
@@ -43,10 +33,14 @@ impl ResultWriter<'_> {
             _ if !outcome.repairs().is_empty() => {
                 (Some(json_text(data)), self.validate_output(data))
             }
-            Some(structured) => (Some(to_json(structured)), self.validate_value(structured)),
+            Some(structured) => {
+                let text = serde_json::to_string(structured).expect("a tree is JSON");
+                let spec = self.tool.operation().spec();
+                (Some(text.into()), self.tool.mappings().output.validate(spec, structured))
+            }
             // The data was extracted from the blocks, and an output schema is declared, so it
             // becomes structured content.
-            None if self.is_declared() && !meta.is_error => {
+            None if self.tool.mappings().output.is_declared && !meta.is_error => {
                 (Some(json_text(data)), self.validate_output(data))
             }
             None => (None, Vec::new()),
@@ -60,20 +54,6 @@ impl ResultWriter<'_> {
         tool_result.structured =
             structured.as_deref().and_then(|text| self.structured_content(text));
         tool_result.is_error = meta.is_error;
-        tool_result.write(out, self.generation);
-        if meta.is_error { ResultStatus::Failure } else { ResultStatus::Success }
+        tool_result.write(out, self.generation)
     }
-
-    fn is_declared(&self) -> bool {
-        self.tool.mappings().output.is_declared
-    }
-
-    fn validate_value(&self, value: &Value) -> Vec<Issue> {
-        let spec = self.tool.operation().spec();
-        self.tool.mappings().output.validate(spec, value)
-    }
-}
-
-fn to_json(value: &Value) -> Cow<'_, str> {
-    Cow::Owned(serde_json::to_string(value).expect("a tree is JSON"))
 }

@@ -10,8 +10,7 @@ use crate::error::{CallError, ErrorCode};
 /// Maximum number of issues in the text; the details contain all of them.
 const MAX_ISSUES: usize = 50;
 
-/// Returns the error details. If the input is nested in the arguments, issue paths are prefixed
-/// accordingly.
+/// Returns the error details, with issue paths prefixed if the input is nested.
 pub(super) fn error_details<'a>(error: &'a CallError, base_path: &str) -> Option<Cow<'a, Value>> {
     let details = error.details()?;
     if base_path.is_empty() || *error.code() != ErrorCode::ValidationError {
@@ -34,16 +33,16 @@ pub(super) fn message_text(error: &CallError, details: Option<&Value>) -> String
     let Some(details) = details else { return text };
     let issues = issues(details);
     for issue in issues.iter().flat_map(|issues| issues.iter()).take(MAX_ISSUES) {
-        let (path, message) = path_and_message(issue);
-        let path = if path.is_empty() { "(root)" } else { path };
-        write!(text, "\n- {path}: {message}").expect("text can always be written");
+        let member = |name: &str| issue.get(name).and_then(Value::as_str).unwrap_or_default();
+        let path = if member("path").is_empty() { "(root)" } else { member("path") };
+        let _ = write!(text, "\n- {path}: {}", member("message"));
     }
     let beyond = issues.map_or(0, |issues| issues.len().saturating_sub(MAX_ISSUES));
     if beyond > 0 {
-        write!(text, "\n- … and {beyond} more").expect("text can always be written");
+        let _ = write!(text, "\n- … and {beyond} more");
     }
     if issues.is_none() || details.as_object().is_some_and(|members| members.len() > 1) {
-        write!(text, "\nDetails: {details}").expect("text can always be written");
+        let _ = write!(text, "\nDetails: {details}");
     }
     text
 }
@@ -96,8 +95,7 @@ fn with_issues(details: Option<Value>) -> Value {
     members.into()
 }
 
-/// Returns the list of issues in error details: the details themselves, or their member `issues` or
-/// `details`.
+/// Returns the issues of error details: the details, or their member `issues` or `details`.
 fn issues(details: &Value) -> Option<&Vec<Value>> {
     let list = match details {
         Value::Object(members) => members.get("issues").or_else(|| members.get("details"))?,
@@ -116,9 +114,4 @@ fn issues_mut(details: &mut Value) -> Option<&mut Vec<Value>> {
         }
         other => other.as_array_mut(),
     }
-}
-
-fn path_and_message(issue: &Value) -> (&str, &str) {
-    let text = |name: &str| issue.get(name).and_then(Value::as_str).unwrap_or_default();
-    (text("path"), text("message"))
 }

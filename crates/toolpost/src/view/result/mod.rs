@@ -5,6 +5,8 @@ mod error_text;
 mod tool_envelope;
 mod tool_result;
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::settings::{Dialect, ProtocolGeneration};
@@ -21,8 +23,7 @@ use tool_result::{ToolResult, json_text};
 pub const REPAIRS_META: &str = "toolpost/repairs";
 /// The member of a result's `_meta` that lists the remaining mismatches of the data.
 pub const WARNINGS_META: &str = "toolpost/warnings";
-/// The member of an error result's `_meta` that holds the code, message, details and retryability
-/// of the error.
+/// The member of an error result's `_meta` that holds the error.
 pub const ERROR_META: &str = "toolpost/error";
 
 /// Status of a written result.
@@ -98,12 +99,10 @@ impl ResultWriter<'_> {
         let mut tool_result = ToolResult::with_server_members(outcome);
         tool_result.texts.push(vec![&text]);
         tool_result.structured = self.structured_content(&text);
-        tool_result.write(out, self.generation);
-        ResultStatus::Success
+        tool_result.write(out, self.generation)
     }
 
-    /// Writes the whole envelope. This includes tool errors, whose data can violate the declared
-    /// schema.
+    /// Writes the whole envelope, also of tool errors.
     fn write_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
         let is_error = outcome.envelope.is_error();
         let issues = self.validate_output(&outcome.envelope.data);
@@ -117,8 +116,7 @@ impl ResultWriter<'_> {
         tool_result.is_error = is_error;
         tool_result.structured = issues.is_empty().then(|| json.clone());
         tool_result.texts.push(json);
-        tool_result.write(out, self.generation);
-        if is_error { ResultStatus::Failure } else { ResultStatus::Success }
+        tool_result.write(out, self.generation)
     }
 
     fn write_ok(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
@@ -134,8 +132,7 @@ impl ResultWriter<'_> {
         let mut tool_result = ToolResult::with_metadata(outcome);
         tool_result.structured = Some(json.clone());
         tool_result.texts.push(json);
-        tool_result.write(out, self.generation);
-        ResultStatus::Success
+        tool_result.write(out, self.generation)
     }
 
     /// Writes an error; any content already in `tool_result` follows the error text.
@@ -151,12 +148,11 @@ impl ResultWriter<'_> {
             Dialect::Ok => {
                 let ok_json = error_text::ok_dialect_json(error, details);
                 let mut tool_result = tool_result.into_error();
-                // Invalid output is sent without structured content, which the client would
-                // validate.
+                // The client would validate structured content.
                 let is_structured = *error.code() != ErrorCode::OutputValidationFailed;
                 tool_result.structured = is_structured.then(|| vec![ok_json.as_str()]);
                 tool_result.texts.push(vec![&ok_json]);
-                tool_result.write(out, self.generation);
+                tool_result.write(out, self.generation)
             }
             Dialect::ToolEnvelopeV1 => {
                 let [message, block] = tool_envelope::error_blocks(error, details, self.epoch_ms);
@@ -164,7 +160,7 @@ impl ResultWriter<'_> {
                 // Readers of a ToolEnvelope expect exactly two blocks.
                 tool_result.blocks = &[];
                 tool_result.texts.extend([vec![message.as_str()], vec![block.as_str()]]);
-                tool_result.write(out, self.generation);
+                tool_result.write(out, self.generation)
             }
             Dialect::Data | Dialect::Envelope => {
                 let message = error_text::message_text(error, details);
@@ -172,10 +168,9 @@ impl ResultWriter<'_> {
                 let mut tool_result = tool_result.into_error();
                 tool_result.texts.push(vec![&message]);
                 tool_result.error = Some(&json);
-                tool_result.write(out, self.generation);
+                tool_result.write(out, self.generation)
             }
         }
-        ResultStatus::Failure
     }
 
     /// Writes a call with invalid output as an error, followed by the tool's own content.
@@ -188,7 +183,8 @@ impl ResultWriter<'_> {
         let meta = &outcome.envelope.meta;
         let nothing =
             Issue::new("", "the tool declares an output schema and sent no structured content");
-        let issues = if data::is_unstructured(meta) { &[nothing] } else { issues };
+        let is_unstructured = matches!(meta, Meta::Mcp(meta) if meta.structured_content.is_none());
+        let issues = if is_unstructured { &[nothing] } else { issues };
         let error = CallError::output_validation_failed(self.tool.id().as_str(), issues);
         let mut tool_result = ToolResult::with_metadata(outcome);
         (tool_result.blocks, tool_result.warnings) = (blocks(meta), &[]);
@@ -202,12 +198,9 @@ impl ResultWriter<'_> {
         if !mapping.is_declared {
             return Vec::new();
         }
-        match (data.as_value(), data.as_raw()) {
-            (Some(value), _) => mapping.validate(spec, value),
-            (None, raw) => match serde_json::from_str::<Value>(raw.map_or("", |raw| raw.get())) {
-                Ok(value) => mapping.validate(spec, &value),
-                Err(error) => vec![Issue::new("", error.to_string())],
-            },
+        match to_value(data) {
+            Ok(value) => mapping.validate(spec, &value),
+            Err(error) => vec![Issue::new("", error.to_string())],
         }
     }
 
@@ -216,14 +209,20 @@ impl ResultWriter<'_> {
         let mapping = &self.tool.mappings().output;
         let is_wrapped = match mapping.is_declared {
             true => mapping.is_wrapped(self.generation),
-            // Without a declared schema, legacy clients still require structured content to be an
-            // object.
+            // Legacy clients require structured content to be an object.
             false if text == "null" => return None,
             false => {
                 self.generation == ProtocolGeneration::Legacy && !text.trim_start().starts_with('{')
             }
         };
         Some(if is_wrapped { vec![r#"{"result":"#, text, "}"] } else { vec![text] })
+    }
+}
+
+fn to_value(data: &Payload) -> serde_json::Result<Cow<'_, Value>> {
+    match data.as_value() {
+        Some(value) => Ok(Cow::Borrowed(value)),
+        None => serde_json::from_str(data.as_raw().map_or("", |raw| raw.get())).map(Cow::Owned),
     }
 }
 

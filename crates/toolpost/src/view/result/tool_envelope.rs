@@ -1,9 +1,11 @@
 //! Writes results as the two blocks of a ToolEnvelope.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::tool_result::ToolResult;
-use super::{ResultStatus, ResultWriter, blocks};
+use super::{ResultStatus, ResultWriter, blocks, to_value};
 use crate::envelope::ContentBlock;
 use crate::error::CallError;
 use crate::outcome::Outcome;
@@ -21,10 +23,7 @@ impl ResultWriter<'_> {
             return self.write_error(out, &error, ToolResult::with_metadata(outcome));
         }
         let envelope = &outcome.envelope;
-        let value = match (envelope.data.as_value(), envelope.data.as_raw()) {
-            (Some(value), _) => Ok(value.clone()),
-            (None, raw) => serde_json::from_str(raw.map_or("", |raw| raw.get())),
-        };
+        let value = to_value(&envelope.data).map(Cow::into_owned);
         let written = value.map_err(|error| error.to_string()).and_then(|payload| {
             let summary = summary(blocks(&envelope.meta), &payload);
             let meta = ToolEnvelopeMeta::new(self.tool.name(), self.epoch_ms);
@@ -35,8 +34,7 @@ impl ResultWriter<'_> {
             Ok((summary, block)) => {
                 let mut tool_result = ToolResult::with_metadata(outcome);
                 tool_result.texts.extend([vec![summary.as_str()], vec![block.as_str()]]);
-                tool_result.write(out, self.generation);
-                ResultStatus::Success
+                tool_result.write(out, self.generation)
             }
             Err(reason) => {
                 let error = CallError::output_validation_failed(
@@ -51,12 +49,10 @@ impl ResultWriter<'_> {
 
     /// Relays a ToolEnvelope created by the server unchanged.
     fn write_existing_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
-        let is_error = outcome.envelope.is_error();
         let mut tool_result = ToolResult::with_server_members(outcome);
         tool_result.blocks = blocks(&outcome.envelope.meta);
-        tool_result.is_error = is_error;
-        tool_result.write(out, self.generation);
-        if is_error { ResultStatus::Failure } else { ResultStatus::Success }
+        tool_result.is_error = outcome.envelope.is_error();
+        tool_result.write(out, self.generation)
     }
 }
 

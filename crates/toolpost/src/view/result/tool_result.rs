@@ -6,7 +6,7 @@ use std::fmt;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
-use super::{ERROR_META, REPAIRS_META, WARNINGS_META};
+use super::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META};
 use crate::envelope::{ContentBlock, Meta, SOURCE_MEMBER};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
@@ -46,8 +46,7 @@ impl<'a> ToolResult<'a> {
         Self { extra, ..Self::with_metadata(outcome) }
     }
 
-    /// Creates a result with the repairs, warnings and server `_meta` of an outcome, without
-    /// content.
+    /// Creates a result without content, with the findings and `_meta` of an outcome.
     pub(super) fn with_metadata(outcome: &'a Outcome) -> Self {
         let mut tool_result =
             Self { repairs: outcome.repairs(), warnings: outcome.warnings(), ..Self::default() };
@@ -66,7 +65,7 @@ impl<'a> ToolResult<'a> {
         ToolResult { is_error: true, ..self }
     }
 
-    pub(super) fn write(&self, out: &mut Vec<u8>, generation: ProtocolGeneration) {
+    pub(super) fn write(&self, out: &mut Vec<u8>, generation: ProtocolGeneration) -> ResultStatus {
         out.reserve(self.estimated_len());
         out.push(b'{');
         if generation == ProtocolGeneration::Modern {
@@ -87,6 +86,7 @@ impl<'a> ToolResult<'a> {
         }
         self.write_extra(out);
         out.push(b'}');
+        if self.is_error { ResultStatus::Failure } else { ResultStatus::Success }
     }
 
     fn write_content(&self, out: &mut Vec<u8>) {
@@ -160,9 +160,8 @@ impl Serialize for MetaObject<'_, '_> {
             INVALID_META => tool_result.invalid_meta.is_some(),
             _ => false,
         };
-        for (name, value) in
-            tool_result.meta.into_iter().flatten().filter(|(name, _)| !is_ours(name))
-        {
+        let meta = tool_result.meta.into_iter().flatten();
+        for (name, value) in meta.filter(|(name, _)| !is_ours(name)) {
             map.serialize_entry(name, value)?;
         }
         let before =

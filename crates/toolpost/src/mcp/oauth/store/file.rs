@@ -32,8 +32,7 @@ type CredentialMap = BTreeMap<String, Vec<Credentials>>;
 pub struct FileStore(PathBuf);
 
 impl FileStore {
-    /// Creates a store for this file. The file and its directory are created when credentials are
-    /// saved.
+    /// Creates a store for this file, which is created when credentials are saved.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }

@@ -84,8 +84,7 @@ mod platform {
         Command::new(&command_line[0]).args(&command_line[1..]).spawn()
     }
 
-    /// Requests SIGKILL when the watcher exits. Returns whether that succeeded and the watcher is
-    /// still the parent.
+    /// Requests SIGKILL when the watcher exits. Returns whether the watcher is still the parent.
     pub(super) fn set_parent_death_signal(watcher: Pid) -> bool {
         set_parent_process_death_signal(Some(Signal::KILL)).is_ok() && getppid() == Some(watcher)
     }

@@ -7,8 +7,7 @@ use super::super::json::ValueSeed;
 use super::super::parse::DocumentParseError;
 use super::super::tree_builder::{BuiltTree, MAX_ALIAS_BYTES, TreeBuilder};
 
-/// Maximum text length. The parser buffers all events first, which takes a multiple of the text
-/// size.
+/// Maximum text length. The parser buffers all events, a multiple of the text size.
 const MAX_TEXT_LENGTH: usize = 16 << 20;
 
 /// Maximum bracket depth. The parser checks every open bracket for each token.

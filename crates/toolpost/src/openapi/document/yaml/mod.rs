@@ -26,19 +26,17 @@ const SCANNER_TOO_DEEP: &str = "recursion limit exceeded";
 
 /// Parses the first document of a YAML text. Returns a warning if there are more.
 pub(super) fn parse(text: &str) -> Result<(BuiltTree, Option<&'static str>), DocumentParseError> {
-    match parse_first_document(text) {
-        Ok((built, is_last)) => Ok((built, (!is_last).then_some(MULTIPLE_DOCUMENTS_WARNING))),
-        Err(YamlError::Scan(error)) if error.info() == SCANNER_TOO_DEEP => {
+    let (built, is_last) = parse_first_document(text).or_else(|error| match error {
+        YamlError::Scan(error) if error.info() == SCANNER_TOO_DEEP => {
             Err(rejected_error(BuildError::TooDeep, *error.marker()))
         }
-        Err(YamlError::Scan(error)) => match fallback::parse(text) {
-            Ok((built, is_last)) => Ok((built, (!is_last).then_some(MULTIPLE_DOCUMENTS_WARNING))),
-            Err(None) => Err(scan_error(&error)),
-            Err(Some(rejected)) => Err(rejected),
-        },
-        Err(YamlError::Rejected(reason, at)) => Err(rejected_error(reason, at)),
-        Err(YamlError::Empty) => Err(DocumentParseError::Empty),
-    }
+        YamlError::Scan(error) => {
+            fallback::parse(text).map_err(|rejected| rejected.unwrap_or_else(|| scan_error(&error)))
+        }
+        YamlError::Rejected(reason, at) => Err(rejected_error(reason, at)),
+        YamlError::Empty => Err(DocumentParseError::Empty),
+    })?;
+    Ok((built, (!is_last).then_some(MULTIPLE_DOCUMENTS_WARNING)))
 }
 
 /// Parses a text with each of the two readers, for comparison.

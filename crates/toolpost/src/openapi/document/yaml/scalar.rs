@@ -75,8 +75,7 @@ fn parse_number(text: &str) -> Option<ScalarValue> {
     parse_float(text)
 }
 
-/// Parses a decimal integer. Digits with a leading zero, such as postal codes and phone numbers,
-/// stay strings.
+/// Parses a decimal integer. Digits with a leading zero, such as postal codes, stay strings.
 fn parse_integer(text: &str, digits: &str) -> Option<ScalarValue> {
     if digits.len() > 1 && digits.starts_with('0') {
         return None;
@@ -91,8 +90,7 @@ fn parse_integer(text: &str, digits: &str) -> Option<ScalarValue> {
     number.map_or_else(|_| parse_float(text), |number| Some(ScalarValue::Number(number)))
 }
 
-/// Parses a hexadecimal or octal integer. Digits beyond 64 bits, such as hashes and addresses, stay
-/// strings.
+/// Parses a hexadecimal or octal integer. Digits beyond 64 bits, such as hashes, stay strings.
 fn parse_radix(digits: &str, radix: u32) -> Option<ScalarValue> {
     if digits.starts_with('+') {
         return None;

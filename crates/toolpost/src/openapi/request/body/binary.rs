@@ -36,8 +36,7 @@ impl<'v> BinaryValue<'v> {
         self.content_type.is_some_and(|stated| media_type::covers(declared, stated))
     }
 
-    /// Returns the content type to send: the declared type, or the stated one if the declared type
-    /// is a range.
+    /// Returns the content type to send: the declared type, or the stated one for a range.
     pub(super) fn content_type_for<'t>(
         &'t self,
         declared: &'t str,

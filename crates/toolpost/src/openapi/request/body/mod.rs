@@ -38,8 +38,7 @@ pub(super) fn encode_body(
     encode(content, value, &path).map(Some)
 }
 
-/// Selects the first media type that a value can be sent as. A `$binary` value prefers the type it
-/// states.
+/// Selects the first media type for a value. A `$binary` value prefers the type it states.
 fn select_content<'c>(contents: &'c [BodyContent], value: &Value) -> Option<&'c BodyContent> {
     let Some(binary) = BinaryValue::from_value(value) else {
         // A value that contains files prefers multipart; in JSON a file would be sent as an object.
@@ -127,8 +126,7 @@ fn encode(
     }
 }
 
-/// Encodes each item on its own line. `json-seq` adds a record separator before each item (RFC
-/// 7464).
+/// Encodes each item on a line, for `json-seq` after a record separator (RFC 7464).
 fn json_list(media_type: &str, value: &Value) -> Vec<u8> {
     let is_sequence = media_type::essence(media_type).to_ascii_lowercase().ends_with("json-seq");
     let separator = if is_sequence { "\x1e" } else { "" };
@@ -136,8 +134,7 @@ fn json_list(media_type: &str, value: &Value) -> Vec<u8> {
     items.map(|item| format!("{separator}{item}\n")).collect::<String>().into_bytes()
 }
 
-/// Encodes a value for a binary body. A string is base64, except for `*/*`, where it is sent as
-/// text.
+/// Encodes a value for a binary body. A string is base64, except for `*/*`.
 fn encode_untyped(
     declared: &str,
     value: &Value,
@@ -174,8 +171,7 @@ fn encode_text(
     encoded_body(&media_type, text.into_owned().into_bytes(), path)
 }
 
-/// Adds `charset=utf-8` to a `text/*` type if the text is not ASCII. Fails if the type declares
-/// another charset.
+/// Adds `charset=utf-8` to a `text/*` type if needed. Fails for another declared charset.
 fn with_charset<'m>(
     media_type: &'m str,
     text: &str,

@@ -200,8 +200,7 @@ fn part_headers(part: &MultipartPart<'_>) -> String {
     head
 }
 
-/// Whether a declared header may be added to a part. The headers that describe the part are
-/// reserved.
+/// Whether a declared header may be added to a part. Some are reserved.
 fn is_allowed_header(name: &str, value: &str) -> bool {
     let is_reserved = ["content-type", "content-disposition"]
         .iter()
