@@ -41,8 +41,7 @@ const MAX_ISSUES: usize = 100;
 pub enum QueryEncoding<'a> {
     /// One parameter per property; other parameters are rejected.
     Properties(Vec<QueryParameter<'a>>),
-    /// One parameter, [`QueryEncoding::INPUT_PARAMETER`], that holds the whole input as JSON. If it
-    /// is missing, the input is `{}`.
+    /// [`QueryEncoding::INPUT_PARAMETER`] holds the whole input as JSON; `{}` if it is missing.
     SingleParameter,
 }
 

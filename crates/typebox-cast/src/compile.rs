@@ -243,8 +243,7 @@ impl<'s> CastCompiler<'s> {
         &self.nodes[id.0 as usize]
     }
 
-    /// Compiles all queued schemas, including those that references add on the way. Returns the
-    /// references and their targets.
+    /// Compiles all queued schemas. Returns the references and their targets.
     fn drain_queue(&mut self, root: &'s Value) -> RefLinks {
         let mut names = None;
         let mut links = RefLinks::default();

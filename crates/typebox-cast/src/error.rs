@@ -27,8 +27,7 @@ pub enum CastCode {
     CreateUniqueItems,
     /// An array with `contains` had to be created.
     CreateContains,
-    /// After repeated scalars are dropped, the array still has repeated items or is otherwise
-    /// invalid, for example too short.
+    /// Without repeated scalars, the array is still invalid, for example too short.
     CastUniqueItems,
     /// The created parts of an `allOf` cannot be combined into a valid value.
     CreateIntersect,

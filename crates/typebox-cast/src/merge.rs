@@ -106,8 +106,7 @@ impl CastRun<'_> {
 
 /// Returns the created value with the original scalars wherever both values have the same path.
 ///
-/// Neither value is checked. If both sides are arrays, the result is an object with the indices and
-/// `length` as keys, as in TypeBox.
+/// Two arrays become an object with the indices and `length` as keys, as in TypeBox.
 fn merge(created: &Value, value: &Value) -> Value {
     match (is_composite(created), is_composite(value)) {
         (false, false) => value.clone(),

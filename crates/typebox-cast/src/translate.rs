@@ -188,8 +188,7 @@ impl RegexTranslator {
 
     fn boundary(&mut self, text: &str) {
         self.position += 1;
-        // The engine's `\b` also treats non-ASCII letters as word characters, unlike JavaScript's,
-        // so the class is written out.
+        // The engine's `\b` also treats non-ASCII letters as word characters.
         self.assertion(&text.replace('W', WORD));
     }
 
@@ -334,8 +333,7 @@ fn push_range(inside: &mut String, low: &RegexEscape, high: &RegexEscape) -> Opt
 }
 
 fn push_unit_range(inside: &mut String, low: char, high: char) -> Option<()> {
-    // Surrogates are represented by characters above U+FFFF, but sort before U+E000. Masking
-    // restores the code unit order.
+    // Surrogates are characters above U+FFFF here. Masking restores the code unit order.
     let order = |unit: char| u32::from(unit) & 0xFFFF;
     if order(low) > order(high) {
         return None;

@@ -3,8 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Exponential backoff with an upper limit and jitter, so that clients that lost the same peer do
-/// not reconnect at the same time.
+/// Exponential backoff with an upper limit and jitter against simultaneous reconnects.
 pub(crate) struct Backoff {
     initial: Duration,
     max: Duration,

@@ -24,8 +24,7 @@ use crate::pipeline::{Call, CallRequest, Endpoint, Pipeline, StartedCall, Subscr
 use crate::protocol::{CallEvent, RequestEvent};
 use crate::transport::SEND_QUEUE_CAPACITY;
 
-/// Runs the requests of a peer in a pipeline, with the authority of the connection. Calls over a
-/// connection are never trusted.
+/// Runs the requests of a peer in a pipeline. Calls over a connection are never trusted.
 #[derive(Debug, Clone)]
 pub struct CallHandler {
     pipeline: Pipeline,

@@ -149,8 +149,7 @@ impl Client {
         })
     }
 
-    /// Responds to a request of the peer: once for a call, any number of times for a subscription.
-    /// Waits for capacity in the send queue.
+    /// Responds to a request of the peer: once for a call, repeatedly for a subscription.
     ///
     /// # Errors
     ///

@@ -23,8 +23,7 @@ const MAX_EVENTS_PER_BATCH: usize = 64;
 /// the connection stops reading, so a peer that does not read cannot request more.
 const MAX_BACKLOG: usize = 1_024;
 
-/// Reads events until the connection ends. It never waits for capacity in the send queue: two peers
-/// that write without reading would deadlock.
+/// Reads events until the end. It never waits for send capacity: two such peers would deadlock.
 pub(super) async fn run(
     peer: &Arc<PeerHandle>,
     mut incoming: BoxStream<'static, IncomingEvent>,

@@ -38,8 +38,7 @@ use shared::PeerHandle;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionSettings {
-    /// Maximum number of requests of this side without a response; further ones fail with
-    /// `OVERLOADED`.
+    /// Maximum number of pending requests of this side; others fail with `OVERLOADED`.
     pub max_pending: usize,
     /// Maximum number of requests of the peer in flight; others fail with `OVERLOADED`.
     pub max_inflight: usize,
@@ -118,9 +117,8 @@ impl Connection {
         self.run_with_on_close(|| ()).await
     }
 
-    /// Like [`Connection::run`], but calls `on_close` as soon as new requests fail, while the close
-    /// reason may still be on its way to the peer. Dropping the future drops `on_close` without
-    /// calling it.
+    /// Like [`Connection::run`], but calls `on_close` as soon as new requests fail, before the
+    /// close reason reaches the peer. Dropping the future does not call it.
     pub(crate) async fn run_with_on_close(self, on_close: impl FnOnce()) -> CloseReason {
         let Self { peer, incoming, mut pump, incoming_requests } = self;
         let end = DisconnectGuard(&peer);

@@ -168,8 +168,7 @@ pub(crate) async fn wait_connected(
     }
 }
 
-/// How long a failed subscription waits for the connection to close too. If the connection stays
-/// open, the error is returned.
+/// How long a failed subscription waits for the connection to close before it fails.
 const STREAM_CLOSE_GRACE: Duration = Duration::from_secs(15);
 
 struct ReconnectingSubscription {

@@ -34,8 +34,7 @@ impl OutgoingRequest {
     /// Builds the request event; a call without a timeout gets `default_timeout`.
     ///
     /// A forwarded call gets a new id, with the caller's id as its parent. The caller's id may
-    /// already be in use on this connection, or belong to an aborted request whose response is
-    /// still in transit.
+    /// already be in use on this connection.
     pub(super) fn new(
         call: CallRequest<'_>,
         on_behalf_of: Option<OnBehalfOf>,

@@ -1,5 +1,4 @@
-//! Takes typed members out of a JSON object. Members of another type stay in the object, so no
-//! member is lost, not even an invalid one.
+//! Takes typed members out of a JSON object. Members of another type stay in it.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

@@ -83,8 +83,7 @@ pub struct SseMeta {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct McpMeta {
-    /// Whether the tool ran and reported a failure. This is a result, not a
-    /// [`CallError`](crate::CallError).
+    /// Whether the tool reported a failure, which is not a [`CallError`](crate::CallError).
     pub is_error: bool,
     /// All content blocks, with or without structured content.
     pub content: Vec<ContentBlock>,
@@ -156,8 +155,7 @@ impl LocalMeta {
 }
 
 impl HttpMeta {
-    /// Creates the metadata of a response. Header names are lowercased, repeated headers are
-    /// joined, and cookies are kept separate.
+    /// Creates the metadata of a response, with lowercase names and joined repeated headers.
     pub fn new<N: AsRef<str>, V: AsRef<str>>(
         status_code: u16,
         headers: impl IntoIterator<Item = (N, V)>,

@@ -10,8 +10,7 @@ use super::context::CallContext;
 use crate::error::CallError;
 use crate::spec::OperationKind;
 
-/// Cancellation state of one call. Nested calls are linked to it through the context of their
-/// caller and are canceled with it.
+/// Cancellation state of one call. Nested calls are canceled with it.
 #[derive(Debug, Default)]
 pub(super) struct Cancellation {
     /// Created on first use; a call that completes at once never needs it.

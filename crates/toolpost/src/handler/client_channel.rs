@@ -7,8 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{CallError, ErrorCode};
 
-/// Channel to the client of a call, for elicitation, sampling and roots. Endpoints that do not
-/// support it provide none.
+/// Channel to the client of a call, for elicitation, sampling and roots.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum ClientChannel {
@@ -63,8 +62,7 @@ pub enum ServerRequestError {
     Unreachable(String),
 }
 
-/// A client that receives requests at the end of a call. No state is kept: everything needed to
-/// continue is sent back with the next call.
+/// A client that receives requests at the end of a call; the next call carries all state.
 #[derive(Debug, Default)]
 pub struct MultiRoundTrip {
     /// Capabilities of the client, as in [`RespondToServer::client_capabilities`].

@@ -28,8 +28,7 @@ use crate::spec::OperationKind;
 #[derive(Clone)]
 pub struct CallContext(Arc<ContextParts>);
 
-/// The state of a call that outlives its stages. It is shared by the pipeline, the handler, abort
-/// handles and nested calls.
+/// The state of a call, shared by the pipeline, the handler, abort handles and nested calls.
 pub(crate) struct ContextParts {
     start: CallStart,
     default_deadline: DefaultDeadline,

@@ -8,8 +8,7 @@ use tokio::time::Instant;
 
 use super::context::{CallContext, deadline_after};
 
-/// Deadline of a call that sets none. It starts when the call first waits, and is paused while the
-/// call or a nested call waits for approval.
+/// Deadline of a call that sets none. It starts when the call first waits; approvals pause it.
 #[derive(Debug, Default)]
 pub(super) struct DefaultDeadline {
     at: OnceLock<Instant>,

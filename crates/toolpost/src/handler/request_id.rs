@@ -9,8 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Id of a call, provided by the caller or generated.
 ///
-/// A generated id is a random number of the process plus a counter. It is formatted only when it is
-/// read, which most are not.
+/// A random number of the process plus a counter, formatted only when it is read.
 #[derive(Clone)]
 pub struct RequestId(RequestIdRepr);
 

@@ -243,8 +243,7 @@ impl HubInner {
         self.spokes.lock()
     }
 
-    /// Runs a connection in an async task, until [`Hub::close`] closes it. If the hub is already
-    /// closed, the connection is closed immediately.
+    /// Runs a connection in an async task, until [`Hub::close`], which may have been called.
     fn spawn_connection(
         self: &Arc<Self>,
         connection_id: u64,

@@ -49,7 +49,8 @@ impl CallingConnection {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct RegisterInput {
-    /// Name of the spoke and prefix of its ids: `fs.read` of `box` becomes `box.fs.read`.
+    /// Name of the spoke. It prefixes the operation ids: `fs.read` of the spoke `box` becomes
+    /// `box.fs.read`.
     name: String,
     /// Operations of the spoke. They replace the ones registered before.
     operations: Vec<Value>,

@@ -134,8 +134,8 @@ impl SpokeRegistry {
         self.configs.get(name).cloned().unwrap_or_default()
     }
 
-    /// Returns the route of a name, and the operations of an evicted name. Fails if the name
-    /// belongs to another identity.
+    /// Returns the route of a name that the identity can use, and the operations of an evicted
+    /// name.
     pub(super) fn claim(
         &mut self,
         name: &str,

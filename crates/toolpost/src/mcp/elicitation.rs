@@ -95,8 +95,7 @@ impl DeclaredCapabilities {
         }
     }
 
-    /// Capabilities that any call may have. Many servers hide tools that send requests from clients
-    /// that do not declare the capability.
+    /// Capabilities that any call may have. Many servers hide tools from clients without them.
     pub(super) fn maximal(&self) -> String {
         let forwarded_members =
             self.forwarded.iter().map(|kind| json_member(*kind, kind.declared_capability()));

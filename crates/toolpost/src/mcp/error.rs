@@ -130,8 +130,7 @@ pub struct ServerError<'a> {
     pub data: Option<&'a Value>,
 }
 
-/// Returns the JSON-RPC error of the MCP server that failed a call, unchanged; `None` if the call
-/// failed for another reason.
+/// Returns the JSON-RPC error of the MCP server that failed a call, if that is the reason.
 pub fn server_error(error: &CallError) -> Option<ServerError<'_>> {
     let details = match error.details()? {
         Value::Array(issues) => issues.first()?,
@@ -147,8 +146,7 @@ const CODE_MEMBER: &str = "jsonrpcCode";
 /// Member of the error details that marks an empty server message.
 const EMPTY_MESSAGE_MEMBER: &str = "jsonrpcSilent";
 
-/// Converts a JSON-RPC error to a call error. The details hold its code and data, where
-/// [`server_error`] finds them.
+/// Converts a JSON-RPC error to a call error, with the details that [`server_error`] reads.
 fn rpc_error(error: RpcError) -> CallError {
     let RpcError { code, message, data, .. } = error;
     let mut details = Map::from_iter([(CODE_MEMBER.to_owned(), code.into())]);

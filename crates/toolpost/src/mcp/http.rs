@@ -165,8 +165,7 @@ impl HttpTransport {
         self.handle_message(&body, Some(id))
     }
 
-    /// Reads a response stream. If it breaks before the response and the legacy server sent event
-    /// ids, the stream is resumed.
+    /// Reads a response stream, and resumes it for a legacy server that sent event ids.
     async fn read_response_stream(
         &self,
         protocol: &ProtocolProfile,

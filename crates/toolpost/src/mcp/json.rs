@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-/// Parses a document. Lone surrogates, which JavaScript writes when a string is cut inside a
-/// character, are replaced with U+FFFD.
+/// Parses a document. Lone surrogates, which JavaScript can write, become U+FFFD.
 pub(super) fn parse_lenient(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text).or_else(|error| match replace_lone_surrogates(text) {
         Some(repaired) => serde_json::from_str(&repaired),

@@ -204,8 +204,7 @@ struct ResourceResultMembers<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// Converts a result to an envelope. The data is the unchanged result; resource contents also
-/// become content blocks if they can be parsed.
+/// Converts a result to an envelope. Resource contents also become content blocks.
 fn into_envelope(result: Box<RawValue>) -> Result<Envelope<Payload>, CallError> {
     if !result.get().starts_with('{') {
         return Err(CallError::execution("the result is not an object"));

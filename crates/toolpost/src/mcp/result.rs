@@ -145,8 +145,7 @@ fn parse_blocks(content: Option<&RawValue>) -> Result<ContentBlocks, String> {
     };
     let is_known = items.iter().all(ContentBlock::is_supported);
     let read: Vec<_> = items.into_iter().map(ContentBlock::from_value).collect();
-    // Supported blocks are copied as raw JSON. Otherwise the parsed blocks are used, in which
-    // unsupported ones are text blocks.
+    // Supported blocks are copied as raw JSON. Unsupported ones become text blocks.
     let data = match is_list && is_known {
         true => compact(content),
         false => read.iter().cloned().map(ContentBlock::into_value).collect::<Value>().into(),

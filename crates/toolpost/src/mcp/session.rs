@@ -84,8 +84,7 @@ impl ClientSession {
         let is_process = matches!(settings.transport, McpTransport::Stdio(_));
         let connected = match connect(*generation).await {
             Ok(session) => Ok(session),
-            // The process did not survive an unknown method: start another with the legacy
-            // handshake.
+            // The process did not survive an unknown method: use the legacy handshake.
             Err(failure) if is_process && generation.is_none() && settings.protocol.is_none() => {
                 let failure = failure.to_string();
                 tracing::debug!(%source, failure, "retrying with the legacy handshake");
@@ -119,8 +118,7 @@ impl ClientSession {
         &self.message_handler.tools_changed
     }
 
-    /// Waits until the server reports changes of lists other than its tool list, and returns the
-    /// method prefixes of these lists.
+    /// Waits until other lists than the tool list change, and returns their method prefixes.
     pub(super) async fn lists_changed(&self) -> Vec<&'static str> {
         self.message_handler.lists_changed.notified().await;
         let parts = [
@@ -292,8 +290,7 @@ impl ClientSession {
         }
     }
 
-    /// Returns the client that receives the input requests at the end of the call; `None` if the
-    /// call continues with input from elsewhere.
+    /// Returns the client that receives the input requests at the end of the call, if any.
     fn defer_to_client<'a>(
         &self,
         client_request: &ClientRequest<'a>,

@@ -218,7 +218,8 @@ pub enum Sampling {
 #[derive(Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Elicitation {
-    /// Forwarded to a calling client that declares the capability; otherwise like `Reject`.
+    /// Forwarded to the calling client if it declares the capability; otherwise handled like
+    /// `Reject`.
     #[default]
     Client,
     /// Elicitation is not offered. A request for it fails with an error that quotes its message.

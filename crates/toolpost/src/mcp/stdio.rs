@@ -21,8 +21,7 @@ use super::settings::{McpSettings, StdioSettings};
 
 /// Maximum number of messages that wait to be written.
 const QUEUE_CAPACITY: usize = 256;
-/// How long to read the last responses after the server has exited, and how long to wait for its
-/// exit after it has closed a pipe.
+/// How long to read after the server has exited, and to wait for its exit after a closed pipe.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
 /// A connection to a server that runs as a child process.
@@ -72,8 +71,7 @@ impl StdioTransport {
         Ok(Self { dispatcher, outgoing, closed: over, stop })
     }
 
-    /// Sends a request and waits for its response. Dropping the future cancels the request at the
-    /// server, except `initialize`.
+    /// Sends a request and waits for its response. Dropping the future cancels the request.
     pub(super) async fn request(
         &self,
         protocol: &ProtocolProfile,

@@ -1,7 +1,6 @@
 //! HTTP services with an OpenAPI document as operations.
 //!
-//! A document is loaded with all files it refers to. The import creates a plan for each operation,
-//! and a call follows the plan of its operation.
+//! A document is loaded with all its files. The import creates a plan for each operation.
 //!
 //! | file | holds |
 //! |---|---|

@@ -23,8 +23,7 @@ pub(crate) struct OperationPlan {
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) body: Option<RequestBody>,
     pub(crate) responses: Vec<DeclaredResponse>,
-    /// Alternative security requirements. One of them must be satisfied completely. An empty list
-    /// is the same as an empty requirement.
+    /// Alternative security requirements. An empty list is the same as an empty requirement.
     pub(crate) security: Arc<[SecurityRequirement]>,
 }
 

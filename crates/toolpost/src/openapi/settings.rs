@@ -26,8 +26,7 @@ pub struct OpenApiSettings {
     pub credentials: Credentials,
     /// Namespaces of the operations of another gateway, whose document declares the originals.
     pub namespaces: Namespaces,
-    /// Allowed hosts in addition to those of the document: `api.example.com`, `*.example.com` or
-    /// `10.0.0.5`, each with an optional port.
+    /// Further allowed hosts: `api.example.com`, `*.example.com` or `10.0.0.5:8080`.
     pub hosts: Vec<String>,
     /// Settings of the HTTP client.
     pub client: ClientSettings,
@@ -37,8 +36,7 @@ pub struct OpenApiSettings {
     /// are sent: a bearer token, a user and password, or headers. They are sent to the origin of
     /// the document.
     pub document_requires_auth: bool,
-    /// How often the document is checked for changes. If `None`, a gateway document is checked
-    /// every 30 seconds and other documents never.
+    /// How often the document is checked; by default every 30 seconds for a gateway, else never.
     pub refresh: Option<Duration>,
 }
 
@@ -75,7 +73,8 @@ impl fmt::Debug for OpenApiSettings {
 #[schemars(inline)]
 #[non_exhaustive]
 pub enum Namespaces {
-    /// All operations are in the namespace of the source: `demo.add` becomes `name.demo.add`.
+    /// All operations are in the namespace of the source, as for another hub: `demo.add` becomes
+    /// `name.demo.add`.
     #[default]
     Below,
     /// Operations keep their ids: `demo.add` stays `demo.add`. An operation that is registered

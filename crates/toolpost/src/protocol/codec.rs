@@ -190,8 +190,7 @@ impl<'a> RawFrame<'a> {
     }
 }
 
-/// Decodes an envelope. Local envelopes without unknown members, the common case, take a fast path
-/// that builds no tree of the metadata.
+/// Decodes an envelope. Plain local ones, the common case, need no tree of the metadata.
 fn decode_envelope(output: &RawValue) -> Result<Envelope<Payload>, String> {
     if let Ok(plain) = serde_json::from_str::<LocalEnvelopeIn<'_>>(output.get())
         && plain.meta.source == "local"
@@ -299,8 +298,7 @@ fn to_unsigned_millis(milliseconds: f64) -> u64 {
     milliseconds as u64
 }
 
-/// Returns the error message without its position. The position is relative to the payload, not to
-/// the frame, and would mislead.
+/// Returns the error message without its position, which is relative to the payload.
 fn error_reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()

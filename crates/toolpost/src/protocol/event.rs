@@ -149,8 +149,7 @@ impl RequestEvent {
         }
     }
 
-    /// Returns the remaining time in milliseconds at `now` (milliseconds since 1970): the smaller
-    /// of what `deadline` and `timeout_ms` allow.
+    /// Returns the remaining milliseconds at `now` that `deadline` and `timeout_ms` allow.
     pub fn remaining_ms(&self, now: i64) -> Option<u64> {
         let absolute = self.deadline.map(|at| u64::try_from(at.saturating_sub(now)).unwrap_or(0));
         absolute.into_iter().chain(self.timeout_ms).min()

@@ -19,9 +19,8 @@ use crate::outcome::Outcome;
 #[derive(Debug)]
 pub struct PendingRequests<W> {
     entries: HashMap<Arc<str>, PendingEntry<W>, foldhash::fast::RandomState>,
-    /// Times at which to check requests. Entries that have been postponed or removed leave stale
-    /// items here. A stale item is dropped when its time is reached or when stale items are the
-    /// majority.
+    /// Times at which to check requests. Stale items are dropped when their time is reached or when
+    /// they are the majority.
     deadlines: BinaryHeap<Reverse<(Instant, Arc<str>)>>,
 }
 
@@ -230,8 +229,7 @@ impl<W> PendingRequests<W> {
         EventEffect::Ended(entry.waiter, result_for(entry.consumer))
     }
 
-    /// Returns the entry and restarts its idle timeout. The item in `deadlines` is not moved;
-    /// [`PendingRequests::expire`] reschedules it.
+    /// Returns the entry and restarts its idle timeout; [`PendingRequests::expire`] reschedules it.
     fn touch(&mut self, now: Instant, id: &str) -> Option<&mut PendingEntry<W>> {
         let entry = self.entries.get_mut(id)?;
         entry.idle = entry.idle.and_then(|idle| IdleTimeout::new(now, idle.timeout));

@@ -74,8 +74,7 @@ enum SchemaDocument {
     SharedDefs(Arc<dyn SharedDefs>),
 }
 
-/// A schema inside a document that many schemas share. Keeping each as a separate document would
-/// duplicate most of their definitions.
+/// A schema inside a document that many schemas share with their definitions.
 pub trait SchemaPart: Send + Sync {
     /// Returns the schema as a standalone document with all referenced definitions.
     fn to_value(&self) -> Value;
@@ -131,8 +130,7 @@ impl Schema {
         }
     }
 
-    /// Creates a schema that is part of a larger document. It is extracted when first compiled and
-    /// on each access to its JSON.
+    /// Creates a schema that is part of a larger document, from which it is extracted when needed.
     pub fn part(part: Arc<dyn SchemaPart>) -> Self {
         Self::from_document(SchemaDocument::Part(part))
     }
@@ -326,8 +324,7 @@ impl CompiledSchema {
         evaluator.check_valid(self.program.root, value) && !evaluator.overflow
     }
 
-    /// Returns the errors at known mismatches. Falls back to validating the whole value if a
-    /// mismatch yields no error.
+    /// Returns the errors at known mismatches, or of the whole value if one yields no error.
     fn describe_mismatches(&self, mismatches: &[normalize::Mismatch], value: &Value) -> Vec<Issue> {
         let mut issues = Vec::with_capacity(mismatches.len());
         for mismatch in mismatches {

@@ -247,8 +247,7 @@ impl<'a> RefIndex<'a> {
         names
     }
 
-    /// Indexes the anchors and the id of a schema. Returns the schema if it has an id and is the
-    /// base of references inside it.
+    /// Indexes the anchors and the id of a schema. Returns the schema if it has an id.
     fn index_schema(
         &mut self,
         schema: &'a Value,

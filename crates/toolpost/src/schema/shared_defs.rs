@@ -18,8 +18,7 @@ pub(crate) trait SharedDefs: SchemaPart {
     fn split(&self, cache: &mut dyn Any) -> SplitSchema;
 }
 
-/// A schema separated from its definitions. References have the form `#/$defs/<index>`, regardless
-/// of the key of the definition.
+/// A schema separated from its definitions. References have the form `#/$defs/<index>`.
 #[derive(Debug, Default)]
 pub(crate) struct SplitSchema {
     pub(crate) root: SplitRoot,

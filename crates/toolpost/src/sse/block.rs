@@ -13,8 +13,7 @@ pub(super) enum SseField {
     Other,
 }
 
-/// Number of bytes at the start of a line that determine its field and the start of its value: five
-/// letters, the colon and the space.
+/// Number of bytes that determine a field and its value: five letters, colon and space.
 pub(super) const FIELD_PREFIX_LEN: usize = 7;
 
 /// Splits a line into field and value. At least the first [`FIELD_PREFIX_LEN`] bytes of the line
@@ -97,8 +96,7 @@ impl<'a> EventBlock<'a> {
         }
     }
 
-    /// Returns the size of the event so far, in bytes. `last_id` is the size of the inherited id,
-    /// used if the block has no id of its own.
+    /// Returns the size of the event so far, in bytes, with `last_id` for an inherited id.
     pub(super) fn size(&self, last_id: usize) -> usize {
         let data = self.data.as_ref().map_or(0, |data| data.len());
         let id = self.partial_id.as_ref().or(self.id.as_ref());

@@ -71,8 +71,7 @@ impl<S, B> SseStream<S, B> {
         Self { chunks: Some(chunks), decoder, chunk: None, skips_oversized: false }
     }
 
-    /// Continues after an oversized event: the stream yields the error, skips the event, and
-    /// continues with the next one.
+    /// Continues after an oversized event: the stream yields the error and skips the event.
     #[must_use]
     pub fn skip_oversized(mut self) -> Self {
         self.skips_oversized = true;

@@ -80,13 +80,11 @@ pub fn decode<'a>(reader: &EnvelopeReader, input: &'a str) -> Result<Value, Fall
 
 /// Encodes `{payload, meta, summary}` as a tool result.
 ///
-/// `isError` is `true` if the payload is an error of the tool `mcp` and absent otherwise, unless
-/// the input sets it.
+/// Unless the input sets it, `isError` is present for an error of the tool `mcp`.
 ///
 /// # Errors
 ///
-/// Returns an error if a member is missing, has the wrong type or is unknown. Nothing is dropped
-/// and nothing is invented.
+/// Returns an error if a member is missing, has the wrong type or is unknown.
 pub fn encode(json: Value) -> Result<Value, EncodeError> {
     let Value::Object(mut members) = json else {
         return Err(EncodeError::NotAnObject { found: type_name(&json) });

@@ -92,8 +92,7 @@ impl EnvelopeReader {
         })
     }
 
-    /// Checks the decoded size. Symbols are counted only if the text is long enough to exceed the
-    /// limit; whitespace does not count.
+    /// Checks the decoded size. Symbols are counted only if the text is long enough.
     fn check_size(&self, encoded: &str) -> Result<(), EnvelopeError> {
         if encoded.len() / 4 * 3 <= self.max_bytes {
             return Ok(());

@@ -18,8 +18,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Creates a collector for up to `max_values` values and `max_bytes` bytes in total. The last
-    /// value can exceed the byte limit.
+    /// Creates a collector for up to `max_values` values and `max_bytes`, except for the last.
     pub fn new(max_values: usize, max_bytes: usize) -> Self {
         let normalized = Normalized::default();
         Self { values: Vec::new(), normalized, max_values, remaining_bytes: max_bytes }

@@ -118,8 +118,7 @@ async fn send_request(
             loopback_request.map_err(|error| RequestError::unreachable(error.to_string()))?;
         let response =
             Response::from(loopback.send(loopback_request).await?.map(reqwest::Body::wrap));
-        // A server that redirects has not executed the request. The regular client sends it again
-        // and follows the redirect.
+        // A server that redirects has not executed the request. The regular client follows.
         if !response.status().is_redirection() {
             return Ok(response);
         }

@@ -43,8 +43,7 @@ impl AuthMethod {
     }
 }
 
-/// Returns the client for a new authorization: configured, identified by a metadata URL, registered
-/// before, or registered now, in this order.
+/// Returns the client: configured, with a metadata URL, registered before, or registered now.
 pub(super) async fn resolve_client(
     http: &FetchClient,
     settings: &OAuthSettings,

@@ -66,8 +66,7 @@ fn read_process(id: RawPid) -> Option<ProcessEntry> {
     parse_stat(id, &String::from_utf8_lossy(&line))
 }
 
-/// Parses a line of proc(5) `stat`. The fields are counted from the end of the process name, which
-/// may contain spaces and parentheses.
+/// Parses a line of proc(5) `stat`, after the process name, which may contain `) `.
 fn parse_stat(id: RawPid, line: &str) -> Option<ProcessEntry> {
     let fields: Vec<&str> = line.rsplit_once(") ")?.1.split(' ').collect();
     Some(ProcessEntry {

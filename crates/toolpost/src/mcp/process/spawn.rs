@@ -19,16 +19,14 @@ use super::stderr_tail::StderrTail;
 use super::{ProcessHandle, ServerProcess, stderr, watcher};
 use crate::mcp::settings::StdioSettings;
 
-/// Environment variable with the nesting depth of Toolpost processes above a server, so that one
-/// that starts itself can detect it.
+/// Environment variable with the number of Toolpost processes above a server.
 pub const DEPTH_VARIABLE: &str = "TOOLPOST_DEPTH";
 
 fn depth() -> u32 {
     std::env::var(DEPTH_VARIABLE).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
 
-/// Variables that a server inherits because programs commonly need them. Others may hold secrets
-/// and must be configured.
+/// Variables that a server inherits. Others may hold secrets and must be configured.
 const INHERITED_VARIABLES: [&str; 21] = [
     "HOME",
     "LANG",

@@ -230,8 +230,7 @@ fn closed_error() -> CallError {
     CallError::unavailable("the source was closed")
 }
 
-/// Whether an update of a URI is an update of the subscribed one: the same URI, or one below it.
-/// Some servers add a trailing slash.
+/// Whether an updated URI is the subscribed one, with or without a slash, or below it.
 fn uri_covers(subscribed: &str, updated: &str) -> bool {
     let rest = updated.strip_prefix(subscribed.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))

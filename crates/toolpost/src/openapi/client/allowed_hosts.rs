@@ -201,8 +201,7 @@ fn is_private(address: IpAddr) -> bool {
                 || address.is_multicast()
                 || address.is_broadcast()
                 || first == 0
-                // Carrier-grade NAT (100.64.0.0/10), benchmarking (198.18.0.0/15) and protocol
-                // assignments (192.0.0.0/24).
+                // 100.64.0.0/10, 198.18.0.0/15 and 192.0.0.0/24.
                 || (first == 100 && (64..128).contains(&second))
                 || (first == 198 && (18..20).contains(&second))
                 || (first == 192 && second == 0 && address.octets()[2] == 0)

@@ -130,8 +130,7 @@ impl HttpClient {
         self.breakers.state()
     }
 
-    /// Returns the deadline of a request that starts now: the configured timeout, or the remaining
-    /// time of the call if that is shorter.
+    /// Returns the deadline of a request: the configured timeout, or the shorter remaining time.
     pub(crate) fn deadline(&self, remaining: Option<Duration>) -> Instant {
         let limit = self.settings.timeout.min(remaining.unwrap_or(Duration::MAX));
         Instant::now() + limit
@@ -172,8 +171,7 @@ impl HttpClient {
         loop {
             let outcome = self.send_with_redirects(request, options).await;
             let attempt = match &outcome {
-                // A problem response of another gateway contains its own retry decision and is
-                // returned to the caller.
+                // A problem of another gateway contains its own retry decision.
                 Ok(response)
                     if options.protocol == ServiceProtocol::Toolpost
                         && peer_gateway::is_problem(&response.headers) =>

@@ -35,9 +35,8 @@ impl AttemptOutcome {
 
 /// Returns the delay before the next attempt, or `None` if there is none.
 ///
-/// A retry is safe if nothing was sent, or if the operation is a query or declared idempotent. The
-/// retry information in the error follows the same rule. There is no retry if the deadline of the
-/// call is earlier.
+/// A retry is safe if nothing was sent, or if the operation is a query or declared idempotent.
+/// There is no retry after the deadline of the call.
 pub(super) fn retry_delay(
     settings: &RetrySettings,
     retries_before: u32,

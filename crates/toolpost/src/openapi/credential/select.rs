@@ -50,8 +50,7 @@ fn find_credential<'a>(
     }
     let by_name = credentials.schemes.get(&required.name);
     let of_kind = || {
-        // If a requirement contains several API keys, each must be configured by name. A generic
-        // key matches none of them.
+        // A generic API key matches no requirement with several API keys.
         let keys =
             requirement.iter().filter(|one| matches!(*one.scheme, SecurityScheme::ApiKey { .. }));
         let is_alone = keys.count() <= 1;

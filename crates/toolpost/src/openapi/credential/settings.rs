@@ -30,8 +30,7 @@ pub struct Credentials {
     pub generic: Vec<Credential>,
     /// Headers that are sent with every request (`auth.headers`).
     pub headers: BTreeMap<String, Secret>,
-    /// Client certificate and private key in PEM, for services that require mutual TLS
-    /// (`auth.client_certificate`).
+    /// Client certificate and private key in PEM, for mutual TLS (`auth.client_certificate`).
     pub client_certificate: Option<Secret>,
     /// Whether operations are called without their required credentials (`auth.anonymous`).
     pub anonymous: bool,

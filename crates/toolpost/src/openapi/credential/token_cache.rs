@@ -16,8 +16,7 @@ use crate::http::{is_secure_url, redact_url};
 use crate::protocol::Secret;
 use crate::token_endpoint::{AuthMethod, IssuedTokens, TokenError, TokenRequest};
 
-/// Maximum time before expiry at which a token is refreshed. The margin is a tenth of the token
-/// lifetime, up to this limit.
+/// Maximum time before expiry at which a token is refreshed, a tenth of its lifetime.
 const MAX_REFRESH_MARGIN: Duration = Duration::from_secs(30);
 /// How long a permanent error is returned to later calls without a new token request.
 const ERROR_CACHE_TTL: Duration = Duration::from_secs(1);
@@ -89,8 +88,7 @@ impl TokenCache {
         }
     }
 
-    /// Returns a token that replaces a rejected one. If the rejected token was replaced already,
-    /// returns the current token.
+    /// Returns a token that replaces a rejected one, which may have been replaced already.
     pub(super) async fn replace(
         self: &Arc<Self>,
         used: &Secret,

@@ -1,5 +1,4 @@
-//! Member index for large objects. A document may have thousands of schemas, which are looked up
-//! tens of thousands of times.
+//! Member index for large objects, such as thousands of schemas in one document.
 
 use std::collections::HashMap;
 

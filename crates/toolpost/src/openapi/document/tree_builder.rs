@@ -1,5 +1,4 @@
-//! Builds a tree. Values are pushed on a stack, and a finished array or object takes the values
-//! pushed since its start.
+//! Builds a tree. A finished array or object takes the values pushed since its start.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -13,8 +12,7 @@ use super::tree::{ChildRange, CompactValue, Tree};
 /// that an extracted and wrapped part of a document can be parsed again.
 pub(super) const MAX_DEPTH: usize = 120;
 
-/// Maximum number of bytes that YAML aliases may add to a document. A value counts as the length of
-/// its text plus a few bytes.
+/// Maximum number of bytes that YAML aliases may add to a document, including overhead.
 pub(super) const MAX_ALIAS_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Default)]
@@ -191,8 +189,7 @@ impl TreeBuilder {
         duplicate_keys
     }
 
-    /// Whether an object has duplicate names. Up to 8 members are compared pairwise; larger objects
-    /// use one stamp per name.
+    /// Whether an object has duplicate names; pairwise up to 8 members, then by stamps.
     fn detect_duplicates(&mut self, start: ContainerStart) -> bool {
         let members = &self.open_members[start.0..];
         if members.len() <= 8 {

@@ -88,8 +88,7 @@ impl<'l> Importer<'l> {
         (content, shape)
     }
 
-    /// Returns the shape of the schema of a media type. For a sequence of JSON values, the schema
-    /// may describe one value instead of all.
+    /// Returns the shape of the schema of a media type, which may describe one value of a list.
     pub(super) fn media_shape(
         &mut self,
         kind: MediaKind,

@@ -129,8 +129,7 @@ impl<'l> Importer<'l> {
     }
 }
 
-/// Returns the kind of an operation: streams are subscriptions, other GET, HEAD and QUERY requests
-/// are queries, and the rest are mutations.
+/// Returns the kind: streams are subscriptions; other GET, HEAD and QUERY are queries.
 fn operation_kind(method: &Method, is_stream: bool) -> OperationKind {
     match method.as_str() {
         _ if is_stream => OperationKind::Subscription,

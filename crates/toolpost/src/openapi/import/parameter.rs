@@ -34,8 +34,7 @@ pub(super) struct PlannedParameter<'l> {
 }
 
 impl<'l> Importer<'l> {
-    /// Returns the parameters of an operation and of its path item. A parameter of the operation
-    /// replaces one with the same name and location.
+    /// Returns the parameters of an operation, which replace those of its path item.
     pub(super) fn raw_parameters(
         &mut self,
         path_operation: &PathOperation<'l>,
@@ -172,8 +171,7 @@ impl<'l> Importer<'l> {
         (planned, path)
     }
 
-    /// Whether the body, the credentials or the HTTP client set a header. Swagger 2.0 does not
-    /// reserve `Authorization`.
+    /// Whether the body, the credentials (not in Swagger 2.0) or the client set a header.
     fn is_implicit_header(&self, header: &str) -> bool {
         const IMPLICIT_HEADERS: [&str; 9] = [
             "accept",

@@ -202,8 +202,7 @@ fn rank(media_type: &str) -> u8 {
     media_type::rank(media_type).max(1)
 }
 
-/// Returns the output shape of the success responses. Responses without content are ignored, except
-/// for 204 and 205, which are null.
+/// Returns the output shape of the success responses with content, or null for 204 and 205.
 fn output_shape(successes: &[&ParsedResponse<'_>], is_stream: bool) -> SchemaShape {
     let shapes = successes.iter().filter_map(|response| match response.status {
         StatusRange::Exactly(204 | 205) => Some(SchemaShape::Null),
@@ -213,8 +212,7 @@ fn output_shape(successes: &[&ParsedResponse<'_>], is_stream: bool) -> SchemaSha
     SchemaShape::any_of(shapes)
 }
 
-/// Returns the error code of a response: `HTTP_404`, `HTTP_4XX`, or `HTTP_ERROR` for `default`.
-/// Informational responses have none.
+/// Returns the error code of a response: `HTTP_404`, `HTTP_4XX`, or `HTTP_ERROR`.
 fn error_code(status: StatusRange) -> Option<Arc<str>> {
     match status {
         StatusRange::Exactly(100..=199) | StatusRange::Class(1) => None,

@@ -73,8 +73,7 @@ impl Importer<'_> {
         ServerVariable { name: name.to_owned(), default, allowed }
     }
 
-    /// Returns the servers of Swagger 2.0 from `schemes`, `host` and `basePath`. An operation can
-    /// override only `schemes`.
+    /// Returns the servers of Swagger 2.0. An operation can override only `schemes`.
     fn swagger_servers(&mut self, owner: Node<'_>) -> Option<Arc<[ServerTemplate]>> {
         let root = self.documents.root();
         let has_schemes = owner.get("schemes").is_some_and(|listed| listed.is_array());

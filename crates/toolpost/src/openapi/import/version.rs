@@ -59,8 +59,7 @@ impl SpecVersion {
         match (name, parts.next(), parts.next()) {
             ("openapi", Some("3"), None | Some("0")) => Ok(Self::V30),
             ("openapi", Some("3"), Some("1")) => Ok(Self::V31),
-            // Minor versions are compatible, so a newer one is read as the newest supported
-            // version.
+            // Minor versions are compatible; a newer one is read as the newest supported.
             ("openapi", Some("3"), Some(minor)) if minor.parse::<u32>().is_ok() => Ok(Self::V32),
             ("swagger" | "openapi", Some("2"), None | Some("0")) => Ok(Self::V2),
             _ => Err(ImportError::UnknownVersion { name, found }),

@@ -16,8 +16,7 @@ pub(super) struct ExternalRef {
     pub(super) referrer: String,
     /// URL of the target, without fragment.
     pub(super) target: Url,
-    /// URL to fetch the file from. Relative references are fetched next to the referring file, even
-    /// if that file declares another base URL.
+    /// URL to fetch the file from, next to the referring file for a relative reference.
     pub(super) fetch_url: Url,
 }
 

@@ -1,5 +1,4 @@
-//! Which files a document may refer to. A document is untrusted input, and its references are
-//! fetched from inside this network.
+//! Which files a document may refer to. They are fetched from inside this network.
 
 use url::Url;
 

@@ -1,5 +1,4 @@
-//! Calls to services that are Toolpost gateways. Operations described by `x-toolpost-operation`
-//! keep their envelopes, events and errors.
+//! Calls to Toolpost gateways, whose operations keep their envelopes, events and errors.
 //!
 //! | file | holds |
 //! |---|---|

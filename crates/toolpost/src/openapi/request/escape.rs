@@ -7,8 +7,7 @@ use percent_encoding::percent_encode_byte;
 pub(super) enum PercentEscape {
     /// No other characters.
     All,
-    /// Reserved characters and complete `%XX` triplets, as in the reserved expansion of RFC 6570,
-    /// except for `#`, which would end a query.
+    /// Reserved characters and complete `%XX` triplets (RFC 6570), except for `#`.
     AllowReservedInQuery,
     /// Like `AllowReservedInQuery`, except for characters that would end a segment or the path.
     AllowReservedInPath,

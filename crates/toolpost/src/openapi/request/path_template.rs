@@ -118,8 +118,7 @@ fn check_segment(out: &str, filled: Option<&Parameter>) -> Result<(), Issue> {
     Err(ValuePath::ROOT.member(&parameter.input).issue(reason))
 }
 
-/// Returns the index of the parameter for a placeholder. Query parameters are included, because
-/// some documents put the query into the path.
+/// Returns the index of the parameter for a placeholder, which may be in the query.
 fn parameter_index(parameters: &[Parameter], name: &str) -> Option<usize> {
     let at = |position| parameters.iter().position(|it| it.name == name && it.location == position);
     at(ParameterLocation::Path).or_else(|| at(ParameterLocation::Query))

@@ -40,8 +40,7 @@ impl PreparedRequest {
         }
     }
 
-    /// Sets a query parameter to a credential, and replaces a parameter with the same name. Name
-    /// and value must be percent-encoded.
+    /// Sets or replaces a query parameter by a credential; both are percent-encoded.
     pub(crate) fn set_secret_parameter(&mut self, name: &str, value: &str) {
         let mut query = self.without_parameters(&[name]);
         query.push_str(if query.is_empty() { "" } else { "&" });

@@ -54,8 +54,7 @@ impl ValueSerializer {
         }
     }
 
-    /// Emits the pairs of an object member under its own name. An array of scalars repeats the
-    /// name, as for an exploded parameter.
+    /// Emits the pairs of an object member under its own name, once per scalar of an array.
     fn member_pairs(self, name: &str, value: &Value, emit: &mut impl FnMut(&str, &str)) {
         let is_plain = |item: &Value| !item.is_object() && !item.is_array();
         let name = self.escaped_name(name);

@@ -36,8 +36,7 @@ pub(crate) struct RequestTemplate {
     static_url: Option<Url>,
     /// Headers of every request.
     headers: HeaderMap,
-    /// Whether the method implies a body. `Content-Length: 0` is then sent without one, because
-    /// many services require a length.
+    /// Whether the method implies a body, so that `Content-Length: 0` is sent without one.
     expects_body: bool,
     /// Names of the header parameters, with their index in the plan.
     header_names: Vec<(usize, HeaderName)>,

@@ -16,8 +16,7 @@ pub(super) fn unique_name(taken: &mut HashSet<String>, preferred_name: &str) -> 
     name
 }
 
-/// Returns the name that a reference suggests for its target. It contains only characters that need
-/// no escaping in URLs and JSON Pointers.
+/// Returns the name that a reference suggests for its target; it needs no escaping.
 pub(super) fn name_from_reference(reference: &str) -> String {
     let (file, fragment) = reference.split_once('#').unwrap_or((reference, ""));
     let last = match fragment.rsplit('/').next() {

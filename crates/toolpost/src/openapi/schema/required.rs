@@ -7,8 +7,7 @@ use super::shape::SchemaUsage;
 /// Maximum depth of references and `allOf` in the search for a property.
 const MAX_HOPS: u32 = 8;
 
-/// Returns the `required` names of a schema that apply to this usage. `parent` may describe the
-/// properties that the schema requires.
+/// Returns the `required` names for this usage. `parent` may describe the properties.
 pub(super) fn required_names(
     schema: Node<'_>,
     parent: Option<Node<'_>>,

@@ -13,8 +13,7 @@ use super::keyword::{KeywordRule, is_nullable, is_schema, keyword_error, keyword
 use super::shape::{SchemaShape, SchemaUsage, binary_schema};
 use super::{definition_name, nullable, required};
 
-/// Maximum depth of inline schemas. Deeper schemas become definitions, because a schema that is
-/// nested too deeply does not compile.
+/// Maximum depth of inline schemas. Deeper schemas become definitions, in order to compile.
 const MAX_INLINE: u32 = 40;
 
 pub(super) struct SchemaWriter<'c, 'n> {

@@ -125,8 +125,7 @@ impl SharedDefs for DocumentSchema {
     }
 }
 
-/// Returns the schema of binary data in JSON. In requests only `$binary` is required, and a plain
-/// string is accepted as well.
+/// Returns the schema of binary data in JSON. Requests can have a plain string as well.
 pub(super) fn binary_schema(usage: SchemaUsage) -> Value {
     let bytes = json!({"type": "string", "contentEncoding": "base64"});
     match usage {

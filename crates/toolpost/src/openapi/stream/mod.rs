@@ -220,8 +220,7 @@ impl StreamSubscription {
         StreamItem::Skip
     }
 
-    /// Converts a text to a value. Text that is not JSON is a string in an event stream, and a
-    /// warning in other streams.
+    /// Converts a text to a value. Other text than JSON is a string only in an event stream.
     fn parse_value(&mut self, text: String, sse: Option<SseMeta>) -> Option<HandlerOutput> {
         let StreamPhase::Open(open_stream) = &self.phase else { return None };
         let json_mode = self.route.json_mode.for_schema(&open_stream.schema);
@@ -304,8 +303,7 @@ impl StreamPosition {
         self.retry = retry.or(self.retry);
     }
 
-    /// Returns the delay before the next attempt. It starts at the value that the service requests
-    /// and doubles with each failure.
+    /// Returns the delay before the next attempt, which doubles with each failure.
     fn resume_delay(&self) -> Duration {
         let first =
             self.retry.unwrap_or(DEFAULT_RESUME_DELAY).clamp(MIN_RESUME_DELAY, MAX_RESUME_DELAY);

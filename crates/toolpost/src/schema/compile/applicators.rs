@@ -89,8 +89,7 @@ impl<'r> SchemaCompiler<'r> {
         Ok(unions.into())
     }
 
-    /// Compiles OpenAPI's `discriminator`. The tags of a variant are the last segment of its
-    /// reference and its names in `mapping`.
+    /// Compiles `discriminator`. Tags are the last segment of a reference and names in `mapping`.
     fn discriminator(
         &mut self,
         schema: &'r Map<String, Value>,

@@ -189,8 +189,7 @@ fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Compiles `dependentRequired`, and the name lists of `dependencies`, which the `jsonschema` crate
-/// supports in every draft.
+/// Compiles `dependentRequired`, and the name lists of `dependencies` in every draft.
 fn dependent_required(schema: &Map<String, Value>, draft: Draft) -> Box<[DependentRequired]> {
     let modern = matches!(draft, Draft::Draft201909 | Draft::Draft202012 | Draft::Unknown);
     entries(schema, "dependentRequired")

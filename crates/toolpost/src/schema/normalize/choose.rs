@@ -81,8 +81,7 @@ impl<'p> Normalizer<'p> {
         })
     }
 
-    /// Returns the first variant that is valid with the fewest repairs. If none is, returns the
-    /// variant that a discriminator names.
+    /// Returns the first variant that is valid with the fewest repairs, or the discriminated one.
     pub(super) fn choose_variant(&mut self, union: &'p Union, value: &Value) -> Option<NodeId> {
         let union_key = (std::ptr::from_ref(union) as usize, address(value));
         // A union that refers to itself in place has no variant here.
@@ -120,8 +119,7 @@ impl<'p> Normalizer<'p> {
         scalar || self.program.node(variant).types.overlaps(self.program.type_of(value))
     }
 
-    /// Returns the variants for which the value is currently valid. If there are none, returns the
-    /// variant that a discriminator names.
+    /// Returns the variants for which the value is valid, or the discriminated one.
     pub(super) fn valid_variants(&mut self, union: &'p Union, value: &Value) -> Vec<NodeId> {
         let variants = union.variants.iter().copied();
         let mut found: Vec<NodeId> =

@@ -12,8 +12,7 @@ const MAX_ROUNDS: usize = 24;
 impl Normalizer<'_> {
     /// Normalizes a value under several schemas, and returns whether it is valid afterwards.
     ///
-    /// The result is a fixed point: another round would change nothing. If the repairs do not
-    /// converge, all of them are undone.
+    /// The result is a fixed point. If the repairs do not converge, all of them are undone.
     pub(super) fn normalize_multi(
         &mut self,
         set: &[NodeId],

@@ -66,8 +66,7 @@ impl RepairLog {
 
     /// Removes the properties at the given sorted positions; meant for few positions.
     ///
-    /// Repairs are recorded in position order. Properties are removed from back to front, so that
-    /// no removal shifts another position.
+    /// Repairs are recorded in order; properties are removed from back to front.
     pub(super) fn strip_at(
         &mut self,
         at: &ValuePath<'_>,

@@ -336,8 +336,7 @@ impl<'p> Normalizer<'p> {
         scan.extras -= stripped;
     }
 
-    /// Strips the properties at these positions, unless fewer than `smallest` would remain. Returns
-    /// the number of stripped properties.
+    /// Strips these properties unless fewer than `smallest` would remain; returns the number.
     fn strip_positions(
         &mut self,
         at: &ValuePath<'_>,
@@ -362,8 +361,7 @@ impl<'p> Normalizer<'p> {
         positions.count
     }
 
-    /// Strips all properties that are not retained, unless fewer than `smallest` would remain.
-    /// Returns the number of stripped properties.
+    /// Strips the other properties unless fewer than `smallest` would remain; returns the number.
     pub(super) fn strip_all_but(
         &mut self,
         at: &ValuePath<'_>,

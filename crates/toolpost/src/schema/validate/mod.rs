@@ -29,8 +29,7 @@ pub(super) struct Evaluator<'p> {
     depth: u32,
     /// Cyclic nodes being applied, with the address of the value.
     active: Vec<(NodeId, usize)>,
-    /// Keys are node ids and addresses, which input cannot make collide, so a fixed hasher state is
-    /// safe and no seed is drawn.
+    /// Keys are node ids and addresses, which input cannot make collide.
     memo: HashMap<(NodeId, usize, bool), bool, foldhash::fast::FixedState>,
     evaluated_memo:
         HashMap<(NodeId, usize, bool), (bool, EvaluatedSet), foldhash::fast::FixedState>,

@@ -79,8 +79,7 @@ impl Components {
         reference
     }
 
-    /// Adds the schema of an operation to the document: unchanged if it is relocatable, otherwise
-    /// in portable form, otherwise not at all.
+    /// Adds the schema of an operation: unchanged, in portable form, or not at all.
     pub(super) fn publish(&mut self, owner: SchemaOwner<'_>, schema: &Schema) -> PublishedSchema {
         let excerpt = schema.as_shared_defs();
         let published = excerpt.and_then(|excerpt| self.publish_shared(owner, excerpt));

@@ -11,8 +11,7 @@ use crate::spec::OperationId;
 /// Maximum length of a name. Code generators use names as file names.
 const MAX_LEN: usize = 100;
 
-/// Names in use. Names that differ only in punctuation or case count as equal, because code
-/// generators map them to the same identifier.
+/// Names in use. Code generators ignore punctuation and case, so these do not count.
 #[derive(Debug, Default)]
 pub(super) struct UniqueNames(HashSet<String>);
 

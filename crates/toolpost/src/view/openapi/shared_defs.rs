@@ -110,8 +110,7 @@ impl Components {
         })
     }
 
-    /// Publishes the definitions that are not published yet. If one of them cannot be published,
-    /// publishes none and returns `None`.
+    /// Publishes the new definitions, or none and returns `None` if one cannot be published.
     fn publish_definitions(
         &mut self,
         imported: &mut ImportedDocument,

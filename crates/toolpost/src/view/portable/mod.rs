@@ -63,8 +63,7 @@ pub(super) fn to_portable(
     base_pointer: &str,
 ) -> Result<PortableSchema, PortableError> {
     let written = PortableWriter::new(document, base_pointer).write(document)?;
-    // Whether a reference under `not` is exact depends on its target, which is known only after the
-    // whole document is written.
+    // Whether a reference under `not` is exact is known only after the document is written.
     if written.is_exact || written.definitions.is_empty() && !written.refers_to_root {
         return finish(written, base_pointer);
     }

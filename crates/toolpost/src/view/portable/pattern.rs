@@ -15,8 +15,7 @@ pub(super) enum PatternPortability {
     Unportable,
 }
 
-/// Classifies a pattern by parsing the subset that all engines support: literals, classes, groups,
-/// alternatives and counts.
+/// Classifies a pattern by parsing the subset that all engines support.
 ///
 /// A client that cannot compile a pattern drops the whole list of tools.
 pub(super) fn classify(pattern: &str) -> PatternPortability {

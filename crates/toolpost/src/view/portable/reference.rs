@@ -92,8 +92,7 @@ fn is_draft_7_or_older(document: &Value) -> bool {
     ["draft-07", "draft-06", "draft-04", "draft-03"].iter().any(|old| draft.contains(old))
 }
 
-/// Returns the `$id` of a schema, which changes the base of references inside it. In older drafts,
-/// an `$id` that starts with `#` is an anchor.
+/// Returns the `$id` of a schema. In older drafts, one that starts with `#` is an anchor.
 fn id(schema: &Value) -> Option<&str> {
     let id = schema.get("$id").and_then(Value::as_str)?;
     let id = id.strip_suffix('#').unwrap_or(id);

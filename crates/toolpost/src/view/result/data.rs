@@ -20,8 +20,7 @@ fn is_empty_list(data: &Payload) -> bool {
 }
 
 impl ResultWriter<'_> {
-    /// Writes the server's blocks, `_meta` and other members unchanged. Structured content is
-    /// unchanged unless it was repaired.
+    /// Writes the server's members unchanged, except for repaired structured content.
     pub(super) fn write_relayed(
         &self,
         out: &mut Vec<u8>,
@@ -38,8 +37,7 @@ impl ResultWriter<'_> {
                 let spec = self.tool.operation().spec();
                 (Some(text.into()), self.tool.mappings().output.validate(spec, structured))
             }
-            // The data was extracted from the blocks, and an output schema is declared, so it
-            // becomes structured content.
+            // Data from the blocks with a declared schema becomes structured content.
             None if self.tool.mappings().output.is_declared && !meta.is_error => {
                 (Some(json_text(data)), self.validate_output(data))
             }

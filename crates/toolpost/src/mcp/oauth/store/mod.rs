@@ -133,8 +133,7 @@ impl Tokens {
         self.expires_at.is_none_or(|expires| now < expires)
     }
 
-    /// Whether the tokens should be refreshed: one minute before expiry, or after half of a
-    /// lifetime below two minutes.
+    /// Whether to refresh the tokens: one minute before expiry, or after half of a short lifetime.
     pub(super) fn is_refresh_due_at(&self, now: i64) -> bool {
         let Some(expires) = self.expires_at else { return false };
         let lifetime = expires.saturating_sub(self.obtained_at);

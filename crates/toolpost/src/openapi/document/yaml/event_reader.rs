@@ -111,8 +111,7 @@ impl YamlEventReader {
     }
 
     fn handle_alias(&mut self, anchor: usize) -> Result<(), BuildError> {
-        // The parser registers an anchor at the start of its value, this reader at the end. A
-        // missing entry is therefore a circular alias.
+        // Anchors are stored at the end of their value, so a missing one is a circular alias.
         let value = *self.anchors.get(&anchor).ok_or(BuildError::CircularAlias)?;
         self.aliased_size = self.aliased_size.saturating_add(value.size);
         if self.aliased_size > MAX_ALIAS_BYTES {

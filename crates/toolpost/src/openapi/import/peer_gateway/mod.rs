@@ -1,7 +1,6 @@
 //! Imports operations of another gateway from `x-toolpost-operation` in its document.
 //!
-//! Servers and security are taken from the document as for any other operation, so the same host
-//! and credential rules apply.
+//! Servers and security are taken from the document as for any other operation.
 
 mod schema;
 
@@ -38,8 +37,7 @@ pub(super) enum PeerOperation {
 }
 
 impl<'l> Importer<'l> {
-    /// Parses the extension of each operation. An invalid extension is a warning, and the operation
-    /// is imported as a plain HTTP operation.
+    /// Parses the extension of each operation. With an invalid one, it is a plain HTTP operation.
     pub(super) fn peer_operations(
         &mut self,
         operations: &[PathOperation<'l>],
@@ -121,8 +119,8 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// Resets access control, which each gateway configures itself, and approval, which the gateway
-    /// that runs the operation enforces.
+    /// Resets access control, which each gateway configures, and approval, which the other
+    /// enforces.
     fn with_local_access(&self, mut spec: Box<OperationSpec>) -> Box<OperationSpec> {
         spec.access_control = AccessControl::default();
         spec.approval = false;

@@ -49,8 +49,7 @@ impl PeerSchemas {
     }
 }
 
-/// Builds the schema at a node. It is compiled only as a check and then dropped, because most
-/// operations are never called.
+/// Builds the schema at a node. It is compiled only as a check and then dropped.
 fn build_schema(documents: &Arc<DocumentSet>, node_ref: NodeRef) -> Result<Schema, String> {
     let peer_schema = PeerSchema { documents: Arc::clone(documents), node_ref };
     let schema_json = peer_schema.unbundle().ok_or("one of its components is missing")?;
@@ -79,8 +78,7 @@ impl SchemaPart for PeerSchema {
     }
 }
 
-/// Collects the components of a schema, including transitive references. Returns `None` if they
-/// exceed the remaining values.
+/// Collects the components of a schema; `None` if they exceed the remaining values.
 fn collect_components(
     documents: &DocumentSet,
     peer_schema: Node<'_>,
