@@ -60,9 +60,7 @@ pub(super) async fn negotiate(
         (Some(ProtocolGeneration::Modern), _) => {
             handshake.discover(pinned.unwrap_or(MODERN_VERSIONS[0])).await
         }
-        (None, ClientTransport::Http(_)) => {
-            handshake.initialize_legacy(handshake.discover(MODERN_VERSIONS[0]).await).await
-        }
+        (None, ClientTransport::Http(_)) => handshake.discover_then_initialize().await,
         (None, ClientTransport::Stdio(_)) => handshake.race_discover_and_initialize().await,
     }
 }
@@ -73,12 +71,9 @@ struct Handshake<'a> {
 }
 
 impl Handshake<'_> {
-    /// Sends `initialize` if the result of `server/discover` indicates a legacy server.
-    async fn initialize_legacy(
-        &self,
-        discovered: Result<RemoteServer, RequestError>,
-    ) -> Result<RemoteServer, RequestError> {
-        match discovered {
+    /// Sends `server/discover`, then `initialize` if the server is a legacy one.
+    async fn discover_then_initialize(&self) -> Result<RemoteServer, RequestError> {
+        match self.discover(MODERN_VERSIONS[0]).await {
             Err(failure) => self.initialize(legacy_fallback(&failure).ok_or(failure)?).await,
             found => found,
         }
@@ -88,8 +83,12 @@ impl Handshake<'_> {
     /// `DISCOVER_GRACE` both requests are pending, and the first successful response decides.
     async fn race_discover_and_initialize(&self) -> Result<RemoteServer, RequestError> {
         let mut discovering = std::pin::pin!(self.discover(MODERN_VERSIONS[0]));
-        if let Ok(discovered) = tokio::time::timeout(DISCOVER_GRACE, &mut discovering).await {
-            return self.initialize_legacy(discovered).await;
+        match tokio::time::timeout(DISCOVER_GRACE, &mut discovering).await {
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(failure)) => {
+                return self.initialize(legacy_fallback(&failure).ok_or(failure)?).await;
+            }
+            Err(_) => {}
         }
         let mut initializing = std::pin::pin!(self.initialize(LEGACY_VERSIONS[0]));
         tokio::select! {
