@@ -1,4 +1,5 @@
-//! Runs the commands of the README in a terminal and compares the output.
+//! Runs the commands of the README and of `docs/get-started.md` in a terminal and compares the
+//! output.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,16 +11,27 @@ use super::process::Process;
 use super::terminal::Terminal;
 use super::{TempFolder, command};
 
-/// If set, the test writes the command output to the README instead of comparing it.
+/// If set, the tests write the command output to the pages instead of comparing it.
 const WRITE_VARIABLE: &str = "TOOLPOST_WRITE_README";
 
 #[test]
 fn readme_transcripts_match_output() {
-    let file = root().join("README.md");
-    let readme = std::fs::read_to_string(&file).unwrap();
-    let mut tour = ReadmeSession::start();
+    let commands = run_transcripts("README.md", "tour");
+    assert!(commands >= 8, "the README shows commands at all: {commands}");
+}
+
+#[test]
+fn get_started_transcripts_match_output() {
+    assert_eq!(run_transcripts("docs/get-started.md", "get-started"), 2);
+}
+
+/// Runs the transcripts of a page in a temporary folder and returns the number of commands.
+fn run_transcripts(page: &str, folder: &str) -> usize {
+    let file = root().join(page);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let mut tour = ReadmeSession::start(folder);
     let (mut written, mut commands) = (String::new(), 0);
-    for (position, part) in readme.split("```").enumerate() {
+    for (position, part) in text.split("```").enumerate() {
         let fence = if position == 0 { "" } else { "```" };
         written.push_str(fence);
         let Some(block) = part.strip_prefix("console\n") else {
@@ -42,10 +54,10 @@ fn readme_transcripts_match_output() {
             commands += 1;
         }
     }
-    assert!(commands >= 8, "the README shows commands at all: {commands}");
     if std::env::var_os(WRITE_VARIABLE).is_some() {
         std::fs::write(file, written).unwrap();
     }
+    commands
 }
 
 #[test]
@@ -85,8 +97,8 @@ struct ReadmeSession {
 
 impl ReadmeSession {
     /// Starts a gateway and a terminal in a folder with the files that the README refers to.
-    fn start() -> Self {
-        let folder = TempFolder::new("tour");
+    fn start(folder: &str) -> Self {
+        let folder = TempFolder::new(folder);
         std::os::unix::fs::symlink(root().join("examples"), folder.path().join("examples"))
             .unwrap();
         folder.write(".mcp.json", MCP_JSON);
@@ -270,7 +282,9 @@ struct Server {
 
 impl Server {
     fn start(folder: &TempFolder) -> Self {
-        let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+        // Without the watcher, only `toolpost reload` applies a change, so its output is the same in
+        // every run.
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--no-watch"]);
         command.env("XDG_DATA_HOME", folder.path().join("data")).current_dir(folder.path());
         command.env("PATH", path_with(folder));
         let (process, address, lines) = Process::serve(command.stderr(Stdio::null()));
