@@ -5,6 +5,8 @@ use std::fmt;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
+use super::record::Scanner;
+
 /// Length of the prefix of a line: the hash and a space.
 pub(super) const LINE_PREFIX_LEN: usize = 65;
 
@@ -28,7 +30,9 @@ impl Hash {
     }
 
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
-        HEXLOWER.decode(text).ok()?.try_into().ok().map(Self)
+        let mut hash = [0; 32];
+        HEXLOWER.decode_mut(<&[u8; 64]>::try_from(text).ok()?, &mut hash).ok()?;
+        Some(Self(hash))
     }
 
     /// Writes the line of a record: hash, space, content, line feed.
@@ -67,16 +71,10 @@ impl<'a> RecordLine<'a> {
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let (hash, content) = line.split_at_checked(LINE_PREFIX_LEN)?;
         let (hash, space) = hash.split_at(LINE_PREFIX_LEN - 1);
-        let seq = parse_seq(content).filter(|_| space == b" ")?;
-        Some(Self { hash: Hash::parse(hash)?, seq, content })
+        // Every record starts with its sequence number.
+        let mut scanner = Scanner(content.strip_prefix(b"{\"seq\":").filter(|_| space == b" ")?);
+        Some(Self { hash: Hash::parse(hash)?, seq: scanner.number()?, content })
     }
-}
-
-/// Parses the sequence number, with which every record starts.
-fn parse_seq(content: &[u8]) -> Option<u64> {
-    let rest = content.strip_prefix(b"{\"seq\":")?;
-    let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-    std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()
 }
 
 #[cfg(test)]

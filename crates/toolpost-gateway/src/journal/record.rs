@@ -29,9 +29,7 @@ pub(super) enum RecordKind {
         enter: u64,
         failed: bool,
     },
-    /// A message that a room accepted.
     Message,
-    /// A message that a room rejected.
     Rejection,
     Checkpoint,
 }
@@ -48,7 +46,6 @@ impl RecordKind {
     }
 }
 
-/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CallOutcome {
     Ok,
@@ -103,13 +100,12 @@ impl<'a> StoredRecord<'a> {
 #[derive(Default, Deserialize)]
 struct HeaderMembers<'a> {
     seq: u64,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
+    kind: &'a [u8],
     time: i64,
     #[serde(default)]
     enter: u64,
-    #[serde(default, borrow)]
-    outcome: Cow<'a, str>,
+    #[serde(default)]
+    outcome: &'a [u8],
     #[serde(default, borrow)]
     id: Cow<'a, str>,
     #[serde(default, borrow, rename = "operation", alias = "room")]
@@ -123,37 +119,32 @@ impl<'a> HeaderMembers<'a> {
     /// `None` if one of them needs a JSON parser.
     fn scan(content: &'a [u8]) -> Option<Self> {
         let mut members = Self::default();
-        let mut rest = content.strip_prefix(b"{")?;
+        let mut scanner = Scanner(content.strip_prefix(b"{")?);
         loop {
-            let (name, after) = plain_value(rest)?;
-            rest = after.strip_prefix(b":")?;
-            let mut value = || {
-                let (value, after) = plain_value(rest)?;
-                rest = if after == b"}" { b"" } else { after.strip_prefix(b",")? };
-                Some(value)
-            };
-            match name {
-                "seq" => members.seq = value()?.parse().ok()?,
-                "kind" => members.kind = value()?.into(),
-                "time" => members.time = value()?.parse().ok()?,
-                "enter" => members.enter = value()?.parse().ok()?,
-                "id" => members.id = value()?.into(),
-                "operation" | "room" => members.name = value()?.into(),
-                "identity" => members.identity = value()?.into(),
-                "outcome" => members.outcome = value()?.into(),
-                "parent" | "endpoint" | "tookUs" => drop(value()?),
-                "approval" => return None,
+            match scanner.name()? {
+                b"seq" => members.seq = scanner.number()?,
+                b"kind" => members.kind = scanner.string()?,
+                b"time" => members.time = scanner.number()?.try_into().ok()?,
+                b"enter" => members.enter = scanner.number()?,
+                b"id" => members.id = scanner.text()?,
+                b"operation" | b"room" => members.name = scanner.text()?,
+                b"identity" => members.identity = scanner.text()?,
+                b"outcome" => members.outcome = scanner.string()?,
+                b"tookUs" => _ = scanner.number()?,
+                b"parent" | b"endpoint" => _ = scanner.string()?,
+                b"approval" => return None,
                 // Digests of long members are followed by other members.
-                body => return (!body.ends_with("Cut")).then_some(members),
+                body => return (!body.ends_with(b"Cut")).then_some(members),
             }
-            if rest.is_empty() {
-                return Some(members);
+            match scanner.0 {
+                b"}" => return Some(members),
+                rest => scanner.0 = rest.strip_prefix(b",")?,
             }
         }
     }
 
     fn into_record(self) -> Option<StoredRecord<'a>> {
-        let failed = self.outcome == CallOutcome::Error.as_str();
+        let failed = self.outcome == CallOutcome::Error.as_str().as_bytes();
         let exit = RecordKind::Exit { enter: self.enter, failed };
         let kinds = [
             RecordKind::Enter,
@@ -162,25 +153,44 @@ impl<'a> HeaderMembers<'a> {
             RecordKind::Rejection,
             RecordKind::Checkpoint,
         ];
-        let kind = kinds.into_iter().find(|kind| kind.as_str() == self.kind)?;
+        let kind = kinds.into_iter().find(|kind| kind.as_str().as_bytes() == self.kind)?;
         let Self { seq, time, id, name, identity, .. } = self;
         Some(StoredRecord { seq, time, kind, id, name, identity })
     }
 }
 
-/// Splits off a number, or a string without escape sequences.
-fn plain_value(text: &[u8]) -> Option<(&str, &[u8])> {
-    let (value, rest) = match text.strip_prefix(b"\"") {
-        Some(text) => {
-            let end = memchr::memchr2(b'"', b'\\', text).filter(|&end| text[end] == b'"')?;
-            (&text[..end], &text[end + 1..])
-        }
-        None => {
-            let is_digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
-            text.split_at(text.iter().position(|byte| !is_digit(byte))?)
-        }
-    };
-    Some((std::str::from_utf8(value).ok()?, rest))
+/// The unread rest of a record.
+pub(super) struct Scanner<'a>(pub(super) &'a [u8]);
+
+impl<'a> Scanner<'a> {
+    /// Reads the name of a member and the colon. Names are short, so no vector search is used.
+    fn name(&mut self) -> Option<&'a [u8]> {
+        let text = self.0.strip_prefix(b"\"")?;
+        let end = text.iter().position(|&byte| byte == b'"')?;
+        self.0 = text[end + 1..].strip_prefix(b":")?;
+        Some(&text[..end])
+    }
+
+    /// Reads a number without a sign.
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let digits = self.0.iter().position(|byte| !byte.is_ascii_digit()).filter(|&at| at > 0)?;
+        let (number, rest) = self.0.split_at(digits);
+        self.0 = rest;
+        let add = |sum: u64, digit: &u8| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+        number.iter().try_fold(0, add)
+    }
+
+    /// Reads a string without escape sequences.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        let text = self.0.strip_prefix(b"\"")?;
+        let end = memchr::memchr2(b'"', b'\\', text).filter(|&end| text[end] == b'"')?;
+        self.0 = &text[end + 1..];
+        Some(&text[..end])
+    }
+
+    fn text(&mut self) -> Option<Cow<'a, str>> {
+        std::str::from_utf8(self.string()?).ok().map(Cow::Borrowed)
+    }
 }
 
 /// Writes the members of a record, except its number, which the writer thread adds in front.
@@ -204,7 +214,6 @@ impl<'a> RecordWriter<'a> {
         self.add_body(name, MAX_MEMBER_BYTES, value);
     }
 
-    /// Adds a member unless it is absent.
     pub(super) fn add_some(
         &mut self,
         name: &str,
@@ -215,7 +224,6 @@ impl<'a> RecordWriter<'a> {
         }
     }
 
-    /// Adds a member with its own size limit.
     pub(super) fn add_body(
         &mut self,
         name: &str,
@@ -276,7 +284,6 @@ fn replace_line_breaks(body: &mut [u8]) {
     }
 }
 
-/// Prefix of the gateway's tokens.
 pub(super) const TOKEN_PREFIX: &[u8] = b"tpt_";
 const TOKEN_SECRET_CHARS: usize = 43;
 
