@@ -25,29 +25,29 @@ pub(crate) use log::{
 };
 pub(crate) use room::{AllowsOptions, JoinOptions, RoomCommand};
 
-/// MCP servers, OpenAPI services and remote processes as typed operations with one response envelope.
+/// Call MCP tools, HTTP APIs and remote processes as typed operations with one response envelope
 #[derive(Debug, Parser)]
 #[command(name = "toolpost", version, propagate_version = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Plain JSON, also on a terminal
+    /// Print plain JSON, even on a terminal
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start the gateway
+    /// Serve the operations over HTTP, MCP, WebSocket and rooms
     Serve(ServeOptions),
-    /// Serve the operations to an MCP client on standard input and output
+    /// Serve the operations to one MCP client over standard input and output
     Mcp(McpOptions),
-    /// Write a starter configuration
+    /// Write a starter configuration file
     Init(InitOptions),
     /// Add a source to the configuration
     #[command(subcommand)]
     Add(AddCommand),
-    /// Show what an OpenAPI document would become
+    /// Preview the operations of an OpenAPI document
     Import(ImportOptions),
     /// Remove a source from the configuration
     Remove(NamedEntry),
@@ -55,14 +55,13 @@ pub(crate) enum Command {
     Reload(GatewayTarget),
     /// Show the status of the sources of a running gateway
     Sources(GatewayTarget),
-    /// List the operations
+    /// List operations
     List(ListOptions),
     /// Search operations by keywords
     Search(SearchOptions),
-    /// Show the schemas of an operation, or the schema of the `envelope`, the `events` of the
-    /// call protocol, or the `config`
+    /// Print the schemas of an operation, or the JSON Schema of a format
     Schema {
-        /// An operation such as demo.add, `envelope`, `events`, or `config` for toolpost.toml
+        /// Operation id, or `envelope` (responses), `events` (call protocol) or `config` (toolpost.toml)
         #[arg(value_name = "OP|envelope|events|config")]
         what: String,
         #[command(flatten)]
@@ -70,22 +69,23 @@ pub(crate) enum Command {
     },
     /// Call an operation and print its envelope
     Call(Invocation),
-    /// Subscribe to an operation and print an envelope for each value
+    /// Subscribe to an operation and print each value
     #[command(after_help = "\
-The input is given as for `toolpost call`. A line with an envelope is printed for each value; Ctrl-C ends it.
+Takes its input like `toolpost call`. Prints one envelope per line until the stream ends or Ctrl-C.
+
   toolpost subscribe demo.clock --count 3 --every-ms 500
   toolpost subscribe demo.clock '{\"count\": 3}' --data
   toolpost subscribe demo.clock --count 3 --url ws://127.0.0.1:7411")]
     Subscribe(Invocation),
-    /// List the calls pending approval
+    /// List calls pending approval
     #[command(after_help = "\
-Decide with `toolpost approve ID` or `toolpost reject ID`. No identity can approve its own calls. The operator's token is read from the data folder of the gateway on this machine.")]
+Use `toolpost approve ID` or `toolpost reject ID` to decide. An identity cannot approve its own calls.")]
     Approvals(GatewayTarget),
     /// Approve a pending call
     Approve {
         #[command(flatten)]
         call: PendingCall,
-        /// Approve only if the input has this digest (see `approvals --json`)
+        /// Approve only if the input has this digest, as printed by `approvals --json`
         #[arg(long, value_name = "DIGEST")]
         input: Option<String>,
     },
@@ -93,59 +93,60 @@ Decide with `toolpost approve ID` or `toolpost reject ID`. No identity can appro
     Reject {
         #[command(flatten)]
         call: PendingCall,
-        /// Reason sent to the caller
+        /// Reason to send to the caller
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Normalize JSON to fit a schema, and report every repair
+    /// Normalize JSON to a schema and report every repair
     ///
-    /// Converts types, fills in defaults and strips properties that the schema does not name. Never
-    /// invents a value.
+    /// Converts types, fills in defaults and strips properties that the schema does not define.
+    /// Never invents a value.
     #[command(after_help = "\
-Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if the result
-still does not fit the schema.
+Prints {data, repairs, errors}, or the repairs as a diff on a terminal. Exits with 1 if the result is
+still invalid.
+
   toolpost normalize --schema user.schema.json user.json
   echo '{\"n\": \"42\"}' | toolpost normalize --schema '{\"properties\": {\"n\": {\"type\": \"integer\"}}}'
-  toolpost normalize --jsonl pairs.jsonl          reads lines {schema, input}, prints a line for each")]
+  toolpost normalize --jsonl pairs.jsonl")]
     Normalize {
         #[command(flatten)]
         input: FitInput,
-        /// Keep properties that the schema does not name
+        /// Keep properties that the schema does not define
         #[arg(long)]
         keep_extras: bool,
     },
-    /// Cast JSON to a schema as TypeBox's Value.Cast does, which also invents missing values
+    /// Cast JSON to a schema like TypeBox's Value.Cast, which also creates missing values
     #[command(after_help = "\
-Prints {data, repairs, errors}, or a diff of the repairs on a terminal. Exits with 1 if the result
-still does not fit the schema, or no value can be created for it.
+Prints {data, repairs, errors}, or the repairs as a diff on a terminal. Exits with 1 if the result is
+still invalid or no value can be created.
+
   toolpost cast --schema user.schema.json user.json
-  toolpost cast --jsonl pairs.jsonl               reads lines {schema, input}, prints a line for each")]
+  toolpost cast --jsonl pairs.jsonl")]
     Cast(FitInput),
-    /// Read ToolEnvelope V1 results into {payload, meta, summary}
+    /// Decode ToolEnvelope V1 results to {payload, meta, summary}
     ///
-    /// Takes a tool result, one of its blocks, or a file with a JSON document on each line.
+    /// Reads a tool result, one of its content blocks, or a file with one of them per line.
     Decode(InputFile),
-    /// Write {payload, meta, summary} as ToolEnvelope V1 results
+    /// Encode {payload, meta, summary} as ToolEnvelope V1 results
     Encode(InputFile),
-    /// Show calls from the journal
+    /// Show calls and room messages from the journal
     Log(Box<LogOptions>),
     /// Replay a call from the journal
     Replay(ReplayOptions),
     /// Manage access tokens
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Join a room, or check what a capability allows
+    /// Join a room, or test capabilities
     #[command(subcommand)]
     Room(RoomCommand),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions {
-        /// Which shell
+        /// Shell to complete for
         shell: Shell,
     },
 }
 
 impl Arguments {
-    /// Whether JSON was requested with `--json`.
     pub(crate) fn requests_json(&self) -> bool {
         self.json || self.command.invocation().is_some_and(|call| call.has_option("--json"))
     }
@@ -183,19 +184,18 @@ pub(crate) fn watch_child_args() -> Option<impl Iterator<Item = std::ffi::OsStri
     args.next().filter(|arg| arg == WATCH_CHILD).map(|_| args)
 }
 
-/// Options of a gateway process.
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
-    /// The configuration; toolpost.toml or .mcp.json if it is here, else nothing is configured
+    /// Configuration file [default: toolpost.toml or .mcp.json in this folder, if any]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Data folder [default: the user's data folder]
+    /// Data folder [default: toolpost in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
-    /// How log lines are written, on standard error
+    /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
-    /// How long in-flight calls may continue after a stop signal or the end of the client
+    /// Time for calls in flight to complete at shutdown
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) drain: Duration,
 }
@@ -207,13 +207,13 @@ pub(crate) struct ServeOptions {
     /// Validate the configuration, print a summary and exit
     #[arg(long)]
     pub(crate) check: bool,
-    /// Do not watch the configuration for changes; SIGHUP and gateway.reload still reload it
+    /// Do not reload the configuration when its file changes; SIGHUP and `toolpost reload` still do
     #[arg(long)]
     pub(crate) no_watch: bool,
-    /// Listen address; without authentication only loopback is allowed
+    /// Address to listen on; without authentication it must be a loopback address
     #[arg(long, default_value = "127.0.0.1:7411", value_parser = parse_listen, value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
-    /// Delay between reporting not-ready and closing connections, so load balancers can drain traffic
+    /// Delay between reporting not-ready and closing connections, for load balancers to drain traffic
     #[arg(long, default_value = "0s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) shutdown_delay: Duration,
 }
@@ -225,39 +225,38 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
     }
     text.parse().map_err(|_| {
-        "write an address and a port, such as 127.0.0.1:7411, [::1]:7411 or localhost:7411"
+        "expected an address and a port, such as 127.0.0.1:7411, [::1]:7411 or localhost:7411"
             .to_owned()
     })
 }
 
-/// How log lines are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Text lines
     #[default]
     Text,
-    /// One object a line, for programs
+    /// One JSON object per line
     Json,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-An MCP client starts it, for example:
+MCP clients start this command, for example:
   {\"mcpServers\": {\"toolpost\": {\"command\": \"toolpost\", \"args\": [\"mcp\", \"--config\", \"/path/to/toolpost.toml\"]}}}
-A running gateway serves the same at http://127.0.0.1:7411/mcp.")]
+A running gateway serves the same tools at http://127.0.0.1:7411/mcp.")]
 pub(crate) struct McpOptions {
     #[command(flatten)]
     pub(crate) run: RunOptions,
-    /// Which operations are tools: all, compact, or auto
+    /// Operations to list as tools: all, compact (only search and call tools) or auto
     #[arg(long, value_name = "WHICH")]
     pub(crate) tools: Option<ListMode>,
-    /// Shape of tool results: data, envelope, ok, or tool-envelope-v1
+    /// Shape of tool results: data, envelope, ok or tool-envelope-v1
     #[arg(long, value_name = "DIALECT")]
     pub(crate) dialect: Option<Dialect>,
-    /// Only the operations of this source, under their own names
+    /// Serve only the operations of this source, under their original names
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// How long the first request waits for slow sources to start
+    /// Time for the first request to wait for sources to start
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) wait: Duration,
 }
@@ -273,17 +272,17 @@ pub(crate) struct PendingCall {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Create a token, print it once and store its SHA-256 in the configuration
+    /// Create an access token, print it once and store its SHA-256 in the configuration
     New(TokenNewOptions),
     /// List identities and their permissions
     List(ConfigFile),
-    /// Revoke a token
+    /// Revoke a token and remove its identity
     Revoke(NamedEntry),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigFile {
-    /// The configuration file
+    /// Configuration file
     #[arg(long, value_name = "FILE", default_value = Config::FILE_NAME)]
     pub(crate) config: PathBuf,
 }
@@ -291,7 +290,7 @@ pub(crate) struct ConfigFile {
 /// A source or an identity of a configuration file.
 #[derive(Debug, Args)]
 pub(crate) struct NamedEntry {
-    /// Its name
+    /// Name of the source or identity
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]
@@ -300,24 +299,24 @@ pub(crate) struct NamedEntry {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Standard output is only the token, or with --json the token and its identity. A running gateway reloads
+Prints only the token to standard output, or {name, token, file} with --json. A running gateway reloads
 the configuration automatically.
+
   toolpost token new ci --scope github:read --resource repo:toolpost=read,write
-  TOKEN=$(toolpost token new ci --replace)        a new token in place of the old one")]
+  TOKEN=$(toolpost token new ci --replace)        # replace the token of an identity")]
 pub(crate) struct TokenNewOptions {
     #[command(flatten)]
     pub(crate) identity: NamedEntry,
-    /// Scope of the identity; repeatable
+    /// Scope of the identity (repeatable)
     #[arg(long = "scope", value_name = "SCOPE")]
     pub(crate) scopes: Vec<String>,
-    /// Actions on a resource; can be given several times
+    /// Actions allowed on a resource (repeatable)
     #[arg(long = "resource", value_name = "TYPE:ID=ACTION[,ACTION]", value_parser = parse_resource)]
     pub(crate) resources: Vec<(String, Vec<String>)>,
-    /// Which messages the identity may send in a room: a text such as `chat`, or the JSON of a
-    /// pattern; can be given several times
+    /// Room messages that the identity may send: text such as `chat`, or a JSON pattern (repeatable)
     #[arg(long = "capability", value_name = "CAPABILITY")]
     pub(crate) capabilities: Vec<String>,
-    /// Issue a new token for an existing identity; other settings are kept unless given
+    /// Issue a new token for an existing identity and keep its other settings
     #[arg(long)]
     pub(crate) replace: bool,
 }
@@ -327,7 +326,7 @@ fn parse_resource(text: &str) -> Result<(String, Vec<String>), String> {
     let (resource, actions) = text.rsplit_once('=').unwrap_or((text, ""));
     let actions: Vec<String> = actions.split(',').map(|action| action.trim().to_owned()).collect();
     if actions.iter().any(String::is_empty) {
-        return Err("write type:id=action, or type:id=action,action".to_owned());
+        return Err("expected TYPE:ID=ACTION[,ACTION], such as repo:toolpost=read,write".to_owned());
     }
     Ok((resource.to_owned(), actions))
 }
@@ -336,14 +335,14 @@ fn parse_resource(text: &str) -> Result<(String, Vec<String>), String> {
 pub(crate) struct InitOptions {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// A file with the MCP servers of another client, which become sources; .mcp.json if it is here
+    /// MCP configuration of another client whose servers become sources [default: .mcp.json, if any]
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListOptions {
-    /// Only this namespace
+    /// List only this namespace
     #[arg(long, short, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     #[command(flatten)]
@@ -352,32 +351,31 @@ pub(crate) struct ListOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct SearchOptions {
-    /// Words to look for in names, tags and descriptions
+    /// Words to search for in names, tags and descriptions
     #[arg(required = true, value_name = "WORDS")]
     pub(crate) words: Vec<String>,
-    /// How many operations to show
+    /// Maximum number of results
     #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) limit: u16,
     #[command(flatten)]
     pub(crate) backend: BackendOptions,
 }
 
-/// What `normalize` and `cast` read.
 #[derive(Debug, Args)]
 pub(crate) struct FitInput {
-    /// The schema: a file, or JSON
+    /// JSON Schema: a file or inline JSON
     #[arg(long, value_name = "SCHEMA", conflicts_with = "jsonl")]
     pub(crate) schema: Option<String>,
     #[command(flatten)]
     pub(crate) input: InputFile,
-    /// Read lines {schema, input} and print a line for each
+    /// Read lines of {schema, input} and print one result per line
     #[arg(long)]
     pub(crate) jsonl: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct InputFile {
-    /// The file to read; standard input if it is absent or -
+    /// File to read; - is standard input [default: -]
     #[arg(value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
@@ -385,11 +383,11 @@ pub(crate) struct InputFile {
 /// Where the operations are: in this process, or in a gateway.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct BackendOptions {
-    /// A running gateway, such as ws://127.0.0.1:7411; TOOLPOST_URL if it is absent and there is no
-    /// --config, else the operations are run by this command
+    /// Gateway to call, such as ws://127.0.0.1:7411 [default: TOOLPOST_URL, else none: this command
+    /// starts the configured sources]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// Configuration whose sources are started [default: toolpost.toml or .mcp.json in this folder]
+    /// Configuration of the sources to start [default: toolpost.toml or .mcp.json in this folder]
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     pub(crate) config: Option<PathBuf>,
     /// Access token [default: TOOLPOST_TOKEN]
@@ -397,7 +395,6 @@ pub(crate) struct BackendOptions {
     pub(crate) token: Option<Secret>,
 }
 
-/// Environment variable with the address of the gateway.
 const URL_VARIABLE: &str = "TOOLPOST_URL";
 
 /// Returns the value of an environment variable, unless it is blank.
@@ -415,22 +412,21 @@ impl BackendOptions {
         let url =
             self.url.clone().or_else(|| variable(URL_VARIABLE).filter(|_| self.config.is_none()));
         if url.is_none() && self.token.is_some() {
-            return Err(format!("a token is for a gateway; name it with --url or {URL_VARIABLE}"));
+            return Err(format!("--token requires a gateway; set --url or {URL_VARIABLE}"));
         }
         Ok(url)
     }
 }
 
-/// The running gateway that a command is about.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GatewayTarget {
-    /// The running gateway; TOOLPOST_URL if it is absent, else ws://127.0.0.1:7411
+    /// Gateway to connect to [default: TOOLPOST_URL, else ws://127.0.0.1:7411]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Access token [default: TOOLPOST_TOKEN, else the operator's token in the data folder]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<Secret>,
-    /// The gateway's data folder; the user's if it is absent
+    /// Data folder of the gateway [default: toolpost in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
 }
@@ -452,17 +448,18 @@ impl GatewayTarget {
 /// because every other `--key` there belongs to the operation's input.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The input is a JSON object, @file, or - for standard input, and --key value pairs on top of it.
-Values are read by the operation's input schema: --a 2 is a number where a number is expected.
+The input is a JSON object, @FILE or - for standard input; --key value pairs add to it. Values are
+parsed by the input schema of the operation: `--a 2` is a number if a number is expected.
+
   toolpost call demo.add --a 2 --b 3
   toolpost call demo.add '{\"a\": 2, \"b\": 3}'
   toolpost call demo.note --text hello --data
-  toolpost call files.read_file --path a.txt      a source of toolpost.toml, started for this call
-  toolpost call some.operation -- --json value    after -- every --key is input")]
+  toolpost call files.read_file --path a.txt      # starts the source `files` of toolpost.toml
+  toolpost call some.operation -- --json value    # after --, every --key is input")]
 pub(crate) struct Invocation {
     #[command(flatten)]
     pub(crate) options: CallOptions,
-    /// The operation, such as demo.add, and its input: JSON, @file, -, or --key value pairs
+    /// Operation id, such as demo.add, and its input: JSON, @FILE, - or --key value pairs
     // One list, because clap would swallow a `--` between two.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     #[arg(value_names = ["OP", "INPUT"])]
@@ -471,10 +468,10 @@ pub(crate) struct Invocation {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct CallOptions {
-    /// Only the data, without the envelope
+    /// Print only the data, without the envelope
     #[arg(long)]
     pub(crate) data: bool,
-    /// Timeout, such as 500ms, 10s or 2m
+    /// Timeout of the call, such as 500ms, 10s or 2m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
@@ -499,9 +496,7 @@ impl Invocation {
         let mut rest = self.words.into_iter();
         let operation = rest.next().unwrap_or_default();
         if operation.starts_with('-') {
-            return Err(format!(
-                "`{operation}` is not an option; `toolpost call --help` lists them"
-            ));
+            return Err(format!("unknown option `{operation}`; see `toolpost call --help`"));
         }
         while let Some(argument) = rest.next() {
             let (name, value) = match argument.split_once('=') {
@@ -524,7 +519,10 @@ impl Invocation {
             }
         }
         if options.backend.url.is_some() && options.backend.config.is_some() {
-            return Err("a gateway has its own configuration; give --url or --config".to_owned());
+            return Err(
+                "--url and --config cannot be combined: a gateway has its own configuration"
+                    .to_owned(),
+            );
         }
         Ok((options, operation, input))
     }

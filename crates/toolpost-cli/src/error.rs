@@ -12,19 +12,19 @@ use crate::output;
 /// for an unreachable gateway or source.
 #[derive(Debug)]
 pub(crate) enum CommandError {
-    /// The command line is invalid.
     Usage(String),
-    /// The configuration is invalid.
     Config(ConfigError),
     /// The call failed. `hint` suggests what to do.
-    Call { error: CallError, hint: Option<String> },
+    Call {
+        error: CallError,
+        hint: Option<String>,
+    },
     /// The gateway or the source is unreachable, or the connection was lost.
     Unreachable(String),
     /// The JSON output already contains the error; it is only printed as text.
     JsonAlreadyPrinted(Box<CommandError>),
     /// The failure was already printed.
     Reported,
-    /// Any other error.
     Other(anyhow::Error),
     /// The reader of standard output closed the pipe.
     BrokenPipe,

@@ -56,7 +56,7 @@ fn parse_document(argument: &str) -> Result<Value, String> {
         None => argument.to_owned(),
     };
     serde_json::from_str(&text).map_err(|error| {
-        format!("the input is not JSON: {error}; write a JSON object, @file, - or --key value")
+        format!("the input is not JSON: {error}; use a JSON object, @FILE, - or --key value")
     })
 }
 
@@ -66,7 +66,7 @@ fn parse_pairs(arguments: &[String]) -> Result<Vec<(&str, Option<&str>)>, String
     let mut arguments = arguments.iter().map(String::as_str).peekable();
     while let Some(argument) = arguments.next() {
         let Some(key) = argument.strip_prefix("--").filter(|key| !key.is_empty()) else {
-            return Err(format!("`{argument}` does not belong to a --key"));
+            return Err(format!("unexpected argument `{argument}`; expected --key value"));
         };
         let pair = match key.split_once('=') {
             Some((key, value)) => (key, Some(value)),
@@ -190,8 +190,8 @@ mod tests {
             (&["{"][..], "not JSON"),
             (&["@/no/such/file"], "cannot read the input file `/no/such/file`"),
             (&["[1]", "--n", "2"], "only be added to a JSON object"),
-            (&["--n", "2", "3"], "`3` does not belong to a --key"),
-            (&["{}", "3"], "`3` does not belong to a --key"),
+            (&["--n", "2", "3"], "unexpected argument `3`"),
+            (&["{}", "3"], "unexpected argument `3`"),
         ] {
             let arguments: Vec<String> =
                 arguments.iter().map(|argument| (*argument).to_owned()).collect();

@@ -17,7 +17,6 @@ pub(crate) fn set_json_requested(is_requested: bool) {
     let _ = JSON_REQUESTED.set(is_requested);
 }
 
-/// Whether `--json` was given.
 pub(crate) fn json_requested() -> bool {
     *JSON_REQUESTED.get().unwrap_or(&false)
 }
@@ -113,12 +112,10 @@ pub(crate) fn text_of<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_default()
 }
 
-/// Formats a count with its noun.
 pub(crate) fn pluralize(count: usize, singular: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
-/// Notice printed after the sources of a configuration change.
 pub(crate) const RELOAD_NOTICE: &str = "A running gateway reloads the configuration automatically.";
 
 pub(crate) fn error(message: &str) {
@@ -134,7 +131,6 @@ pub(crate) fn notice(message: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", sanitize(message));
 }
 
-/// Prints an indented line below an error.
 pub(crate) fn detail(message: &str) {
     notice(&format!("  {message}"));
 }
@@ -165,23 +161,21 @@ pub(crate) fn truncate_line(text: &str, max_chars: usize) -> String {
     format!("{}…", prefix.trim_end())
 }
 
-/// Describes the access to a source, as text.
 pub(crate) fn describe_access(access: &Access, has_identities: bool) -> String {
     match access {
         Access::Scopes(scopes) => {
             let noun = if scopes.len() == 1 { "scope" } else { "scopes" };
             format!(
-                "for callers with the {noun} `{}`; `toolpost token new NAME --scope {}` makes one",
+                "callable with the {noun} `{}` (`toolpost token new NAME --scope {}`)",
                 scopes.join("`, `"),
                 scopes.join(" --scope ")
             )
         }
-        _ if has_identities => "open to every caller with a token".to_owned(),
-        _ => "open to every program on this machine, since there are no identities".to_owned(),
+        _ if has_identities => "callable with any token".to_owned(),
+        _ => "callable by every local program, because no identities are configured".to_owned(),
     }
 }
 
-/// Describes the access to a source, as JSON.
 pub(crate) fn access_json(access: &Access) -> Value {
     match access {
         Access::Scopes(scopes) => serde_json::json!({"scopes": scopes}),
@@ -232,7 +226,6 @@ fn scalar_color(scalar: &Value) -> AnsiColor {
     }
 }
 
-/// Formats text in a style.
 pub(crate) fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }

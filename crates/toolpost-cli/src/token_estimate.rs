@@ -11,7 +11,6 @@
 
 use serde_json::{Map, Value};
 
-/// Class of the characters in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TextClass {
     /// ASCII letters. A run ends where a lowercase letter is followed by an uppercase one.
@@ -19,13 +18,11 @@ enum TextClass {
     Digits,
     Punctuation,
     Space,
-    /// Accented Latin letters.
     Latin,
     /// Greek, Cyrillic, Arabic and other alphabets.
     Alphabet,
     Hangul,
     Ideograph,
-    /// Symbols and emoji.
     Other,
 }
 

@@ -16,7 +16,7 @@ impl TryFrom<String> for Glob {
 
     fn try_from(pattern: String) -> Result<Self, Self::Error> {
         if pattern.is_empty() {
-            return Err("an empty pattern fits no operation; `*` fits every one");
+            return Err("empty pattern; use `*` to match every operation");
         }
         Ok(Self(pattern))
     }

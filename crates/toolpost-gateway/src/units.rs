@@ -29,10 +29,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => None,
     };
     let number = number.parse::<f64>().ok().zip(seconds);
-    let (number, seconds) =
-        number.ok_or_else(|| format!("`{text}` is not a duration; write 500ms, 10s, 2m or 1h"))?;
+    let (number, seconds) = number.ok_or_else(|| {
+        format!("invalid duration `{text}`; use a form such as 500ms, 10s, 2m or 1h")
+    })?;
     Duration::try_from_secs_f64(number * seconds)
-        .map_err(|_| format!("`{text}` is longer than a duration can be"))
+        .map_err(|_| format!("duration `{text}` is too long"))
 }
 
 fn format_duration(duration: Duration) -> String {

@@ -11,133 +11,135 @@ use super::ConfigFile;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AddCommand {
-    /// Add an MCP server: its tools become operations
+    /// Add an MCP server, whose tools become operations
     Mcp(Box<AddMcpOptions>),
-    /// Add an HTTP service with an OpenAPI document: its operations become ours
+    /// Add an HTTP service that has an OpenAPI document
     Openapi(Box<AddOpenApiOptions>),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The server is started or called first, what it offers is shown, and then the source is written. Of
-${VAR} only the name is written, never the value.
+Connects to the server, shows its tools and writes the source to the configuration. ${VAR} is written
+as is; its value is read from the environment when the source starts.
+
   toolpost add mcp files -- npx -y @modelcontextprotocol/server-filesystem /data
   toolpost add mcp github --env GITHUB_TOKEN -- github-mcp-server stdio
   toolpost add mcp tracker --url https://mcp.example/mcp --bearer '${TRACKER_TOKEN}'
-  toolpost add mcp --from ~/.cursor/mcp.json      every server of another client, or those named")]
+  toolpost add mcp --from ~/.cursor/mcp.json      # the servers of another client")]
 pub(crate) struct AddMcpOptions {
-    /// The name of the source and the namespace of its operations; with --from, which servers
+    /// Name of the source and namespace of its operations; with --from, the servers to add [default: all]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
-    /// The program and its arguments
+    /// Program of the server and its arguments
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "from"])]
     pub(crate) command: Vec<String>,
-    /// What the program finds in its environment; KEY alone takes it from ours each time
+    /// Environment variable of the program; KEY alone passes on the gateway's variable (repeatable)
     #[arg(long, value_name = "KEY[=VALUE]", requires = "command")]
     pub(crate) env: Vec<Secret>,
-    /// The folder that the program runs in
+    /// Working directory of the program
     #[arg(long, value_name = "FOLDER", requires = "command")]
     pub(crate) cwd: Option<PathBuf>,
-    /// The endpoint of a server that speaks streamable HTTP
+    /// Endpoint of a server with streamable HTTP
     #[arg(long, value_name = "URL", conflicts_with = "from")]
     pub(crate) url: Option<Secret>,
-    /// What is sent with every request; can be given several times
+    /// Header sent with every request (repeatable)
     #[arg(long = "header", value_name = "NAME: VALUE", requires = "url")]
     pub(crate) headers: Vec<Secret>,
-    /// A token for every request; '${VAR}' keeps it out of the file
+    /// Bearer token sent with every request; use '${VAR}' to keep it out of the file
     #[arg(long, value_name = "TOKEN", requires = "url")]
     pub(crate) bearer: Option<Secret>,
-    /// The id of a client that is registered at the authorization server
+    /// OAuth client id registered with the authorization server
     #[arg(long, value_name = "ID", requires = "url")]
     pub(crate) client_id: Option<String>,
-    /// The secret of that client
+    /// OAuth client secret
     #[arg(long, value_name = "SECRET", requires = "client_id")]
     pub(crate) client_secret: Option<Secret>,
-    /// The address of a document that describes this client
+    /// URL of the OAuth client metadata document
     #[arg(long, value_name = "URL", requires = "url")]
     pub(crate) client_metadata_url: Option<String>,
-    /// What is asked for at the authorization server; can be given several times
+    /// OAuth scope to request (repeatable)
     #[arg(long = "scope", value_name = "SCOPE", requires = "url")]
     pub(crate) scopes: Vec<String>,
-    /// Copy the servers of another client: mcpServers, servers or context_servers
+    /// MCP configuration of another client, with `mcpServers`, `servers` or `context_servers`
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) write: WriteOptions,
-    /// How long the server may take to answer
+    /// Time for the server to start and list its tools
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The document is read first, what it would become is shown, and then the source is written. Of ${VAR}
-only the name is written, never the value.
+Reads the document, shows its operations and writes the source to the configuration. ${VAR} is written
+as is; its value is read from the environment when the source starts.
+
   toolpost add openapi pets petstore.yaml --server http://127.0.0.1:8080
   toolpost add openapi github github.json --bearer '${GITHUB_TOKEN}' --include 'issues/*'
   toolpost add openapi shop https://shop.example/openapi.json --api-key '${SHOP_KEY}'
   toolpost add openapi east https://east.example/openapi.json --private --bearer '${EAST_TOKEN}'")]
 pub(crate) struct AddOpenApiOptions {
-    /// The name of the source and the namespace of its operations
+    /// Name of the source and namespace of its operations
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) document: DocumentOptions,
-    /// Where the service is, instead of where the document says
+    /// Base URL of the service, instead of the one in the document
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// A token for every request; '${VAR}' keeps it out of the file
+    /// Bearer token sent with every request; use '${VAR}' to keep it out of the file
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["basic", "api_key"])]
     pub(crate) bearer: Option<Secret>,
-    /// A name and a password for every request
-    #[arg(long, value_name = "NAME:PASSWORD", conflicts_with = "api_key")]
+    /// Username and password sent with every request
+    #[arg(long, value_name = "USER:PASSWORD", conflicts_with = "api_key")]
     pub(crate) basic: Option<Secret>,
-    /// A key, which is sent where the document says
+    /// API key, sent as the document declares
     #[arg(long, value_name = "KEY")]
     pub(crate) api_key: Option<Secret>,
-    /// What is sent with every request; can be given several times
+    /// Header sent with every request (repeatable)
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<Secret>,
-    /// Show the token and the headers where the document is, too, as another gateway asks for it
+    /// Also send the token and the headers when fetching the document, as another gateway requires
     #[arg(long)]
     pub(crate) private: bool,
     #[command(flatten)]
     pub(crate) write: WriteOptions,
 }
 
-/// A document, and which of its operations are meant.
+/// A document and the selection of its operations.
 #[derive(Debug, Args)]
 pub(crate) struct DocumentOptions {
-    /// The document: OpenAPI 3.0, 3.1, 3.2 or Swagger 2.0, as JSON or YAML
+    /// Document: OpenAPI 3.0, 3.1, 3.2 or Swagger 2.0, as JSON or YAML
     #[arg(value_name = "FILE|URL")]
     pub(crate) document: String,
-    /// Only operations whose name fits; `*` stands for anything; can be given several times
+    /// Include only operations whose name matches; `*` matches anything (repeatable)
     #[arg(long, value_name = "PATTERN")]
     pub(crate) include: Vec<String>,
-    /// None of the operations whose name fits
+    /// Exclude operations whose name matches (repeatable)
     #[arg(long, value_name = "PATTERN")]
     pub(crate) exclude: Vec<String>,
-    /// Another name for one operation
+    /// Rename an operation (repeatable)
     #[arg(long, value_name = "OLD=NEW")]
     pub(crate) rename: Vec<String>,
-    /// What every name begins with
+    /// Prefix for all names
     #[arg(long, value_name = "TEXT")]
     pub(crate) prefix: Option<String>,
-    /// A host that the document may refer to beside its own
+    /// Additional host that the document may refer to (repeatable)
     #[arg(long = "host", value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is called and nothing is written. --json prints {operations, skipped, warnings}, each operation
-as it would be listed.
+Calls and writes nothing. --json prints {operations, skipped, warnings}.
+
   toolpost import petstore.yaml
   toolpost import https://api.example/openapi.json --include 'user*' --json")]
 pub(crate) struct ImportOptions {
     #[command(flatten)]
     pub(crate) document: DocumentOptions,
-    /// The namespace that the operations are shown under
+    /// Namespace of the operations
     #[arg(long, value_name = "NAME", default_value = "api")]
     pub(crate) name: String,
 }
@@ -147,10 +149,10 @@ pub(crate) struct ImportOptions {
 pub(crate) struct WriteOptions {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// Replace the source of that name; settings that are not given stay
+    /// Replace an existing source and keep the settings that are not given
     #[arg(long)]
     pub(crate) replace: bool,
-    /// Write it without reading the server's tools or the document
+    /// Write the source without connecting to it
     #[arg(long)]
     pub(crate) no_connect: bool,
 }
@@ -176,7 +178,7 @@ pub(crate) fn missing_separator_hint(typed: impl Iterator<Item = String>) -> Opt
     }
 }
 
-/// The command line that was meant.
+/// The corrected command line.
 pub(crate) fn separator_hint(name: &str, command: &[String]) -> String {
     let quoted =
         |argument: &String| match argument.contains(|c: char| c.is_whitespace() || c == '$') {
@@ -184,10 +186,7 @@ pub(crate) fn separator_hint(name: &str, command: &[String]) -> String {
             false => argument.clone(),
         };
     let command: Vec<String> = command.iter().map(quoted).collect();
-    format!(
-        "the program stands behind `--`: write `toolpost add mcp {name} -- {}`",
-        command.join(" ")
-    )
+    format!("the program must follow `--`; use `toolpost add mcp {name} -- {}`", command.join(" "))
 }
 
 #[cfg(test)]
@@ -207,7 +206,7 @@ mod tests {
         ] {
             let hint = missing_separator_hint(typed.split(' ').map(str::to_owned));
             let expected =
-                expected.map(|line| format!("the program stands behind `--`: write `{line}`"));
+                expected.map(|line| format!("the program must follow `--`; use `{line}`"));
             assert_eq!(hint, expected, "{typed}");
         }
     }

@@ -13,25 +13,25 @@ use super::GatewayTarget;
     args_conflicts_with_subcommands = true,
     after_help = "\
 Queries the running gateway, or reads the journal in the data folder if none is running.
+
   toolpost log --op 'github.*' --since 15m --errors
   toolpost log --identity ci --limit 200 --json
-  toolpost log --follow                           calls as they end
-  toolpost log --follow --since 1h                those of the last hour first
-  toolpost log --room lobby                       messages and rejections of a room
-  toolpost log verify                             check the hash chain and signatures"
+  toolpost log --follow --since 1h
+  toolpost log --room lobby
+  toolpost log verify"
 )]
 pub(crate) struct LogOptions {
     #[command(subcommand)]
     pub(crate) command: Option<LogCommand>,
     #[command(flatten)]
     pub(crate) filter: LogFilter,
-    /// Only this journal of the data folder; all of them if it is absent
+    /// Gateway id of the journal to read [default: all in the data folder]
     #[arg(long, value_name = "ID", conflicts_with = "follow")]
     pub(crate) gateway: Option<String>,
-    /// Show calls as they end; with --since or --limit after those that are there
+    /// Print calls as they end; with --since or --limit, print earlier calls first
     #[arg(long, short, conflicts_with = "room")]
     pub(crate) follow: bool,
-    /// How many to show; 50 if it is absent
+    /// Maximum number of entries [default: 50]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) limit: Option<u16>,
     #[command(flatten)]
@@ -40,13 +40,13 @@ pub(crate) struct LogOptions {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct LogFilter {
-    /// Only this operation; * stands for anything
+    /// Only calls of this operation; * matches anything
     #[arg(long, value_name = "OP")]
     pub(crate) op: Option<String>,
-    /// Only what began then or later: how long ago, such as 15m, or 2026-11-16T12:00:00Z
+    /// Only entries since this time: a duration before now, such as 15m, or 2026-11-16T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     pub(crate) since: Option<String>,
-    /// Only calls or messages of this identity
+    /// Only calls or messages by this identity
     #[arg(long, value_name = "NAME")]
     pub(crate) identity: Option<String>,
     /// Only failed calls, or messages rejected by a room
@@ -57,26 +57,27 @@ pub(crate) struct LogFilter {
     pub(crate) room: Option<String>,
 }
 
-/// The gateway reads it; what is no time at all is known before it is asked.
+/// Rejects what is clearly not a time; the gateway parses the rest.
 fn parse_since(text: &str) -> Result<String, String> {
     let has_day = text.split('-').count() == 3 && text.starts_with(|c: char| c.is_ascii_digit());
     if has_day || parse_duration(text).is_ok() {
         return Ok(text.to_owned());
     }
-    Err("write how long ago, such as 15m or 2h, or 2026-11-16T12:00:00Z".to_owned())
+    Err("expected a duration before now, such as 15m, or a time, such as 2026-11-16T12:00:00Z"
+        .to_owned())
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {
     /// Verify the hash chain and the signatures of the journal
     Verify(VerifyOptions),
-    /// Print every call as a line of JSON, newest first, and then the messages of rooms
+    /// Print all calls and then all room messages as JSON lines, newest first
     Export(ExportOptions),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyOptions {
-    /// Anchor: a head kept elsewhere, to compare with
+    /// Signed head stored elsewhere, to compare the journal with
     #[arg(long, value_name = "FILE")]
     pub(crate) head: Option<PathBuf>,
     #[command(flatten)]
@@ -87,7 +88,7 @@ pub(crate) struct VerifyOptions {
 pub(crate) struct ExportOptions {
     #[command(flatten)]
     pub(crate) filter: LogFilter,
-    /// Only this journal of the data folder; all of them if it is absent
+    /// Gateway id of the journal to read [default: all in the data folder]
     #[arg(long, value_name = "ID")]
     pub(crate) gateway: Option<String>,
     #[command(flatten)]
@@ -96,17 +97,18 @@ pub(crate) struct ExportOptions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --run the call is only previewed. With --run it is called as the current identity, and the result
-is compared with the recorded one.
+Previews the call. With --run, makes the call as the current identity and compares the result with the
+recorded one; exits with 1 if they differ.
+
   toolpost log --op demo.add --limit 1
   toolpost replay 41 --run")]
 pub(crate) struct ReplayOptions {
-    /// Request id of the call, or its number in `toolpost log`
+    /// Request id of the call, or its SEQ in `toolpost log`
     pub(crate) id: String,
-    /// Run the call
+    /// Make the call
     #[arg(long)]
     pub(crate) run: bool,
-    /// Timeout, such as 500ms, 10s or 2m
+    /// Timeout of the call, such as 500ms, 10s or 2m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]

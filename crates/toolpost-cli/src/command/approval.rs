@@ -39,7 +39,7 @@ async fn send_decision(
     }
     let decided = call_as_operator(&call.target, operation, input).await?;
     Ok(output::print_value(&decided, || {
-        let caller = decided["caller"].as_str().unwrap_or("the gateway itself");
+        let caller = decided["caller"].as_str().unwrap_or("the gateway");
         let [status, operation] =
             ["status", "operation"].map(|name| output::text_of(&decided, name));
         format!("{status}: {operation}, called by {caller}")

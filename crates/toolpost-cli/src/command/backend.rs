@@ -83,7 +83,6 @@ impl Backend {
         matches!(self.kind, BackendKind::Connection(_))
     }
 
-    /// Calls an operation and returns its data.
     pub(super) async fn call(&self, operation: &str, input: Value) -> Result<Value, CallError> {
         Ok(self.client.call_json(operation, input).await?.data)
     }
@@ -100,7 +99,6 @@ impl Backend {
         }
     }
 
-    /// Lists the operations, reading all pages.
     pub(super) async fn list(&self, namespace: Option<&str>) -> Result<Vec<Value>, CallError> {
         let mut all = Vec::new();
         let mut input = json!({});
@@ -143,7 +141,7 @@ impl Backend {
             // Without a token, the protocol-level reason does not help a user of the command line.
             let message = match self.credential.token {
                 Some(_) => format!("the gateway rejected the token: {}", reason.message),
-                None => "the gateway requires a token, and none was given".to_owned(),
+                None => "the gateway requires a token".to_owned(),
             };
             let hint = Some(self.credential.unauthenticated.clone());
             return CommandError::Call { error: CallError::access_denied(message), hint };
@@ -177,7 +175,7 @@ impl Backend {
             return format!("did you mean `{nearest}`?");
         }
         self.unknown_source_hint(namespace, &ids)
-            .unwrap_or_else(|| "`toolpost list` shows every operation".to_owned())
+            .unwrap_or_else(|| "`toolpost list` lists the operations".to_owned())
     }
 
     /// Returns a hint for a namespace without operations, unless it is a source.
@@ -204,9 +202,9 @@ impl Backend {
         }
         let suggestion = match toolpost::suggest_name(namespace, known.into_iter()) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => "`toolpost list` shows what there is".to_owned(),
+            None => "`toolpost list` lists the operations".to_owned(),
         };
-        Some(format!("there is no source `{namespace}`; {suggestion}"))
+        Some(format!("no source `{namespace}`; {suggestion}"))
     }
 
     /// Closes the backend. Gives canceled calls time to finish, locally or in the gateway, and
@@ -245,7 +243,6 @@ pub(super) fn take_array(response: &mut Value, member: &str) -> Vec<Value> {
     }
 }
 
-/// Calls an operation of a running gateway as its operator.
 pub(super) async fn call_as_operator(
     target: &GatewayTarget,
     operation: &str,
@@ -257,11 +254,11 @@ pub(super) async fn call_as_operator(
 }
 
 const TOKEN_HINT: &str =
-    "pass one with --token or TOOLPOST_TOKEN; `toolpost token new` creates one";
+    "pass a token with --token or TOOLPOST_TOKEN; `toolpost token new` creates one";
 const OPERATOR_TOKEN_HINT: &str =
-    "the operator's token is in the gateway's data folder, which --data names; or use --token";
-const UNSET_HINT: &str = "the token in TOOLPOST_TOKEN was sent; unset it to use the operator's \
-                          token from the data folder (--data)";
+    "set --data to the gateway's data folder, which has the operator's token, or pass --token";
+const UNSET_HINT: &str = "TOOLPOST_TOKEN was used; unset it to use the operator's token in the \
+                          data folder (--data)";
 
 /// The token sent to a gateway, and the hints to print if the gateway rejects it.
 #[derive(Default)]
@@ -279,7 +276,6 @@ impl Credential {
         Self { token, unauthenticated, forbidden: forbidden.map(ToOwned::to_owned) }
     }
 
-    /// Uses the token from the flag or the environment.
     pub(super) fn explicit(flag: Option<&Secret>) -> Self {
         let token = flag.cloned().or_else(|| variable(TOKEN_VARIABLE).map(Secret::new));
         Self::new(token, TOKEN_HINT, None)

@@ -139,7 +139,7 @@ fn read_input(
     arguments: &[String],
 ) -> Result<(OperationKind, Value), CommandError> {
     let spec: OperationSpec = serde_json::from_value(spec)
-        .map_err(|error| anyhow::anyhow!("the spec of {operation} cannot be read: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("invalid spec of {operation}: {error}"))?;
     let input = input::build(&spec, arguments).map_err(CommandError::Usage)?;
     for key in input::unknown_keys(&spec, &input) {
         output::warning(&format!("{operation} has no input `{key}`"));
@@ -161,7 +161,7 @@ pub(super) async fn until_interrupted<T>(
 /// Prints the outcome of a call. Returns an error if the tool reported a failure.
 fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), CommandError> {
     for warning in outcome.warnings() {
-        output::warning(&format!("the output does not fit its schema: {warning}"));
+        output::warning(&format!("the output does not match its schema: {warning}"));
     }
     if options.data {
         output::print_json(&outcome.envelope.data)?;

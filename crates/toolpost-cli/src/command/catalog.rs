@@ -61,7 +61,7 @@ fn print(operations: &[Value]) -> Result<(), CommandError> {
         [text("id").to_owned(), kind, text("description").to_owned()]
     };
     Ok(output::print_value(&operations, || match operations {
-        [] => "Nothing found.".to_owned(),
+        [] => "No operations found.".to_owned(),
         all => output::table(["OPERATION", "TYPE", "DESCRIPTION"], all.iter().map(row)),
     })?)
 }

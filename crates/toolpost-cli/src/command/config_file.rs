@@ -26,11 +26,13 @@ pub(crate) fn init(options: &InitOptions) -> Result<(), CommandError> {
     write_template(file, client_path.as_deref())?;
     let file = file.display().to_string();
     let written = json!({"file": file, "written": true, "mcpServers": client_path});
-    output::print_value(&written, || format!("{file} is there, with everything at its default."))?;
+    output::print_value(&written, || format!("Wrote {file} with default settings."))?;
     if let Some(clients) = client_path {
-        output::notice(&format!("The servers of {clients} are sources: `mcp_servers` names it."));
+        output::notice(&format!("The servers in {clients} are sources through `mcp_servers`."));
     }
-    output::notice("`toolpost add mcp NAME -- command` adds a source, `toolpost serve` starts it.");
+    output::notice(
+        "Add a source with `toolpost add mcp NAME -- COMMAND`; start the gateway with `toolpost serve`.",
+    );
     Ok(())
 }
 
@@ -39,11 +41,10 @@ pub(crate) fn remove(source: &NamedEntry) -> Result<(), CommandError> {
     print_removed(source, "removed")
 }
 
-/// Prints that an entry is no longer in the configuration.
 pub(super) fn print_removed(entry: &NamedEntry, verb: &str) -> Result<(), CommandError> {
     let (name, file) = (&entry.name, entry.file.config.display().to_string());
     let removed = json!({"name": name, verb: true, "file": file});
-    output::print_value(&removed, || format!("`{name}` is no longer in {file}."))?;
+    output::print_value(&removed, || format!("Removed `{name}` from {file}."))?;
     output::notice(output::RELOAD_NOTICE);
     Ok(())
 }
@@ -58,7 +59,7 @@ pub(super) fn include_mcp_json(config: &Path, names: &[String]) -> Result<(), Ed
     }
     let read = ClientFile::load(&other).ok().filter(|read| read.rejected.is_empty());
     let Some(read) = read else {
-        output::notice(&format!("{MCP_JSON} is no longer read, and has errors. {INCLUDE_HINT}"));
+        output::notice(&format!("{MCP_JSON} has errors and is no longer read. {INCLUDE_HINT}"));
         return Ok(());
     };
     let (twice, others): (Vec<_>, Vec<_>) =
@@ -67,10 +68,12 @@ pub(super) fn include_mcp_json(config: &Path, names: &[String]) -> Result<(), Ed
         (_, []) => {}
         ([], _) => {
             create_with_mcp_servers(config, MCP_JSON)?;
-            output::notice(&format!("The servers of {MCP_JSON} stay: `mcp_servers` names it."));
+            output::notice(&format!(
+                "The servers in {MCP_JSON} stay sources through `mcp_servers`."
+            ));
         }
         (twice, others) => output::notice(&format!(
-            "{MCP_JSON} is no longer read, since `{}` would be there twice; left out: {}. {INCLUDE_HINT}",
+            "{MCP_JSON} is no longer read, because it also has `{}`; not included: {}. {INCLUDE_HINT}",
             twice.join("`, `"),
             others.join(", "),
         )),
@@ -79,4 +82,4 @@ pub(super) fn include_mcp_json(config: &Path, names: &[String]) -> Result<(), Ed
 }
 
 const INCLUDE_HINT: &str =
-    "`mcp_servers = [\".mcp.json\"]` at the top of toolpost.toml brings it back.";
+    "To include it, set `mcp_servers = [\".mcp.json\"]` at the top of toolpost.toml.";

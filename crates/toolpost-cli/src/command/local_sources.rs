@@ -22,7 +22,6 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time limit for reading the document of an HTTP service.
 const DOCUMENT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The operations that a command needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum OperationSelection<'a> {
     All,
@@ -35,7 +34,6 @@ pub(super) enum OperationSelection<'a> {
 pub(super) struct LocalSources {
     sources: Vec<RunningSource>,
     unsupported: BTreeMap<String, &'static str>,
-    /// Calls that require approval in a gateway.
     approval: ApprovalSettings,
     /// Names of all configured sources, started or not.
     pub(super) names: Vec<String>,
@@ -85,7 +83,7 @@ impl LocalSources {
             let names: Vec<&str> = started.unsupported.keys().map(String::as_str).collect();
             let names = names.join(", ");
             output::notice(&format!(
-                "Skipped: {names}. Use --url to call them through a running gateway."
+                "Skipped {names}: use --url to call them through a running gateway."
             ));
         }
         let failed = started.start_sources(registry, requested).await;
@@ -169,11 +167,10 @@ impl LocalSources {
         Some(format!("`{name}` is a {kind}; call it through a running gateway with --url"))
     }
 
-    /// Stops the servers and waits until they have exited.
     pub(super) async fn close(self) {
         let closing = join_all(self.sources.into_iter().map(RunningSource::close));
         if tokio::time::timeout(CLOSE_TIMEOUT, closing).await.is_err() {
-            output::warning("a server did not stop in time; its watcher will end it");
+            output::warning("a server did not stop in time; its watcher kills it");
         }
     }
 }
@@ -193,24 +190,21 @@ impl<'a> OperationSelection<'a> {
     }
 }
 
-/// Removes the demo operations if the configuration disables them.
 fn remove_demo(registry: &Registry, config: &Config) {
     if config.without_demo {
         builtin::set_demo_operations(registry, false);
     }
 }
 
-/// Returns the given configuration file, or the discovered one.
 fn config_path(file: Option<&Path>) -> Option<PathBuf> {
     file.map(PathBuf::from).or_else(Config::discover)
 }
 
-/// Loads the given configuration, or the discovered one.
 fn load_config(file: Option<&Path>) -> Result<Option<Config>, CommandError> {
     let Some(file) = config_path(file) else { return Ok(None) };
     let config = Config::load(&file)?;
     if file == Path::new(ClientFile::FILE_NAME) && !config.sources.is_empty() {
-        output::notice("Reading .mcp.json, since there is no toolpost.toml here.");
+        output::notice("Reading .mcp.json, because there is no toolpost.toml in this folder.");
     }
     Ok(Some(config))
 }

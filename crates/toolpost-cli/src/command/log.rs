@@ -24,13 +24,10 @@ use crate::arguments::{
 use crate::error::CommandError;
 use crate::output;
 
-/// Operation that lists calls and messages.
 const JOURNAL: &str = "gateway.journal";
 
-/// Number of calls listed without `--limit`.
 const DEFAULT_LIMIT: u16 = 50;
 
-/// Number of calls per page of an export.
 const EXPORT_PAGE_SIZE: usize = 500;
 
 pub(crate) async fn log(options: &LogOptions) -> Result<(), CommandError> {
@@ -46,11 +43,7 @@ async fn list(options: &LogOptions) -> Result<(), CommandError> {
     let (backend, _) = open(&options.target).await?;
     let entries = list_all(&backend, list_input(options)).await;
     backend.close().await;
-    let print = match options.filter.room {
-        Some(_) => show::print_messages,
-        None => show::print_calls,
-    };
-    print_entries(&entries?, print)
+    Ok(print_entries(&entries?, options.filter.room.is_some())?)
 }
 
 /// Returns the newest calls or messages of every journal. A gateway returns its own journal by
@@ -58,7 +51,7 @@ async fn list(options: &LogOptions) -> Result<(), CommandError> {
 async fn list_all(backend: &Backend, input: Value) -> Result<Vec<Value>, CommandError> {
     let response = backend.request(JOURNAL, input.clone()).await?;
     if backend.is_remote() && response.get("gatewayId").is_none() {
-        output::warning("the journal of this gateway is off; showing earlier records");
+        output::warning("the journal of this gateway is off; showing existing records");
     }
     let gateway_id = response["gatewayId"].as_str().filter(|_| input.get("gatewayId").is_none());
     let others =
@@ -76,12 +69,10 @@ async fn list_all(backend: &Backend, input: Value) -> Result<Vec<Value>, Command
     Ok(calls)
 }
 
-/// Returns the ids of the gateways with a journal in the data folder.
 fn gateway_ids(response: &Value) -> impl Iterator<Item = &str> {
     response["gatewayIds"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Builds the input of `gateway.journal` for listing calls.
 fn list_input(options: &LogOptions) -> Value {
     let mut input = filter_input(&options.filter);
     input["limit"] = options.limit.unwrap_or(DEFAULT_LIMIT).into();
@@ -92,14 +83,11 @@ fn list_input(options: &LogOptions) -> Value {
 }
 
 /// Prints entries, oldest first, as JSON lines or as a table.
-fn print_entries(
-    entries: &[Value],
-    print_table: fn(&[Value]) -> std::io::Result<()>,
-) -> Result<(), CommandError> {
-    if output::is_json() {
-        return Ok(entries.iter().try_for_each(output::print_json_line)?);
+fn print_entries(entries: &[Value], is_room: bool) -> std::io::Result<()> {
+    match output::is_json() {
+        true => entries.iter().try_for_each(output::print_json_line),
+        false => show::print_table(entries, is_room),
     }
-    Ok(print_table(entries)?)
 }
 
 /// Returns the messages of a response if a room was requested, and its calls otherwise.
@@ -111,7 +99,7 @@ fn entries(response: &Value) -> &[Value] {
 async fn follow(options: &LogOptions) -> Result<(), CommandError> {
     let (backend, _) = open(&options.target).await?;
     if !backend.is_remote() {
-        let message = "--follow needs a running gateway; is `toolpost serve` running?";
+        let message = "--follow requires a running gateway; is `toolpost serve` running?";
         return Err(CommandError::Unreachable(message.to_owned()));
     }
     let mut requests = Signals::stop()?;
@@ -127,7 +115,7 @@ async fn follow(options: &LogOptions) -> Result<(), CommandError> {
 /// first.
 async fn print_tail(backend: &Backend, options: &LogOptions) -> Result<(), CommandError> {
     let mut input = filter_input(&options.filter);
-    input.as_object_mut().expect("an object is what was asked").remove("since");
+    input.as_object_mut().expect("the filter is an object").remove("since");
     let mut calls = backend.client.subscribe(CallRequest::new("gateway.logs", input));
     let (mut printed_seqs, mut buffered) = (HashSet::new(), Vec::new());
     if options.filter.since.is_some() || options.limit.is_some() {
@@ -144,7 +132,7 @@ async fn print_tail(backend: &Backend, options: &LogOptions) -> Result<(), Comma
         let ended = entries(&response).iter().filter(|call| call.get("endSeq").is_some());
         printed_seqs.extend(ended.map(|call| call["seq"].as_u64()));
         let calls: Vec<Value> = entries(&response).iter().rev().cloned().collect();
-        print_entries(&calls, show::print_calls)?;
+        print_entries(&calls, false)?;
     }
     let mut calls = futures::stream::iter(buffered).chain(calls);
     while let Some(call) = calls.next().await {
@@ -236,7 +224,7 @@ async fn verify(options: &VerifyOptions) -> Result<(), CommandError> {
         return Ok(());
     }
     if response["journals"].as_array().is_some_and(Vec::is_empty) {
-        output::error(&format!("there is no journal in {location}"));
+        output::error(&format!("no journal in {location}"));
     }
     show::print_problems(&response);
     Err(CommandError::Reported)
@@ -312,7 +300,7 @@ fn open_files(data: &Path) -> Backend {
 fn local_config() -> Config {
     let loaded = Config::discover().map(|file| Config::load(&file)).transpose();
     loaded.map(Option::unwrap_or_default).unwrap_or_else(|error| {
-        output::warning(&format!("the configuration here cannot be used: {error}"));
+        output::warning(&format!("ignoring the invalid configuration in this folder: {error}"));
         Config::default()
     })
 }

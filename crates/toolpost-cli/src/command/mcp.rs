@@ -100,12 +100,11 @@ fn check_depth() -> Result<(), CommandError> {
         return Ok(());
     }
     Err(CommandError::Usage(format!(
-        "`toolpost mcp` was started by itself {MAX_DEPTH} times over; one of its sources is `toolpost \
-         mcp` with the same configuration: name another with --config"
+        "`toolpost mcp` started itself {MAX_DEPTH} times: one of its sources is `toolpost mcp` with the \
+         same configuration; use another one with --config"
     )))
 }
 
-/// Removes all sources except the named one.
 fn retain_source(config: &mut Config, name: &str) -> Result<(), CommandError> {
     let built_in = demo_registry(config).catalog();
     let is_built_in = built_in.list().iter().any(|operation| operation.id().namespace() == name);
@@ -114,7 +113,7 @@ fn retain_source(config: &mut Config, name: &str) -> Result<(), CommandError> {
         let hint =
             suggest_name(name, names).map(|suggestion| format!("; did you mean `{suggestion}`?"));
         let hint = hint.unwrap_or_default();
-        return Err(CommandError::Usage(format!("there is no source `{name}` here{hint}")));
+        return Err(CommandError::Usage(format!("no source `{name}` in the configuration{hint}")));
     }
     config.sources.retain(|source| source.name == name);
     Ok(())

@@ -60,14 +60,13 @@ pub(super) fn progress_style(template: &str) -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// Path of the stored OAuth credentials of the current user.
 fn credentials_path() -> Option<PathBuf> {
     Some(DataDir::user_default().ok()?.join("credentials.json"))
 }
 
 /// Prints the authorization URL and opens it in a browser if standard error is a terminal.
 fn open_in_browser(address: &str) {
-    output::notice(&format!("To allow this, open {address}"));
+    output::notice(&format!("To authorize, open {address}"));
     if !std::io::stderr().is_terminal() {
         return;
     }

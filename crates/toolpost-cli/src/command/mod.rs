@@ -27,7 +27,6 @@ use clap_complete::Shell;
 use crate::arguments::{AddCommand, Arguments, Command, RoomCommand};
 use crate::error::CommandError;
 
-/// Runs a command.
 pub(crate) async fn run(command: Command) -> Result<(), CommandError> {
     match command {
         Command::Serve(options) => serve::serve(&options).await,
@@ -60,7 +59,6 @@ pub(crate) async fn run(command: Command) -> Result<(), CommandError> {
     }
 }
 
-/// Prints a shell completion script.
 fn completions(shell: Shell) -> Result<(), CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "toolpost", &mut script);

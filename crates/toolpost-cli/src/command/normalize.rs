@@ -13,7 +13,6 @@ use crate::arguments::FitInput;
 use crate::error::CommandError;
 use crate::output;
 
-/// Result for one document.
 #[derive(Debug, Serialize)]
 struct FitResult {
     data: Value,
@@ -21,7 +20,6 @@ struct FitResult {
     errors: Vec<Issue>,
 }
 
-/// Error printed for a document that cannot be processed.
 #[derive(Debug, Serialize)]
 struct FitError {
     error: &'static str,
@@ -30,7 +28,6 @@ struct FitError {
     message: String,
 }
 
-/// Whether values are normalized or cast.
 #[derive(Debug, Clone, Copy)]
 enum FitMode {
     Normalize(Extras),
@@ -66,9 +63,7 @@ fn run(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
         .map(drop);
     }
     let Some(schema) = &input.schema else {
-        return Err(CommandError::usage(
-            "--schema names the schema; --jsonl takes one on each line",
-        ));
+        return Err(CommandError::usage("missing --schema or --jsonl"));
     };
     let schema = read_schema(schema)?;
     let text = document::read(file)?;
@@ -134,8 +129,7 @@ fn read_schema(text: &str) -> Result<Schema, CommandError> {
     };
     let json = serde_json::from_str(&json)
         .map_err(|error| CommandError::Usage(format!("the schema is not JSON: {error}")))?;
-    Schema::new(json)
-        .map_err(|error| CommandError::Usage(format!("the schema cannot be used: {error}")))
+    Schema::new(json).map_err(|error| CommandError::Usage(format!("invalid schema: {error}")))
 }
 
 fn print(fitted: &FitResult) -> Result<(), CommandError> {
@@ -149,7 +143,7 @@ fn print(fitted: &FitResult) -> Result<(), CommandError> {
         output::print_line(&colored_line(AnsiColor::Red, "!", &format!("{error}")))?;
     }
     if fitted.repairs.is_empty() && fitted.errors.is_empty() {
-        output::print_line(&colored_line(AnsiColor::Green, "=", "fits as it is"))?;
+        output::print_line(&colored_line(AnsiColor::Green, "=", "valid, no repairs"))?;
     }
     output::print_line("")?;
     Ok(output::print_json(&fitted.data)?)
@@ -177,7 +171,6 @@ fn colored_line(color: AnsiColor, sign: &str, text: &str) -> String {
     output::styled(output::colored(color), &format!("{sign} {text}"))
 }
 
-/// Formats a value on one line, truncated for a terminal.
 fn truncated_json(value: &Value) -> String {
     output::truncate_line(&value.to_string(), 60)
 }

@@ -12,7 +12,6 @@ pub(crate) async fn reload(target: &GatewayTarget) -> Result<(), CommandError> {
     Ok(output::print_value(&report, || report_lines(&report).join("\n"))?)
 }
 
-/// Formats the changes of a reload, one per line.
 fn report_lines(report: &Value) -> Vec<String> {
     let listed = |name: &str| {
         let items = report[name].as_array().into_iter().flatten();

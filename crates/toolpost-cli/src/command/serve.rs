@@ -28,7 +28,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     let file = config_source.file();
     let config = config_source.load()?;
     if output::json_requested() && !options.check {
-        return Err(CommandError::usage("--json prints the result of --check"));
+        return Err(CommandError::usage("--json requires --check"));
     }
     if options.check {
         config.check_missing()?;
@@ -61,7 +61,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     // A closed standard output must not stop the gateway.
     let address = listener.local_addr()?;
     if let Err(error) = banner::print(&registry, file.as_deref(), &config, address, &data) {
-        tracing::debug!(%error, "the startup banner could not be printed");
+        tracing::debug!(%error, "startup banner not printed");
     }
     let (stop, stop_signal) = tokio::sync::oneshot::channel::<()>();
     let serving = running.serve(listener, async { drop(stop_signal.await) });
@@ -76,7 +76,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
                 () = requests.next() => {}
             }
         }
-        tracing::info!("shutting down: closed to new connections, draining calls");
+        tracing::info!("shutting down; draining calls");
         drop(stop);
         requests.next().await;
     };
@@ -98,7 +98,6 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     }
 }
 
-/// Returns a registry with the demo operations, if they are enabled.
 pub(super) fn demo_registry(config: &Config) -> Registry {
     if config.without_demo { Registry::new() } else { builtin::registry() }
 }
@@ -125,5 +124,5 @@ fn listen_failure(error: GatewayError) -> CommandError {
 pub(super) fn telemetry(config: &Config) -> Result<Telemetry, CommandError> {
     let settings = config.telemetry.clone().with_environment(|name| std::env::var(name).ok());
     let result = settings.and_then(|settings| Telemetry::new(&settings));
-    result.map_err(|error| anyhow!("spans cannot be sent: {error}").into())
+    result.map_err(|error| anyhow!("invalid [telemetry] settings: {error}").into())
 }

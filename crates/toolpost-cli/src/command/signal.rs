@@ -16,7 +16,6 @@ impl Signals {
         Ok(Self(vec![signal(SignalKind::hangup())?]))
     }
 
-    /// Waits for the next signal.
     pub(super) async fn next(&mut self) {
         std::future::poll_fn(|context| {
             match self.0.iter_mut().any(|signal| signal.poll_recv(context).is_ready()) {

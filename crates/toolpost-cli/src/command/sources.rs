@@ -12,7 +12,7 @@ pub(crate) async fn sources(target: &GatewayTarget) -> Result<(), CommandError> 
     let mut found = call_as_operator(target, "gateway.sources", json!({})).await?;
     let sources = take_array(&mut found, "sources");
     Ok(output::print_value(&sources, || match &sources[..] {
-        [] => "There are no sources; `toolpost add` adds one.".to_owned(),
+        [] => "No sources; add one with `toolpost add`.".to_owned(),
         sources => table(sources, epoch_ms()),
     })?)
 }
@@ -36,14 +36,13 @@ fn state(source: &Value) -> &str {
     }
 }
 
-/// Formats the description of a source and its current problem.
 fn description(source: &Value, now: i64) -> String {
     let about = output::text_of(source, "about");
     let Some(reason) = source["reason"].as_str().filter(|reason| *reason != about) else {
         return about.to_owned();
     };
     match source["retryAt"].as_i64() {
-        Some(at) if at > now => format!("{about}: {reason}; again in {}", duration_text(at - now)),
+        Some(at) if at > now => format!("{about}: {reason}; retry in {}", duration_text(at - now)),
         _ => format!("{about}: {reason}"),
     }
 }
@@ -71,8 +70,8 @@ mod tests {
                 "files   ready  2m ago  12          MCP server `x`",
             ),
             (
-                json!({"name": "far", "about": "another hub", "state": "down", "since": 0, "operations": 0, "reason": "gone", "retryAt": 131_000}),
-                "far     down   2m ago  0           another hub: gone; again in 10s",
+                json!({"name": "far", "about": "remote hub", "state": "down", "since": 0, "operations": 0, "reason": "gone", "retryAt": 131_000}),
+                "far     down   2m ago  0           remote hub: gone; retry in 10s",
             ),
             (
                 json!({"name": "shop", "about": "HTTP service", "state": "ready", "breaker": "open", "since": 1_000, "operations": 3}),

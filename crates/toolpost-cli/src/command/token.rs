@@ -29,7 +29,7 @@ fn list(file: &ConfigFile) -> Result<(), CommandError> {
     let all: Vec<Value> = known.clone().map(to_json).collect();
     Ok(output::print_value(&all, || match known.map(describe).collect::<Vec<_>>() {
         lines if lines.is_empty() => {
-            "There are no tokens; `toolpost token new NAME` creates one.".to_owned()
+            "No tokens; create one with `toolpost token new NAME`.".to_owned()
         }
         lines => lines.join("\n"),
     })?)
@@ -69,25 +69,11 @@ fn new(options: TokenNewOptions) -> Result<(), CommandError> {
     } else {
         output::print_line(token.reveal())?;
     }
-    output::notice(&format!(
-        "This is the token of `{name}`, shown once; only its SHA-256 is stored in {file}."
-    ));
+    output::notice(&format!("Token of `{name}`, shown once; {file} stores only its SHA-256."));
     let open = overview(config)?.open_sources;
     if !open.is_empty() {
-        output::notice(&open_access_note(&open));
+        let open = open.join(", ");
+        output::notice(&format!("Sources callable with any token (`access = \"open\"`): {open}"));
     }
     Ok(())
-}
-
-/// Returns the note that sources with open access are open to every token once identities exist.
-fn open_access_note(sources: &[String]) -> String {
-    let names = sources.join("`, `");
-    let (verb, each) = match sources {
-        [name] => ("is", name.as_str()),
-        _ => ("are", "NAME"),
-    };
-    format!(
-        "`{names}` {verb} open to every token: `access = \"open\"`. \
-         Without that line the scope `source:{each}` is needed."
-    )
 }

@@ -39,7 +39,7 @@ fn add_mcp_writes_source_and_remove_restores_file() {
     ];
     let (exit, _, message) = add_mcp(&folder, &endpoint);
     assert_eq!(exit, 0);
-    assert!(message.contains("`tracker` needs TRACKER_TOKEN, which is not set here"), "{message}");
+    assert!(message.contains("`tracker` requires TRACKER_TOKEN, which is not set"), "{message}");
     let after = folder.read("toolpost.toml");
     assert_eq!(
         after,
@@ -71,16 +71,17 @@ fn add_mcp_writes_source_and_remove_restores_file() {
         ["tracker", "--replace", "--no-connect", "--url", "http://x", "--bearer", "hush"];
     let (exit, _, message) = add_mcp(&folder, &typed_token);
     assert_eq!(exit, 0);
-    let remark = "The token of `tracker` is kept in toolpost.toml as it is; '${VAR}' keeps it out.";
+    let remark =
+        "toolpost.toml contains secrets of `tracker` in plain text (token); use '${VAR}' instead.";
     assert!(message.contains(remark) && !message.contains("hush"), "{message}");
     for (typed, what) in [
         (
             &["--url", "http://y", "--header", "X-Api-Key: hush", "--header", "X-Team: a"][..],
-            "The header `X-Api-Key` of `tracker` is kept in toolpost.toml as it is; '${VAR}' keeps it out.",
+            "toolpost.toml contains secrets of `tracker` in plain text (header `X-Api-Key`);",
         ),
         (
             &["--env", "A_TOKEN=hush", "--env", "B_KEY=hush", "--env", "C_KEY", "--", "x"],
-            "The variable `A_TOKEN` and variable `B_KEY` of `tracker` are kept in toolpost.toml",
+            "`tracker` in plain text (variable `A_TOKEN`, variable `B_KEY`)",
         ),
     ] {
         let typed = [&["tracker", "--replace", "--no-connect"], typed].concat();
@@ -116,8 +117,7 @@ fn token_new_lists_sources_with_open_access() {
     let folder = TempFolder::new("add-open");
     add_mcp(&folder, &["x", "--no-connect", "--", "server"]);
     let message = stderr(&folder.toolpost(&["token", "new", "ci"]));
-    let about = "`x` is open to every token: `access = \"open\"`. \
-                 Without that line the scope `source:x` is needed.\n";
+    let about = "Sources callable with any token (`access = \"open\"`): x\n";
     assert!(message.ends_with(about), "{message}");
     let closed = folder.read("toolpost.toml").replace("access = \"open\"\n", "");
     folder.write("toolpost.toml", &closed);
@@ -126,7 +126,7 @@ fn token_new_lists_sources_with_open_access() {
     let two = "[source.y]\naccess = 'open'\n[source.z]\naccess = 'open'\n";
     folder.write("toolpost.toml", two);
     let message = stderr(&folder.toolpost(&["token", "new", "ci"]));
-    assert!(message.contains("`y`, `z` are open to every token"), "{message}");
+    assert!(message.contains("callable with any token (`access = \"open\"`): y, z"), "{message}");
 }
 
 /// Each row: the settings under `[source.x]` and the access reported after `--replace`.
@@ -175,22 +175,22 @@ fn add_mcp_invalid_arguments_write_nothing() {
     folder.write("odd.json", "{}");
     folder.write("good.json", "{\"mcpServers\": {\"One\": {\"command\": \"x\"}}}");
     let rows: [(&[&str], i32, &str); 21] = [
-        (&[], 2, "a name is missing"),
-        (&["--", "x"], 2, "a name is missing"),
-        (&["a", "npx", "-y", "x"], 2, "write `toolpost add mcp a -- npx -y x`"),
-        (&["a", "server", "x"], 2, "write `toolpost add mcp a -- server x`"),
-        (&["a"], 2, "say how it is reached: -- COMMAND…, --url URL or --from FILE"),
-        (&["a", "b", "--", "x"], 2, "a source has one name"),
+        (&[], 2, "missing name"),
+        (&["--", "x"], 2, "missing name"),
+        (&["a", "npx", "-y", "x"], 2, "use `toolpost add mcp a -- npx -y x`"),
+        (&["a", "server", "x"], 2, "use `toolpost add mcp a -- server x`"),
+        (&["a"], 2, "missing server; add -- COMMAND…, --url URL or --from FILE"),
+        (&["a", "b", "--", "x"], 2, "too many names"),
         (&["a", "--url", "http://x", "--", "x"], 2, "cannot be used with"),
-        (&["a", "--bearer", "hush", "--", "x"], 2, "source.a.mcp.bearer: this goes with `url`"),
+        (&["a", "--bearer", "hush", "--", "x"], 2, "source.a.mcp.bearer: requires `url`"),
         (&["A", "--no-connect", "--", "x"], 2, "`A` is not a namespace"),
-        (&["hub", "--no-connect", "--", "x"], 2, "`hub` is a namespace of the gateway itself"),
-        (&["taken", "--", "x"], 2, "`taken` exists already in toolpost.toml; --replace puts"),
-        (&["a", "--replace", "--", "x"], 2, "there is no `a` in toolpost.toml"),
+        (&["hub", "--no-connect", "--", "x"], 2, "`hub` is a reserved namespace"),
+        (&["taken", "--", "x"], 2, "`taken` already exists in toolpost.toml; use --replace"),
+        (&["a", "--replace", "--", "x"], 2, "`a` does not exist in toolpost.toml"),
         (
             &["a", "--no-connect", "--url", "http://me:hush@x"],
             2,
-            "source.a.mcp.url: an address has no user",
+            "source.a.mcp.url: a URL must not contain a user",
         ),
         (
             &["a", "--no-connect", "--url", "http://x", "--header", "hush"],
@@ -200,21 +200,21 @@ fn add_mcp_invalid_arguments_write_nothing() {
         (
             &["a", "--no-connect", "--url", "http://x", "--header", "Host: hush"],
             2,
-            "headers.Host: the protocol sets",
+            "headers.Host: reserved header",
         ),
         (
             &["a", "--url", "http://x", "--bearer", "${TOOLPOST_TEST_UNSET}"],
             2,
             "`TOOLPOST_TEST_UNSET` is not set",
         ),
-        (&["a", "--config", "broken.toml", "--", "x"], 2, "broken.toml:1:8: this is not TOML"),
-        (&["--from", "none.json"], 2, "none.json: cannot be read"),
-        (&["--from", "odd.json"], 2, "odd.json: there are no MCP servers in it"),
-        (&["--from", "good.json", "Two"], 2, "there is no `Two` in good.json; there are: One"),
+        (&["a", "--config", "broken.toml", "--", "x"], 2, "broken.toml:1:8: invalid TOML"),
+        (&["--from", "none.json"], 2, "none.json: cannot read the file"),
+        (&["--from", "odd.json"], 2, "odd.json: no MCP servers"),
+        (&["--from", "good.json", "Two"], 2, "no server `Two` in good.json; it has: One"),
         (
             &["a", "--timeout", "20s", "--", NO_PROGRAM],
             3,
-            "nothing was written; --no-connect writes it",
+            "use --no-connect to write the source anyway",
         ),
     ];
     for (arguments, exit, text) in rows {
@@ -228,8 +228,8 @@ fn add_mcp_invalid_arguments_write_nothing() {
     }
     assert_eq!(folder.read("toolpost.toml"), before);
     for (arguments, text) in [
-        (&["remove", "b"][..], "there is no source `b` in toolpost.toml; there are: taken"),
-        (&["remove", "x", "--config", "none.toml"], "in none.toml; it has no sources"),
+        (&["remove", "b"][..], "source `b` does not exist in toolpost.toml; it has: taken"),
+        (&["remove", "x", "--config", "none.toml"], "in none.toml; it has: none"),
     ] {
         let output = folder.toolpost(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -260,10 +260,10 @@ fn add_mcp_from_copies_client_servers() {
         (Some("files"), Some("web"))
     );
     for note in [
-        "`Files` is the source `files` here",
-        "`web` asks for the old transport HTTP+SSE",
-        "`off` is disabled there and left out",
-        "`files` needs V, which is not set here",
+        "`Files` becomes the source `files`",
+        "`web` uses the deprecated HTTP+SSE transport",
+        "`off` is skipped: disabled",
+        "`files` requires V, which is not set",
     ] {
         assert!(message.contains(note), "{message}");
     }
@@ -282,7 +282,7 @@ fn add_mcp_from_copies_client_servers() {
     );
     let (exit, _, message) = add_mcp(&folder, &["--from", "sub/mcp.json", "web", "--no-connect"]);
     assert_eq!(exit, 2);
-    assert!(message.contains("`web` exists already"), "{message}");
+    assert!(message.contains("`web` already exists"), "{message}");
 }
 
 /// Each row: the requested servers, the exit code, the written sources and the expected message.
@@ -298,18 +298,27 @@ fn add_mcp_from_skips_unusable_servers() {
             "off": {"command": "x", "disabled": true}
         }}"#,
     );
-    let input = "`ask` cannot be used: mcp.json: servers.ask.env.K: `${input:…}` is asked from";
+    let input = "cannot use `ask`: mcp.json: servers.ask.env.K: `${input:…}` is not supported";
     let rows: [(&[&str], i32, &[&str], &[&str]); 5] = [
         (
             &[],
             0,
             &["one"],
-            &[input, "`one` has `envFile`, which is not taken over", "`off` is disabled"],
+            &[
+                input,
+                "`one` has unsupported keys, which are ignored: `envFile`",
+                "`off` is skipped",
+            ],
         ),
         (&["one"], 0, &["one"], &[]),
-        (&["ask"], 2, &[], &[input, "nothing was written"]),
-        (&["ask", "odd"], 2, &[], &["none of the 2 servers can be used; nothing was written"]),
-        (&["off"], 2, &[], &["`off` is disabled there", "there is no `off` in mcp.json"]),
+        (&["ask"], 2, &[], &[input, "the configuration is unchanged"]),
+        (
+            &["ask", "odd"],
+            2,
+            &[],
+            &["none of the 2 servers can be used; the configuration is unchanged"],
+        ),
+        (&["off"], 2, &[], &["`off` is skipped: disabled", "no server `off` in mcp.json"]),
     ];
     for (names, exit, written, message) in rows {
         let _ = std::fs::remove_file(folder.path().join("toolpost.toml"));
@@ -330,7 +339,7 @@ fn add_mcp_from_skips_unusable_servers() {
     folder.write("mcp.json", unset);
     let (code, _, error) = add_mcp(&folder, &["--from", "mcp.json"]);
     assert_eq!(code, 2);
-    assert!(error.contains("`a` cannot be used: ") && error.contains("is not set"), "{error}");
+    assert!(error.contains("cannot use `a`: ") && error.contains("is not set"), "{error}");
 }
 
 /// Each row: a command that creates `toolpost.toml`, the start of the file and the expected
@@ -341,12 +350,12 @@ fn new_config_includes_existing_mcp_json() {
     folder.write(".mcp.json", r#"{"mcpServers": {"A": {"command": "x"}, "b": {"command": "x"}}}"#);
     let begin = "mcp_servers = [\".mcp.json\"]\n\n[";
     let rows: [(&[&str], &str, &str); 5] = [
-        (&["add", "mcp", "c", "--no-connect", "--", "x"], begin, "The servers of .mcp.json stay"),
-        (&["token", "new", "ci"], begin, "The servers of .mcp.json stay"),
+        (&["add", "mcp", "c", "--no-connect", "--", "x"], begin, "The servers in .mcp.json stay"),
+        (&["token", "new", "ci"], begin, "The servers in .mcp.json stay"),
         (
             &["add", "mcp", "a", "--no-connect", "--", "x"],
             "[source.a]",
-            "since `a` would be there twice; left out: b. `mcp_servers = [",
+            "because it also has `a`; not included: b. To include it, set `mcp_servers = [",
         ),
         (&["add", "mcp", "--from", ".mcp.json", "--no-connect"], "[source.a]", ""),
         (&["add", "mcp", "c", "--no-connect", "--config", "o.toml", "--", "x"], "", ""),
@@ -382,7 +391,7 @@ fn commands_start_configured_sources_locally() {
     assert_eq!(listed.status.code(), Some(0), "{}", stderr(&listed));
     assert!(json(&listed).as_array().unwrap().iter().any(|found| found["id"] == "demo.add"));
     for message in
-        ["warning: source `gone` is not available: ", "Skipped: box. Use --url to call them"]
+        ["warning: source `gone` is not available: ", "Skipped box: use --url to call them"]
     {
         assert!(stderr(&listed).contains(message), "{}", stderr(&listed));
     }
@@ -393,7 +402,7 @@ fn commands_start_configured_sources_locally() {
             "no source `goen`; did you mean `gone`?",
         ),
         (&["list", "-n", "bxo", "--config", "other.toml"], 0, "did you mean `box`?"),
-        (&["list", "--namespace", "zzz"], 0, "there is no source `zzz`; `toolpost list` shows"),
+        (&["list", "--namespace", "zzz"], 0, "no source `zzz`; `toolpost list` lists"),
         (&["schema", "confg"], 1, "did you mean `config`?"),
         (&["schema", "demo"], 1, "`demo` is a source; its operations are: demo.add, "),
         (&["call", "gone.x", "--config", "other.toml"], 3, "source `gone` is not available: "),
@@ -404,8 +413,12 @@ fn commands_start_configured_sources_locally() {
             1,
             "`box` is a spoke; call it through a running gateway with --url",
         ),
-        (&["call", "demo.add", "--config", "none.toml"], 2, "none.toml: cannot be read"),
-        (&["call", "x.y", "--config", "a.toml", "--url", "ws://x"], 2, "give --url or --config"),
+        (&["call", "demo.add", "--config", "none.toml"], 2, "none.toml: cannot read the file"),
+        (
+            &["call", "x.y", "--config", "a.toml", "--url", "ws://x"],
+            2,
+            "--url and --config cannot be combined",
+        ),
     ];
     for (arguments, exit, message) in rows {
         let output = folder.toolpost(arguments);
@@ -423,9 +436,9 @@ fn mcp_json_is_read_without_toolpost_toml() {
     );
     let checked = stdout(&folder.toolpost(&["serve", "--check"]));
     for message in [
-        ".mcp.json is fine: 0 identities, 1 source.".to_owned(),
-        format!("source my-server: MCP server `{NO_PROGRAM}`; open to every caller"),
-        "`My Server` is the source `my-server` here".to_owned(),
+        ".mcp.json is valid: 0 identities, 1 source.".to_owned(),
+        format!("source my-server: MCP server `{NO_PROGRAM}`; open to all callers"),
+        "`My Server` becomes the source `my-server`".to_owned(),
     ] {
         assert!(checked.contains(&message), "{checked}");
     }
@@ -433,7 +446,7 @@ fn mcp_json_is_read_without_toolpost_toml() {
     assert_eq!(listed.status.code(), Some(0));
     let message = stderr(&listed);
     assert!(
-        message.contains("Reading .mcp.json, since there is no toolpost.toml here."),
+        message.contains("Reading .mcp.json, because there is no toolpost.toml in this folder."),
         "{message}"
     );
     assert!(message.contains("source `my-server` is not available"), "{message}");
@@ -441,5 +454,5 @@ fn mcp_json_is_read_without_toolpost_toml() {
     assert_eq!(stderr(&folder.toolpost(&["list"])), "");
     folder.write("toolpost.toml", "mcp_servers = [\".mcp.json\"]\n");
     let checked = stdout(&folder.toolpost(&["serve", "--check"]));
-    assert!(checked.contains("toolpost.toml is fine: 0 identities, 1 source."), "{checked}");
+    assert!(checked.contains("toolpost.toml is valid: 0 identities, 1 source."), "{checked}");
 }

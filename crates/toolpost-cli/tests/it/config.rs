@@ -14,7 +14,7 @@ fn token_new_enables_authentication() {
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
     let token = stdout(&made).trim().to_owned();
     assert!(token.starts_with("tpt_") && token.len() == 47 && stdout(&made).lines().count() == 1);
-    assert!(stderr(&made).contains("shown once; only its SHA-256 is stored in toolpost.toml"));
+    assert!(stderr(&made).contains("shown once; toolpost.toml stores only its SHA-256"));
     let file = folder.read("toolpost.toml");
     assert!(!file.contains(&token) && !stderr(&made).contains(&token));
     assert!(
@@ -41,7 +41,7 @@ fn token_new_enables_authentication() {
     let banner: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
     let link = format!("http://127.0.0.1:{port}/docs");
     assert!(banner.iter().any(|line| line.ends_with(&link)), "{banner:?}");
-    let message = "Requires a token; 1 identity has one.";
+    let message = "Requires a token of 1 identity.";
     assert!(banner.iter().any(|line| line.contains(message)), "{banner:?}");
     for (header, status) in [
         (String::new(), "401"),
@@ -61,7 +61,7 @@ fn token_new_rejects_invalid_capability() {
     for (capability, message) in [
         ("mcp/request:", "is empty, or a part of it is"),
         ("{\"kind\":\"/(/\"}", "unclosed group"),
-        ("{\"kind\":\"chat\",\"to\":\"x\"}", "its member `to` is not known"),
+        ("{\"kind\":\"chat\",\"to\":\"x\"}", "the unknown member `to`"),
     ] {
         let made = folder.toolpost(&["token", "new", "ci", "--capability", capability]);
         assert_ne!(made.status.code(), Some(0), "{capability}");
@@ -137,15 +137,15 @@ fn token_new_invalid_arguments_are_rejected() {
     folder.write("busy.toml", "");
     folder.write(".busy.toml.new", "");
     let rows: [(&[&str], i32, &str); 11] = [
-        (&["x", "--scope", ""], 2, "a scope is one word, without white space"),
-        (&["x", "--scope", "a b"], 2, "a scope is one word, without white space"),
-        (&["ci"], 2, "`ci` exists already in toolpost.toml; --replace gives it a new token"),
-        (&["cd", "--replace"], 2, "there is no `cd` in toolpost.toml"),
-        (&["a b"], 2, "the name of an identity is"),
+        (&["x", "--scope", ""], 2, "invalid scope; use one word without whitespace"),
+        (&["x", "--scope", "a b"], 2, "invalid scope; use one word without whitespace"),
+        (&["ci"], 2, "`ci` already exists in toolpost.toml; use --replace to replace it"),
+        (&["cd", "--replace"], 2, "`cd` does not exist in toolpost.toml"),
+        (&["a b"], 2, "invalid identity name"),
         (&["local"], 2, "choose another name"),
-        (&["x", "--resource", "repo=read"], 2, "a resource is `type:id`"),
-        (&["x", "--resource", "repo:x"], 2, "write type:id=action"),
-        (&["x", "--config", "broken.toml"], 2, "broken.toml:1:10: this is not TOML"),
+        (&["x", "--resource", "repo=read"], 2, "invalid resource; use `type:id`"),
+        (&["x", "--resource", "repo:x"], 2, "expected TYPE:ID=ACTION"),
+        (&["x", "--config", "broken.toml"], 2, "broken.toml:1:10: invalid TOML"),
         (&["x", "--config", "busy.toml"], 1, "if not, remove"),
         (&["x", "--config", "no/such/folder.toml"], 1, "cannot write no/such/folder.toml"),
     ];
@@ -166,12 +166,12 @@ fn serve_check_prints_summary_or_all_problems() {
         assert_eq!(output.status.code(), Some(exit), "{arguments:?}: {}", stderr(&output));
         (stdout(&output), stderr(&output))
     };
-    assert!(check(&[], 0).0.contains("the embedded default"));
+    assert!(check(&[], 0).0.contains("using the defaults"));
     folder.toolpost(&["token", "new", "box", "--scope", "a", "--scope", "b"]);
     let good = folder.read("toolpost.toml") + "[source.box]\nspoke = { identity = \"box\" }\n";
     folder.write("toolpost.toml", &good);
     let (out, _) = check(&[], 0);
-    for message in ["1 identity, 1 source.", "identity box: a, b", "source box: a spoke"] {
+    for message in ["1 identity, 1 source.", "identity box: a, b", "source box: spoke of box"] {
         assert!(out.contains(message), "{out}");
     }
     folder
@@ -199,12 +199,12 @@ fn serve_check_prints_summary_or_all_problems() {
     folder.write("doubt.toml", "[approval]\noperations = [\"demo.nte\"]\n");
     let (out, warnings) = check(&["--config", "doubt.toml"], 0);
     assert!(
-        out.contains("is fine") && warnings.contains("did you mean `demo.note`?"),
+        out.contains("is valid") && warnings.contains("did you mean `demo.note`?"),
         "{warnings}"
     );
     let report = check(&["--config", "doubt.toml", "--json"], 0).0;
-    assert!(report.contains("\"warnings\":[\"[approval] has `demo.nte`"), "{report}");
-    assert!(check(&["--config", "none.toml"], 2).1.contains("none.toml: cannot be read"));
+    assert!(report.contains("\"warnings\":[\"[approval]: `demo.nte`"), "{report}");
+    assert!(check(&["--config", "none.toml"], 2).1.contains("none.toml: cannot read the file"));
     let served = folder.toolpost(&["serve", "--config", "bad.toml"]);
     assert_eq!(served.status.code(), Some(2), "nothing is served by a bad file");
 }
@@ -219,15 +219,15 @@ fn init_add_check_and_remove_round_trip() {
     };
     assert!(run(&["init"], 0).0.contains(r#""file":"toolpost.toml","written":true"#));
     let begun = folder.read("toolpost.toml");
-    assert!(run(&["init"], 2).1.contains("toolpost.toml is there already; it is left as it is"));
+    assert!(run(&["init"], 2).1.contains("toolpost.toml already exists"));
     assert_eq!(folder.read("toolpost.toml"), begun);
-    assert!(run(&["serve", "--check"], 0).0.contains("is fine: 0 identities, 0 sources."));
+    assert!(run(&["serve", "--check"], 0).0.contains("is valid: 0 identities, 0 sources."));
     run(&["add", "mcp", "files", "--no-connect", "--", "server"], 0);
     let added = folder.read("toolpost.toml");
     assert!(added.starts_with(&begun) && added.contains("access = \"open\""), "{added}");
     let (message, _) = run(&["serve", "--check"], 0);
     assert!(
-        message.contains("source files: MCP server `server`; open to every caller"),
+        message.contains("source files: MCP server `server`; open to all callers"),
         "{message}"
     );
     let report: serde_json::Value =
@@ -282,8 +282,8 @@ fn token_list_and_revoke_edit_config() {
     let spoke = format!("{typed}[source.s]\nspoke = {{ identity = \"box\" }}\n");
     folder.write("toolpost.toml", &spoke);
     let rows: [(&str, i32, &str); 4] = [
-        ("unknown", 2, "there is no identity `unknown` in toolpost.toml; there are: "),
-        ("box", 2, "source.s.spoke.identity: no [identity.NAME] has this name"),
+        ("unknown", 2, "identity `unknown` does not exist in toolpost.toml; it has: "),
+        ("box", 2, "source.s.spoke.identity: unknown identity"),
         ("ci", 0, "A running gateway reloads the configuration automatically."),
         ("box", 2, "`box` is the last identity in toolpost.toml"),
     ];
@@ -313,9 +313,9 @@ fn errors_are_printed_as_json_on_stdout() {
         (&["sources", "--url", &url], 3, "is `toolpost serve` running there?"),
         (&["call", "demo.add", "{\"a\":1"], 2, "not JSON"),
         (&["call", "demo.add", "--url", &url], 3, "is `toolpost serve` running there?"),
-        (&["add", "mcp", "files", "--", "x"], 2, "`files` exists already"),
+        (&["add", "mcp", "files", "--", "x"], 2, "`files` already exists"),
         (&["cast", "--schema", "{"], 2, "the schema is not JSON"),
-        (&["list", "--config", "none.toml"], 2, "none.toml: cannot be read"),
+        (&["list", "--config", "none.toml"], 2, "none.toml: cannot read the file"),
     ];
     for (typed, exit, text) in rows {
         let output = folder.toolpost(typed);

@@ -93,7 +93,7 @@ fn mcp_startup_errors_go_to_stderr() {
     for (arguments, message) in [
         (&["mcp", "--tools", "some"][..], "`some` is not one of all, compact, auto"),
         (&["mcp", "--config", "none.toml"], "none.toml"),
-        (&["mcp", "--source", "dem"], "there is no source `dem` here"),
+        (&["mcp", "--source", "dem"], "no source `dem` in the configuration"),
     ] {
         let ended = folder.toolpost(arguments);
         assert_eq!(ended.status.code(), Some(2), "{arguments:?}");

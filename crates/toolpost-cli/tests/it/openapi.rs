@@ -247,17 +247,17 @@ fn add_openapi_invalid_arguments_write_nothing() {
     let folder = TempFolder::new("openapi-refuse");
     folder.write("pets.yaml", &pets());
     for (typed, message) in [
-        (&["pets.yaml", "--server", "ftp://x"][..], "--server is https://HOST"),
-        (&["pets.yaml", "--server", "127.0.0.1:80"], "--server is https://HOST"),
-        (&["pets.yaml", "--server", "http://u:p@x"], "no user and password"),
-        (&["pets.yaml", "--include", "zzz*"], "none of the 6 operations fits"),
-        (&["pets.yaml", "--rename", "readPet=addPet"], "two operations would be called `addPet`"),
+        (&["pets.yaml", "--server", "ftp://x"][..], "invalid --server; use https://HOST"),
+        (&["pets.yaml", "--server", "127.0.0.1:80"], "invalid --server; use https://HOST"),
+        (&["pets.yaml", "--server", "http://u:p@x"], "must not contain a user or password"),
+        (&["pets.yaml", "--include", "zzz*"], "none of the 6 operations matches"),
+        (&["pets.yaml", "--rename", "readPet=addPet"], "two operations have the name `addPet`"),
         (&["pets.yaml", "--rename", "readPet"], "--rename OLD=NEW"),
-        (&["pets.yaml", "--basic", "name"], "--basic NAME:PASSWORD"),
-        (&["pets.yaml", "--header", "X Y: z"], "\"X Y\": this is not the name of a header"),
-        (&["pets.yaml", "--host", "a b"], "source.x.openapi.hosts: `a b` is no host"),
-        (&["pets.yaml", "--exclude", ""], "source.x.exclude[0]: an empty pattern"),
-        (&["pets.yaml", "--basic", "name:"], "password: an empty text is no secret"),
+        (&["pets.yaml", "--basic", "name"], "--basic USER:PASSWORD"),
+        (&["pets.yaml", "--header", "X Y: z"], "\"X Y\": invalid header name"),
+        (&["pets.yaml", "--host", "a b"], "source.x.openapi.hosts: invalid host"),
+        (&["pets.yaml", "--exclude", ""], "source.x.exclude[0]: empty pattern"),
+        (&["pets.yaml", "--basic", "name:"], "password: empty secret"),
     ] {
         let output = folder.toolpost(&[&["add", "openapi", "x"], typed].concat());
         assert_eq!(output.status.code(), Some(2), "{typed:?}");
@@ -311,10 +311,7 @@ fn add_openapi_checks_only_the_changed_source() {
     let twice = folder.toolpost(&["add", "openapi", "one", "pets.yaml"]);
     assert_eq!(twice.status.code(), Some(2), "{}", stdout(&twice));
     let message = stderr(&twice);
-    assert!(
-        message.contains("there is a source `one` already") && !message.contains("odd"),
-        "{message}"
-    );
+    assert!(message.contains("duplicate source `one`") && !message.contains("odd"), "{message}");
     assert_eq!(folder.read("toolpost.toml"), file);
     let other = folder.toolpost(&["add", "openapi", "two", "pets.yaml"]);
     assert_eq!(other.status.code(), Some(0), "{}", stderr(&other));
@@ -405,10 +402,10 @@ fn import_warns_about_unmatched_patterns() {
     for (typed, expected) in [
         (
             &["--include", "*Pet", "--include", "*Dog"][..],
-            &["`include` has `*Dog`, which fits no operation"][..],
+            &["`include`: `*Dog` matches no operation"][..],
         ),
-        (&["--exclude", "nothing"], &["`exclude` has `nothing`, which fits no operation"]),
-        (&["--rename", "readPets=pet"], &["`rename` has `readPets`, which fits no operation"]),
+        (&["--exclude", "nothing"], &["`exclude`: `nothing` matches no operation"]),
+        (&["--rename", "readPets=pet"], &["`rename`: `readPets` matches no operation"]),
     ] {
         let output = import(&[&["examples/pets.yaml"], typed].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

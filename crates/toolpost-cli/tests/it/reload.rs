@@ -44,7 +44,7 @@ fn reload_toggles_demo_operations() {
 fn unmatched_approval_pattern_warns_on_start_and_reload() {
     let approval_config = |pattern: &str| format!("[approval]\noperations = [\"{pattern}\"]\n");
     let gateway = Gateway::start("reload-approval", &approval_config("demo.nte"));
-    let message = |pattern: &str| format!("[approval] has `{pattern}`, which fits no operation");
+    let message = |pattern: &str| format!("[approval]: `{pattern}` matches no operation");
     wait_until("the start warns", || gateway.log().contains(&message("demo.nte")));
     for (pattern, is_expected) in [("demo.note", false), ("dem.note", true), ("dem.note", true)] {
         gateway.write_config(&approval_config(pattern));

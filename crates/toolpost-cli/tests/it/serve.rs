@@ -49,7 +49,11 @@ fn serve_rejects_invalid_listen_address() {
         (&["0.0.0.0:0", "--check"], 2, "there is no authentication"),
         (&["7411"], 2, "such as 127.0.0.1:7411"),
         (&["localhost:x"], 2, "or localhost:7411"),
-        (&["localhost:0", "--check", "--config", "none.toml"], 2, "none.toml: cannot be read"),
+        (
+            &["localhost:0", "--check", "--config", "none.toml"],
+            2,
+            "none.toml: cannot read the file",
+        ),
         (&["127.0.0.1:0", "--data", "/dev/null/x"], 2, "/dev/null/x"),
         (&[address.as_str()], 2, "choose another address with --listen"),
     ] {
@@ -150,7 +154,7 @@ fn serve_raises_open_file_limit() {
         assert_eq!(current, expected, "{soft} of {hard}");
         let message = stderr(&output_of(child));
         assert_eq!(
-            message.contains("too few open files"),
+            message.contains("open file limit is too low"),
             complains,
             "{soft} of {hard}: {message}"
         );

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::expand::Expander;
 use super::node::{TomlNode, suggestion};
-use super::problem::{ConfigError, ConfigProblem, PositionTracker};
+use super::problem::{ConfigError, ConfigProblem, position_of};
 
 /// The table whose entries are independent: a missing reference disables one entry only.
 const SOURCE_TABLE: &str = "source";
@@ -33,13 +33,11 @@ pub(super) struct TomlDocument<'a> {
     problems: RefCell<Vec<Diagnostic>>,
     /// Keys with invalid values. They are skipped so that the remaining keys are still checked.
     skipped: RefCell<BTreeSet<String>>,
-    /// Name of the source that is being read.
     current_source: RefCell<Option<String>>,
     /// References to missing variables and files, by source name. Each affects only its own source.
     missing_references: RefCell<BTreeMap<String, Vec<Diagnostic>>>,
 }
 
-/// Result of reading a document.
 pub(super) struct DocumentReport {
     /// All problems of the document, except missing references of sources.
     pub(super) problems: Vec<ConfigProblem>,
@@ -77,7 +75,6 @@ impl<'a> TomlDocument<'a> {
         })
     }
 
-    /// Reports the keys of the root table that were not read.
     pub(super) fn report_unknown_root_keys(&self) {
         let known = self.known.take();
         for (key, _) in self.root.get_ref().as_table().into_iter().flatten() {
@@ -110,7 +107,6 @@ impl<'a> TomlDocument<'a> {
         read
     }
 
-    /// Reads the value of a key in the document root.
     pub(super) fn value<T: DeserializeOwned>(&self, key: &'static str) -> Option<T> {
         self.known.borrow_mut().push(key);
         let value = self.root.get_ref().get(key)?;
@@ -150,7 +146,6 @@ impl<'a> TomlDocument<'a> {
         parent_folder(self.file)
     }
 
-    /// Whether a source refers to a missing variable or file.
     pub(super) fn has_missing_reference(&self, source: &str) -> bool {
         self.missing_references.borrow().contains_key(source)
     }
@@ -163,7 +158,6 @@ impl<'a> TomlDocument<'a> {
         self.locate(path).1 == path.len()
     }
 
-    /// Returns the table at this path, for checks of its values.
     pub(super) fn section<'s>(&'s self, path: &'s [&'s str]) -> Section<'s, 'a> {
         Section { document: self, path }
     }
@@ -180,15 +174,13 @@ impl<'a> TomlDocument<'a> {
         self.problems.borrow().iter().any(|(_, key, reported)| *reported == message && is_of(key))
     }
 
-    /// Returns all reported problems, in file order.
     pub(super) fn finish(&self) -> DocumentReport {
         let placed = |mut found: Vec<Diagnostic>| {
             // A value that is read twice is reported twice.
             found.sort();
             found.dedup();
-            let mut positions = PositionTracker::new(self.text);
             let placed = found.into_iter().map(|(offset, key, message)| {
-                ConfigProblem::at_position(self.file, positions.position_of(offset), key, message)
+                ConfigProblem::at_position(self.file, position_of(self.text, offset), key, message)
             });
             placed.collect::<Vec<_>>()
         };
@@ -269,7 +261,6 @@ impl Section<'_, '_> {
     }
 }
 
-/// Appends the parts of a path to a dotted key.
 pub(super) fn dotted_path(key: &str, path: &[&str]) -> String {
     path.iter().fold(key.to_owned(), |key, part| dotted_key(&key, part))
 }

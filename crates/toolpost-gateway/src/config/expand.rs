@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::document::Environment;
@@ -13,13 +14,13 @@ const MAX_SECRET_BYTES: u64 = 1024 * 1024;
 /// Error from expanding a text. It never contains a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExpandError {
-    #[error("the environment variable `{0}` is not set, or is not UTF-8; set it")]
+    #[error("the environment variable `{0}` is not set or not valid UTF-8")]
     Unset(String),
-    #[error("the secret file {file} cannot be read: {reason}")]
+    #[error("cannot read the secret file {file}: {reason}")]
     Unreadable { file: String, reason: String },
     #[error(
-        "`${{` must be followed by the name of an environment variable, or by `file:` and a path, \
-         and `}}`; write `$${{` for a plain `${{`"
+        "invalid reference; use `${{VAR}}`, `${{VAR:-default}}` or `${{file:PATH}}`, and `$${{` for a \
+         literal `${{`"
     )]
     Malformed,
 }
@@ -121,7 +122,7 @@ impl<'a> Expander<'a> {
             .and_then(|file| file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text));
         match read {
             Ok(bytes) if bytes as u64 > MAX_SECRET_BYTES => {
-                return Err(unreadable(format!("it is larger than {MAX_SECRET_BYTES} bytes")));
+                return Err(unreadable(format!("larger than {MAX_SECRET_BYTES} bytes")));
             }
             Ok(_) => {}
             Err(error) => return Err(unreadable(error.to_string())),
@@ -131,20 +132,15 @@ impl<'a> Expander<'a> {
     }
 
     /// Adds a note if every user can read the secret file.
-    #[cfg(unix)]
     fn warn_if_world_readable(&self, file: &Path) {
-        use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(file).map(|metadata| metadata.permissions().mode());
         if mode.is_ok_and(|mode| mode & 0o004 != 0) {
             let file = file.display();
             self.notes.borrow_mut().push(format!(
-                "the secret file {file} is readable by every user of this machine; `chmod o-r {file}`"
+                "the secret file {file} is readable by every user; run `chmod o-r {file}`"
             ));
         }
     }
-
-    #[cfg(not(unix))]
-    fn warn_if_world_readable(&self, _file: &Path) {}
 }
 
 /// Splits a reference into the variable and its optional default.
@@ -188,14 +184,14 @@ mod tests {
             ("${A:-two}${B:-two}${EMPTY:-two}", Ok("onetwotwo")),
             ("${B:-}${B:-a:-b c}", Ok("a:-b c")),
             ("${B}", Err("`B` is not set")),
-            ("${:-x}", Err("must be followed")),
-            ("${A:x}", Err("must be followed")),
-            ("${", Err("must be followed")),
-            ("${}", Err("must be followed")),
-            ("${A", Err("must be followed")),
-            ("${1A}", Err("must be followed")),
-            ("${A-B}", Err("must be followed")),
-            ("${A ${A}}", Err("must be followed")),
+            ("${:-x}", Err("invalid reference")),
+            ("${A:x}", Err("invalid reference")),
+            ("${", Err("invalid reference")),
+            ("${}", Err("invalid reference")),
+            ("${A", Err("invalid reference")),
+            ("${1A}", Err("invalid reference")),
+            ("${A-B}", Err("invalid reference")),
+            ("${A ${A}}", Err("invalid reference")),
         ] {
             let values = Expander::new(&environment, Path::new(""));
             match (values.expand(text), expected) {
@@ -219,7 +215,7 @@ mod tests {
             ("lines", b"a\nb\n\n", Ok("a\nb\n")),
             ("empty", b"", Ok("")),
             ("dollar", b"${A}", Ok("${A}")),
-            ("binary", b"\xff", Err("cannot be read")),
+            ("binary", b"\xff", Err("cannot read")),
         ];
         for (name, content, expected) in rows {
             std::fs::write(folder.join(name), content).unwrap();
@@ -240,15 +236,13 @@ mod tests {
         let absolute = format!("<${{file:{}}}>", folder.join("plain").display());
         assert_eq!(values.expand(&absolute).as_deref(), Ok("<hush>"));
         let error = values.expand("${file:none}").unwrap_err();
-        assert!(error.is_missing() && error.to_string().contains("none cannot be read"), "{error}");
+        assert!(error.is_missing() && error.to_string().contains("none: "), "{error}");
         assert_eq!(values.expand("${file:}"), Err(ExpandError::Malformed));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    #[cfg(unix)]
     #[test]
     fn world_readable_secret_file_produces_note() {
-        use std::os::unix::fs::PermissionsExt;
         let file = std::env::temp_dir().join(format!("toolpost-secret-{}", std::process::id()));
         std::fs::write(&file, "hush").unwrap();
         for (mode, is_reported) in [(0o600, false), (0o640, false), (0o644, true), (0o604, true)] {

@@ -124,7 +124,7 @@ impl ConfigFile {
         let auth = self.auth.map(|auth| jwt_settings(document, auth, &identities));
         let mut journal = self.journal.0;
         if journal.retain_for.is_some_and(|time| time.is_zero()) {
-            let message = "nothing would be kept; write mode = \"off\" if that is meant";
+            let message = "must be greater than zero; set mode = \"off\" to record nothing";
             document.section(&["journal"]).report(&["retain_for"], message);
         }
         journal.path = journal.path.map(|path| document.folder().join(path));
@@ -172,7 +172,7 @@ fn identities(
             Entry::Occupied(owner) => {
                 let owner = owner.get();
                 let message = format!(
-                    "`{owner}` has the same token; `toolpost token new {name} --replace` makes another"
+                    "same token as `{owner}`; create another with `toolpost token new {name} --replace`"
                 );
                 at.report(&["token_hash"], message);
             }
@@ -184,9 +184,8 @@ fn identities(
     identities
 }
 
-/// Description of the resource syntax, for error messages.
 pub(super) const RESOURCE_FORMAT: &str =
-    "a resource is `type:id`, or `type:*` for every one of a type";
+    "invalid resource; use `type:id`, or `type:*` for all of a type";
 
 /// Checks the name of an identity. The characters are restricted because it appears in logs and
 /// messages.
@@ -197,7 +196,7 @@ pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
         _ if is_plain_name(name, b"-_.@") => return Ok(()),
         _ => {
             let message =
-                "the name of an identity is 1 to 64 letters, digits, `-`, `_`, `.` or `@`";
+                "invalid identity name; use 1 to 64 letters, digits, `-`, `_`, `.` and `@`";
             return Err(message.to_owned());
         }
     };
@@ -219,7 +218,7 @@ fn jwt_settings(
 ) -> JwtSettings {
     let at = document.section(&["auth"]);
     if !at.contains(&["issuer"]) {
-        at.report(&[], "the key `issuer` is missing; add it");
+        at.report(&[], "missing key `issuer`");
     }
     match &settings.resource {
         Some(resource) if settings.audience.is_empty() => {
@@ -227,7 +226,8 @@ fn jwt_settings(
             settings.audience = ["", "/", "/mcp"].map(|path| format!("{base}{path}")).into();
         }
         None if settings.audience.is_empty() && !at.contains(&["resource"]) => {
-            let message = "add `audience`, what tokens for this gateway have in their claim `aud`, or `resource`";
+            let message =
+                "missing key `audience` (the `aud` claim of tokens for this gateway) or `resource`";
             at.report(&[], message);
         }
         _ => {}
@@ -243,7 +243,7 @@ fn rooms(
     max_rooms: usize,
 ) -> RoomsSettings {
     if rooms.len() > max_rooms {
-        let message = "there are more tables than rooms may be open; raise limits.rooms";
+        let message = "more rooms than limits.rooms allows; raise it";
         document.section(&["room"]).report(&[], message);
     }
     for (name, room) in &rooms {
@@ -251,16 +251,15 @@ fn rooms(
         let at = document.section(&path);
         // The characters are restricted because the name appears in URLs and logs.
         if !is_plain_name(name, b"-_.") {
-            at.report(&[], "the name of a room is 1 to 64 letters, digits, `-`, `_` or `.`");
+            at.report(&[], "invalid room name; use 1 to 64 letters, digits, `-`, `_` and `.`");
         }
         if room.members.iter().flatten().any(String::is_empty) {
-            at.report(&["members"], "an empty name is no identity; remove it");
+            at.report(&["members"], "empty identity name; remove it");
         }
     }
     RoomsSettings { rooms, max_rooms }
 }
 
-/// Reads origins, each in the form that browsers send.
 fn deserialize_origins<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<String>, D::Error> {
@@ -269,13 +268,13 @@ fn deserialize_origins<'de, D: Deserializer<'de>>(
         let url = Url::parse(origin).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let Some(url) = url else {
             return Err(D::Error::custom(
-                "an origin is `https://` and a host, as in \"https://app.example\"; each one is \
-                 named, and there is none for all",
+                "invalid origin; use a scheme and a host, such as \"https://app.example\" (wildcards \
+                 are not supported)",
             ));
         };
         let written = url.origin().ascii_serialization();
         if written != *origin {
-            let message = format!("browsers write this origin as \"{written}\"");
+            let message = format!("browsers send this origin as \"{written}\"; use that");
             return Err(D::Error::custom(message));
         }
     }

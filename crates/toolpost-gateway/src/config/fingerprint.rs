@@ -1,5 +1,6 @@
 //! File metadata for detecting changes.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -9,7 +10,6 @@ use std::time::SystemTime;
 pub struct FileFingerprint {
     modified: Option<SystemTime>,
     len: u64,
-    /// The inode number; 0 on platforms without one.
     inode: u64,
 }
 
@@ -17,10 +17,7 @@ impl FileFingerprint {
     /// Reads the current metadata; `None` if it is not accessible.
     pub fn read(file: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(file).ok()?;
-        #[cfg(unix)]
-        let number = std::os::unix::fs::MetadataExt::ino(&metadata);
-        #[cfg(not(unix))]
-        let number = 0;
-        Some(Self { modified: metadata.modified().ok(), len: metadata.len(), inode: number })
+        let (modified, len) = (metadata.modified().ok(), metadata.len());
+        Some(Self { modified, len, inode: metadata.ino() })
     }
 }

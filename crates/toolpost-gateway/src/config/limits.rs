@@ -188,7 +188,7 @@ pub(super) fn enabled(breaker: BreakerLimits) -> Option<BreakerLimits> {
 fn deserialize_depth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let depth = Count::deserialize(deserializer)?;
     if depth > 127 {
-        let message = "what is deeper than 127 levels is not read at all; write 127 or less";
+        let message = "must be at most 127";
         return Err(D::Error::custom(message));
     }
     Ok(depth)
@@ -197,7 +197,7 @@ fn deserialize_depth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize
 fn deserialize_rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let rate = u32::deserialize(deserializer)?;
     if rate == 0 {
-        return Err(D::Error::custom("must be greater than zero; leave it out for no limit"));
+        return Err(D::Error::custom("must be greater than zero; remove it for no limit"));
     }
     Ok(Some(rate))
 }

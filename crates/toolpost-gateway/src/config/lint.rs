@@ -1,6 +1,6 @@
 //! Warnings about valid settings that are probably mistakes. The gateway runs with them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use toolpost::mcp::{McpTransport, StdioSettings};
 use toolpost::openapi::{DocumentLocation, Namespaces};
@@ -34,7 +34,7 @@ impl Config {
         let unknown = members.filter(|(_, member)| self.auth.is_none() && !is_known(member));
         unknown
             .map(|(room, member)| {
-                format!("room `{room}`: its member `{member}` is not an identity; `toolpost token new` creates one")
+                format!("room `{room}`: member `{member}` is not an identity; create it with `toolpost token new`")
             })
             .collect()
     }
@@ -76,9 +76,7 @@ fn could_match(pattern: &Glob, source: &str) -> bool {
 fn unmatched_pattern_message(pattern: &str, ids: &[&str]) -> String {
     let meant = toolpost::suggest_name(pattern, ids.iter().copied());
     let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-    format!(
-        "[approval] has `{pattern}`, which fits no operation: nothing waits because of it{meant}"
-    )
+    format!("[approval]: `{pattern}` matches no operation, so it requires no approval{meant}")
 }
 
 /// Returns a warning if a source needs a program or document that does not exist on this machine.
@@ -88,14 +86,14 @@ fn lint_source(source: &SourceConfig) -> Option<String> {
         SourceKind::OpenApi(settings) => match &settings.document {
             DocumentLocation::File(file) if !file.is_file() => {
                 let file = file.display();
-                Some(format!("source `{name}`: its document {file} is not there"))
+                Some(format!("source `{name}`: the document {file} does not exist"))
             }
             _ => None,
         },
         SourceKind::Mcp(settings) => match &settings.transport {
             McpTransport::Stdio(process) if !program_exists(process) => {
                 let command = &process.command;
-                Some(format!("source `{name}`: there is no program `{command}` on this machine"))
+                Some(format!("source `{name}`: the program `{command}` does not exist"))
             }
             _ => None,
         },
@@ -115,13 +113,7 @@ fn program_exists(process: &StdioSettings) -> bool {
         return true;
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| exists_in(&folder, command))
-}
-
-fn exists_in(folder: &Path, command: &Path) -> bool {
-    let with = |ending: &str| -> PathBuf { folder.join(command).with_extension(ending) };
-    folder.join(command).is_file()
-        || cfg!(windows) && ["exe", "cmd", "bat"].iter().any(|ending| with(ending).is_file())
+    std::env::split_paths(&path).any(|folder| folder.join(command).is_file())
 }
 
 #[cfg(test)]
@@ -151,25 +143,25 @@ mod tests {
             (
                 approval_config("demo.nte"),
                 Some(
-                    "`demo.nte`, which fits no operation: nothing waits because of it; did you mean `demo.note`?",
+                    "`demo.nte` matches no operation, so it requires no approval; did you mean `demo.note`?",
                 ),
             ),
-            (approval_config("bx.write"), Some("`bx.write`, which fits no operation")),
-            (approval_config("gateway.reload"), Some("`gateway.reload`, which fits no operation")),
-            (approval_config("x*"), Some("`x*`, which fits no operation")),
+            (approval_config("bx.write"), Some("`bx.write` matches no operation")),
+            (approval_config("gateway.reload"), Some("`gateway.reload` matches no operation")),
+            (approval_config("x*"), Some("`x*` matches no operation")),
             (
                 "[source.a]\nopenapi = 'none.yaml'\n".to_owned(),
-                Some("source `a`: its document none.yaml is not there"),
+                Some("source `a`: the document none.yaml does not exist"),
             ),
             (format!("[source.a]\nopenapi = '{here}'\n"), None),
             (format!("[source.a]\nmcp = {{ command = '{here}' }}\n"), None),
             (
                 "[source.a]\nmcp = { command = 'no-such-program' }\n".to_owned(),
-                Some("source `a`: there is no program `no-such-program`"),
+                Some("source `a`: the program `no-such-program` does not exist"),
             ),
             (
                 "[source.a]\nmcp = { command = './no/such' }\n".to_owned(),
-                Some("there is no program `./no/such`"),
+                Some("the program `./no/such` does not exist"),
             ),
         ] {
             let found = lint_text(&text);

@@ -177,7 +177,9 @@ impl Shorthand for Roots {
             false => Url::from_file_path(root).ok().map(Root::new),
         });
         let roots: Option<Vec<_>> = roots.collect();
-        roots.map(Self::Static).ok_or_else(|| "a root is an absolute path or file:///…".to_owned())
+        roots
+            .map(Self::Static)
+            .ok_or_else(|| "invalid root; use an absolute path or file:///…".to_owned())
     }
 }
 
@@ -233,7 +235,7 @@ impl McpEntry {
                     ("bearer", self.bearer.is_some()),
                     ("oauth", self.oauth.is_some()),
                 ];
-                reject(others, "this goes with `url`, not with `command`; remove it");
+                reject(others, "requires `url`, not `command`; remove it");
                 return Some(McpTransport::Stdio(self.stdio_settings(command, at)));
             }
             (None, Some(url)) => {
@@ -242,7 +244,7 @@ impl McpEntry {
                     ("env", !self.env.is_empty()),
                     ("cwd", self.cwd.is_some()),
                 ];
-                reject(others, "this goes with `command`, not with `url`; remove it");
+                reject(others, "requires `command`, not `url`; remove it");
                 return self.http_settings(&url, at).map(McpTransport::Http);
             }
             (None, None) => "add",
@@ -250,8 +252,7 @@ impl McpEntry {
         };
         // The key is present but misspelled, which is already reported.
         if !["command", "url"].iter().any(|key| at.has_suggestion(key)) {
-            let message =
-                format!("an MCP server has a `command` or a `url`; {remedy} one of the two");
+            let message = format!("expected exactly one of `command` and `url`; {remedy} one");
             at.report(&[], message);
         }
         None
@@ -259,15 +260,15 @@ impl McpEntry {
 
     fn stdio_settings(&mut self, command: String, at: &Section<'_, '_>) -> StdioSettings {
         if command.trim().is_empty() || command.contains('\0') {
-            at.report(&["command"], "this is not the name of a program; write one");
+            at.report(&["command"], "invalid program name");
         }
         if self.args.iter().any(|argument| argument.contains('\0')) {
-            at.report(&["args"], "an argument has no NUL in it; remove it");
+            at.report(&["args"], "arguments must not contain NUL");
         }
         let mut settings = StdioSettings::new(command, std::mem::take(&mut self.args));
         for (name, value) in std::mem::take(&mut self.env) {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                let message = "a variable has a name without `=`, and no NUL; correct it";
+                let message = "invalid environment variable; the name must not be empty or contain `=`, and neither part may contain NUL";
                 at.report(&["env", &name], message);
             }
             settings.env.insert(name, Secret::new(value));
@@ -283,14 +284,16 @@ impl McpEntry {
         let bearer = self.bearer.take();
         let is_token = |text: &String| !text.is_empty() && HeaderValue::from_str(text).is_ok();
         if bearer.as_ref().is_some_and(|bearer| !is_token(bearer)) {
-            let message = "a token is letters, digits and signs, without line breaks; correct it";
+            let message =
+                "invalid token; it must not be empty or contain line breaks or control characters";
             at.report(&["bearer"], message);
         }
         let has_header = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
         if bearer.is_some() && self.oauth.is_some() {
-            at.report(&["oauth"], "there is a `bearer` already; remove one of the two");
+            at.report(&["oauth"], "cannot be combined with `bearer`; remove one of the two");
         } else if bearer.is_some() && has_header {
-            let message = "there is an `Authorization` header already; remove one of the two";
+            let message =
+                "cannot be combined with an `Authorization` header; remove one of the two";
             at.report(&["bearer"], message);
         }
         let oauth = self.oauth.take().unwrap_or_default().into_settings(at);
@@ -304,14 +307,14 @@ impl McpEntry {
 impl OAuthEntry {
     fn into_settings(self, at: &Section<'_, '_>) -> OAuthSettings {
         if self.client_secret.is_some() && self.client_id.is_none() {
-            let message = "a secret belongs to a client; add its `client_id`";
+            let message = "requires `client_id`; add it";
             at.report(&["oauth", "client_secret"], message);
         }
         let is_document = |url: &String| {
             parse_url(url).is_ok_and(|url| url.scheme() == "https" && url.path().len() > 1)
         };
         if self.client_metadata_url.as_ref().is_some_and(|url| !is_document(url)) {
-            let message = "the address of a client's document is https://HOST/PATH";
+            let message = "invalid client metadata URL; use https://HOST/PATH";
             at.report(&["oauth", "client_metadata_url"], message);
         }
         let mut settings = OAuthSettings::default();
@@ -327,12 +330,14 @@ impl OAuthEntry {
 /// displayed.
 fn parse_url(url: &str) -> Result<Url, &'static str> {
     let url = super::parse_http_url(url)
-        .ok_or("the address of an MCP server is https://HOST/… or http://HOST/…")?;
+        .ok_or("invalid MCP server URL; use https://HOST/… or http://HOST/…")?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("an address has no user and password; use `headers`, `bearer` or `oauth`");
+        return Err(
+            "a URL must not contain a user or password; use `headers`, `bearer` or `oauth`",
+        );
     }
     if url.fragment().is_some() {
-        return Err("the address of a server has no `#`; remove what begins there");
+        return Err("a server URL must not contain a fragment (`#…`); remove it");
     }
     Ok(url)
 }
@@ -343,13 +348,12 @@ fn headers(raw: BTreeMap<String, String>, at: &Section<'_, '_>) -> BTreeMap<Stri
     for (name, value) in raw {
         let lower = name.to_ascii_lowercase();
         let checked = if RESERVED_HEADERS.contains(&lower.as_str()) {
-            Err("the protocol sets this header itself; remove it")
+            Err("reserved header; remove it")
         } else {
             check_header(&lower, &value)
         };
         let is_new = checked.is_err() || seen.insert(lower);
-        let unique =
-            is_new.then_some(()).ok_or("this header is there twice; remove one of the two");
+        let unique = is_new.then_some(()).ok_or("duplicate header; remove one of the two");
         match checked.and(unique) {
             Err(message) => at.report(&["headers", &name], message),
             Ok(()) => drop(headers.insert(name, Secret::new(value))),
@@ -358,13 +362,12 @@ fn headers(raw: BTreeMap<String, String>, at: &Section<'_, '_>) -> BTreeMap<Stri
     headers
 }
 
-/// Checks the name and the value of a header.
 pub(super) fn check_header(name: &str, value: &str) -> Result<(), &'static str> {
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
-        return Err("this is not the name of a header");
+        return Err("invalid header name");
     }
     if HeaderValue::from_str(value).is_err() {
-        return Err("this cannot be the value of a header; it holds a line break or the like");
+        return Err("invalid header value; it must not contain line breaks or control characters");
     }
     Ok(())
 }

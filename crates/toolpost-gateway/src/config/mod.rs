@@ -41,7 +41,7 @@ pub use crate::glob::Glob;
 pub use crate::units::parse_duration;
 pub use client_file::{ClientFile, ClientServer, RejectedServer};
 pub use edit::{
-    ConfigOverview, ConfigTable, EditError, IfExists, OpenApiEntry, SourceEntry,
+    ConfigOverview, EditError, IfExists, OpenApiEntry, SourceEntry, check_source,
     create_with_mcp_servers, mcp_settings, overview, preserve_mcp_entry, preserve_openapi_entry,
     relative_path, remove_identity, remove_source, write_identity, write_source, write_template,
 };
@@ -232,7 +232,7 @@ impl Config {
                 edit::read_entry(file, &server.name, &server.entry, environment, place);
             problems.extend(found);
             if self.sources.iter().any(|source| source.name == server.name) {
-                let message = format!("there is a source `{}` already; rename one", server.name);
+                let message = format!("duplicate source `{}`; rename one", server.name);
                 problems.push(ConfigProblem::in_file(file, server.key.clone(), message));
             }
             self.sources.extend(source);

@@ -88,12 +88,11 @@ impl<'a> TomlNode<'a> {
         match self.value.get_ref() {
             DeValue::Integer(number) => {
                 let parsed = i64::from_str_radix(number.as_str(), number.radix());
-                visitor
-                    .visit_i64(parsed.map_err(|_| NodeError::custom("this number is too large"))?)
+                visitor.visit_i64(parsed.map_err(|_| NodeError::custom("number too large"))?)
             }
             DeValue::Float(number) => {
                 let parsed = number.as_str().parse();
-                visitor.visit_f64(parsed.map_err(|_| NodeError::custom("this is not a number"))?)
+                visitor.visit_f64(parsed.map_err(|_| NodeError::custom("invalid number"))?)
             }
             other => Err(NodeError::invalid_type(Unexpected::Other(other.type_str()), &visitor)),
         }
@@ -281,8 +280,8 @@ impl serde::de::Error for NodeError {
             "a sequence" => "a list".to_owned(),
             "a map" => "a table".to_owned(),
             "a boolean" => "true or false".to_owned(),
-            "u32" | "usize" => "a whole number from 0 on".to_owned(),
-            "a nonzero u64" => "a whole number from 1 on".to_owned(),
+            "u32" | "usize" => "a non-negative integer".to_owned(),
+            "a nonzero u64" => "a positive integer".to_owned(),
             "f32" | "f64" => "a number".to_owned(),
             other => other.to_owned(),
         };
@@ -306,7 +305,7 @@ impl serde::de::Error for NodeError {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        let misfit = Self::custom(format!("the key `{field}` is missing; add it"));
+        let misfit = Self::custom(format!("missing key `{field}`"));
         Self { missing: Some(field), ..misfit }
     }
 }
@@ -315,7 +314,7 @@ impl serde::de::Error for NodeError {
 pub(super) fn suggestion(input: &str, known: &[&str]) -> String {
     match suggest_name(input, known.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("known here: `{}`", known.join("`, `")),
+        None => format!("known keys: `{}`", known.join("`, `")),
     }
 }
 
@@ -330,6 +329,6 @@ fn unexpected_kind(found: &Unexpected<'_>) -> &'static str {
         Unexpected::Other("integer" | "float") => "a number",
         Unexpected::Other("boolean") => "true or false",
         Unexpected::Other("datetime") => "a date",
-        _ => "something else",
+        _ => "another type",
     }
 }

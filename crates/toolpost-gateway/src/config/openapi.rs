@@ -1,7 +1,6 @@
 //! HTTP services of sources, their credentials, and their validation.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -59,13 +58,6 @@ pub(super) struct OpenApiTable {
 /// Maximum configurable number of retries.
 const MAX_RETRIES: u32 = 10;
 
-/// Omits all values, since any of them may be a secret.
-impl fmt::Debug for OpenApiTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenApiTable").finish_non_exhaustive()
-    }
-}
-
 /// `openapi = "api.yaml"` is the document.
 impl Shorthand for OpenApiTable {
     const NAME: &'static str = "OpenApiDocument";
@@ -84,7 +76,7 @@ impl Shorthand for OpenApiTable {
 
 /// The credentials of an HTTP service: for whatever it requires, or by the names of the security
 /// schemes of its document.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a table such as { bearer = \"${TOKEN}\" }")]
 #[schemars(rename = "Auth")]
 pub(super) struct AuthTable {
@@ -107,7 +99,7 @@ pub(super) struct AuthTable {
 }
 
 /// The credential of one security scheme: exactly one of these.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a table such as { api_key = \"${KEY}\" }")]
 #[schemars(rename = "Scheme")]
 struct SchemeTable {
@@ -121,7 +113,7 @@ struct SchemeTable {
     oauth2: Option<ClientTable>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table such as { username = \"…\", password = \"…\" }")]
 #[schemars(rename = "Basic")]
 struct BasicTable {
@@ -131,7 +123,7 @@ struct BasicTable {
     password: ShortOrLong<SecretText>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     expecting = "a table such as { client_id = \"…\", client_secret = \"…\" }"
@@ -156,12 +148,6 @@ struct ClientTable {
 enum SecretText {
     Text(String),
     File(String),
-}
-
-impl fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecretText(…)")
-    }
 }
 
 impl Shorthand for SecretText {
@@ -197,12 +183,12 @@ impl OpenApiTable {
         let location = service.location(&self.document);
         let address = |key, text: Option<String>| text.and_then(|text| service.address(key, &text));
         let (server, proxy) = (address("server", self.server), address("proxy", self.proxy));
-        for host in self.hosts.iter().filter(|host| host.is_empty() || host.contains(['/', ' '])) {
-            let message = format!("`{host}` is no host; write it as api.example or 10.0.0.5:8080");
+        if self.hosts.iter().any(|host| host.is_empty() || host.contains(['/', ' '])) {
+            let message = "invalid host; use a form such as api.example or 10.0.0.5:8080";
             service.report("hosts", message);
         }
         if self.retries.is_some_and(|retries| retries > MAX_RETRIES) {
-            service.report("retries", format!("at most {MAX_RETRIES}"));
+            service.report("retries", format!("must be at most {MAX_RETRIES}"));
         }
         let credentials = auth.map(|auth| auth.into_credentials(at)).unwrap_or_default();
         let mut settings = OpenApiSettings::new(location?);
@@ -225,7 +211,7 @@ impl OpenApiTable {
     }
 }
 
-const ADDRESS_EXPECTED: &str = "an address is https://HOST/… or http://HOST/…";
+const ADDRESS_EXPECTED: &str = "invalid URL; use https://HOST/… or http://HOST/…";
 
 /// The key `openapi` of a source, a table or a string.
 struct ServiceSection<'a, 's, 'd>(&'a Section<'s, 'd>);
@@ -243,7 +229,7 @@ impl ServiceSection<'_, '_, '_> {
             return self.address("document", text).map(DocumentLocation::Url);
         }
         if text.is_empty() || text.contains("://") {
-            self.report("document", "a document is a file, or an address https://HOST/…");
+            self.report("document", "invalid document; use a file or https://HOST/…");
             return None;
         }
         Some(DocumentLocation::File(self.0.folder().join(text)))
@@ -256,7 +242,7 @@ impl ServiceSection<'_, '_, '_> {
         };
         // The URL is the only place for proxy credentials.
         if key != "proxy" && (!url.username().is_empty() || url.password().is_some()) {
-            self.report(key, "an address has no user and password; use `auth`");
+            self.report(key, "a URL must not contain a user or password; use `auth`");
             return None;
         }
         Some(url)
@@ -279,7 +265,7 @@ impl AuthTable {
             }
             let remedy = if given == 0 { "add one" } else { "remove the others" };
             let kinds = "`bearer`, `basic`, `api_key` and `oauth2`";
-            at.report(&path, format!("a scheme has exactly one of {kinds}; {remedy}"));
+            at.report(&path, format!("expected exactly one of {kinds}; {remedy}"));
         }
         for (name, value) in self.headers {
             let path = ["auth", "headers", &name];
@@ -310,7 +296,10 @@ impl SchemeTable {
         };
         let basic = self.basic.and_then(|basic| {
             if basic.username.contains(':') {
-                at.report(&[path, &["basic", "username"]].concat(), "a name has no `:` here");
+                at.report(
+                    &[path, &["basic", "username"]].concat(),
+                    "a username must not contain `:`",
+                );
             }
             let password =
                 basic.password.0.resolve(&[path, &["basic", "password"]].concat(), at)?;
@@ -347,13 +336,13 @@ impl SecretText {
         let text = match self {
             Self::Text(text) => text,
             Self::File(file) if file.is_empty() => {
-                at.report(path, "this names no file; write one");
+                at.report(path, "empty file name");
                 return None;
             }
             Self::File(file) => at.read_secret_file(&file, path)?,
         };
         if text.is_empty() {
-            at.report(path, "an empty text is no secret; write one, or remove this");
+            at.report(path, "empty secret; set it or remove the key");
             return None;
         }
         Some(Secret::new(text))

@@ -91,12 +91,12 @@ impl ConfigProblem {
         span: Option<Range<usize>>,
         reason: &str,
     ) -> Self {
-        let position = PositionTracker::new(text).position_of(span.map_or(0, |span| span.start));
-        Self::at_position(file, position, String::new(), format!("this is not TOML: {reason}"))
+        let position = position_of(text, span.map_or(0, |span| span.start));
+        Self::at_position(file, position, String::new(), format!("invalid TOML: {reason}"))
     }
 
     pub(super) fn unreadable(file: &Path, error: &std::io::Error) -> Self {
-        let message = format!("cannot be read: {error}; name another file");
+        let message = format!("cannot read the file: {error}");
         Self::in_file(file, String::new(), message)
     }
 
@@ -106,31 +106,11 @@ impl ConfigProblem {
     }
 }
 
-/// Computes lines and columns in one pass over ascending offsets.
-pub(super) struct PositionTracker<'a> {
-    rest: &'a str,
-    offset: usize,
-    position: (usize, usize),
-}
-
-impl<'a> PositionTracker<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        Self { rest: text, offset: 0, position: (1, 1) }
-    }
-
-    /// Returns the position of an offset, which must not be less than the previous one.
-    pub(super) fn position_of(&mut self, offset: usize) -> (usize, usize) {
-        let step = offset.saturating_sub(self.offset);
-        let (passed, rest) = self.rest.split_at_checked(step).unwrap_or((self.rest, ""));
-        for character in passed.chars() {
-            self.position = match character {
-                '\n' => (self.position.0 + 1, 1),
-                _ => (self.position.0, self.position.1 + 1),
-            };
-        }
-        (self.rest, self.offset) = (rest, self.offset + passed.len());
-        self.position
-    }
+/// Returns the line and column of an offset, starting at 1, in characters.
+pub(super) fn position_of(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
 #[cfg(test)]
@@ -139,11 +119,10 @@ mod tests {
 
     #[test]
     fn positions_are_one_based_in_characters() {
-        let mut tracker = PositionTracker::new("a\n✓✓b\n");
         for (offset, expected) in
             [(0, (1, 1)), (1, (1, 2)), (2, (2, 1)), (8, (2, 3)), (8, (2, 3)), (99, (3, 1))]
         {
-            assert_eq!(tracker.position_of(offset), expected, "{offset}");
+            assert_eq!(position_of("a\n✓✓b\n", offset), expected, "{offset}");
         }
     }
 }

@@ -134,12 +134,12 @@ impl SourceKind {
             Self::OpenApi(settings) => {
                 format!("HTTP service by {}", settings.document.display_name())
             }
-            Self::Spoke { identity } => format!("a spoke, connected by {identity}"),
-            Self::Hub { .. } => "another hub".to_owned(),
+            Self::Spoke { identity } => format!("spoke of {identity}"),
+            Self::Hub { .. } => "remote hub".to_owned(),
             Self::Incomplete { missing: problems, .. } => {
                 let problems: Vec<_> =
                     problems.iter().map(|problem| problem.message.as_str()).collect();
-                format!("left out: {}", problems.join("; "))
+                format!("not started: {}", problems.join("; "))
             }
         }
     }
@@ -272,10 +272,7 @@ impl Adjustments {
             .map(|(key, glob)| (key, glob.as_str()))
             .chain(renamed)
             .map(|(key, text)| {
-                format!(
-                    "`{key}` has `{text}`, which fits no operation{}",
-                    unmatched_consequence(key)
-                )
+                format!("`{key}`: `{text}` matches no operation{}", unmatched_consequence(key))
             })
             .chain(self.unknown_operations(names))
             .collect()
@@ -286,7 +283,7 @@ impl Adjustments {
         unknown.map(|name| {
             let meant = toolpost::suggest_name(name, names.iter().copied());
             let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-            format!("`operation` has `{name}`, which is no operation{meant}")
+            format!("`operation`: no operation `{name}`{meant}")
         })
     }
 
@@ -355,7 +352,7 @@ impl Access {
 
 /// Returns the consequence of a pattern that matches nothing, if it is not obvious.
 fn unmatched_consequence(key: &str) -> &'static str {
-    if key == "approval" { ": nothing waits because of it" } else { "" }
+    if key == "approval" { ", so it requires no approval" } else { "" }
 }
 
 #[cfg(test)]
@@ -399,8 +396,8 @@ mod tests {
         let rename = BTreeMap::from(["list", "gone"].map(|old| (old.to_owned(), "x".to_owned())));
         let (include, exclude) = (globs(&["*", "li*", "issue/*"]), globs(&["add", "*t"]));
         let adjustments = Adjustments { include, exclude, rename, ..Adjustments::default() };
-        let expected = ["`include` has `issue/*`", "`exclude` has `add`", "`rename` has `gone`"];
-        let expected = expected.map(|start| format!("{start}, which fits no operation"));
+        let expected = ["`include`: `issue/*`", "`exclude`: `add`", "`rename`: `gone`"];
+        let expected = expected.map(|start| format!("{start} matches no operation"));
         assert_eq!(adjustments.unmatched_settings(&["list", "issues/list"]), expected);
         assert!(Adjustments::default().unmatched_settings(&[]).is_empty());
     }

@@ -1,7 +1,6 @@
 //! `[source.NAME]` as it is written, and its validation.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use axum::http::Uri;
@@ -26,7 +25,7 @@ use crate::units::{Count, PositiveDuration};
 
 /// A source of operations: exactly one of `mcp`, `openapi`, `spoke` and `hub`, and overrides of what
 /// it declares.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(
     default,
     deny_unknown_fields,
@@ -92,7 +91,7 @@ fn include_all() -> Vec<Glob> {
     vec![Glob::new("*")]
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table such as { identity = \"NAME\" }")]
 #[schemars(rename = "Spoke")]
 struct SpokeTable {
@@ -108,13 +107,6 @@ struct HubTable {
     url: String,
     /// The token of this gateway at the other hub.
     token: Option<String>,
-}
-
-/// Without the token.
-impl fmt::Debug for HubTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HubTable").finish_non_exhaustive()
-    }
 }
 
 impl Shorthand for Access {
@@ -153,7 +145,7 @@ fn deserialize_required_scopes<'de, D: serde::Deserializer<'de>>(
 ) -> Result<Vec<String>, D::Error> {
     let scopes = deserialize_scopes(deserializer)?;
     if scopes.is_empty() {
-        let message = "no scope is asked for; write access = \"open\" if that is meant";
+        let message = "no scopes; use access = \"open\" to allow every caller";
         return Err(serde::de::Error::custom(message));
     }
     Ok(scopes)
@@ -168,8 +160,7 @@ pub(super) fn deserialize_scopes<'de, D: serde::Deserializer<'de>>(
     is_valid.then_some(scopes).ok_or_else(|| serde::de::Error::custom(SCOPE_FORMAT))
 }
 
-/// Description of the scope syntax, for error messages.
-pub(super) const SCOPE_FORMAT: &str = "a scope is one word, without white space";
+pub(super) const SCOPE_FORMAT: &str = "invalid scope; use one word without whitespace";
 
 /// Whether a text is a valid scope. Whitespace is excluded because it separates scopes in lists.
 pub(super) fn is_scope(text: &str) -> bool {
@@ -212,7 +203,7 @@ pub(super) const SOURCE_KINDS: [&str; 4] = ["mcp", "openapi", "spoke", "hub"];
 pub(super) fn check_source_name(name: &str) -> Result<(), String> {
     OperationId::new(name, "any").map_err(|error| error.to_string())?;
     if RESERVED_NAMES.contains(&name) {
-        return Err(format!("`{name}` is a namespace of the gateway itself; choose another name"));
+        return Err(format!("`{name}` is a reserved namespace; choose another name"));
     }
     Ok(())
 }
@@ -265,7 +256,7 @@ impl SourceTable {
                 ("prefix", self.prefix.is_some()),
             ] {
                 if is_set {
-                    at.report(&[key], "this goes with `openapi`; remove it");
+                    at.report(&[key], "requires `openapi`; remove it");
                 }
             }
         }
@@ -286,8 +277,7 @@ impl SourceTable {
                 if !at.document.contains(&["identity", &identity]) {
                     // The name is not quoted: it is a value, and `${VAR}` may have expanded to a
                     // secret.
-                    let message =
-                        "no [identity.NAME] has this name; `toolpost token new NAME` makes one";
+                    let message = "unknown identity; create it with `toolpost token new NAME`";
                     at.report(&["spoke", "identity"], message);
                 }
                 return Some(SourceKind::Spoke { identity });
@@ -305,7 +295,7 @@ impl SourceTable {
             (None, None, None, None) => "add one",
             _ => "remove the others",
         };
-        let expected = "a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`";
+        let expected = "expected exactly one of `mcp`, `openapi`, `spoke` and `hub`";
         at.report(&[], format!("{expected}; {remedy}"));
         None
     }
@@ -331,9 +321,8 @@ impl SourceTable {
             // Permits are counted per namespace, and these operations are in other namespaces.
             for key in ["concurrency", "queue"] {
                 if settings.namespaces == Namespaces::Keep && at.contains(&[key]) {
-                    let message = "it is counted by namespace, and these operations keep the \
-                                   namespaces that they have there; leave it out, or leave out \
-                                   namespaces = \"keep\"";
+                    let message = "cannot be combined with namespaces = \"keep\", because calls are \
+                                   counted per namespace; remove one of the two";
                     at.report(&[key], message);
                 }
             }
@@ -345,9 +334,9 @@ impl SourceTable {
 fn check_hub_url(url: &str) -> Result<(), &'static str> {
     let uri = url.parse::<Uri>().ok().filter(|uri| uri.scheme_str() == Some("ws"));
     let uri = uri.filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
-    let uri = uri.ok_or("the address of a hub is ws://HOST/…")?;
+    let uri = uri.ok_or("invalid hub URL; use ws://HOST/…")?;
     if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-        return Err("an address has no user and password; put the token in `token`");
+        return Err("a URL must not contain a user or password; use `token`");
     }
     Ok(())
 }

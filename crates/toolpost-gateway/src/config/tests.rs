@@ -115,7 +115,7 @@ fn journal_accepts_mode_or_table() {
         ("journal = 'fast'", Err("expected \"sync\"")),
         ("journal = true", Err("expected \"sync\"")),
         ("[journal]\nmod = 'sync'", Err("did you mean `mode`?")),
-        ("[journal]\nretain_for = 0", Err("nothing would be kept")),
+        ("[journal]\nretain_for = 0", Err("must be greater than zero; set mode")),
     ] {
         match (parse(text), expected) {
             (Ok(config), Ok(awaited)) => {
@@ -190,27 +190,27 @@ fn problems_report_position_key_and_remedy() {
         (
             "[limits]\ncalls = 0\nsource_queue = -1\nnesting = \"x\"\n",
             &[
-                "2:9: limits.calls: expected a whole number from 1 on, found a number",
-                "3:16: limits.source_queue: expected a whole number from 0 on, found a number",
-                "4:11: limits.nesting: expected a whole number from 0 on, found a string",
+                "2:9: limits.calls: expected a positive integer, found a number",
+                "3:16: limits.source_queue: expected a non-negative integer, found a number",
+                "4:11: limits.nesting: expected a non-negative integer, found a string",
             ],
         ),
-        (&spaced, &["3:10: identity.ci.scopes: a scope is one word, without white space"]),
-        ("a = ", &["1:5: this is not TOML: "]),
-        ("[identity", &["1:10: this is not TOML: "]),
-        ("a = 1\na = 2", &["2:1: this is not TOML: duplicate key"]),
+        (&spaced, &["3:10: identity.ci.scopes: invalid scope; use one word without whitespace"]),
+        ("a = ", &["1:5: invalid TOML: "]),
+        ("[identity", &["1:10: invalid TOML: "]),
+        ("a = 1\na = 2", &["2:1: invalid TOML: duplicate key"]),
         (
             &misspelt,
             &[
                 "3:1: identity.ci.scope: unknown key; did you mean `scopes`?",
-                "4:1: identity.ci.\"odd key\": unknown key; known here: `token_hash`, `scopes`, ",
+                "4:1: identity.ci.\"odd key\": unknown key; known keys: `token_hash`, `scopes`, ",
                 "5:2: sources: unknown key; did you mean `source`?",
             ],
         ),
         ("identity = 3", &["1:12: identity: expected tables such as [identity.NAME]"]),
         ("[identity]\nci = 3", &["2:6: identity.ci: expected a table with `token_hash`, found"]),
         ("[[source]]", &["source: expected tables such as [source.NAME]"]),
-        ("[identity.ci]\n", &["1:1: identity.ci: the key `token_hash` is missing; add it"]),
+        ("[identity.ci]\n", &["1:1: identity.ci: missing key `token_hash`"]),
         (
             "[identity.ci]\ntoken_hash = \"abc\"",
             &["2:14: identity.ci.token_hash: a token hash is the 64 hexadecimal digits"],
@@ -237,44 +237,49 @@ fn problems_report_position_key_and_remedy() {
         ),
         (
             "[identity.ci]\nscopes = 5",
-            &["1:1: identity.ci: the key `token_hash` is missing", "2:10: identity.ci.scopes: ex"],
+            &["1:1: identity.ci: missing key `token_hash`", "2:10: identity.ci.scopes: ex"],
         ),
         (
             &twice,
-            &["2:14: identity.ci.token_hash: `cd` has the same token; `toolpost token new ci"],
+            &[
+                "2:14: identity.ci.token_hash: same token as `cd`; create another with `toolpost token new ci",
+            ],
         ),
         (&local, &["1:1: identity.local: `local` is reserved for callers without a token; choose"]),
-        ("[identity.\"a b\"]\ntoken_hash = \"\"", &["\"a b\": the name of an", "64 hexadecimal"]),
+        (
+            "[identity.\"a b\"]\ntoken_hash = \"\"",
+            &["\"a b\": invalid identity name", "64 hexadecimal"],
+        ),
         (
             &resource,
             &[
-                "3:22: identity.ci.resources.repo: a resource is `type:id`",
-                "3:39: identity.ci.resources.\":x\": a resource is `type:id`",
+                "3:22: identity.ci.resources.repo: invalid resource; use `type:id`",
+                "3:39: identity.ci.resources.\":x\": invalid resource; use `type:id`",
             ],
         ),
         (
             "[source.a]",
             &[
-                "1:1: source.a: a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`; add one",
+                "1:1: source.a: expected exactly one of `mcp`, `openapi`, `spoke` and `hub`; add one",
             ],
         ),
         (
             "[source.a]\nspoke = { identity = \"ci\" }\nhub = { url = \"ws://x\" }",
             &[
-                "source.a: a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`; remove the others",
+                "source.a: expected exactly one of `mcp`, `openapi`, `spoke` and `hub`; remove the others",
             ],
         ),
         (
             "[source.a]\nmcp = { command = 'x' }\nhub = { url = \"ws://x\" }",
             &[
-                "source.a: a source is exactly one of `mcp`, `openapi`, `spoke` and `hub`; remove the others",
+                "source.a: expected exactly one of `mcp`, `openapi`, `spoke` and `hub`; remove the others",
             ],
         ),
         ("mcp_servers = 'x'", &["1:15: mcp_servers: expected a list, found a string"]),
         ("mcp_server = []", &["1:1: mcp_server: unknown key; did you mean `mcp_servers`?"]),
         (
             "[source.a]\nspoke = { identity = \"ci\" }",
-            &["2:22: source.a.spoke.identity: no [identity.NAME] has this name; `toolpost token"],
+            &["2:22: source.a.spoke.identity: unknown identity; create it with `toolpost token"],
         ),
         (
             "[source.A]\nhub = { url = \"ws://x\" }",
@@ -282,10 +287,10 @@ fn problems_report_position_key_and_remedy() {
         ),
         (
             "[source.demo]\nhub = { url = \"ws://x\" }",
-            &["1:1: source.demo: `demo` is a namespace of the gateway itself; choose another"],
+            &["1:1: source.demo: `demo` is a reserved namespace; choose another"],
         ),
-        ("[source.a]\nhub = { url = \"http://x\" }", &["2:15: source.a.hub.url: the address of"]),
-        ("[source.a]\nhub = { url = \"ws://me:hush@x\" }", &["put the token in `token`"]),
+        ("[source.a]\nhub = { url = \"http://x\" }", &["2:15: source.a.hub.url: invalid hub URL"]),
+        ("[source.a]\nhub = { url = \"ws://me:hush@x\" }", &["use `token`"]),
         (
             "[source.a]\nhub = { url = \"ws://x\", tokn = \"hush-hush\" }",
             &["2:25: source.a.hub.tokn: unknown key; did you mean `token`?"],
@@ -312,23 +317,23 @@ fn problems_report_position_key_and_remedy() {
                 "2:7: source.a.hub: expected a table such as { url = \"ws://…\" }, found a string",
                 "4:10: source.b.access: expected \"open\" or { scopes = […] }",
                 "7:11: source.c.timeout: expected a duration such as \"500ms\"",
-                "10:21: source.d.access.scopes: no scope is asked for; write access = \"open\"",
-                "11:15: source.d.hub.url: the address of a hub is",
+                "10:21: source.d.access.scopes: no scopes; use access = \"open\"",
+                "11:15: source.d.hub.url: invalid hub URL",
                 "13:12: source.e.access.scope: unknown key; did you mean `scopes`?",
-                "16:22: source.f.spoke.identity: no [identity.NAME] has this name",
+                "16:22: source.f.spoke.identity: unknown identity",
             ],
         ),
         (
             "[source.a]\nhub = { url = \"ws://x\" }\ninclude = [\"\"]\nexclusive = \"yes\"",
             &[
-                "3:12: source.a.include[0]: an empty pattern",
+                "3:12: source.a.include[0]: empty pattern",
                 "4:13: source.a.exclusive: expected true or false, found a string",
             ],
         ),
         (
             "[source.a]\nhub = { url = \"ws://x\" }\ninclude = [\"\"]\ntimeout = 0",
             &[
-                "3:12: source.a.include[0]: an empty pattern",
+                "3:12: source.a.include[0]: empty pattern",
                 "4:11: source.a.timeout: must be greater than zero",
             ],
         ),
@@ -349,7 +354,10 @@ fn problems_report_position_key_and_remedy() {
 #[test]
 fn missing_file_error_names_the_file() {
     let error = Config::load(Path::new("no-such/toolpost.toml")).unwrap_err();
-    assert!(error.to_string().starts_with("no-such/toolpost.toml: cannot be read: "), "{error}");
+    assert!(
+        error.to_string().starts_with("no-such/toolpost.toml: cannot read the file: "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -408,9 +416,9 @@ fn approval_applies_by_pattern_source_and_operation() {
     assert_eq!(
         strays,
         [
-            "`approval` has `del*`, which fits no operation: nothing waits because of it",
-            "`operation` has `delete`, which is no operation",
-            "`operation` has `get/it`, which is no operation; did you mean `get/id`?",
+            "`approval`: `del*` matches no operation, so it requires no approval",
+            "`operation`: no operation `delete`",
+            "`operation`: no operation `get/it`; did you mean `get/id`?",
         ]
     );
 }
@@ -436,7 +444,7 @@ fn auth_section_rejects_unsafe_issuer_settings() {
     for (more, message) in [
         ("audience = [\"a\"]", "issuer"),
         ("issuer = \"http://as.example\"\naudience = [\"a\"]", "an address with https://"),
-        (issuer, "add `audience`"),
+        (issuer, "missing key `audience`"),
         (&format!("{issuer}\naudience = [\"a\"]\njwks = \"http://as.example/k\""), "https://"),
         (
             &format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"HS256\"]"),
@@ -791,7 +799,7 @@ fn secret_file_notations_are_equivalent() {
             assert_eq!(found.change_from(&expected), SourceChange::Unchanged);
         }
     }
-    assert!(read("{ file = '' }").unwrap_err().to_string().contains("this names no file"));
+    assert!(read("{ file = '' }").unwrap_err().to_string().contains("empty file name"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -15,7 +15,6 @@ const SECTOR_BYTES: usize = 512;
 /// Maximum number of retries when reading a head that is being overwritten.
 const MAX_READ_ATTEMPTS: usize = 3;
 
-/// The kind of a signed position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PositionKind {
@@ -33,7 +32,6 @@ pub(super) struct SignedPosition {
     pub(super) gateway_id: String,
     /// Sequence number of the record; 0 is the position before the first record.
     pub(super) seq: u64,
-    /// Hash of the record.
     pub(super) hash: String,
     /// Time of the signature, in milliseconds since the Unix epoch.
     pub(super) time: i64,
@@ -101,7 +99,6 @@ impl SignedPosition {
         attempts.find(is_valid).unwrap_or_else(|| Self::read(file))
     }
 
-    /// Writes the position atomically and durably.
     pub(super) fn write_durably(&self, file: &Path) -> io::Result<()> {
         atomic_file::write_atomic(file, &self.encode()?)
     }

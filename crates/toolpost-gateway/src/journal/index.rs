@@ -144,11 +144,9 @@ impl OpenBlock {
     }
 }
 
-/// The index database.
 pub(super) struct Index(Connection);
 
 impl Index {
-    /// Opens the index for writing.
     pub(super) fn open(file: &Path) -> Result<Self> {
         Self::with_tables(Connection::open(file)?)
     }
@@ -206,7 +204,6 @@ impl Index {
         transaction.commit()
     }
 
-    /// Returns the last indexed block.
     pub(super) fn last(&self) -> Result<Option<Block>> {
         Ok(select_blocks(&self.0, "ORDER BY b.id DESC LIMIT 1", [])?.pop())
     }
@@ -258,7 +255,6 @@ impl Index {
         Ok(marks)
     }
 
-    /// Returns the block that contains a record.
     pub(super) fn block_containing(&self, seq: u64) -> Result<Option<Block>> {
         block_containing(&self.0, seq)
     }
@@ -308,7 +304,6 @@ impl Index {
         Ok(ids)
     }
 
-    /// Removes the blocks of deleted segments.
     pub(super) fn remove_before(&mut self, segment: u64) -> Result<()> {
         let transaction = self.0.transaction()?;
         for sql in [

@@ -10,7 +10,6 @@ use super::record::{RecordKind, RecordSummary, StoredRecord, TOKEN_PREFIX};
 /// Compares the blocks of the index with the records of a chain while they are read.
 pub(super) struct IndexCheck {
     index: Index,
-    /// Blocks of the index not checked yet.
     stored: VecDeque<Block>,
     /// Expected contents of the current block, computed from the records.
     expected: OpenBlock,
@@ -28,7 +27,6 @@ impl IndexCheck {
         Some(Self { index, stored, expected, mismatch: None })
     }
 
-    /// Starts the next segment.
     pub(super) fn start_segment(&mut self, segment: u64) {
         if !self.expected.is_empty() {
             self.mark_mismatch();

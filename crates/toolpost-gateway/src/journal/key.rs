@@ -14,10 +14,9 @@ pub(super) struct SigningKey {
 }
 
 impl SigningKey {
-    /// Generates a new key and returns it with its encoded bytes.
     pub(super) fn generate() -> io::Result<(Self, Vec<u8>)> {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
-            .map_err(|_| io::Error::other("the system gave no randomness"))?;
+            .map_err(|_| io::Error::other("the system random number generator failed"))?;
         let bytes = document.as_ref().to_vec();
         Ok((Self::from_bytes(&bytes)?, bytes))
     }
@@ -28,7 +27,7 @@ impl SigningKey {
 
     fn from_bytes(bytes: &[u8]) -> io::Result<Self> {
         let pair = Ed25519KeyPair::from_pkcs8(bytes)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is no key"))?;
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "invalid signing key"))?;
         let gateway_id = fingerprint(pair.public_key().as_ref());
         Ok(Self { pair, gateway_id })
     }
@@ -61,7 +60,6 @@ pub(super) fn verify_signature(
     fingerprint(&public) == gateway_id && key.verify(message, &signature).is_ok()
 }
 
-/// Whether the text has the format of a gateway id.
 pub(super) fn is_gateway_id(text: &str) -> bool {
     text.len() == 16 && HEXLOWER.decode(text.as_bytes()).is_ok()
 }

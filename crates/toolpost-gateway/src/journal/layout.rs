@@ -29,12 +29,10 @@ pub(super) struct JournalLayout {
     records_dir: PathBuf,
 }
 
-/// The files of a chain.
 #[derive(Debug, Clone)]
 pub(super) struct Chain {
     pub(super) gateway_id: String,
     pub(super) segments: Segments,
-    /// Path of the signed head.
     pub(super) head: PathBuf,
     /// Path of the signed checkpoint, which exists if records were removed.
     pub(super) checkpoint: PathBuf,
@@ -164,7 +162,7 @@ impl JournalLayout {
                 Ok(found) => return found,
                 Err(error) => {
                     let gateway_id = &chain.gateway_id;
-                    tracing::warn!(gateway_id, %error, "cannot remove old journal segments");
+                    tracing::warn!(gateway_id, %error, "removal of old journal segments failed");
                 }
             }
         }
@@ -194,7 +192,7 @@ impl JournalLayout {
         let key = SigningKey::read(&self.key_file(gateway_id)).map_err(ChainError::Key)?;
         match key.gateway_id() == gateway_id {
             true => Ok(key),
-            false => Err(ChainError::Key(io::Error::other("it is that of another journal"))),
+            false => Err(ChainError::Key(io::Error::other("the key belongs to another journal"))),
         }
     }
 
@@ -204,7 +202,8 @@ impl JournalLayout {
         let (key, bytes) = SigningKey::generate()?;
         let gateway_id = key.gateway_id().to_owned();
         let lock = self.try_lock(&gateway_id)?;
-        let lock = lock.ok_or_else(|| io::Error::other("a new journal is locked already"))?;
+        let lock =
+            lock.ok_or_else(|| io::Error::other("the new journal is locked by another process"))?;
         let genesis = Hash::genesis(&gateway_id);
         let head = SignedPosition::sign(&key, PositionKind::Head, 0, genesis, epoch_ms());
         head.write_durably(&self.chain_file(&gateway_id, ".head"))?;
@@ -227,7 +226,6 @@ impl JournalLayout {
     }
 }
 
-/// Result of claiming a chain.
 enum ChainClaim {
     Acquired(Box<JournalWriter>),
     /// Locked by another process, or never initialized.

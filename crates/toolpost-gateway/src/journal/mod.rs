@@ -37,6 +37,7 @@ mod tail;
 mod verify;
 mod writer;
 
+use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +55,8 @@ use toolpost::epoch_ms;
 use crate::shorthand::Shorthand;
 use crate::units::{DurationText, Size};
 use layout::JournalLayout;
-use queue::Queue;
+use queue::{Durability, Queue, QueuedRecord};
+use record::{RecordSummary, RecordWriter};
 use segment::ChainEnd;
 use writer::JournalWriter;
 
@@ -149,7 +151,7 @@ impl JournalSettings {
 
 /// The journal cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("the journal in {} cannot be opened: {source}; name another folder with --data, or set mode = \"off\" in [journal]", folder.display())]
+#[error("cannot open the journal in {}: {source}; choose another folder with --data, or set mode = \"off\" in [journal]", folder.display())]
 pub struct JournalError {
     folder: PathBuf,
     source: io::Error,
@@ -190,6 +192,11 @@ struct WriterShared {
     lost_records: AtomicU64,
 }
 
+thread_local! {
+    /// Buffer for encoding a record before it is queued; reused to avoid allocations.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 impl WriterShared {
     fn new(end: ChainEnd) -> Self {
         Self {
@@ -199,11 +206,25 @@ impl WriterShared {
         }
     }
 
-    /// Counts a record that could not be queued.
+    /// Encodes a record and queues it. Returns `None` if the queue is full or closed.
+    fn record(
+        &self,
+        summary: &RecordSummary<'_>,
+        durability: Durability,
+        write: impl FnOnce(&mut RecordWriter<'_>),
+    ) -> Option<QueuedRecord> {
+        SCRATCH.with_borrow_mut(|out| {
+            let mut members = RecordWriter::start(out, summary);
+            write(&mut members);
+            members.finish();
+            self.queue.push(summary, out, durability)
+        })
+    }
+
     fn count_lost_record(&self) {
         let lost = self.lost_records.fetch_add(1, Ordering::Relaxed) + 1;
         if lost.is_power_of_two() {
-            tracing::error!(lost, "record dropped: the journal cannot be written");
+            tracing::error!(lost, "journal record dropped");
         }
     }
 }

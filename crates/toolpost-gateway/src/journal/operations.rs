@@ -89,9 +89,7 @@ fn parse_time(text: &str) -> Result<i64, String> {
         return Ok(time);
     }
     let ago = parse_duration(text).map_err(|_| {
-        format!(
-            "`{text}` is no time; write how long ago, such as 15m or 2h, or 2026-11-16T12:00:00Z"
-        )
+        format!("invalid time `{text}`: use a duration before now such as 15m, or a time such as 2026-11-16T12:00:00Z")
     })?;
     Ok(epoch_ms().saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)))
 }
@@ -152,7 +150,7 @@ async fn journal(
     let chains = reader.chains().map_err(|error| read_error(error.into()))?;
     let gateway_ids: Vec<String> = chains.into_iter().map(|chain| chain.gateway_id).collect();
     if let Some(unknown) = input.gateway_id.as_ref().filter(|id| !gateway_ids.contains(id)) {
-        let message = format!("there is no journal `{unknown}` in the data folder");
+        let message = format!("the data folder has no journal `{unknown}`");
         return Err(CallError::validation(message, &[]).into());
     }
     let is_room = input.room.is_some();
@@ -167,7 +165,7 @@ impl JournalInput {
     fn into_filter(self, own: Option<String>) -> Result<RecordFilter, CallError> {
         let (marks, name): (&[BlockMark], _) = match (self.op, self.room) {
             (Some(_), Some(_)) => {
-                let message = "`op` and `room` do not go together: messages are of no operation";
+                let message = "`op` and `room` cannot be combined: room messages have no operation";
                 return Err(CallError::validation(message, &[]));
             }
             (None, Some(room)) if self.errors => (&[BlockMark::Rejection], Some(room)),
@@ -236,7 +234,7 @@ async fn replay(
     let id = input.id.clone();
     let found = run_blocking(move || reader.call(&id)).await?.map_err(read_error)?;
     let recorded = found.ok_or_else(|| {
-        CallError::validation(format!("no call `{}` is in the journal", input.id), &[])
+        CallError::validation(format!("the journal has no call `{}`", input.id), &[])
     })?;
     Ok(match input.run {
         true => replay::run(&context, &registry, recorded).await?,
@@ -284,16 +282,15 @@ fn logs(
 }
 
 pub(super) fn read_error(error: QueryError) -> HandlerError {
-    CallError::execution("the journal cannot be read").with_cause(error).into()
+    CallError::execution("cannot read the journal").with_cause(error).into()
 }
 
-/// Runs blocking file access on the blocking thread pool.
 pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CallError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| {
-        CallError::unknown("the journal was not read to its end").with_cause(error)
+        CallError::unknown("reading the journal was interrupted").with_cause(error)
     })
 }
 
@@ -320,6 +317,6 @@ mod tests {
         }
         let ago = epoch_ms() - parse_time("15m").unwrap();
         assert!((900_000..910_000).contains(&ago), "{ago}");
-        assert!(parse_time("soon").unwrap_err().contains("how long ago"));
+        assert!(parse_time("soon").unwrap_err().contains("a duration before now"));
     }
 }

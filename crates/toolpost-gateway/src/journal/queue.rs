@@ -35,7 +35,7 @@ impl Future for WriteReceipt {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WriteResult> {
         let result = Pin::new(&mut self.0).poll(context);
-        result.map(|result| result.unwrap_or_else(|_| Err("the journal was closed".into())))
+        result.map(|result| result.unwrap_or_else(|_| Err("the journal is closed".into())))
     }
 }
 
@@ -53,7 +53,6 @@ struct QueueState {
     /// Whether the writer is collecting more records and must be woken by a record with a waiter.
     is_collecting: bool,
     is_closed: bool,
-    /// Why writes currently fail.
     write_error: Option<Arc<str>>,
 }
 
@@ -61,9 +60,7 @@ struct QueueState {
 #[derive(Default)]
 pub(super) struct Group {
     headers: Vec<RecordHeader>,
-    /// The names and identities of the records.
     names: String,
-    /// The contents of the records.
     contents: Vec<u8>,
     /// Waiters for the fsync of the group.
     sync_waiters: Vec<oneshot::Sender<WriteResult>>,
@@ -80,7 +77,6 @@ struct RecordHeader {
     content_len: usize,
 }
 
-/// What the producer of a record waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
     /// Does not wait, unless the queue is large.
@@ -91,7 +87,6 @@ pub(super) enum Durability {
     Synced,
 }
 
-/// A record accepted by the queue.
 pub(super) struct QueuedRecord {
     pub(super) seq: u64,
     /// Resolves when the record has the requested durability; `None` if there is nothing to wait
@@ -134,7 +129,6 @@ impl Queue {
         Some(QueuedRecord { seq, receipt: write_receipt })
     }
 
-    /// Returns why writes currently fail, if they do.
     pub(super) fn write_error(&self) -> Option<Arc<str>> {
         self.state.lock().write_error.clone()
     }
@@ -258,7 +252,6 @@ impl Group {
         self.headers.is_empty()
     }
 
-    /// Returns the number of records.
     pub(super) fn len(&self) -> usize {
         self.headers.len()
     }

@@ -48,7 +48,6 @@ struct ResultDifference {
     now: Option<Value>,
 }
 
-/// Checks whether the call would start, without making it.
 pub(super) fn preview(
     registry: &Registry,
     identity: Option<&Identity>,
@@ -94,22 +93,21 @@ pub(super) async fn run(
 
 /// Returns the operation and the input of a recorded call, if the input is complete.
 fn recorded_request(recorded: &Value) -> Result<(String, Value), CallError> {
-    let error =
-        |why: &str| CallError::validation(format!("it cannot be called once more: {why}"), &[]);
+    let error = |why: &str| CallError::validation(format!("cannot replay the call: {why}"), &[]);
     for (member, why) in [
-        ("masked", "a part of its input is secret and was not written down"),
-        ("inputCut", "its input was too large to be written down"),
-        ("inputText", "its input is nothing that can be read; it is shown as text"),
+        ("masked", "its input contains a secret, which is not recorded"),
+        ("inputCut", "its input was too large to record"),
+        ("inputText", "its input cannot be parsed"),
     ] {
         if recorded.get(member).is_some() {
             return Err(error(why));
         }
     }
     let operation = recorded["operation"].as_str().unwrap_or_default();
-    let input = recorded.get("input").ok_or_else(|| error("its input was not written down"))?;
+    let input = recorded.get("input").ok_or_else(|| error("its input is not recorded"))?;
     let hidden = [record::TOKEN_PREFIX, b"****"].concat();
     if memchr::memmem::find(input.to_string().as_bytes(), &hidden).is_some() {
-        return Err(error("its input holds a token, which was not written down"));
+        return Err(error("its input contains a token, which is not recorded"));
     }
     Ok((operation.to_owned(), input.clone()))
 }
@@ -122,7 +120,7 @@ fn preflight_problems(
     input: &Value,
 ) -> Vec<String> {
     let Some(found) = catalog.get(operation) else {
-        return vec![format!("the operation {operation} no longer exists")];
+        return vec![format!("operation {operation} no longer exists")];
     };
     if let Err(error) = found.spec().access_control.check(identity, Some(input)) {
         return vec![error.message().to_owned()];
@@ -225,8 +223,8 @@ mod tests {
             (json!({"operation": "a.b", "input": {}}), ""),
             (json!({"operation": "a.b", "input": {}, "masked": true}), "secret"),
             (json!({"operation": "a.b", "inputCut": {}}), "too large"),
-            (json!({"operation": "a.b", "inputText": "[1e999]"}), "can be read"),
-            (json!({"operation": "a.b"}), "not written down"),
+            (json!({"operation": "a.b", "inputText": "[1e999]"}), "cannot be parsed"),
+            (json!({"operation": "a.b"}), "not recorded"),
             (json!({"operation": "a.b", "input": {"t": token}}), "a token"),
         ] {
             let error_message = recorded_request(&recorded)
@@ -251,7 +249,7 @@ mod tests {
         for (identity, operation, input, expected) in [
             (&ci_identity, "demo.add", json!({"a": 1, "b": 2}), ""),
             (&ci_identity, "demo.add", json!({"a": 1}), "missing"),
-            (&ci_identity, "demo.none", json!({}), "the operation demo.none no longer exists"),
+            (&ci_identity, "demo.none", json!({}), "operation demo.none no longer exists"),
             (&ci_identity, "gateway.verify", json!({}), "`ci` lacks the scope `toolpost:read`"),
             (&operator, "gateway.verify", json!({}), ""),
         ] {

@@ -7,19 +7,18 @@ use std::time::SystemTime;
 
 use toolpost::epoch_ms;
 
-use super::JournalSettings;
 use super::chain::Hash;
 use super::head::{PositionKind, SignedPosition};
 use super::key::SigningKey;
 use super::layout::Chain;
-use super::record::{RecordKind, RecordSummary, RecordWriter};
+use super::queue::Durability;
+use super::record::{RecordKind, RecordSummary};
 use super::segment::Segments;
+use super::{JournalSettings, WriterShared};
 
-/// A planned removal of segments.
 pub(super) struct SegmentRemoval {
     /// The segments to remove, by the sequence number of their first record.
     files: Vec<u64>,
-    /// Number of the last removed record.
     pub(super) through: u64,
     hash: Hash,
 }
@@ -63,15 +62,16 @@ fn is_expired(segments: &Segments, settings: &JournalSettings, first: u64) -> io
 }
 
 impl SegmentRemoval {
-    /// Writes the checkpoint record that documents the removal in the chain.
-    pub(super) fn write_checkpoint(&self, content: &mut Vec<u8>) -> RecordSummary<'static> {
+    /// Queues the checkpoint record that documents the removal in the chain. Returns whether it was
+    /// queued.
+    pub(super) fn record(&self, shared: &WriterShared) -> bool {
         let (time, kind) = (epoch_ms(), RecordKind::Checkpoint);
         let summary = RecordSummary { time, kind, name: "", identity: "" };
-        let mut members = RecordWriter::start(content, &summary);
-        members.add("removedThrough", &self.through);
-        members.add("hash", &self.hash.to_string());
-        members.finish();
-        summary
+        let queued = shared.record(&summary, Durability::Async, |members| {
+            members.add("removedThrough", &self.through);
+            members.add("hash", &self.hash.to_string());
+        });
+        queued.is_some()
     }
 
     /// Removes the segments. The head is synced first, because it must not be older than the

@@ -6,16 +6,14 @@ use toolpost::epoch_ms;
 
 use super::index::BlockMark;
 use super::queue::{Durability, WriteReceipt};
-use super::record::{RecordKind, RecordSummary, RecordWriter};
+use super::record::{RecordKind, RecordSummary};
 use super::search::{FoundRecord, NameFilter, RecordFilter, message_json, search};
 use super::{Journal, JournalMode};
 
-/// A message that a room is about to deliver.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RoomMessageRecord<'a> {
     pub(crate) room: &'a str,
     pub(crate) identity: &'a str,
-    /// Id of the message.
     pub(crate) id: &'a str,
     /// The complete message as JSON. The journal sets no limit; the room has its own.
     pub(crate) message: &'a str,
@@ -23,14 +21,11 @@ pub(crate) struct RoomMessageRecord<'a> {
     pub(crate) allowed_by: Option<&'a str>,
 }
 
-/// A message that a room rejected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RoomRejectionRecord<'a> {
     pub(crate) room: &'a str,
     pub(crate) identity: &'a str,
-    /// Kind of the message.
     pub(crate) attempted_kind: &'a str,
-    /// Error code.
     pub(crate) error: &'a str,
     pub(crate) reason: &'a str,
     /// Id of the message, if it had one.
@@ -40,7 +35,6 @@ pub(crate) struct RoomRejectionRecord<'a> {
 /// A message read back from the journal by a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredMessage {
-    /// Sequence number in its chain.
     pub(crate) seq: u64,
     /// Time of the record, in milliseconds since the Unix epoch.
     pub(crate) time: i64,
@@ -59,24 +53,22 @@ impl Journal {
         }
         let (time, kind) = (epoch_ms(), RecordKind::Message);
         let summary = RecordSummary { time, kind, name: entry.room, identity: entry.identity };
-        let mut out = Vec::with_capacity(entry.message.len() + 512);
-        let mut members = RecordWriter::start(&mut out, &summary);
-        members.add("id", entry.id);
-        members.add("room", entry.room);
-        members.add("identity", entry.identity);
-        if let Some(allowed_by) = entry.allowed_by {
-            members.add_json("allowedBy", allowed_by);
-        }
-        members.add_json("message", entry.message);
-        members.finish();
         let durability = match self.0.settings.mode {
             JournalMode::Sync => Durability::Synced,
             _ => Durability::Written,
         };
-        self.0.shared.queue.push(&summary, &out, durability)?.receipt
+        let queued = self.0.shared.record(&summary, durability, |members| {
+            members.add("id", entry.id);
+            members.add("room", entry.room);
+            members.add("identity", entry.identity);
+            if let Some(allowed_by) = entry.allowed_by {
+                members.add_json("allowedBy", allowed_by);
+            }
+            members.add_json("message", entry.message);
+        });
+        queued?.receipt
     }
 
-    /// Whether writes to the journal currently fail.
     pub(crate) fn is_failing(&self) -> bool {
         self.0.shared.queue.write_error().is_some()
     }
@@ -86,16 +78,15 @@ impl Journal {
     pub(crate) fn record_rejection(&self, entry: &RoomRejectionRecord<'_>) {
         let (time, kind) = (epoch_ms(), RecordKind::Rejection);
         let summary = RecordSummary { time, kind, name: entry.room, identity: entry.identity };
-        let mut out = Vec::new();
-        let mut members = RecordWriter::start(&mut out, &summary);
-        members.add_some("id", entry.id);
-        members.add("room", entry.room);
-        members.add("identity", entry.identity);
-        members.add("attemptedKind", entry.attempted_kind);
-        members.add("error", entry.error);
-        members.add("reason", entry.reason);
-        members.finish();
-        if self.0.shared.queue.push(&summary, &out, Durability::Async).is_none() {
+        let queued = self.0.shared.record(&summary, Durability::Async, |members| {
+            members.add_some("id", entry.id);
+            members.add("room", entry.room);
+            members.add("identity", entry.identity);
+            members.add("attemptedKind", entry.attempted_kind);
+            members.add("error", entry.error);
+            members.add("reason", entry.reason);
+        });
+        if queued.is_none() {
             self.0.shared.count_lost_record();
         }
     }
@@ -133,7 +124,7 @@ impl Journal {
                 Err(error) if is_own => return Err(io::Error::other(error)),
                 Err(error) => {
                     let gateway_id = chain.gateway_id;
-                    tracing::warn!(gateway_id, %error, "skipping messages of an unreadable chain");
+                    tracing::warn!(gateway_id, %error, "journal chain is not readable; its messages are skipped");
                 }
             }
         }

@@ -16,7 +16,6 @@ use super::layout::Chain;
 use super::record::{RecordKind, StoredRecord};
 use crate::glob::Glob;
 
-/// Filter for calls or room messages.
 #[derive(Debug, Clone)]
 pub(super) struct RecordFilter {
     /// Gateway whose journal is searched; `None` searches every journal in the folder.
@@ -32,13 +31,11 @@ pub(super) struct RecordFilter {
     pub(super) until: i64,
     /// Only records before this sequence number.
     pub(super) before: u64,
-    /// Maximum number of results.
     pub(super) limit: usize,
     /// Maximum total size of the messages after the first one.
     pub(super) max_bytes: usize,
 }
 
-/// Selects operations or rooms.
 #[derive(Debug, Clone)]
 pub(super) enum NameFilter {
     Exact(String),
@@ -77,7 +74,6 @@ impl RecordFilter {
             && self.name.as_ref().is_none_or(|name| name.matches(&stored.name))
     }
 
-    /// Whether only failed calls are requested.
     pub(super) fn only_failed(&self) -> bool {
         self.marks == [BlockMark::Failed]
     }
@@ -97,16 +93,14 @@ impl RecordFilter {
     }
 }
 
-/// Why a search of the journal failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum QueryError {
-    #[error("the journal cannot be read: {0}")]
+    #[error("cannot read the journal: {0}")]
     Io(#[from] io::Error),
-    #[error("the index of the journal cannot be read: {0}")]
+    #[error("cannot read the journal index: {0}")]
     Index(#[from] rusqlite::Error),
 }
 
-/// A call or message found by a search.
 #[derive(Debug)]
 pub(super) struct FoundRecord {
     pub(super) time: i64,
@@ -118,7 +112,6 @@ pub(super) struct FoundRecord {
 }
 
 impl FoundRecord {
-    /// Returns the call or message as one object.
     pub(super) fn view(&self, gateway_id: &str) -> Value {
         match self.is_call {
             true => merge_records(gateway_id, &self.content, self.exit.as_deref()),
@@ -139,8 +132,7 @@ pub(super) fn search(chain: &Chain, filter: &RecordFilter) -> Result<Vec<FoundRe
     let index = Index::open_read_only(&chain.index_file());
     match index.map_err(QueryError::from).and_then(with_index) {
         Err(QueryError::Index(error)) => {
-            let message = "the index of the journal cannot be used; the next start makes it again";
-            tracing::warn!(%error, "{message}");
+            tracing::warn!(%error, "journal index is not readable; the next start rebuilds it");
             with_index(Index::empty()?)
         }
         result => result,
@@ -163,7 +155,6 @@ pub(super) fn find_call(chain: &Chain, id: &str) -> Result<Option<Value>, QueryE
     Ok(found.map(|found| found.view(&chain.gateway_id)))
 }
 
-/// A search in one chain.
 pub(super) struct Search<'a> {
     chain: &'a Chain,
     filter: &'a RecordFilter,
@@ -172,7 +163,6 @@ pub(super) struct Search<'a> {
     /// it are read without the index; a block closed during the search would yield them twice.
     last: Block,
     pub(super) found: Vec<FoundRecord>,
-    /// Total size of the messages found.
     bytes: usize,
     is_done: bool,
     /// Exit records of calls that started before the blocks read so far, by the sequence number of
@@ -307,7 +297,6 @@ fn record_contents(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
         .filter_map(|line| line.strip_suffix(b"\n")?.get(LINE_PREFIX_LEN..))
 }
 
-/// Returns the message in a record as raw JSON.
 pub(super) fn message_json(content: &[u8]) -> Option<&str> {
     let members = RawObject::parse(std::str::from_utf8(content).ok()?).ok()?;
     members.get("message").map(RawValue::get)

@@ -13,7 +13,6 @@ use crate::data::if_exists;
 /// Number of bytes of a segment that are buffered, unless a record is longer.
 const READ_BUFFER_BYTES: usize = 256 * 1024;
 
-/// The segments of one chain.
 #[derive(Debug, Clone)]
 pub(super) struct Segments {
     pub(super) folder: PathBuf,
@@ -30,18 +29,19 @@ pub(super) struct ChainEnd {
     pub(super) hash: Hash,
 }
 
-/// Why a chain cannot be continued.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChainError {
-    #[error("the files cannot be read: {0}")]
+    #[error("cannot read the files: {0}")]
     Io(#[from] io::Error),
-    #[error("its key cannot be read: {0}")]
+    #[error("cannot read the key: {0}")]
     Key(#[source] io::Error),
-    #[error("record {seq} in {file} is not what its head says; `toolpost log verify` tells more")]
+    #[error(
+        "record {seq} in {file} does not match the signed head; run `toolpost log verify` for details"
+    )]
     Damaged { seq: u64, file: String },
-    #[error("it ends with record {found}, but its head says {expected}")]
+    #[error("the last record is {found}, but the signed head is at record {expected}")]
     Truncated { found: u64, expected: u64 },
-    #[error("its head says {head}, but what was up to record {removed} has been removed")]
+    #[error("the signed head is at record {head}, but records up to {removed} were removed")]
     StaleHead { head: u64, removed: u64 },
 }
 
@@ -158,11 +158,7 @@ impl Segments {
     pub(super) fn truncate_after(&self, end: &ChainEnd, unfinished: u64) -> io::Result<()> {
         if unfinished > 0 {
             let after = end.seq;
-            tracing::warn!(
-                bytes = unfinished,
-                after,
-                "truncated a partial record at the end of the journal"
-            );
+            tracing::warn!(bytes = unfinished, after, "partial journal record truncated");
             let file = File::options().write(true).open(self.path(end.segment))?;
             file.set_len(end.bytes)?;
             file.sync_data()?;
@@ -185,7 +181,6 @@ impl Segments {
     }
 }
 
-/// Reads the lines of a segment.
 pub(super) struct LineReader {
     reader: BufReader<File>,
     /// Length of the last line, if it is still in the buffer.

@@ -1,6 +1,5 @@
 //! Writes the records of calls: one when a call starts and one when it ends.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +12,6 @@ use toolpost::{
 use super::queue::{Durability, QueuedRecord, WriteReceipt};
 use super::record::{CallOutcome, RecordKind, RecordSummary, RecordWriter};
 use super::{Journal, JournalInner, JournalMode, mask};
-
-thread_local! {
-    /// Buffer for encoding a record before it is queued; reused to avoid allocations.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// Operations, besides forwarding ones, whose results repeat the records of other calls. Their outputs are not recorded.
 const RELAY_OPERATIONS: [&str; 3] = ["gateway.approvals", "gateway.journal", "gateway.replay"];
@@ -88,13 +82,7 @@ impl JournalSink {
         let summary = RecordSummary { time: epoch_ms(), kind, name: call.operation_id, identity };
         let is_sync = self.is_sync();
         let durability = if is_sync { Durability::Synced } else { Durability::Async };
-        let queued = SCRATCH.with_borrow_mut(|out| {
-            let mut members = RecordWriter::start(out, &summary);
-            write(&mut members);
-            members.finish();
-            self.journal.shared.queue.push(&summary, out, durability)
-        });
-        match queued {
+        match self.journal.shared.record(&summary, durability, write) {
             Some(QueuedRecord { seq, receipt }) => (Some(seq), hook_result(receipt, is_sync)),
             None if is_sync => {
                 (None, HookResult::Ready(Err(write_failed("the journal queue is full"))))

@@ -68,7 +68,6 @@ impl Tail {
         }
     }
 
-    /// Reads the next chunk.
     fn read_chunk(&mut self, end: ChainEnd) -> io::Result<EndedCalls> {
         let mut found = Vec::new();
         let is_last = self.segment == end.segment;

@@ -28,10 +28,10 @@ impl Anchor {
     /// The value is not a head or its signature is invalid.
     pub fn parse(value: Value) -> Result<Self, String> {
         let position: SignedPosition = serde_json::from_value(value)
-            .map_err(|error| format!("this is no head of a journal: {error}"))?;
+            .map_err(|error| format!("invalid journal head: {error}"))?;
         match position.about == PositionKind::Head && position.is_signature_valid() {
             true => Ok(Self(position)),
-            false => Err("the signature of this head is wrong; it was changed".to_owned()),
+            false => Err("invalid journal head: the signature does not match".to_owned()),
         }
     }
 
@@ -118,7 +118,7 @@ impl ChainProblem {
 impl ChainReport {
     /// Report for an anchor whose chain does not exist.
     pub(super) fn for_missing_chain(anchor: &Anchor) -> Self {
-        let message = "the anchor is of a journal that is not here";
+        let message = "the journal of this head is not in the data folder";
         let problem = ChainProblem::new(ProblemKind::Missing, anchor.0.seq, message);
         let gateway_id = anchor.gateway_id().to_owned();
         Self { gateway_id, problem: Some(problem), ..Self::default() }
@@ -158,16 +158,16 @@ fn check_chain(
     report: &mut ChainReport,
 ) -> Result<(), ChainProblem> {
     let problem = |seq, message: String| ChainProblem::new(ProblemKind::Head, seq, message);
-    let head = head.map_err(|error| problem(0, format!("the head cannot be read: {error}")))?;
+    let head = head.map_err(|error| problem(0, format!("cannot read the head: {error}")))?;
     if head.gateway_id != chain.gateway_id || head.about != PositionKind::Head {
-        return Err(problem(head.seq, "the head is that of another journal".to_owned()));
+        return Err(problem(head.seq, "the head belongs to another journal".to_owned()));
     }
     if !head.is_signature_valid() {
-        return Err(problem(head.seq, "the signature of the head is wrong".to_owned()));
+        return Err(problem(head.seq, "the signature of the head is invalid".to_owned()));
     }
     let start = chain.start();
     let (seq, hash) =
-        start.map_err(|error| problem(0, format!("the checkpoint is wrong: {error}")))?;
+        start.map_err(|error| problem(0, format!("the checkpoint is invalid: {error}")))?;
     (report.first, report.last) = (seq + 1, seq);
     ChainVerifier { chain, head, anchor, hash, report, index_check: None }.check_records()
 }
@@ -176,10 +176,8 @@ struct ChainVerifier<'a> {
     chain: &'a Chain,
     head: &'a SignedPosition,
     anchor: Option<&'a SignedPosition>,
-    /// Hash of the last valid record.
     hash: Hash,
     report: &'a mut ChainReport,
-    /// Check of the index against the records.
     index_check: Option<IndexCheck>,
 }
 
@@ -205,9 +203,8 @@ impl ChainVerifier<'_> {
             return Ok(());
         };
         let message = format!(
-            "searches miss calls: the index does not say what records {first} to {last} hold; the \
-             records are as they were written, and the next start makes the index again when its \
-             file is deleted"
+            "the index does not cover records {first} to {last}, so searches miss them; the \
+             records are intact: delete the index, and the next start rebuilds it"
         );
         let place = self.chain.index_file().display().to_string();
         Err(ChainProblem { place, ..ChainProblem::new(ProblemKind::Index, first, message) })
@@ -225,7 +222,7 @@ impl ChainVerifier<'_> {
             return Ok(());
         };
         let message = format!(
-            "the anchor cannot be compared: its record was removed with those up to {removed}; use a newer one"
+            "the head given for comparison is too old: the records up to {removed} were removed; use a newer head"
         );
         Err(ChainProblem::new(ProblemKind::Anchor, anchor.seq, message))
     }
@@ -245,7 +242,7 @@ impl ChainVerifier<'_> {
             if let Err(mut problem) = self.check_line(line) {
                 if problem.kind == ProblemKind::Missing && self.appears_later(&mut lines)? {
                     problem.kind = ProblemKind::Order;
-                    problem.message = format!("record {} stands behind later ones", problem.seq);
+                    problem.message = format!("record {} comes after later records", problem.seq);
                 }
                 return Err(problem.at_line(&path, number));
             }
@@ -255,14 +252,13 @@ impl ChainVerifier<'_> {
 
     fn check_line(&mut self, line: &[u8]) -> Result<(), ChainProblem> {
         let Some(line) = RecordLine::parse(line) else {
-            let message = "this is not the line of a record";
+            let message = "the line is not a record";
             return Err(ChainProblem::new(ProblemKind::Damaged, self.report.last + 1, message));
         };
         self.check_seq(line.seq)?;
         let hash = self.hash.next(line.content);
         if hash != line.hash {
-            let message =
-                "it is not what its hash was made of: it, or what stood before it, was edited";
+            let message = "the record does not match its hash";
             return Err(ChainProblem::new(ProblemKind::Edited, line.seq, message));
         }
         (self.report.last, self.hash) = (line.seq, hash);
@@ -274,11 +270,10 @@ impl ChainVerifier<'_> {
         self.check_signed_positions()
     }
 
-    /// Checks that the record has the next sequence number.
     fn check_seq(&self, found: u64) -> Result<(), ChainProblem> {
         let expected = self.report.last + 1;
         if found < expected {
-            let message = format!("record {found} stands behind record {}", self.report.last);
+            let message = format!("record {found} comes after record {}", self.report.last);
             return Err(ChainProblem::new(ProblemKind::Order, found, message));
         }
         let message = match found - expected {
@@ -295,13 +290,11 @@ impl ChainVerifier<'_> {
         let is_wrong =
             |position: &SignedPosition| position.seq == seq && position.hash() != Some(self.hash);
         if self.anchor.is_some_and(is_wrong) {
-            let message =
-                "it is not the record that the anchor was made of: the journal was rewritten";
+            let message = "the record differs from the head given for comparison";
             return Err(ChainProblem::new(ProblemKind::Anchor, seq, message));
         }
         if is_wrong(self.head) {
-            let message =
-                "it is not the record that was signed: the journal was rewritten up to here";
+            let message = "the record differs from the signed head";
             return Err(ChainProblem::new(ProblemKind::Rewritten, seq, message));
         }
         Ok(())
@@ -310,20 +303,18 @@ impl ChainVerifier<'_> {
     fn check_end(&self) -> Result<(), ChainProblem> {
         let last = self.report.last;
         let positions = [
-            (Some(self.head), ProblemKind::Cut, "its head"),
-            (self.anchor, ProblemKind::Anchor, "the anchor"),
+            (Some(self.head), ProblemKind::Cut, "the signed head"),
+            (self.anchor, ProblemKind::Anchor, "the head given for comparison"),
         ];
         for (position, kind, whose) in positions {
             if let Some(SignedPosition { seq, .. }) = position.filter(|at| last < at.seq) {
-                let message =
-                    format!("the journal ends with record {last}, but {whose} says {seq}");
+                let message = format!("the last record is {last}, but {whose} is at record {seq}");
                 return Err(ChainProblem::new(kind, last + 1, message));
             }
         }
         Ok(())
     }
 
-    /// Whether the expected record appears later in the file.
     fn appears_later(&self, lines: &mut LineReader) -> Result<bool, ChainProblem> {
         let expected = self.report.last + 1;
         while let Some(line) = lines.next().map_err(|error| self.unreadable(&error))? {
@@ -335,7 +326,7 @@ impl ChainVerifier<'_> {
     }
 
     fn unreadable(&self, error: &io::Error) -> ChainProblem {
-        let message = format!("what follows cannot be read: {error}");
+        let message = format!("cannot read the next records: {error}");
         ChainProblem::new(ProblemKind::Damaged, self.report.last + 1, message)
     }
 }

@@ -13,7 +13,7 @@ use super::head::{PositionKind, SignedPosition};
 use super::index::{Index, OpenBlock};
 use super::key::SigningKey;
 use super::layout::Chain;
-use super::queue::{Durability, Group, Queue};
+use super::queue::{Group, Queue};
 use super::record::StoredRecord;
 use super::retention;
 use super::segment::{ChainEnd, ChainError, Segments};
@@ -24,7 +24,6 @@ use crate::data::{atomic_file, create_private_dir, private_file_options};
 const GROUP_DELAY: Duration = Duration::from_millis(20);
 /// Maximum interval between checks for expired segments, and maximum sleep of the thread.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(30);
-/// Delay before a failed write is retried.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 pub(super) struct JournalWriter {
@@ -37,21 +36,18 @@ pub(super) struct JournalWriter {
     end: ChainEnd,
     /// Whether the segment may contain bytes after its end.
     has_partial_write: bool,
-    /// Time of the first record in the segment.
     segment_started: Option<i64>,
     index: Option<Index>,
     block: OpenBlock,
     /// Encoded lines of a group; reused to avoid allocations.
     out: Vec<u8>,
     content: Vec<u8>,
-    /// Lengths of the encoded lines.
     lengths: Vec<usize>,
     last_maintenance: Instant,
     removal: Option<retention::SegmentRemoval>,
 }
 
 impl JournalWriter {
-    /// Opens a chain and continues it at its end.
     pub(super) fn open(
         key: SigningKey,
         lock: File,
@@ -141,7 +137,7 @@ impl JournalWriter {
             }
         }
         self.close_block(self.end.segment);
-        tracing::debug!(seq = self.end.seq, "the journal is closed");
+        tracing::debug!(seq = self.end.seq, "journal closed");
     }
 
     /// Writes a group, with retries until it succeeds or the queue is closed. Returns whether the
@@ -241,7 +237,6 @@ impl JournalWriter {
             .overwrite(&self.chain.head)
     }
 
-    /// Adds the written records to the index.
     fn index_group(&mut self, group: &Group) {
         for ((summary, _), &length) in group.records().zip(&self.lengths) {
             self.segment_started.get_or_insert(summary.time);
@@ -259,7 +254,7 @@ impl JournalWriter {
         if !block.is_empty()
             && let Err(error) = index.write(&block)
         {
-            tracing::error!(%error, "cannot write the journal index; searches read every record");
+            tracing::error!(%error, "journal index write failed; searches read every record");
             self.index = None;
         }
     }
@@ -285,7 +280,7 @@ impl JournalWriter {
                 self.close_block(end.segment);
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot rotate the journal segment; continuing in the current file");
+                tracing::warn!(%error, "journal segment rotation failed; continuing in the current file");
             }
         }
     }
@@ -301,29 +296,22 @@ impl JournalWriter {
             return;
         }
         match retention::plan_removal(&self.chain.segments, &self.settings) {
-            Ok(Some(removal)) => {
-                let mut content = Vec::new();
-                let summary = removal.write_checkpoint(&mut content);
-                if shared.queue.push(&summary, &content, Durability::Async).is_some() {
-                    self.removal = Some(removal);
-                }
-            }
-            Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "cannot remove old journal segments"),
+            Ok(removal) => self.removal = removal.filter(|removal| removal.record(shared)),
+            Err(error) => tracing::warn!(%error, "removal of old journal segments failed"),
         }
     }
 
     fn finish_removal(&mut self) {
         let Some(removal) = self.removal.take() else { return };
         if let Err(error) = removal.apply(&self.key, &self.chain) {
-            tracing::warn!(%error, "cannot remove old journal segments");
+            tracing::warn!(%error, "removal of old journal segments failed");
             return;
         }
-        tracing::info!(through = removal.through, "removed old journal segments");
+        tracing::info!(through = removal.through, "old journal segments removed");
         if let Some(index) = &mut self.index
             && let Err(error) = index.remove_before(removal.through + 1)
         {
-            tracing::warn!(%error, "cannot remove old entries from the journal index");
+            tracing::warn!(%error, "removal of old journal index entries failed");
         }
     }
 }
@@ -402,6 +390,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::super::chain::Hash;
+    use super::super::queue::Durability;
     use super::super::record::{RecordKind, RecordSummary};
     use super::*;
 

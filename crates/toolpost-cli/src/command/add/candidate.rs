@@ -10,7 +10,6 @@ use crate::arguments::{AddMcpOptions, separator_hint};
 use crate::error::CommandError;
 use crate::output;
 
-/// A server to be added as a source.
 #[derive(Debug)]
 pub(super) struct ServerCandidate {
     pub(super) name: String,
@@ -30,7 +29,7 @@ pub(super) fn read_candidates(
         [name] => name,
         [] => {
             return Err(CommandError::usage(
-                "a name is missing: toolpost add mcp NAME -- COMMAND…",
+                "missing name; use `toolpost add mcp NAME -- COMMAND…`",
             ));
         }
         [name, command @ ..] if !is_reached => {
@@ -38,7 +37,7 @@ pub(super) fn read_candidates(
         }
         _ => {
             return Err(CommandError::usage(
-                "a source has one name: toolpost add mcp NAME -- COMMAND…",
+                "too many names; use `toolpost add mcp NAME -- COMMAND…`",
             ));
         }
     };
@@ -54,7 +53,7 @@ fn entry_from_options(options: &AddMcpOptions) -> Result<McpEntry, CommandError>
     entry.url = reveal(options.url.as_ref());
     if entry.command.is_none() && entry.url.is_none() {
         return Err(CommandError::usage(
-            "say how it is reached: -- COMMAND…, --url URL or --from FILE",
+            "missing server; add -- COMMAND…, --url URL or --from FILE",
         ));
     }
     for variable in &options.env {
@@ -81,7 +80,6 @@ pub(in super::super) fn reveal(secret: Option<&Secret>) -> Option<String> {
     secret.map(|secret| secret.reveal().to_owned())
 }
 
-/// Parses headers given as `NAME: VALUE`.
 pub(in super::super) fn parse_headers(
     given: &[Secret],
 ) -> Result<BTreeMap<String, String>, CommandError> {
@@ -90,7 +88,7 @@ pub(in super::super) fn parse_headers(
         Some((name.trim().to_owned(), value.trim().to_owned()))
     };
     let headers: Option<_> = given.iter().map(parse).collect();
-    headers.ok_or_else(|| CommandError::usage("a header is written as --header 'NAME: VALUE'"))
+    headers.ok_or_else(|| CommandError::usage("invalid header; use --header 'NAME: VALUE'"))
 }
 
 /// Reads the servers in another client's file: all of them, or only those in `names`.
@@ -118,19 +116,18 @@ fn candidates_from_file(
     let file = file.display();
     if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
         let known: Vec<&str> = known.iter().map(|(client_name, _)| client_name.as_str()).collect();
-        let known = if known.is_empty() { "it has none".to_owned() } else { known.join(", ") };
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         return Err(CommandError::Usage(format!(
-            "there is no `{unknown}` in {file}; there are: {known}"
+            "no server `{unknown}` in {file}; it has: {known}"
         )));
     }
     known.retain(|server| names.is_empty() || names.iter().any(|name| is_named(server, name)));
     if known.is_empty() {
-        return Err(CommandError::Usage(format!("{file} has no server to add")));
+        return Err(CommandError::Usage(format!("{file} has no servers")));
     }
     Ok(known.into_iter().map(|(_, server)| server).collect())
 }
 
-/// Prints the notes about the selected servers.
 fn print_notes(file: &Path, names: &[String], notes: &[String]) {
     let file = file.display();
     let about = |note: &String, name: &String| note.starts_with(&format!("{file}: `{name}` "));

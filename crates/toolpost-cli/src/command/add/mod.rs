@@ -13,7 +13,7 @@ use futures::future::join_all;
 use toolpost::mcp::{McpSettings, McpTransport};
 use toolpost::{Registry, SourceInfo};
 use toolpost_gateway::config::{
-    Access, ConfigError, ConfigTable, EditError, SourceEntry, mcp_settings, overview,
+    Access, ConfigError, EditError, SourceEntry, check_source, mcp_settings, overview,
     preserve_mcp_entry, write_source,
 };
 
@@ -38,36 +38,20 @@ pub(super) struct TargetConfig<'a> {
     options: &'a WriteOptions,
     pub(super) file: &'a Path,
     pub(super) has_identities: bool,
-    sources: Vec<String>,
 }
 
 impl<'a> TargetConfig<'a> {
     pub(super) fn open(options: &'a WriteOptions) -> Result<Self, CommandError> {
         let file = &*options.file.config;
-        let config = overview(file)?;
-        let has_identities = config.requires_auth();
-        Ok(Self { options, file, has_identities, sources: config.sources })
+        Ok(Self { options, file, has_identities: overview(file)?.requires_auth() })
     }
 
-    /// Checks a source name before the source is started: a new name must be unused, and a name to
-    /// replace must exist.
     pub(super) fn check_name(&self, name: &str) -> Result<(), EditError> {
-        let (file, name) = (self.file.to_owned(), name.to_owned());
-        match (self.sources.contains(&name), self.options.replace) {
-            (true, false) => {
-                Err(EditError::AlreadyExists { part: ConfigTable::Source, name, file })
-            }
-            (false, true) => Err(EditError::NotFound { name, file }),
-            _ => Ok(()),
-        }
+        check_source(self.file, name, self.options.if_exists())
     }
 
     /// Writes a source and returns the access to it.
-    pub(super) fn write<'e>(
-        &self,
-        name: &str,
-        entry: impl Into<SourceEntry<'e>>,
-    ) -> Result<Access, EditError> {
+    pub(super) fn write(&self, name: &str, entry: SourceEntry<'_>) -> Result<Access, EditError> {
         // Without authentication the gateway serves only loopback, and every caller has access.
         let access = (!self.has_identities).then_some(Access::Open);
         let existing = self.options.if_exists();
@@ -84,7 +68,7 @@ impl<'a> TargetConfig<'a> {
     ) -> std::io::Result<()> {
         let access = output::describe_access(access, self.has_identities);
         let file = self.file.display();
-        output::print_line(&format!("Written to {file} as [source.{name}], {access}."))?;
+        output::print_line(&format!("Wrote [source.{name}] to {file}; {access}."))?;
         match operation {
             Some(operation) => {
                 output::print_text(&format!("Try: toolpost schema {name}.{operation}"))
@@ -114,7 +98,7 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError>
     for (server, probe) in servers {
         let access = match probe {
             Probe::Failed(_) => None,
-            _ => Some(config.write(&server.name, &server.entry)?),
+            _ => Some(config.write(&server.name, SourceEntry::Mcp(&server.entry))?),
         };
         if access.is_some() {
             secret::warn_literal_secrets(config.file, &server);
@@ -131,12 +115,16 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError>
     }
     let (message, is_already_printed) = match &reports[..] {
         [ServerReport { server, probe: Probe::Failed(reason), .. }] => (
-            format!("`{}` cannot be used: {reason}\n  {NOT_WRITTEN}", server.name),
+            format!("cannot use `{}`: {reason}\n  {NOT_WRITTEN}", server.name),
             output::json_requested() || options.from.is_some(),
         ),
-        all => {
-            (format!("none of the {} servers can be used; nothing was written", all.len()), true)
-        }
+        all => (
+            format!(
+                "none of the {} servers can be used; the configuration is unchanged",
+                all.len()
+            ),
+            true,
+        ),
     };
     let is_usage_error = reports.iter().all(|report| report.server.rejection.is_some());
     let failure = match is_usage_error {
@@ -149,9 +137,9 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError>
     })
 }
 
-const NOT_WRITTEN: &str = "nothing was written; --no-connect writes it as it is";
+const NOT_WRITTEN: &str =
+    "the configuration is unchanged; use --no-connect to write the source anyway";
 
-/// Result of probing a server.
 enum Probe {
     Connected(Arc<SourceInfo>),
     /// Disabled with `--no-connect`.
@@ -202,7 +190,7 @@ fn probe_settings(
     let unset = server.entry.unset_variables(file);
     if options.write.no_connect && !unset.is_empty() {
         let unset = unset.join(", ");
-        output::warning(&format!("`{name}` needs {unset}, which is not set here"));
+        output::warning(&format!("`{name}` requires {unset}, which is not set"));
         return Ok(None);
     }
     mcp_settings(file, name, &server.entry, options.write.if_exists()).map(Some)

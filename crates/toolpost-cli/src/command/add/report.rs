@@ -9,7 +9,6 @@ use super::{Probe, TargetConfig};
 use crate::arguments::AddMcpOptions;
 use crate::{output, token_estimate};
 
-/// A server, the result of probing it, and what was written to the configuration.
 pub(super) struct ServerReport {
     pub(super) server: ServerCandidate,
     pub(super) probe: Probe,
@@ -25,7 +24,7 @@ pub(super) fn print(
     // A single failure is reported as the error of the command.
     for report in reports.iter().filter(|_| reports.len() > 1) {
         if let Probe::Failed(reason) = &report.probe {
-            output::warning(&format!("`{}` cannot be used: {reason}", report.server.name));
+            output::warning(&format!("cannot use `{}`: {reason}", report.server.name));
         }
     }
     if output::is_json() {

@@ -13,7 +13,6 @@ pub(super) fn warn_literal_secrets(file: &Path, server: &ServerCandidate) {
     print_warning(file, &server.name, &server_secrets(&server.entry));
 }
 
-/// Warns about literal secrets of an HTTP service.
 pub(in super::super) fn warn_literal_service_secrets(
     file: &Path,
     name: &str,
@@ -48,21 +47,11 @@ fn literal_secrets<'a>(
 }
 
 fn print_warning(file: &Path, name: &str, names: &[String]) {
-    if names.is_empty() {
-        return;
-    }
-    let (file, are) = (file.display(), if names.len() == 1 { "is" } else { "are" });
-    let (they, keeps) = if names.len() == 1 { ("it", "it") } else { ("they", "them") };
-    let what = join_words(names);
-    output::notice(&format!(
-        "The {what} of `{name}` {are} kept in {file} as {they} {are}; '${{VAR}}' keeps {keeps} out."
-    ));
-}
-
-fn join_words(names: &[String]) -> String {
-    match names {
-        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        _ => names.concat(),
+    if !names.is_empty() {
+        let (file, names) = (file.display(), names.join(", "));
+        output::notice(&format!(
+            "{file} contains secrets of `{name}` in plain text ({names}); use '${{VAR}}' instead."
+        ));
     }
 }
 

@@ -8,36 +8,27 @@ use toolpost::{epoch_ms, timestamp};
 
 use crate::output;
 
-/// Maximum number of characters shown per message.
 const MAX_MESSAGE_CHARS: usize = 160;
 
-/// Prints the calls as a table.
-pub(super) fn print_calls(calls: &[Value]) -> io::Result<()> {
-    if calls.is_empty() {
-        return output::print_line("no calls");
+/// Prints calls, or the messages and rejections of a room, as a table.
+pub(super) fn print_table(entries: &[Value], is_room: bool) -> io::Result<()> {
+    if entries.is_empty() {
+        return output::print_line(if is_room { "no messages" } else { "no calls" });
     }
-    let times = time_format(calls);
-    let (time, width) = ("TIME", times(0).len());
-    output::print_line(&format!(
-        "{:>8}  {time:width$}  {:<8} {:<12} {:>8}  {}",
-        "SEQ", "ENDPOINT", "IDENTITY", "DURATION", "OPERATION"
-    ))?;
-    calls.iter().try_for_each(|call| print_row(call, times))
+    let times = time_format(entries);
+    let (seq, time, width) = ("SEQ", "TIME", times(0).len());
+    let (line, columns): (fn(&Value, TimeFormat) -> String, _) = match is_room {
+        true => (message_line, "ROOM         IDENTITY     MESSAGE"),
+        false => (call_line, "ENDPOINT IDENTITY     DURATION  OPERATION"),
+    };
+    output::print_line(&format!("{seq:>8}  {time:width$}  {columns}"))?;
+    entries.iter().try_for_each(|entry| output::print_line(&line(entry, times)))
 }
 
-/// Prints room messages and rejections as a table.
-pub(super) fn print_messages(messages: &[Value]) -> io::Result<()> {
-    if messages.is_empty() {
-        return output::print_line("no messages");
-    }
-    let times = time_format(messages);
-    let (time, width) = ("TIME", times(0).len());
-    let (seq, room, identity) = ("SEQ", "ROOM", "IDENTITY");
-    output::print_line(&format!("{seq:>8}  {time:width$}  {room:<12} {identity:<12} MESSAGE"))?;
-    messages.iter().try_for_each(|message| output::print_line(&message_line(message, times)))
-}
+/// Formats milliseconds since the Unix epoch.
+type TimeFormat = fn(i64) -> String;
 
-fn message_line(message: &Value, times: fn(i64) -> String) -> String {
+fn message_line(message: &Value, times: TimeFormat) -> String {
     let text = |name| output::text_of(message, name);
     let (room, identity) = (text("room"), text("identity"));
     let (seq, time) = (message["seq"].as_u64().unwrap_or_default(), times(time(message)));
@@ -53,7 +44,6 @@ fn message_line(message: &Value, times: fn(i64) -> String) -> String {
     format!("{}{}", output::sanitize(&begin), output::styled(style, &output::sanitize(&end)))
 }
 
-/// Formats the kind and the content of a message.
 fn message_text(message: &Value) -> String {
     let payload = &message["payload"];
     let content = match payload["text"].as_str() {
@@ -65,7 +55,7 @@ fn message_text(message: &Value) -> String {
 }
 
 /// Returns the time format: time of day if all entries are from today, date and time otherwise.
-fn time_format(entries: &[Value]) -> fn(i64) -> String {
+fn time_format(entries: &[Value]) -> TimeFormat {
     let today = timestamp(epoch_ms());
     let is_today =
         |entry: &Value| timestamp(time(entry)).split('T').next() == today.split('T').next();
@@ -76,12 +66,11 @@ fn red() -> Style {
     output::colored(AnsiColor::Red)
 }
 
-/// Prints one call on one line, for `--follow`.
 pub(super) fn print_call(call: &Value) -> io::Result<()> {
-    print_row(call, time_format(std::slice::from_ref(call)))
+    output::print_line(&call_line(call, time_format(std::slice::from_ref(call))))
 }
 
-fn print_row(call: &Value, times: fn(i64) -> String) -> io::Result<()> {
+fn call_line(call: &Value, times: TimeFormat) -> String {
     let seq = call["seq"].as_u64().unwrap_or_default();
     let time = times(time(call));
     let duration = match call["tookUs"].as_u64() {
@@ -100,10 +89,9 @@ fn print_row(call: &Value, times: fn(i64) -> String) -> io::Result<()> {
     let approved = approved.map(|by| format!("  approved by {by}")).unwrap_or_default();
     let end = output::styled(style, &output::sanitize(&end));
     let (begin, approved) = (output::sanitize(&begin), output::sanitize(&approved));
-    output::print_line(&format!("{begin}  {end}{approved}"))
+    format!("{begin}  {end}{approved}")
 }
 
-/// Returns the style and the text for the outcome of a call.
 fn outcome_text(call: &Value) -> (Style, String) {
     match call["outcome"].as_str() {
         Some("error") if call.get("code").is_some() => {
@@ -111,7 +99,7 @@ fn outcome_text(call: &Value) -> (Style, String) {
             (red(), format!("{code}: {message}"))
         }
         Some("error") => (red(), "error".to_owned()),
-        Some("interrupted") => (red(), "interrupted: the gateway stopped".to_owned()),
+        Some("interrupted") => (red(), "interrupted by the end of the gateway".to_owned()),
         Some(outcome) => (Style::new(), outcome.to_owned()),
         None => (Style::new(), "running".to_owned()),
     }
@@ -121,12 +109,10 @@ fn time(call: &Value) -> i64 {
     call["time"].as_i64().unwrap_or_default()
 }
 
-/// Formats the time of day, in UTC.
 fn time_of_day(millis: i64) -> String {
     timestamp(millis).split_once('T').map(|(_, time)| time.to_owned()).unwrap_or_default()
 }
 
-/// Formats the date and the time of day, in UTC.
 fn date_time(millis: i64) -> String {
     timestamp(millis).replace('T', " ")
 }
@@ -160,7 +146,6 @@ pub(super) fn print_problems(response: &Value) {
     }
 }
 
-/// Formats the result of a replay as lines.
 pub(super) fn replay_lines(response: &Value) -> Vec<String> {
     let recorded = &response["recorded"];
     let operation = output::text_of(recorded, "operation");
@@ -169,7 +154,7 @@ pub(super) fn replay_lines(response: &Value) -> Vec<String> {
         let mut lines = vec![format!("would call {operation} with {}", recorded["input"])];
         let problems = listed("problems").filter_map(Value::as_str);
         lines.extend(problems.map(|problem| format!("  but {problem}")));
-        lines.push("--run makes the call".to_owned());
+        lines.push("use --run to make the call".to_owned());
         return lines;
     }
     if response["same"] == true {
@@ -202,7 +187,7 @@ mod tests {
                 &[
                     "would call a.b\u{fffd}[2J with {\"x\":\"\u{fffd}2J\"}",
                     "  but odd \u{fffd}]0;t\u{fffd}",
-                    "--run makes the call",
+                    "use --run to make the call",
                 ][..],
             ),
             (

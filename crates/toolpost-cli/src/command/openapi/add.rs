@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use toolpost::openapi::{DocumentLocation, Inspection, LoadSettings};
-use toolpost_gateway::config::{Access, OpenApiEntry, preserve_openapi_entry, relative_path};
+use toolpost_gateway::config::{
+    Access, OpenApiEntry, SourceEntry, preserve_openapi_entry, relative_path,
+};
 
 use super::super::add::{TargetConfig, parse_headers, reveal, secret};
 use super::super::config_file::include_mcp_json;
@@ -21,10 +23,10 @@ pub(crate) async fn add_openapi(options: &AddOpenApiOptions) -> Result<(), Comma
         false => Some(inspect_document(options, &entry).await?),
     };
     include_mcp_json(config.file, std::slice::from_ref(name))?;
-    let access = config.write(name, &entry)?;
+    let access = config.write(name, SourceEntry::OpenApi(&entry))?;
     secret::warn_literal_service_secrets(config.file, name, &entry);
     if options.write.replace && !entry.has_credentials() {
-        output::notice("`auth` of before stays if the document and the server are the same.");
+        output::notice("The previous `auth` is kept if the document and the server are unchanged.");
     }
     if output::is_json() {
         output::print_json_line(&to_json(options, &access, inspection.as_ref()))?;
@@ -46,8 +48,8 @@ async fn inspect_document(
 ) -> Result<Inspection, CommandError> {
     if entry.private && entry.basic.is_some() {
         return Err(CommandError::usage(
-            "a document is looked at with --bearer or --header; --no-connect writes the source \
-             without a look",
+            "--private sends only --bearer and --header with the document request; use one of them, \
+             or --no-connect",
         ));
     }
     let mut loading = LoadSettings::default();
@@ -59,7 +61,8 @@ async fn inspect_document(
     let inspection = read_document(&options.document, &options.name, server, loading).await?;
     if inspection.report.operations.is_empty() {
         let what = options.document.document.as_str();
-        let message = format!("`{what}` has no operation that can be called; nothing was written");
+        let message =
+            format!("`{what}` has no callable operations; the configuration is unchanged");
         return Err(CommandError::Usage(message));
     }
     Ok(inspection)
@@ -92,7 +95,7 @@ fn document_reference(options: &AddOpenApiOptions) -> Result<String, CommandErro
     let path = relative_path(&options.write.file.config, &path);
     path.into_os_string().into_string().map_err(|path| {
         let path = path.to_string_lossy();
-        CommandError::Usage(format!("`{path}` is not UTF-8, so that it cannot be written down"))
+        CommandError::Usage(format!("the path `{path}` is not valid UTF-8"))
     })
 }
 
@@ -111,9 +114,10 @@ fn build_entry(options: &AddOpenApiOptions) -> Result<OpenApiEntry, CommandError
     entry.bearer = reveal(options.bearer.as_ref());
     entry.api_key = reveal(options.api_key.as_ref());
     if let Some(basic) = &options.basic {
-        let (name, password) = basic.reveal().split_once(':').ok_or_else(|| {
-            CommandError::usage("a name and a password are written as --basic NAME:PASSWORD")
-        })?;
+        let (name, password) = basic
+            .reveal()
+            .split_once(':')
+            .ok_or_else(|| CommandError::usage("invalid credentials; use --basic USER:PASSWORD"))?;
         entry.basic = Some((name.to_owned(), password.to_owned()));
     }
     Ok(entry)

@@ -61,13 +61,13 @@ async fn read_document(
         specs.into_iter().filter_map(|spec| adjustments.apply(spec)).map(|(spec, _)| spec);
     read.report.operations = retained.collect();
     if count > 0 && read.report.operations.is_empty() {
-        let message = format!("none of the {count} operations fits --include and --exclude");
+        let message = format!("none of the {count} operations matches --include and --exclude");
         return Err(CommandError::Usage(message));
     }
     let mut names = HashSet::new();
     match read.report.operations.iter().find(|spec| !names.insert(&spec.name)) {
         Some(OperationSpec { name, .. }) => Err(CommandError::Usage(format!(
-            "two operations would be called `{name}`; rename one of them"
+            "two operations have the name `{name}`; rename one with --rename"
         ))),
         None => Ok(read),
     }
@@ -80,9 +80,9 @@ fn parse_server(text: &str) -> Result<ServerSettings, CommandError> {
             Ok(ServerSettings { url: Some(url), ..ServerSettings::default() })
         }
         DocumentLocation::Url(_) => Err(CommandError::usage(
-            "an address has no user and password; use --basic, --bearer or --api-key",
+            "--server must not contain a user or password; use --basic, --bearer or --api-key",
         )),
-        _ => Err(CommandError::usage("--server is https://HOST/… or http://HOST/…")),
+        _ => Err(CommandError::usage("invalid --server; use https://HOST/… or http://HOST/…")),
     }
 }
 
@@ -103,6 +103,6 @@ fn parse_rename(pair: &str) -> Result<(String, String), CommandError> {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => {
             Ok((old.to_owned(), new.to_owned()))
         }
-        _ => Err(CommandError::usage("another name is written as --rename OLD=NEW")),
+        _ => Err(CommandError::usage("invalid rename; use --rename OLD=NEW")),
     }
 }

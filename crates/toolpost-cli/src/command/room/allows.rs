@@ -14,7 +14,6 @@ use crate::arguments::AllowsOptions;
 use crate::error::CommandError;
 use crate::output;
 
-/// Whether a message would be allowed, and why.
 #[derive(Debug, Serialize)]
 struct AllowsResult {
     allow: bool,
@@ -26,9 +25,7 @@ pub(crate) fn allows(options: &AllowsOptions) -> Result<(), CommandError> {
         return evaluate_lines(options.file.as_deref());
     }
     let Some(message) = &options.message else {
-        return Err(CommandError::usage(
-            "--message is what would be sent; --jsonl takes one on each line",
-        ));
+        return Err(CommandError::usage("missing --message or --jsonl"));
     };
     let capabilities = options.capabilities.iter().map(|text| Capability::parse(text));
     let capabilities = capabilities.collect::<Result<Vec<_>, _>>().map_err(CommandError::usage)?;
@@ -92,20 +89,15 @@ struct AllowsCase {
 fn evaluate_lines(file: Option<&Path>) -> Result<(), CommandError> {
     let count_text = match document::map_lines(file, evaluate_line)? {
         0 => return Ok(()),
-        1 => "a line is".to_owned(),
+        1 => "1 line is".to_owned(),
         invalid => format!("{invalid} lines are"),
     };
-    let failure = CommandError::Usage(format!("{count_text} no {{capability, message}}"));
+    let failure = CommandError::Usage(format!("{count_text} not {{capability, message}}"));
     // The JSON output already contains the error of each invalid line.
     Err(CommandError::JsonAlreadyPrinted(Box::new(failure)))
 }
 
-/// Evaluates one line of `--jsonl`.
-///
-/// # Errors
-///
-/// Returns the JSON to print for a line that cannot be parsed or that has an invalid capability. An
-/// invalid capability allows nothing and is reported as an error.
+/// Evaluates one line of `--jsonl`. The error is the JSON to print for an invalid line or capability.
 fn evaluate_line(line: &str) -> Result<AllowsResult, Value> {
     let line: AllowsCase =
         serde_json::from_str(line).map_err(|error| json!({"error": error.to_string()}))?;

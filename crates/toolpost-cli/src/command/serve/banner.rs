@@ -41,7 +41,6 @@ fn local_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Prints the summary of a valid configuration and its lint warnings.
 pub(super) fn print_check(
     file: Option<&Path>,
     config: &Config,
@@ -77,10 +76,10 @@ fn check_json(file: Option<&Path>, config: &Config, warnings: &[String]) -> Valu
 
 fn check_text(file: Option<&Path>, config: &Config) -> String {
     let Some(file) = file else {
-        return "No toolpost.toml here: the embedded default, open on loopback.".to_owned();
+        return "No toolpost.toml in this folder; using the defaults, open on loopback.".to_owned();
     };
     let mut text = format!(
-        "{} is fine: {}, {}.\n",
+        "{} is valid: {}, {}.\n",
         file.display(),
         pluralize(config.identities.len(), "identity", "identities"),
         pluralize(config.sources.len(), "source", "sources"),
@@ -98,7 +97,7 @@ fn check_text(file: Option<&Path>, config: &Config) -> String {
 fn describe_source(source: &SourceConfig) -> String {
     let access = match (&source.kind, source.adjustments.effective_access()) {
         (SourceKind::Mcp(_) | SourceKind::OpenApi(_), Some(Access::Open)) => {
-            "; open to every caller".to_owned()
+            "; open to all callers".to_owned()
         }
         (SourceKind::Mcp(_) | SourceKind::OpenApi(_), Some(Access::Scopes(scopes))) => {
             format!("; requires the scope {}", scopes.join(", "))
@@ -108,7 +107,6 @@ fn describe_source(source: &SourceConfig) -> String {
     format!("  source {}: {}{access}\n", source.name, source.kind.describe())
 }
 
-/// Describes the sources that are starting and who may call them.
 fn sources(file: Option<&Path>, config: &Config) -> String {
     if config.sources.is_empty() {
         return String::new();
@@ -116,7 +114,7 @@ fn sources(file: Option<&Path>, config: &Config) -> String {
     let mut text = "\nStarting sources:\n".to_owned();
     text.extend(config.sources.iter().map(describe_source));
     if file == Some(Path::new(ClientFile::FILE_NAME)) {
-        text.push_str("  .mcp.json is read, since there is no toolpost.toml here\n");
+        text.push_str("  read from .mcp.json, because there is no toolpost.toml in this folder\n");
     }
     text.extend(config.notes.iter().map(|note| format!("  {note}\n")));
     text
@@ -127,15 +125,15 @@ fn endpoints(address: SocketAddr, local: SocketAddr) -> String {
         "\
 Toolpost {version} on http://{address}
 
-  POST /api/{{namespace}}/{{name}}   call an operation; subscriptions stream as server-sent events
-  WebSocket /hub                 the call protocol: spokes connect here, and --url ws://… calls
-  MCP  /mcp                      operations as tools; for clients of every version
-  WebSocket /ws                  rooms for people, agents and tools: http://{local}/rooms
-  GET  /openapi.json             the HTTP API in OpenAPI 3.1
+  POST /api/{{namespace}}/{{name}}   call an operation; subscriptions stream server-sent events
+  WebSocket /hub                 call protocol, for spokes and --url ws://…
+  MCP  /mcp                      operations as MCP tools, for all protocol versions
+  WebSocket /ws                  rooms: http://{local}/rooms
+  GET  /openapi.json             OpenAPI 3.1 document of the HTTP API
   GET  /docs                     interactive documentation: http://{local}/docs
   GET  /health                   liveness
-  GET  /ready                    readiness: whether it accepts new calls
-  GET  /metrics                  metrics for Prometheus
+  GET  /ready                    readiness
+  GET  /metrics                  Prometheus metrics
 
 ",
         version = env!("CARGO_PKG_VERSION")
@@ -150,8 +148,8 @@ fn operations(registry: &Registry, config: &Config) -> String {
         all.filter(|(_, spec)| spec.access_control.is_callable_by(Some(&local))).collect();
     let (count, others) = (open.len(), catalog.len() - open.len());
     let mut text = match config.requires_auth() {
-        true => format!("{count} operations with any token; {others} more need scopes:\n"),
-        false => format!("{count} operations without a token; {others} more need one:\n"),
+        true => format!("{count} operations for every token; {others} more require scopes:\n"),
+        false => format!("{count} operations without a token; {others} more require one:\n"),
     };
     let width = open.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
     for (id, spec) in open {
@@ -163,17 +161,17 @@ fn operations(registry: &Registry, config: &Config) -> String {
 /// Names the data folder and the path of the operator's token, but never the token itself.
 fn data_folder(data: &DataDir) -> String {
     let (folder, token) = (data.path().display(), data.operator_token_path());
-    format!("\nData folder: {folder}\nThe operator's token is in {}\n", token.display())
+    format!("\nData folder: {folder}\nOperator token: {}\n", token.display())
 }
 
 fn auth(config: &Config, address: SocketAddr) -> String {
     let (auth_summary, header) = if config.requires_auth() {
-        let known = pluralize(config.identities.len(), "identity has", "identities have");
-        let signed = config.auth.as_ref().map(|auth| format!(", and {} signs them", auth.issuer));
+        let known = pluralize(config.identities.len(), "identity", "identities");
+        let signed = config.auth.as_ref().map(|auth| format!(", and JWTs of {}", auth.issuer));
         let signed = signed.unwrap_or_default();
-        (format!("Requires a token; {known} one{signed}."), " --oauth2-bearer \"$TOOLPOST_TOKEN\"")
+        (format!("Requires a token of {known}{signed}."), " --oauth2-bearer \"$TOOLPOST_TOKEN\"")
     } else {
-        ("Open to every program on this machine, without a token.".to_owned(), "")
+        ("No authentication: every local program can call, without a token.".to_owned(), "")
     };
     let call = match config.without_demo {
         true => format!("/openapi.json{header}"),

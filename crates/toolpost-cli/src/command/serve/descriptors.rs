@@ -15,12 +15,12 @@ pub(super) fn raise_limit(connections: usize) {
     let Some(before) = current.filter(|current| *current < needed) else { return };
     let granted = maximum.map_or(needed, |maximum| maximum.min(needed));
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(granted), maximum }) {
-        tracing::warn!(%error, limit = before, needed, "cannot raise the open file limit");
+        tracing::warn!(%error, limit = before, needed, "open file limit not raised");
     } else if granted < needed {
         tracing::warn!(
             limit = granted,
             needed,
-            "too few open files are allowed for all connections; raise `ulimit -Hn`"
+            "open file limit is too low for all connections; raise `ulimit -Hn`"
         );
     }
 }

@@ -147,7 +147,7 @@ fn join_failure_reports_reason() {
     let url = gateway.url();
     for (arguments, exit, message) in [
         (&["lobby", "--url", "ws://127.0.0.1:1"][..], 3, "is `toolpost serve` running there?"),
-        (&["a/b", "--url", &url], 2, "a room name has"),
+        (&["a/b", "--url", &url], 2, "invalid room name"),
         (&["lobby", "--url", "wss://127.0.0.1"], 2, "TLS"),
         (&["lobby", "--url", &url, "--token", "wrong"], 1, "--token"),
         (&["lobby", "--url", &url, "--as", "eve"], 1, "--token"),
@@ -183,7 +183,7 @@ fn join_at_terminal_shows_prompt_and_lines() {
     for (keys, message) in [
         ("/he\t\r", "/approve ID"),
         ("/call demo__add a=2 b=3\r", "toolpost  ✓ demo__add {\"sum\":5}  requested by bob"),
-        ("/nothing\r", "there is no /nothing"),
+        ("/nothing\r", "unknown command /nothing"),
     ] {
         terminal.type_keys(keys);
         terminal.wait_for(message);

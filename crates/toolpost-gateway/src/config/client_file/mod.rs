@@ -33,7 +33,7 @@ const SERVER_KEYS: [&str; 3] = ["mcpServers", "servers", "context_servers"];
 /// let file = ClientFile::parse(".mcp.json".as_ref(), text).unwrap();
 /// assert_eq!(file.servers[0].name, "my-files");
 /// assert_eq!(file.servers[0].entry.args, ["${HOME}"]);
-/// assert_eq!(file.notes, [".mcp.json: `My Files` is the source `my-files` here"]);
+/// assert_eq!(file.notes, [".mcp.json: `My Files` becomes the source `my-files`"]);
 /// ```
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -110,7 +110,7 @@ impl ClientFile {
 
 fn json_problem(file: &Path, error: &jsonc_parser::errors::ParseError) -> ConfigProblem {
     let position = (error.line_display(), error.column_display());
-    let message = format!("this is not JSON: {}", error.kind());
+    let message = format!("invalid JSON: {}", error.kind());
     ConfigProblem::at_position(file, position, String::new(), message)
 }
 
@@ -144,7 +144,7 @@ impl ClientFileParser<'_> {
             return Ok(());
         }
         let keys = SERVER_KEYS.join("` or `");
-        let message = format!("there are no MCP servers in it; expected `{keys}`");
+        let message = format!("no MCP servers; expected `{keys}`");
         Err(ConfigProblem::in_file(self.file, String::new(), message))
     }
 
@@ -164,16 +164,15 @@ impl ClientFileParser<'_> {
         }
         notes.iter().for_each(|note| self.add_note(client_name, note));
         let Some(name) = namespace_from_name(client_name) else {
-            let message = "no letter or digit of this name can stand in a namespace; rename it";
+            let message = "no source name can be derived from this name; rename it";
             return self.reject(client_name, vec![(key, message.to_owned())]);
         };
         if let Some(other) = self.names.insert(name.clone(), client_name.to_owned()) {
-            let message =
-                format!("this and `{other}` would both be the source `{name}`; rename one");
+            let message = format!("same source name `{name}` as `{other}`; rename one");
             return self.reject(client_name, vec![(key, message)]);
         }
         if name != client_name {
-            self.add_note(client_name, &format!("is the source `{name}` here"));
+            self.add_note(client_name, &format!("becomes the source `{name}`"));
         }
         let client_name = client_name.to_owned();
         self.parsed.servers.push(ClientServer { name, client_name, key, entry });

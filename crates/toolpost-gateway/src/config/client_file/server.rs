@@ -9,9 +9,8 @@ use super::super::mcp_entry::McpEntry;
 use super::variables::ClientVariables;
 
 const SSE_TRANSPORT_NOTE: &str =
-    "asks for the old transport HTTP+SSE; streamable HTTP is tried at its address";
+    "uses the deprecated HTTP+SSE transport; trying streamable HTTP at its URL";
 
-/// The transport that a server declares.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TransportHint {
     Stdio,
@@ -26,11 +25,11 @@ enum TransportHint {
 pub(super) fn skip_reason(members: &Map<String, Value>) -> Option<&'static str> {
     let is_extension = members.get("source").and_then(Value::as_str) == Some("extension");
     if members.get("disabled") == Some(&Value::Bool(true)) {
-        Some("is disabled there and left out")
+        Some("is skipped: disabled")
     } else if members.get("enabled") == Some(&Value::Bool(false)) {
-        Some("is not enabled there and left out")
+        Some("is skipped: not enabled")
     } else if is_extension && !members.contains_key("command") && !members.contains_key("url") {
-        Some("belongs to an extension of the editor and is left out")
+        Some("is skipped: managed by an editor extension")
     } else {
         None
     }
@@ -61,7 +60,6 @@ fn is_set(value: &Value) -> bool {
 /// The keys of the URL: most clients, Windsurf, Gemini.
 const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 
-/// Reads one server.
 pub(super) struct ServerParser<'a> {
     variables: &'a ClientVariables,
     key: &'a str,
@@ -88,13 +86,13 @@ impl<'a> ServerParser<'a> {
         let remedy = match (entry.command.is_some(), entry.url.is_some()) {
             // An invalid value is already reported.
             (false, false) if self.problems.len() == before => {
-                Some("add the one that its `type` asks for")
+                Some("add the one that `type` requires")
             }
-            (true, true) => Some("remove one, or say the `type`"),
+            (true, true) => Some("remove one, or set `type`"),
             _ => None,
         };
         if let Some(remedy) = remedy {
-            self.report(&[], &format!("a server has a `command` or a `url`; {remedy}"));
+            self.report(&[], &format!("expected exactly one of `command` and `url`; {remedy}"));
         }
         let mut notes = Vec::new();
         if hint == TransportHint::Sse {
@@ -104,7 +102,10 @@ impl<'a> ServerParser<'a> {
         let missed: Vec<&str> =
             missed.filter(|key| members.get(*key).is_some_and(is_set)).collect();
         if !missed.is_empty() {
-            notes.push(format!("has `{}`, which is not taken over", missed.join("`, `")));
+            notes.push(format!(
+                "has unsupported keys, which are ignored: `{}`",
+                missed.join("`, `")
+            ));
         }
         (entry, notes)
     }

@@ -85,12 +85,12 @@ fn skipped_and_renamed_servers_produce_notes() {
     assert_eq!(names, ["my-server", "hub-mcp"]);
     assert_eq!(file.servers[0].key, "mcp.servers.\"My Server\"");
     let expected = [
-        "`off` is disabled there and left out",
-        "`also-off` is not enabled there and left out",
-        "`theirs` belongs to an extension of the editor and is left out",
-        "`My Server` has `envFile`, `disabledTools`, which is not taken over",
-        "`My Server` is the source `my-server` here",
-        "`hub` is the source `hub-mcp` here",
+        "`off` is skipped: disabled",
+        "`also-off` is skipped: not enabled",
+        "`theirs` is skipped: managed by an editor extension",
+        "`My Server` has unsupported keys, which are ignored: `envFile`, `disabledTools`",
+        "`My Server` becomes the source `my-server`",
+        "`hub` becomes the source `hub-mcp`",
     ];
     assert_eq!(file.notes, expected.map(|note| format!("/home/x/.mcp.json: {note}")));
     assert!(parse(r#"{"mcpServers": {}}"#).unwrap().servers.is_empty());
@@ -100,10 +100,10 @@ fn skipped_and_renamed_servers_produce_notes() {
 #[test]
 fn every_problem_is_reported() {
     let rows: [(&str, &[&str]); 15] = [
-        ("", &[": there are no MCP servers in it"]),
-        ("{\n  \"mcpServers\": hush\n}", &[":2:17: this is not JSON: Unexpected word"]),
-        ("[]", &[": there are no MCP servers in it; expected `mcpServers` or `servers` or"]),
-        ("{}", &[": there are no MCP servers in it"]),
+        ("", &[": no MCP servers"]),
+        ("{\n  \"mcpServers\": hush\n}", &[":2:17: invalid JSON: Unexpected word"]),
+        ("[]", &[": no MCP servers; expected `mcpServers` or `servers` or"]),
+        ("{}", &[": no MCP servers"]),
         (
             r#"{"mcpServers": []}"#,
             &["mcpServers: expected an object with a server under each name"],
@@ -114,15 +114,15 @@ fn every_problem_is_reported() {
         ),
         (
             r#"{"mcpServers": {"a": {}, "b": {"env": {}}}}"#,
-            &["mcpServers.a: a server has", "mcpServers.b: a server has"],
+            &["mcpServers.a: expected exactly", "mcpServers.b: expected exactly"],
         ),
         (
             r#"{"mcpServers": {"a": {"command": "x", "url": "y"}}}"#,
-            &["mcpServers.a: a server has a `command` or a `url`; remove one, or"],
+            &["mcpServers.a: expected exactly one of `command` and `url`; remove one, or"],
         ),
         (
             r#"{"mcpServers": {"a": {"type": "stdio", "url": "y"}}}"#,
-            &["mcpServers.a: a server has a `command`"],
+            &["mcpServers.a: expected exactly one of `command`"],
         ),
         (
             r#"{"mcpServers": {"a": {"type": "hush", "url": "y"}}}"#,
@@ -138,16 +138,13 @@ fn every_problem_is_reported() {
         ),
         (
             r#"{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}"#,
-            &["servers.a.env.K: `${input:…}` is asked from a person"],
+            &["servers.a.env.K: `${input:…}` is not supported"],
         ),
         (
             r#"{"mcpServers": {"a b": {"command": "x"}, "A-B": {"command": "y"}}}"#,
-            &["mcpServers.A-B: this and `a b` would both be the source `a-b`; rename one"],
+            &["mcpServers.A-B: same source name `a-b` as `a b`; rename one"],
         ),
-        (
-            r#"{"mcpServers": {"日本": {"command": "x"}}}"#,
-            &["no letter or digit of this name can stand"],
-        ),
+        (r#"{"mcpServers": {"日本": {"command": "x"}}}"#, &["no source name can be derived"]),
     ];
     for (text, expected) in rows {
         let message = parse(text).expect_err(text).to_string();

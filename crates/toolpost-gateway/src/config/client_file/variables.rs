@@ -50,15 +50,11 @@ impl ClientVariables {
 
 fn unsupported_reference(kind: &str) -> String {
     match kind {
-        "input" => "`${input:…}` is asked from a person by the editor; \
-                    write `${VAR}` and set the variable"
-            .to_owned(),
+        "input" => "`${input:…}` is not supported; use `${VAR}` and set the variable".to_owned(),
         "config" | "command" | "workspaceFolder" | "extensionInstallFolder" => {
-            format!("`${{{kind}:…}}` is known to the editor only; write the value or `${{VAR}}`")
+            format!("`${{{kind}:…}}` is not supported; use the value or `${{VAR}}`")
         }
-        _ => "only `${VAR}`, `${VAR:-default}` and `${env:VAR}` are replaced; \
-              write one of them"
-            .to_owned(),
+        _ => "unsupported reference; use `${VAR}`, `${VAR:-default}` or `${env:VAR}`".to_owned(),
     }
 }
 
@@ -75,9 +71,9 @@ mod tests {
             ("/home/x/.mcp.json", "${workspaceFolder}/a", Ok("/home/x/a")),
             ("/home/x/.vscode/mcp.json", "${workspaceFolder}/a", Ok("/home/x/a")),
             ("/home/x/.mcp.json", "${userHome}/a", Ok("${HOME}/a")),
-            ("/home/x/.mcp.json", "a ${input:key}", Err("asked from a person")),
-            ("/home/x/.mcp.json", "${config:hush}", Err("known to the editor only")),
-            ("/home/x/.mcp.json", "${hush:hush}", Err("write one of them")),
+            ("/home/x/.mcp.json", "a ${input:key}", Err("`${input:…}` is not supported")),
+            ("/home/x/.mcp.json", "${config:hush}", Err("is not supported")),
+            ("/home/x/.mcp.json", "${hush:hush}", Err("unsupported reference")),
         ] {
             match (ClientVariables::for_file(Path::new(file)).translate(text), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),

@@ -6,7 +6,7 @@ use std::path::Path;
 use toml_edit::{Array, InlineTable, TableLike};
 use toolpost::Identity;
 
-use super::{ConfigTable, EditError, EntryEditor, IfExists, set_value};
+use super::{EditError, EntryEditor, IDENTITY, IfExists, set_value};
 use crate::auth::{TokenHash, is_resource_id};
 use crate::config::file::{RESOURCE_FORMAT, check_identity_name};
 use crate::config::source_entry::{SCOPE_FORMAT, is_scope};
@@ -33,11 +33,8 @@ pub fn write_identity(
         return Err(EditError::Invalid(SCOPE_FORMAT.to_owned()));
     }
     identity.capabilities.iter().try_for_each(|text| check_capability(text))?;
-    let editor = EntryEditor { file, table: ConfigTable::Identity, name: &identity.id };
-    editor.write(existing, |entry| {
-        fill_identity(entry, identity, token_hash);
-        Ok(())
-    })
+    let editor = EntryEditor { file, table: IDENTITY, name: &identity.id };
+    editor.write(existing, |entry| fill_identity(entry, identity, token_hash))
 }
 
 /// Validates a capability. The message may quote the text, because the caller supplied it.
@@ -48,7 +45,7 @@ fn check_capability(text: &str) -> Result<(), EditError> {
     })?;
     match capability.unknown_member() {
         Some(member) => Err(EditError::Invalid(format!(
-            "`{text}` would allow nothing: its member `{member}` is not known"
+            "`{text}` has the unknown member `{member}` and would allow nothing"
         ))),
         None => Ok(()),
     }
@@ -79,12 +76,8 @@ mod tests {
 
     fn changed(text: &str, identity: &Identity, existing: IfExists) -> Result<String, String> {
         let hash = TokenHash::of("abc");
-        let editor =
-            EntryEditor { file: Path::new(FILE), table: ConfigTable::Identity, name: &identity.id };
-        let text = editor.apply(text, existing, |entry| {
-            fill_identity(entry, identity, hash);
-            Ok(())
-        });
+        let editor = EntryEditor { file: Path::new(FILE), table: IDENTITY, name: &identity.id };
+        let text = editor.apply(text, existing, |entry| fill_identity(entry, identity, hash));
         Ok(text.map_err(|error| error.to_string())?.replace(&hash.to_string(), "HASH"))
     }
 
@@ -137,11 +130,15 @@ mod tests {
     fn write_identity_error_names_the_cause() {
         let ci = Identity::new("ci");
         for (text, existing, expected) in [
-            ("[identity.ci]", IfExists::Fail, "`ci` exists already in toolpost.toml; --replace"),
-            ("[identity.cd]", IfExists::Replace, "there is no `ci` in toolpost.toml; without"),
-            ("identity = 5", IfExists::Fail, "toolpost.toml: identity.ci: this and"),
-            ("identity.ci = 5", IfExists::Replace, "toolpost.toml: identity.ci: this and"),
-            ("[identity\n", IfExists::Fail, "toolpost.toml:1:10: this is not TOML: "),
+            (
+                "[identity.ci]",
+                IfExists::Fail,
+                "`ci` already exists in toolpost.toml; use --replace",
+            ),
+            ("[identity.cd]", IfExists::Replace, "`ci` does not exist in toolpost.toml; omit"),
+            ("identity = 5", IfExists::Fail, "toolpost.toml: identity.ci: expected a table"),
+            ("identity.ci = 5", IfExists::Replace, "toolpost.toml: identity.ci: expected a table"),
+            ("[identity\n", IfExists::Fail, "toolpost.toml:1:10: invalid TOML: "),
         ] {
             let error = changed(text, &ci, existing).unwrap_err();
             assert!(error.starts_with(expected), "{text}: {error}");
@@ -200,7 +197,7 @@ mod tests {
             ("", Some("is empty")),
             ("{kind", Some("`{kind`: the pattern is not JSON: key must be a string")),
             (r#"{"kind":"/(/"}"#, Some("unclosed group")),
-            (r#"{"kind":"chat","to":"x"}"#, Some("its member `to` is not known")),
+            (r#"{"kind":"chat","to":"x"}"#, Some("the unknown member `to`")),
         ] {
             let message = check_capability(text).err().map(|error| error.to_string());
             let fits = match (&message, expected) {

@@ -8,19 +8,19 @@ use super::{EditError, rewrite};
 
 /// Content of a new file. Lines that start with `# ` are explanations; the other lines that start
 /// with `#` are settings to uncomment.
-const TEMPLATE: &str = r#"# The configuration of a Toolpost gateway. A gateway that runs reads it again when it changes.
+const TEMPLATE: &str = r#"# Configuration of a Toolpost gateway. A running gateway reloads it when it changes.
 #
-#   toolpost serve --check      says what it holds, or everything that is wrong with it
-#   toolpost schema config      every key, its meaning and its default, as a JSON Schema
-#   toolpost add, toolpost remove, toolpost token new      write to it, and leave comments alone
+#   toolpost serve --check      validate this file and print a summary
+#   toolpost schema config      print all keys with descriptions and defaults, as a JSON Schema
+#   toolpost add, toolpost remove, toolpost token new      edit this file and keep its comments
 #
-# ${VAR} is an environment variable, ${file:PATH} what a file holds, in every string.
+# In every string, ${VAR} is an environment variable and ${file:PATH} the content of a file.
 
 # Whether the demo operations, demo.*, are registered.
 #
 #demo = false
 
-# Where operations come from: the name of a source is the namespace of its operations.
+# Sources of operations. The name of a source is the namespace of its operations.
 #
 #[source.files]
 #mcp = { command = "npx", args = ["-y", "@modelcontextprotocol/server-filesystem", "/data"] }
@@ -34,13 +34,13 @@ const TEMPLATE: &str = r#"# The configuration of a Toolpost gateway. A gateway t
 #include = ["list*"]
 #timeout = "10s"
 
-# Identities; `toolpost token new NAME` creates one. Without any, every program on this machine has access.
+# Identities, created with `toolpost token new NAME`. Without any, every local program has access.
 #
 #[identity.ci]
 #token_hash = "0c4c257804e3d7fd02cc24504d29bf110a643ec9f308d17afe7f1ba0dddd0d47"
 #scopes = ["tracker"]
 
-# What MCP clients see.
+# Tools for MCP clients.
 #
 #[mcp]
 #dialect = "data"
@@ -52,13 +52,13 @@ const TEMPLATE: &str = r#"# The configuration of a Toolpost gateway. A gateway t
 #[approval]
 #operations = ["tracker.delete*"]
 
-# What is written down about calls: "sync", "batch", "off".
+# Audit log of calls; the mode is "sync", "batch" or "off".
 #
 #[journal]
 #mode = "batch"
 #retain_for = "30d"
 
-# How much is too much.
+# Limits of callers, sources and connections.
 #
 #[limits]
 #caller_calls = 1000
@@ -69,17 +69,13 @@ const TEMPLATE: &str = r#"# The configuration of a Toolpost gateway. A gateway t
 ///
 /// # Errors
 ///
-/// [`EditError::FileExists`], or an I/O error.
+/// The file exists already, or an I/O error occurs.
 pub fn write_template(file: &Path, clients: Option<&str>) -> Result<(), EditError> {
+    let exists = || EditError::Invalid(format!("{} already exists", file.display()));
     if file.symlink_metadata().is_ok() {
-        return Err(EditError::FileExists(file.to_owned()));
+        return Err(exists());
     }
-    rewrite(file, |before| {
-        if !before.is_empty() {
-            return Err(EditError::FileExists(file.to_owned()));
-        }
-        Ok(template(clients))
-    })
+    rewrite(file, |text| if text.is_empty() { Ok(template(clients)) } else { Err(exists()) })
 }
 
 fn template(clients: Option<&str>) -> String {

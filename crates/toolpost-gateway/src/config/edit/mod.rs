@@ -9,8 +9,6 @@ mod remove;
 mod source;
 
 use std::ffi::OsString;
-use std::fmt;
-use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -19,13 +17,14 @@ use toml_edit::{DocumentMut, InlineTable, Item, Table, TableLike, Value};
 use super::Config;
 use super::document::{dotted_path, parent_folder};
 use super::problem::{ConfigError, ConfigProblem};
+use crate::data::private_file_options;
 
 pub use identity::write_identity;
 pub use init::write_template;
 pub use openapi_source::{OpenApiEntry, preserve_openapi_entry};
 pub use remove::{remove_identity, remove_source};
 pub(super) use source::read_entry;
-pub use source::{SourceEntry, mcp_settings, preserve_mcp_entry, write_source};
+pub use source::{SourceEntry, check_source, mcp_settings, preserve_mcp_entry, write_source};
 
 /// How to handle an existing entry of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,95 +35,14 @@ pub enum IfExists {
     Replace,
 }
 
-/// A table in the root of the configuration file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ConfigTable {
-    /// `[identity.NAME]`.
-    Identity,
-    /// `[source.NAME]`.
-    Source,
-}
-
-impl ConfigTable {
-    fn key(self) -> &'static str {
-        match self {
-            Self::Identity => "identity",
-            Self::Source => "source",
-        }
-    }
-
-    fn remedy(self) -> &'static str {
-        match self {
-            Self::Identity => "--replace gives it a new token",
-            Self::Source => "--replace puts this one in its place",
-        }
-    }
-}
-
-impl fmt::Display for ConfigTable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.key())
-    }
-}
-
 /// The reason why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditError {
-    /// The new entry is not valid.
+    /// The edit is not possible.
     #[error("{0}")]
     Invalid(String),
-    /// An entry of this name already exists.
-    #[error("`{name}` exists already in {file}; {remedy}", file = .file.display(), remedy = .part.remedy())]
-    AlreadyExists {
-        /// The table of the name.
-        part: ConfigTable,
-        /// Which name.
-        name: String,
-        /// Where.
-        file: PathBuf,
-    },
-    /// There is no entry to replace.
-    #[error("there is no `{name}` in {file}; without --replace it is added", file = .file.display())]
-    NotFound {
-        /// Which name.
-        name: String,
-        /// Where.
-        file: PathBuf,
-    },
-    /// There is no entry to remove.
-    #[error("there is no {part} `{name}` in {file}; {known}", file = .file.display())]
-    NothingToRemove {
-        /// The table of the name.
-        part: ConfigTable,
-        /// Which name.
-        name: String,
-        /// Where.
-        file: PathBuf,
-        /// Lists the existing entries.
-        known: String,
-    },
-    /// Removing the last identity would disable authentication.
-    #[error(
-        "`{name}` is the last identity in {file}: without it a gateway would be open to every program \
-         on this machine, and one that runs would not take that up; make another token first, or edit \
-         the file and start the gateway again",
-        file = .file.display()
-    )]
-    LastIdentity {
-        /// Which name.
-        name: String,
-        /// Where.
-        file: PathBuf,
-    },
-    /// The file already exists.
-    #[error("{file} is there already; it is left as it is", file = .0.display())]
-    FileExists(PathBuf),
-    /// The file is invalid.
-    #[error("{0}")]
-    Problem(ConfigProblem),
-    /// The edited file would not be a valid configuration.
+    /// The file is not a valid configuration, or would not be one after the edit.
     #[error("{0}")]
     Rejected(ConfigError),
     /// Another process is writing, or a previous write was interrupted.
@@ -142,6 +60,15 @@ pub enum EditError {
         source: std::io::Error,
     },
 }
+
+impl From<ConfigProblem> for EditError {
+    fn from(problem: ConfigProblem) -> Self {
+        Self::Rejected(ConfigError::new(vec![problem]))
+    }
+}
+
+const IDENTITY: &str = "identity";
+const SOURCE: &str = "source";
 
 /// The identities and sources named in a file, whether or not they are valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -171,17 +98,17 @@ impl ConfigOverview {
 /// The file is not valid TOML, or an I/O error occurs.
 pub fn overview(file: &Path) -> Result<ConfigOverview, EditError> {
     let document = parse(file, &read_file(file)?)?;
-    let names = |table: ConfigTable, fits: fn(&Item) -> bool| {
-        let entries = document.get(table.key()).and_then(Item::as_table_like);
+    let names = |table: &str, fits: fn(&Item) -> bool| {
+        let entries = document.get(table).and_then(Item::as_table_like);
         let entries = entries.into_iter().flat_map(|entries| entries.iter());
         entries.filter(|(_, entry)| fits(entry)).map(|(name, _)| name.to_owned()).collect()
     };
     let is_open = |entry: &Item| entry.get("access").and_then(Item::as_str) == Some("open");
     Ok(ConfigOverview {
-        identities: names(ConfigTable::Identity, |_| true),
+        identities: names(IDENTITY, |_| true),
         has_jwt_auth: document.get("auth").is_some(),
-        sources: names(ConfigTable::Source, |_| true),
-        open_sources: names(ConfigTable::Source, is_open),
+        sources: names(SOURCE, |_| true),
+        open_sources: names(SOURCE, is_open),
     })
 }
 
@@ -217,7 +144,7 @@ fn read_file(file: &Path) -> Result<String, EditError> {
 
 fn parse(file: &Path, text: &str) -> Result<DocumentMut, EditError> {
     text.parse().map_err(|error: toml_edit::TomlError| {
-        EditError::Problem(ConfigProblem::not_toml(file, text, error.span(), error.message()))
+        ConfigProblem::not_toml(file, text, error.span(), error.message()).into()
     })
 }
 
@@ -234,11 +161,8 @@ fn rewrite(
     name.push(target.file_name().unwrap_or_default());
     name.push(".new");
     let temporary = target.with_file_name(name);
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut new = options.open(&temporary).map_err(|error| match error.kind() {
+    let opened = private_file_options().create_new(true).open(&temporary);
+    let mut new = opened.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => EditError::Locked(temporary.clone()),
         _ => failed(error),
     })?;
@@ -258,10 +182,9 @@ fn rewrite(
     written
 }
 
-/// Edits one entry of a file.
 struct EntryEditor<'a> {
     file: &'a Path,
-    table: ConfigTable,
+    table: &'static str,
     name: &'a str,
 }
 
@@ -270,7 +193,7 @@ impl EntryEditor<'_> {
     fn write(
         &self,
         existing: IfExists,
-        fill: impl FnOnce(&mut dyn TableLike) -> Result<(), EditError>,
+        fill: impl FnOnce(&mut dyn TableLike),
     ) -> Result<(), EditError> {
         rewrite(self.file, |text| {
             let changed = self.apply(text, existing, fill)?;
@@ -283,29 +206,38 @@ impl EntryEditor<'_> {
         &self,
         text: &str,
         existing: IfExists,
-        fill: impl FnOnce(&mut dyn TableLike) -> Result<(), EditError>,
+        fill: impl FnOnce(&mut dyn TableLike),
     ) -> Result<String, EditError> {
         let mut document = parse(self.file, text)?;
-        let (key, name) = (self.table.key(), self.name.to_owned());
+        let key = self.table;
         let is_there = document.get(key).and_then(|entries| entries.get(self.name)).is_some();
-        let file = self.file.to_owned();
-        match (is_there, existing) {
-            (true, IfExists::Fail) => {
-                return Err(EditError::AlreadyExists { part: self.table, name, file });
-            }
-            (false, IfExists::Replace) => return Err(EditError::NotFound { name, file }),
-            (true, IfExists::Replace) => {}
-            (false, IfExists::Fail) => insert_entry(&mut document, text, key, self.name),
+        self.check_existence(is_there, existing)?;
+        if !is_there {
+            insert_entry(&mut document, text, key, self.name);
         }
         let entry = document.get_mut(key).and_then(|entries| entries.get_mut(self.name));
         let entry = entry.and_then(Item::as_table_like_mut).ok_or_else(|| self.not_a_table())?;
-        fill(entry)?;
+        fill(entry);
         Ok(document.to_string())
+    }
+
+    /// Checks that a new name is unused, or that the entry to replace exists.
+    fn check_existence(&self, is_there: bool, existing: IfExists) -> Result<(), EditError> {
+        let (name, file) = (self.name, self.file.display());
+        Err(EditError::Invalid(match (is_there, existing) {
+            (true, IfExists::Fail) => {
+                format!("`{name}` already exists in {file}; use --replace to replace it")
+            }
+            (false, IfExists::Replace) => {
+                format!("`{name}` does not exist in {file}; omit --replace to add it")
+            }
+            _ => return Ok(()),
+        }))
     }
 
     /// Checks that the edited entry is valid and that the edit adds no other problems.
     fn check(&self, before: &str, after: &str) -> Result<(), EditError> {
-        let entry = dotted_path("", &[self.table.key(), self.name]);
+        let entry = dotted_path("", &[self.table, self.name]);
         let is_of_entry = |key: &str| {
             key.strip_prefix(&entry).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
@@ -327,13 +259,10 @@ impl EntryEditor<'_> {
         read.map_or_else(ConfigError::into_problems, |(_, problems)| problems)
     }
 
-    fn problem(&self, path: &[&str], message: impl Into<String>) -> EditError {
-        let key = dotted_path(&dotted_path("", &[self.table.key(), self.name]), path);
-        EditError::Problem(ConfigProblem::in_file(self.file, key, message))
-    }
-
     fn not_a_table(&self) -> EditError {
-        self.problem(&[], format!("this and `{}` must be tables; correct it first", self.table))
+        let key = dotted_path("", &[self.table, self.name]);
+        let message = format!("expected a table in the table `{}`", self.table);
+        ConfigProblem::in_file(self.file, key, message).into()
     }
 }
 

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use toml_edit::{InlineTable, Item, TableLike};
 
 use super::source::{list_value, set_values, string_value, table_value};
-use super::{ConfigTable, EditError, merge, parse, read_file, set_value};
+use super::{EditError, SOURCE, merge, parse, read_file, set_value};
 use crate::config::document::{dotted_path, parent_folder};
 use crate::config::expand::Expander;
 use crate::config::problem::{ConfigError, ConfigProblem};
@@ -67,7 +67,10 @@ impl OpenApiEntry {
             let pair = value.and_then(|value| {
                 let pair =
                     HeaderName::try_from(header).ok().zip(HeaderValue::try_from(&*value).ok());
-                pair.ok_or_else(|| "this cannot be sent in a header".to_owned())
+                pair.ok_or_else(|| {
+                    "invalid header value; it must not contain line breaks or control characters"
+                        .to_owned()
+                })
             });
             match pair {
                 Ok((header, value)) => drop(sent.insert(header, value)),
@@ -108,7 +111,7 @@ pub fn preserve_openapi_entry(
     mut entry: OpenApiEntry,
 ) -> Result<OpenApiEntry, EditError> {
     let document = parse(file, &read_file(file)?)?;
-    let source = document.get(ConfigTable::Source.key()).and_then(|sources| sources.get(name));
+    let source = document.get(SOURCE).and_then(|sources| sources.get(name));
     let old = source.and_then(|source| source.get("openapi"));
     if let Some(old) = old.filter(|old| document_of(old) == Some(&entry.document)) {
         let server = old.get("server").and_then(Item::as_str).map(str::to_owned);
@@ -149,7 +152,6 @@ pub(super) fn fill(table: &mut dyn TableLike, entry: &OpenApiEntry) {
     }
 }
 
-/// Whether the table has the same document and server as the entry.
 fn is_same_service(table: &dyn TableLike, entry: &OpenApiEntry) -> bool {
     let old = table.get("openapi");
     old.and_then(document_of) == Some(entry.document.as_str())

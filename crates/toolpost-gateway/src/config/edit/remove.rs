@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
-use super::{ConfigTable, EditError, EntryEditor, parse, rewrite};
+use super::{EditError, EntryEditor, IDENTITY, SOURCE, parse, rewrite};
 
 /// Removes `[source.NAME]` with the comments inside it. Comments above it stay, since they may
 /// describe something else.
@@ -13,10 +13,9 @@ use super::{ConfigTable, EditError, EntryEditor, parse, rewrite};
 ///
 /// The source does not exist, the file is not a valid configuration, or an I/O error occurs.
 pub fn remove_source(file: &Path, name: &str) -> Result<(), EditError> {
+    let editor = EntryEditor { file, table: SOURCE, name };
     // Removing an entry must not create a missing file.
-    let known = super::overview(file)?.sources;
-    check_exists(file, ConfigTable::Source, name, &known)?;
-    let editor = EntryEditor { file, table: ConfigTable::Source, name };
+    editor.check_removable(&super::overview(file)?.sources)?;
     rewrite(file, |text| text_without_entry(&editor, text))
 }
 
@@ -27,12 +26,16 @@ pub fn remove_source(file: &Path, name: &str) -> Result<(), EditError> {
 /// The identity does not exist, is the last one so that authentication would be disabled, or is
 /// referenced by a source; the file is not a valid configuration; or an I/O error occurs.
 pub fn remove_identity(file: &Path, name: &str) -> Result<(), EditError> {
+    let editor = EntryEditor { file, table: IDENTITY, name };
     let known = super::overview(file)?;
-    check_exists(file, ConfigTable::Identity, name, &known.identities)?;
+    editor.check_removable(&known.identities)?;
     if known.identities.len() == 1 && !known.has_jwt_auth {
-        return Err(EditError::LastIdentity { name: name.to_owned(), file: file.to_owned() });
+        return Err(EditError::Invalid(format!(
+            "`{name}` is the last identity in {}, and revoking it would disable authentication; \
+             create another token first, or edit the file and restart the gateway",
+            file.display()
+        )));
     }
-    let editor = EntryEditor { file, table: ConfigTable::Identity, name };
     rewrite(file, |text| {
         let remaining = text_without_entry(&editor, text)?;
         editor.check(text, &remaining)?;
@@ -40,26 +43,23 @@ pub fn remove_identity(file: &Path, name: &str) -> Result<(), EditError> {
     })
 }
 
-fn check_exists(
-    file: &Path,
-    part: ConfigTable,
-    name: &str,
-    known: &[String],
-) -> Result<(), EditError> {
-    if known.iter().any(|known| known == name) {
-        return Ok(());
+impl EntryEditor<'_> {
+    fn check_removable(&self, known: &[String]) -> Result<(), EditError> {
+        let Self { file, table, name } = self;
+        if known.iter().any(|known| known == name) {
+            return Ok(());
+        }
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let file = file.display();
+        Err(EditError::Invalid(format!(
+            "{table} `{name}` does not exist in {file}; it has: {known}"
+        )))
     }
-    let known = match (known, part) {
-        ([], ConfigTable::Source) => "it has no sources".to_owned(),
-        ([], ConfigTable::Identity) => "there are no identities".to_owned(),
-        (known, _) => format!("there are: {}", known.join(", ")),
-    };
-    Err(EditError::NothingToRemove { part, name: name.to_owned(), file: file.to_owned(), known })
 }
 
 fn text_without_entry(editor: &EntryEditor<'_>, text: &str) -> Result<String, EditError> {
     let mut document = parse(editor.file, text)?;
-    let key = editor.table.key();
+    let key = editor.table;
     let entries = document.get_mut(key).and_then(Item::as_table_like_mut);
     let entries = entries.ok_or_else(|| editor.not_a_table())?;
     let mut entry = entries.remove(editor.name).ok_or_else(|| editor.not_a_table())?;
@@ -139,11 +139,8 @@ mod tests {
     const FILE: &str = "toolpost.toml";
 
     fn without(text: &str, name: &str) -> String {
-        text_without_entry(
-            &EntryEditor { file: Path::new(FILE), table: ConfigTable::Source, name },
-            text,
-        )
-        .unwrap()
+        text_without_entry(&EntryEditor { file: Path::new(FILE), table: SOURCE, name }, text)
+            .unwrap()
     }
 
     /// Each row: the file before and after `a` is removed.
@@ -181,10 +178,9 @@ mod tests {
         ) {
             let before = picked.concat();
             let Ok(expected) = before.parse::<toml::Table>() else { return Ok(()) };
-            let editor = EntryEditor { file: Path::new(FILE), table: ConfigTable::Source, name: "x" };
+            let editor = EntryEditor { file: Path::new(FILE), table: SOURCE, name: "x" };
             let added = editor.apply(&before, IfExists::Fail, |entry| {
                 entry.insert("mcp", toml_edit::value("y"));
-                Ok(())
             });
             let Ok(added) = added else { return Ok(()) };
             let after = without(&added, "x");

@@ -7,7 +7,9 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 use toolpost::mcp::McpSettings;
 
 use super::openapi_source::{self, OpenApiEntry};
-use super::{ConfigTable, EditError, EntryEditor, IfExists, merge, parse, read_file, set_value};
+use super::{
+    EditError, EntryEditor, IfExists, SOURCE, merge, overview, parse, read_file, set_value,
+};
 use crate::config::Config;
 use crate::config::document::{Environment, parent_folder};
 use crate::config::expand::{ExpandError, Expander};
@@ -26,16 +28,14 @@ pub enum SourceEntry<'a> {
     OpenApi(&'a OpenApiEntry),
 }
 
-impl<'a> From<&'a McpEntry> for SourceEntry<'a> {
-    fn from(entry: &'a McpEntry) -> Self {
-        Self::Mcp(entry)
-    }
-}
-
-impl<'a> From<&'a OpenApiEntry> for SourceEntry<'a> {
-    fn from(entry: &'a OpenApiEntry) -> Self {
-        Self::OpenApi(entry)
-    }
+/// Checks that the name of a new source is unused, or that the source to replace exists.
+///
+/// # Errors
+///
+/// It is not, the file is not valid TOML, or an I/O error occurs.
+pub fn check_source(file: &Path, name: &str, existing: IfExists) -> Result<(), EditError> {
+    let is_there = overview(file)?.sources.iter().any(|known| known == name);
+    EntryEditor { file, table: SOURCE, name }.check_existence(is_there, existing)
 }
 
 /// Writes `[source.NAME]`, preserves comments and order, and returns the resulting access. `access`
@@ -47,33 +47,26 @@ impl<'a> From<&'a OpenApiEntry> for SourceEntry<'a> {
 ///
 /// The name is invalid or exists already, there is no source to replace, the file is not a valid
 /// configuration, or an I/O error occurs.
-pub fn write_source<'a>(
+pub fn write_source(
     file: &Path,
     name: &str,
-    entry: impl Into<SourceEntry<'a>>,
+    entry: SourceEntry<'_>,
     access: Option<&Access>,
     existing: IfExists,
 ) -> Result<Option<Access>, EditError> {
     check_source_name(name).map_err(EditError::Invalid)?;
-    let entry = entry.into();
-    let editor = EntryEditor { file, table: ConfigTable::Source, name };
+    let editor = EntryEditor { file, table: SOURCE, name };
     let access = access.filter(|_| existing == IfExists::Fail);
     let mut written_access = None;
     editor.write(existing, |table| {
         fill(table, entry, access);
-        let access = parse_access(table).map_err(|message| editor.problem(&["access"], message));
-        written_access = access?;
-        Ok(())
+        written_access = parse_access(table);
     })?;
     Ok(written_access)
 }
 
-pub(super) fn fill<'a>(
-    table: &mut dyn TableLike,
-    entry: impl Into<SourceEntry<'a>>,
-    access: Option<&Access>,
-) {
-    match entry.into() {
+fn fill(table: &mut dyn TableLike, entry: SourceEntry<'_>, access: Option<&Access>) {
+    match entry {
         SourceEntry::Mcp(entry) => fill_server(table, entry),
         SourceEntry::OpenApi(entry) => openapi_source::fill(table, entry),
     }
@@ -99,16 +92,14 @@ fn fill_server(table: &mut dyn TableLike, entry: &McpEntry) {
     merge::merge_into(table, "mcp", &server_table(entry), CONNECTION_KEYS);
 }
 
-/// Returns the access of a source as it is written in the file.
-fn parse_access(table: &dyn TableLike) -> Result<Option<Access>, &'static str> {
-    const EXPECTED: &str = "expected \"open\" or { scopes = […] }; correct it first";
-    let Some(item) = table.get("access") else { return Ok(None) };
+/// Returns the access of a source as it is written in the file; `None` if it is absent or invalid.
+fn parse_access(table: &dyn TableLike) -> Option<Access> {
+    let item = table.get("access")?;
     if item.as_str() == Some("open") {
-        return Ok(Some(Access::Open));
+        return Some(Access::Open);
     }
-    let scopes = item.get("scopes").and_then(Item::as_array).ok_or(EXPECTED)?;
-    let scopes = scopes.iter().map(|scope| scope.as_str().map(str::to_owned));
-    scopes.collect::<Option<_>>().map(|scopes| Some(Access::Scopes(scopes))).ok_or(EXPECTED)
+    let scopes = item.get("scopes")?.as_array()?.iter();
+    scopes.map(|scope| scope.as_str().map(str::to_owned)).collect::<Option<_>>().map(Access::Scopes)
 }
 
 /// Returns the settings of a server as they are after the entry is written as `[source.NAME]` of
@@ -124,18 +115,11 @@ pub fn mcp_settings(
     existing: IfExists,
 ) -> Result<McpSettings, ConfigError> {
     let environment = |name: &str| std::env::var(name).ok();
-    let alone = settings_of(read_entry(file, name, entry, &environment, |_| {}))?;
-    match merged_text(file, name, entry) {
-        Ok(text) if existing == IfExists::Replace => {
-            settings_of(read_single_source(file, &text, &environment, |_| {}))
-        }
-        _ => Ok(alone),
-    }
-}
-
-type ReadSource = (Option<SourceConfig>, Vec<ConfigProblem>);
-
-fn settings_of((source, problems): ReadSource) -> Result<McpSettings, ConfigError> {
+    let mcp = match merged_server(file, name, entry) {
+        Ok(merged) if existing == IfExists::Replace => merged,
+        _ => server_table(entry).into(),
+    };
+    let (source, problems) = read_single_source(file, name, mcp, &environment, |_| {});
     match source.map(|source| source.kind) {
         Some(SourceKind::Mcp(settings)) if problems.is_empty() => Ok(*settings),
         Some(SourceKind::Incomplete { missing, .. }) if problems.is_empty() => {
@@ -153,18 +137,21 @@ pub(in super::super) fn read_entry(
     entry: &McpEntry,
     environment: &Environment<'_>,
     place: impl Fn(&mut ConfigProblem),
-) -> ReadSource {
-    let text = single_source_text(name, server_table(entry).into());
-    read_single_source(file, &text, environment, place)
+) -> (Option<SourceConfig>, Vec<ConfigProblem>) {
+    read_single_source(file, name, server_table(entry).into(), environment, place)
 }
 
 fn read_single_source(
     file: &Path,
-    text: &str,
+    name: &str,
+    mcp: Item,
     environment: &Environment<'_>,
     place: impl Fn(&mut ConfigProblem),
-) -> ReadSource {
-    let (mut source, mut problems) = match Config::read_document(file, text, environment) {
+) -> (Option<SourceConfig>, Vec<ConfigProblem>) {
+    let source = Table::from_iter([("mcp", mcp)]);
+    let sources = Table::from_iter([(name, Item::Table(source))]);
+    let text = DocumentMut::from(Table::from_iter([(SOURCE, Item::Table(sources))])).to_string();
+    let (mut source, mut problems) = match Config::read_document(file, &text, environment) {
         Ok((config, problems)) => (config.sources.into_iter().next(), problems),
         Err(error) => (None, error.into_problems()),
     };
@@ -180,21 +167,12 @@ fn read_single_source(
     (source, problems)
 }
 
-/// Returns the text of a file that contains only this server, as it would be written.
-fn merged_text(file: &Path, name: &str, entry: &McpEntry) -> Result<String, EditError> {
-    let editor = EntryEditor { file, table: ConfigTable::Source, name };
-    let changed = editor.apply(&read_file(file)?, IfExists::Replace, |table| {
-        fill_server(table, entry);
-        Ok(())
-    })?;
-    let changed = parse(file, &changed)?;
-    Ok(single_source_text(name, changed["source"][name]["mcp"].clone()))
-}
-
-fn single_source_text(name: &str, mcp: Item) -> String {
-    let source = Table::from_iter([("mcp", mcp)]);
-    let sources = Table::from_iter([(name, Item::Table(source))]);
-    DocumentMut::from(Table::from_iter([("source", Item::Table(sources))])).to_string()
+/// Returns the `mcp` table of the source after the entry replaces it.
+fn merged_server(file: &Path, name: &str, entry: &McpEntry) -> Result<Item, EditError> {
+    let editor = EntryEditor { file, table: SOURCE, name };
+    let changed =
+        editor.apply(&read_file(file)?, IfExists::Replace, |table| fill_server(table, entry))?;
+    Ok(parse(file, &changed)?[SOURCE][name]["mcp"].clone())
 }
 
 /// Fills unset fields of the entry from the source in the file: the environment and directory of a
@@ -308,7 +286,6 @@ fn server_table(entry: &McpEntry) -> InlineTable {
     ])
 }
 
-/// Creates a table of the values that are set.
 pub(super) fn set_values<const N: usize>(values: [(&str, Option<Value>); N]) -> InlineTable {
     values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
@@ -335,13 +312,9 @@ mod tests {
         access: Option<&Access>,
         existing: IfExists,
     ) -> Result<String, String> {
-        let editor =
-            EntryEditor { file: Path::new("toolpost.toml"), table: ConfigTable::Source, name: "x" };
+        let editor = EntryEditor { file: Path::new("toolpost.toml"), table: SOURCE, name: "x" };
         editor
-            .apply(before, existing, |table| {
-                fill(table, entry, access);
-                Ok(())
-            })
+            .apply(before, existing, |table| fill(table, SourceEntry::Mcp(entry), access))
             .map_err(|e| e.to_string())
     }
 
@@ -431,16 +404,16 @@ mod tests {
     #[test]
     fn write_source_returns_written_access() {
         for (text, expected) in [
-            ("", Ok(None)),
-            ("access = 'open'", Ok(Some(Access::Open))),
-            ("access.scopes = ['a']", Ok(Some(Access::Scopes(vec!["a".to_owned()])))),
-            ("[access]\nscopes = ['a']", Ok(Some(Access::Scopes(vec!["a".to_owned()])))),
-            ("access = 'opne'", Err(())),
-            ("access = 5", Err(())),
-            ("access = { scopes = [5] }", Err(())),
+            ("", None),
+            ("access = 'open'", Some(Access::Open)),
+            ("access.scopes = ['a']", Some(Access::Scopes(vec!["a".to_owned()]))),
+            ("[access]\nscopes = ['a']", Some(Access::Scopes(vec!["a".to_owned()]))),
+            ("access = 'opne'", None),
+            ("access = 5", None),
+            ("access = { scopes = [5] }", None),
         ] {
             let document: DocumentMut = text.parse().unwrap();
-            assert_eq!(parse_access(document.as_table()).map_err(drop), expected, "{text}");
+            assert_eq!(parse_access(document.as_table()), expected, "{text}");
         }
     }
 
@@ -459,9 +432,9 @@ mod tests {
             written(&after, &stdio_entry(), Some(&Access::Open), IfExists::Replace).unwrap();
         assert!(again.contains("npx") && !again.contains("x.example"), "{again}");
         for (text, existing, expected) in [
-            ("[source.x]", IfExists::Fail, "`x` exists already in toolpost.toml; --replace puts"),
-            ("[source.y]", IfExists::Replace, "there is no `x` in toolpost.toml; without"),
-            ("source = 5", IfExists::Fail, "toolpost.toml: source.x: this and `source` must"),
+            ("[source.x]", IfExists::Fail, "`x` already exists in toolpost.toml; use --replace"),
+            ("[source.y]", IfExists::Replace, "`x` does not exist in toolpost.toml; omit"),
+            ("source = 5", IfExists::Fail, "toolpost.toml: source.x: expected a table"),
         ] {
             let error = written(text, &stdio_entry(), None, existing).unwrap_err();
             assert!(error.starts_with(expected), "{text}: {error}");

@@ -77,23 +77,23 @@ fn invalid_limits_are_reported() {
     for (text, message) in [
         ("[limits]\ncals = 1", "limits.cals: unknown key; did you mean `calls`?"),
         ("[limits]\ncalls = 0", "limits.calls: "),
-        ("[limits]\njson_depth = 200", "limits.json_depth: what is deeper than 127 levels"),
+        ("[limits]\njson_depth = 200", "limits.json_depth: must be at most 127"),
         ("[limits]\ncalls_per_minute = 0", "limits.calls_per_minute: must be greater than zero"),
         ("[limits]\nbody_timeout = \"0s\"", "limits.body_timeout: must be greater than zero"),
         ("[limits]\nqueue_wait = \"soon\"", "limits.queue_wait: expected a duration"),
         ("[limits]\nbreaker = { fails = 1 }", "limits.breaker.fails: unknown key"),
         ("[telemetry]\notlp = \"127.0.0.1:4318\"", "telemetry.otlp: the address of a collector"),
-        ("[http]\ncors = [\"*\"]", "http.cors: an origin is `https://` and a host"),
-        ("[http]\ncors = [\"null\"]", "http.cors: an origin is `https://` and a host"),
+        ("[http]\ncors = [\"*\"]", "http.cors: invalid origin"),
+        ("[http]\ncors = [\"null\"]", "http.cors: invalid origin"),
         (
             "[http]\ncors = [\"https://App.example/\"]",
-            "http.cors: browsers write this origin as \"https://app.example\"",
+            "http.cors: browsers send this origin as \"https://app.example\"",
         ),
         ("[telemetry]\nsample = 2", "telemetry.sample: a share is a number from 0 to 1"),
         ("[source.a]\nhub = { url = \"ws://x\" }\nconcurrency = 0", "source.a.concurrency: "),
         (
             "[source.a]\nopenapi = { document = \"x.yaml\", namespaces = \"keep\" }\nqueue = 2",
-            "source.a.queue: it is counted by namespace",
+            "source.a.queue: cannot be combined with namespaces",
         ),
     ] {
         let error = parse(text).unwrap_err().to_string();

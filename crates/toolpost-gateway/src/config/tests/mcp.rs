@@ -51,7 +51,7 @@ fn mcp_source_parses_to_expected_settings() {
         config.sources.iter().map(|source| source.kind.describe()).collect::<Vec<_>>();
     assert_eq!(
         descriptions[1..],
-        ["MCP server `npx`", "another hub", "MCP server at https://hub.example"]
+        ["MCP server `npx`", "remote hub", "MCP server at https://hub.example"]
     );
 }
 
@@ -59,58 +59,64 @@ fn mcp_source_parses_to_expected_settings() {
 #[test]
 fn mcp_source_problems_are_reported() {
     let rows: [(&str, &[&str]); 27] = [
-        ("", &["mcp: an MCP server has a `command` or a `url`; add one"]),
+        ("", &["mcp: expected exactly one of `command` and `url`; add one"]),
         (
             "command = 'x', url = 'http://x'",
-            &["mcp: an MCP server has a `command` or a `url`; remove"],
+            &["mcp: expected exactly one of `command` and `url`; remove"],
         ),
         ("comand = 'x'", &["mcp.comand: unknown key; did you mean `command`?"]),
         ("ulr = 'x'", &["mcp.ulr: unknown key; did you mean `url`?"]),
-        ("arg = ['x']", &["mcp.arg: unknown key; did you mean `args`?", "mcp: an MCP server has"]),
-        ("command = ' '", &["mcp.command: this is not the name of a program"]),
+        (
+            "arg = ['x']",
+            &["mcp.arg: unknown key; did you mean `args`?", "mcp: expected exactly one of"],
+        ),
+        ("command = ' '", &["mcp.command: invalid program name"]),
         ("command = 'x', args = 'y'", &["mcp.args: expected a list, found a string"]),
         ("command = 'x', args = ['a', 5]", &["mcp.args[1]: expected a string, found a number"]),
         (
             "command = 'x', headers = { a = 'hush' }, bearer = 'hush', oauth = {}",
-            &["mcp.headers: this goes with `url`", "mcp.bearer: this goes", "mcp.oauth: this goes"],
+            &["mcp.headers: requires `url`", "mcp.bearer: requires", "mcp.oauth: requires"],
         ),
         (
             "url = 'http://x', args = ['hush'], env = { A = 'hush' }, cwd = 'hush'",
-            &["mcp.args: this goes with `command`", "mcp.env: this goes", "mcp.cwd: this goes"],
+            &["mcp.args: requires `command`", "mcp.env: requires", "mcp.cwd: requires"],
         ),
-        ("command = 'x', env = { 'A=B' = 'hush' }", &["mcp.env.\"A=B\": a variable has a name"]),
+        (
+            "command = 'x', env = { 'A=B' = 'hush' }",
+            &["mcp.env.\"A=B\": invalid environment variable"],
+        ),
         (
             "command = 'x', env = { A = 5, B = 6 }",
             &["mcp.env.A: expected a string, found a number"],
         ),
-        ("url = 'ws://hush'", &["mcp.url: the address of an MCP server is https://HOST/…"]),
-        ("url = 'https://'", &["mcp.url: the address of an MCP server is"]),
-        ("url = 'http://me:hush@x'", &["mcp.url: an address has no user and password; use"]),
-        ("url = 'http://x/#hush'", &["mcp.url: the address of a server has no `#`"]),
+        ("url = 'ws://hush'", &["mcp.url: invalid MCP server URL; use https://HOST/…"]),
+        ("url = 'https://'", &["mcp.url: invalid MCP server URL"]),
+        ("url = 'http://me:hush@x'", &["mcp.url: a URL must not contain a user or password; use"]),
+        ("url = 'http://x/#hush'", &["mcp.url: a server URL must not contain a fragment"]),
         (
             "url = 'hush', headers = { 'a b' = 'hush', Host = 'hush', X-A = \"hu\\nsh\", y = '1', Y = '2' }",
             &[
-                "mcp.url: the address of",
-                "mcp.headers.Host: the protocol sets this header itself",
-                "mcp.headers.X-A: this cannot be the value",
-                "mcp.headers.\"a b\": this is not the name",
-                "mcp.headers.y: this header is there twice",
+                "mcp.url: invalid MCP server URL",
+                "mcp.headers.Host: reserved header",
+                "mcp.headers.X-A: invalid header value",
+                "mcp.headers.\"a b\": invalid header name",
+                "mcp.headers.y: duplicate header",
             ],
         ),
-        ("url = 'http://x', bearer = ''", &["mcp.bearer: a token is letters"]),
+        ("url = 'http://x', bearer = ''", &["mcp.bearer: invalid token"]),
         (
             "url = 'http://x', bearer = 'hush', oauth = { client_id = 'a' }",
-            &["mcp.oauth: there is a `bearer`"],
+            &["mcp.oauth: cannot be combined with `bearer`"],
         ),
         (
             "url = 'http://x', bearer = 'hush', headers = { authorization = 'hush' }",
-            &["mcp.bearer: there is an `Authorization` header already"],
+            &["mcp.bearer: cannot be combined with an `Authorization` header"],
         ),
         (
             "url = 'http://x', oauth = { client_secret = 'hush', client_metadata_url = 'http://hush' }",
             &[
-                "oauth.client_secret: a secret belongs to a client",
-                "client_metadata_url: the address of",
+                "oauth.client_secret: requires `client_id`",
+                "client_metadata_url: invalid client metadata URL",
             ],
         ),
         (
@@ -123,7 +129,7 @@ fn mcp_source_problems_are_reported() {
                 "mcp.protocol: expected one of `2024-11-05`",
                 "mcp.start_timeout: must be greater than zero",
                 "mcp.max_timeout: expected a duration",
-                "mcp.roots: a root is an absolute path",
+                "mcp.roots: invalid root",
             ],
         ),
         (
@@ -134,7 +140,7 @@ fn mcp_source_problems_are_reported() {
                 "mcp.elicitation: expected \"client\", \"reject\", \"decline\"",
                 "mcp.tool_envelope: expected one of `auto`, `off`; did you mean `off`?",
                 "mcp.parse_json_text: expected true or false",
-                "mcp: an MCP server has",
+                "mcp: expected exactly one of",
             ],
         ),
         (
@@ -198,7 +204,10 @@ fn client_file_servers_become_sources() {
     assert_eq!(process.cwd, Some(folder.join("y")), "from the folder of the file");
     assert_eq!(config.sources[2].adjustments.effective_access(), Some(&Access::Open));
     let notes = config.notes.join("\n");
-    assert!(notes.contains("`One` is the source `one`") && notes.contains("HTTP+SSE"), "{notes}");
+    assert!(
+        notes.contains("`One` becomes the source `one`") && notes.contains("HTTP+SSE"),
+        "{notes}"
+    );
 
     let message = read(
         "mcp_servers = ['bad.json', 'none.json', 'one.json']\n[source.one]\nmcp.command = 'z'\n\
@@ -206,11 +215,11 @@ fn client_file_servers_become_sources() {
     );
     let message = message.unwrap_err().to_string();
     for expected in [
-        "source.box.spoke.identity: no [identity.NAME]",
+        "source.box.spoke.identity: unknown identity",
         "bad.json: mcpServers.box.command: the environment variable `NONE` is not set",
-        "bad.json: mcpServers.d.url: the address of an MCP server",
-        "none.json: cannot be read",
-        "one.json: mcpServers.One: there is a source `one` already; rename one",
+        "bad.json: mcpServers.d.url: invalid MCP server URL",
+        "none.json: cannot read the file",
+        "one.json: mcpServers.One: duplicate source `one`; rename one",
     ] {
         assert!(message.contains(expected), "{message}\n{expected}");
     }

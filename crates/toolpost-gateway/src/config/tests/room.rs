@@ -72,8 +72,8 @@ fn invalid_room_settings_are_reported_without_values() {
         ),
         ("[rooms.a]".to_owned(), "rooms: unknown key; did you mean `room`?"),
         ("room = 1".to_owned(), "room: expected tables such as [room.NAME]"),
-        ("[room.\"a b\"]".to_owned(), "room.\"a b\": the name of a room is 1 to 64 letters"),
-        (format!("[room.{}]", "x".repeat(65)), "the name of a room is 1 to 64 letters"),
+        ("[room.\"a b\"]".to_owned(), "room.\"a b\": invalid room name; use 1 to 64 letters"),
+        (format!("[room.{}]", "x".repeat(65)), "invalid room name"),
         ("[room.a]\nparticipants = 0".to_owned(), "room.a.participants: "),
         ("[room.a]\nmessages_per_minute = 0".to_owned(), "room.a.messages_per_minute: "),
         (
@@ -82,7 +82,7 @@ fn invalid_room_settings_are_reported_without_values() {
         ),
         ("[room.a]\nhistory_bytes = \"1MB\"".to_owned(), "room.a.history_bytes: expected a size"),
         ("[room.a]\nproposal_expires = 0".to_owned(), "room.a.proposal_expires: "),
-        ("[room.a]\nmembers = [\"\"]".to_owned(), "room.a.members: an empty name"),
+        ("[room.a]\nmembers = [\"\"]".to_owned(), "room.a.members: empty identity name"),
         (
             "[room.a]\ncapabilities = [1]".to_owned(),
             "2:17: room.a.capabilities[0]: expected a capability",
@@ -94,7 +94,7 @@ fn invalid_room_settings_are_reported_without_values() {
         ("[limits]\nrooms = 0".to_owned(), "limits.rooms: "),
         (
             "[limits]\nrooms = 1\n[room.a]\n[room.b]".to_owned(),
-            "room: there are more tables than rooms",
+            "room: more rooms than limits.rooms allows",
         ),
         (ada("['mcp/request:']"), "3:17: identity.ada.capabilities[0]: it is empty"),
         (ada("['{hush']"), "identity.ada.capabilities[0]: the pattern is not JSON"),
@@ -129,7 +129,7 @@ fn unknown_room_member_produces_lint() {
     let lints = |text: &str| parse(text).unwrap().lint(&[]);
     let room = "[room.a]\nmembers = ['ada', 'bob', 'operator', 'local']\n";
     let auth = "[auth]\nissuer = 'https://as.example'\naudience = ['x']\n";
-    let message = "room `a`: its member `bob` is not an identity; `toolpost token new` creates one";
+    let message = "room `a`: member `bob` is not an identity; create it with `toolpost token new`";
     assert_eq!(lints(&format!("{ADA}{room}")), [message]);
     assert_eq!(lints(&format!("{ADA}{room}{auth}")), [""; 0], "a JWT may have this name");
 }

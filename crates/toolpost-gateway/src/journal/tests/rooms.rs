@@ -367,5 +367,5 @@ async fn messages_are_paged_by_size_until_empty() {
     }
     assert!(ask(json!({"limit": 1})).await.unwrap().get("messages").is_none());
     let error = ask(json!({"room": "lobby", "op": "*"})).await.unwrap_err();
-    assert!(error.message().contains("do not go together"), "{error}");
+    assert!(error.message().contains("cannot be combined"), "{error}");
 }

@@ -4,29 +4,24 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use futures::SinkExt;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Bytes;
-use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Error, Message as Frame, http::header};
+use tokio_tungstenite::tungstenite::{Error, Message as Frame};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 use toolpost::CallError;
+use toolpost::http::{FetchLimits, client_builder, fetch};
 use toolpost::protocol::Secret;
 use toolpost::transport::{Connector, WsConnector};
 
+use super::super::super::backend::take_array;
 use crate::arguments::JoinOptions;
 use crate::error::CommandError;
 
-/// Maximum time for the gateway to respond.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum size of a received message.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Address of a room and the credentials for it.
 #[derive(Debug)]
 pub(super) struct RoomClient<'a> {
     options: &'a JoinOptions,
@@ -38,11 +33,6 @@ pub(super) struct RoomClient<'a> {
 }
 
 impl<'a> RoomClient<'a> {
-    /// Creates a client for the room in `options`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the address or the room name is invalid.
     pub(super) fn new(
         options: &'a JoinOptions,
         token: Option<Secret>,
@@ -93,41 +83,25 @@ impl<'a> RoomClient<'a> {
         Ok(stream)
     }
 
-    /// Returns earlier messages, oldest first.
     pub(super) async fn history(&self, max: usize) -> Result<Vec<Value>, CommandError> {
-        let path = format!(
-            "{}/v0.1/topics/{}/history?limit={max}&protocol=mew/v0.4",
-            self.base_path, self.options.room
+        let url = format!(
+            "http://{}{}/v0.1/topics/{}/history?limit={max}&protocol=mew/v0.4",
+            self.authority, self.base_path, self.options.room
         );
-        let stream = self.open_tcp().await?;
-        let (status, body) = self.within_timeout(self.http_get(stream, &path)).await?;
-        if status != StatusCode::OK {
-            return Err(self.rejection(status, &body));
+        let client = client_builder().no_proxy().build().map_err(anyhow::Error::from)?;
+        let mut request = client.get(url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token.reveal());
         }
-        let page: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let mut messages = page["messages"].as_array().cloned().unwrap_or_default();
+        let limits = FetchLimits { timeout: CONNECT_TIMEOUT, max_bytes: MAX_MESSAGE_BYTES };
+        let response = self.within_timeout(fetch(request, limits)).await?;
+        if response.status != StatusCode::OK {
+            return Err(self.rejection(response.status, &response.body));
+        }
+        let mut page: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+        let mut messages = take_array(&mut page, "messages");
         messages.reverse();
         Ok(messages)
-    }
-
-    async fn http_get(
-        &self,
-        stream: TcpStream,
-        path: &str,
-    ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error + Send + Sync>> {
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // The connection task ends with the response or when this future is dropped.
-        let mut running = JoinSet::new();
-        running.spawn(connection);
-        let mut request = Request::get(path).header(header::HOST, &self.authority);
-        if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {}", token.reveal()));
-        }
-        let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_MESSAGE_BYTES).collect().await?;
-        Ok((status, body.to_bytes()))
     }
 
     async fn within_timeout<T, E: Display>(
@@ -145,7 +119,6 @@ impl<'a> RoomClient<'a> {
         )))
     }
 
-    /// Converts a rejected request into a command error.
     fn rejection(&self, status: StatusCode, body: &[u8]) -> CommandError {
         let problem: Value = serde_json::from_slice(body).unwrap_or_default();
         let detail =
@@ -156,7 +129,7 @@ impl<'a> RoomClient<'a> {
             }
             StatusCode::NOT_FOUND => detail.unwrap_or("this gateway serves no rooms").to_owned(),
             status => {
-                let detail = detail.unwrap_or("the room is not available now");
+                let detail = detail.unwrap_or("the room is not available");
                 format!("{detail} (status {status})")
             }
         };
@@ -164,7 +137,6 @@ impl<'a> RoomClient<'a> {
     }
 }
 
-/// Returns the error for a connection that the gateway rejected.
 pub(super) fn access_denied(message: &str) -> CommandError {
     let hint =
         "pass a token with --token or TOOLPOST_TOKEN, or a name with --as if the gateway is open";
@@ -187,7 +159,7 @@ fn validate_room_name(room: &str) -> Result<(), CommandError> {
     if !room.is_empty() && room.len() <= 64 && room.chars().all(is_name) {
         return Ok(());
     }
-    Err(CommandError::usage("a room name has 1 to 64 letters, digits, `-`, `_` and `.`"))
+    Err(CommandError::usage("invalid room name; use 1 to 64 letters, digits, `-`, `_` and `.`"))
 }
 
 #[cfg(test)]

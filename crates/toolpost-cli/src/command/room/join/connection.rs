@@ -26,11 +26,9 @@ use crate::output;
 /// Interval between pings. The connection is considered lost after more than three intervals
 /// without data from the gateway.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// Maximum number of pages to request of a list.
 const MAX_PAGES: usize = 100;
 
-/// Why the session ended.
-pub(super) enum SessionEnd {
+enum SessionEnd {
     /// The user left.
     Quit,
     Failed(CommandError),
@@ -42,14 +40,12 @@ impl<E: Into<CommandError>> From<E> for SessionEnd {
     }
 }
 
-/// A connection to a room.
 pub(super) struct RoomConnection<'a> {
     options: &'a JoinOptions,
     client: RoomClient<'a>,
     socket: WebSocketStream<TcpStream>,
     view: Arc<Mutex<RoomView>>,
     screen: Screen,
-    /// Message of the last error from the gateway.
     last_error: Option<String>,
     is_joined: bool,
     /// Time of the last received frame, including pings and pongs.
@@ -84,9 +80,20 @@ impl<'a> RoomConnection<'a> {
     }
 
     /// Receives messages and sends input lines until either side ends the session.
-    pub(super) async fn run(&mut self, lines: &mut InputLines, stop: Signals) -> SessionEnd {
-        let Err(end) = self.run_loop(lines, stop).await;
-        end
+    pub(super) async fn run(
+        mut self,
+        mut lines: InputLines,
+        stop: Signals,
+    ) -> Result<(), CommandError> {
+        let Err(end) = self.run_loop(&mut lines, stop).await;
+        let _ = tokio::time::timeout(CONNECT_TIMEOUT, self.socket.close(None)).await;
+        let is_failed_script = self.view.lock().has_failed && !self.screen.is_prompt();
+        self.screen.close(&lines);
+        match end {
+            SessionEnd::Quit if is_failed_script => Err(CommandError::Reported),
+            SessionEnd::Quit => Ok(()),
+            SessionEnd::Failed(error) => Err(error),
+        }
     }
 
     async fn run_loop(
@@ -136,14 +143,14 @@ impl<'a> RoomConnection<'a> {
 
     fn on_timeout(&mut self, has_ended: bool) -> SessionEnd {
         if !has_ended {
-            let message = "the gateway did not admit this client; pass a name with --as";
+            let message = "the gateway did not respond to the join request; pass a name with --as";
             return client::access_denied(message).into();
         }
         let mut view = self.view.lock();
         output::warning(&match view.pending_requests.len() {
             0 => "the gateway did not confirm every message in time".to_owned(),
-            1 => "a request was not answered in time".to_owned(),
-            more => format!("{more} requests were not answered in time"),
+            1 => "1 request timed out".to_owned(),
+            more => format!("{more} requests timed out"),
         });
         view.has_failed = true;
         SessionEnd::Quit
@@ -172,7 +179,6 @@ impl<'a> RoomConnection<'a> {
         })
     }
 
-    /// Handles a text frame from the gateway.
     async fn handle_message(&mut self, raw: &str) -> Result<(), CommandError> {
         if let Some(frame) = parse_stream_frame(raw) {
             if let Ok((stream, data)) = frame {
@@ -217,7 +223,6 @@ impl<'a> RoomConnection<'a> {
         self.screen.print_line(&render::welcome(&self.options.room, payload))
     }
 
-    /// Requests the next page of a tool list, if there is one.
     async fn request_next_page(&mut self, message: &Value) -> Result<(), CommandError> {
         if message["kind"] != "mcp/response" || self.page_count >= MAX_PAGES {
             return Ok(());
@@ -261,7 +266,7 @@ impl<'a> RoomConnection<'a> {
 
     fn print_help(&mut self) -> std::io::Result<()> {
         if self.screen.is_json() {
-            output::notice("the commands are listed by /help at a terminal");
+            output::notice("/help requires a terminal");
         }
         for (name, rest, what) in COMMANDS {
             self.screen.print_line(&format!("{:<44} {what}", format!("{name} {rest}")))?;
@@ -277,7 +282,6 @@ impl<'a> RoomConnection<'a> {
         self.screen.print_line(&output::sanitize(&names.join(", ")))
     }
 
-    /// Prints earlier messages that the gateway still has.
     async fn print_history(&mut self, max: usize) -> Result<(), CommandError> {
         let messages = match self.client.history(max).await {
             Ok(messages) => messages,
@@ -293,26 +297,10 @@ impl<'a> RoomConnection<'a> {
         }
         Ok(())
     }
-
-    /// Closes the connection and returns the result of the command.
-    pub(super) async fn close(
-        mut self,
-        end: SessionEnd,
-        input_lines: &InputLines,
-    ) -> Result<(), CommandError> {
-        let _ = tokio::time::timeout(CONNECT_TIMEOUT, self.socket.close(None)).await;
-        let is_failed_script = self.view.lock().has_failed && !self.screen.is_prompt();
-        self.screen.close(input_lines);
-        match end {
-            SessionEnd::Quit if is_failed_script => Err(CommandError::Reported),
-            SessionEnd::Quit => Ok(()),
-            SessionEnd::Failed(error) => Err(error),
-        }
-    }
 }
 
 fn connection_error(error: impl std::fmt::Display) -> CommandError {
-    CommandError::Unreachable(format!("the connection to the gateway broke: {error}"))
+    CommandError::Unreachable(format!("connection to the gateway lost: {error}"))
 }
 
 /// Resolves at the deadline; never, if there is none.

@@ -42,8 +42,6 @@ pub(crate) async fn join(options: &JoinOptions) -> Result<(), CommandError> {
     let client = RoomClient::new(options, credential.token)?;
     let socket = client.join().await?;
     let view = Arc::new(Mutex::new(RoomView::default()));
-    let (screen, mut lines) = Screen::open(output::is_json(), &view)?;
-    let mut connection = RoomConnection::new(options, client, socket, view, screen);
-    let end = connection.run(&mut lines, stop).await;
-    connection.close(end, &lines).await
+    let (screen, lines) = Screen::open(output::is_json(), &view)?;
+    RoomConnection::new(options, client, socket, view, screen).run(lines, stop).await
 }

@@ -20,7 +20,7 @@ pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
     ("/invite", "WHO [CAPABILITY …]", "invite a participant and print the token"),
     ("/kick", "WHO [REASON]", "remove a participant"),
     ("/to", "WHO TEXT", "address a message to a participant; everyone sees it"),
-    ("/help", "", "this list"),
+    ("/help", "", "list the commands"),
     ("/quit", "", "leave"),
 ];
 
@@ -29,7 +29,6 @@ const DEFAULT_HISTORY: usize = 20;
 /// Maximum number of messages that a gateway returns at once.
 const MAX_HISTORY: usize = 1_000;
 
-/// A parsed line of input.
 #[derive(Debug)]
 pub(super) enum ParsedLine {
     Send(ComposedMessage),
@@ -112,15 +111,15 @@ fn change_capability(kind: &'static str, participant: &str, text: &str) -> Optio
 fn unknown_command(command: &str) -> String {
     let names = COMMANDS.iter().map(|(name, _, _)| *name);
     match toolpost::suggest_name(command, names) {
-        Some(nearest) => format!("there is no {command}; did you mean {nearest}?"),
-        None => format!("there is no {command}; /help lists the commands"),
+        Some(nearest) => format!("unknown command {command}; did you mean {nearest}?"),
+        None => format!("unknown command {command}; /help lists the commands"),
     }
 }
 
 fn usage_error(command: &str) -> String {
     let found = COMMANDS.iter().find(|(name, _, _)| *name == command);
-    let (name, rest, what) = found.unwrap_or(&("/help", "", "lists the commands"));
-    format!("write {name} {rest}: {what}")
+    let (name, rest, _) = found.unwrap_or(&("/help", "", ""));
+    format!("usage: {name} {rest}")
 }
 
 fn parse_history(rest: &str) -> Option<usize> {
@@ -162,10 +161,10 @@ fn parse_arguments(text: &str) -> Result<Value, String> {
     }
     let mut members = Map::new();
     for word in split_words(text)? {
-        let (key, value) =
-            word.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-                format!("`{word}` is no key=value; arguments can be written as JSON, too")
-            })?;
+        let (key, value) = word
+            .split_once('=')
+            .filter(|(key, _)| !key.is_empty())
+            .ok_or_else(|| format!("`{word}` is not key=value; use key=value or JSON"))?;
         // A quoted value is always a string.
         let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
         members.insert(key.to_owned(), value);
@@ -173,7 +172,6 @@ fn parse_arguments(text: &str) -> Result<Value, String> {
     Ok(Value::Object(members))
 }
 
-/// Splits a text at whitespace, except inside double quotes.
 fn split_words(text: &str) -> Result<Vec<String>, String> {
     let mut words = vec![String::new()];
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -189,7 +187,7 @@ fn split_words(text: &str) -> Result<Vec<String>, String> {
         }
     }
     if is_quoted {
-        return Err("a quotation mark is not closed".to_owned());
+        return Err("missing closing quotation mark".to_owned());
     }
     words.retain(|word| !word.is_empty());
     Ok(words)
@@ -323,20 +321,20 @@ mod tests {
         for (line, expected) in [
             ("/cal x", "did you mean /call?"),
             ("/xyzzyxyzzy", "/help"),
-            ("/call", "write /call [@WHO] NAME"),
-            ("/call @bob", "write /call [@WHO] NAME"),
+            ("/call", "usage: /call [@WHO] NAME"),
+            ("/call @bob", "usage: /call [@WHO] NAME"),
             ("/call add {", "not JSON"),
-            ("/call add 5", "`5` is no key=value"),
-            ("/call add =5", "no key=value"),
-            ("/call add a=\"b", "not closed"),
-            ("/approve", "write /approve ID"),
+            ("/call add 5", "`5` is not key=value"),
+            ("/call add =5", "not key=value"),
+            ("/call add a=\"b", "missing closing"),
+            ("/approve", "usage: /approve ID"),
             ("/approve Q", "`Q`"),
-            ("/history many", "write /history"),
-            ("/history 0", "write /history"),
-            ("/history 1001", "write /history"),
-            ("/grant bob", "write /grant WHO CAPABILITY"),
-            ("/grant bob {", "write /grant WHO CAPABILITY"),
-            ("/to bob", "write /to WHO TEXT"),
+            ("/history many", "usage: /history"),
+            ("/history 0", "usage: /history"),
+            ("/history 1001", "usage: /history"),
+            ("/grant bob", "usage: /grant WHO CAPABILITY"),
+            ("/grant bob {", "usage: /grant WHO CAPABILITY"),
+            ("/to bob", "usage: /to WHO TEXT"),
         ] {
             let error = parse_line(line, &view()).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");

@@ -22,10 +22,8 @@ use crate::output;
 /// Maximum number of queued input lines. Reading pauses when the queue is full.
 const INPUT_QUEUE: usize = 16;
 
-/// Input lines from a terminal or a script.
 pub(super) type InputLines = mpsc::Receiver<String>;
 
-/// Where received messages are printed.
 pub(super) enum Screen {
     /// One line of JSON per message.
     Json,
@@ -154,7 +152,6 @@ fn read_input(lines: &mpsc::Sender<String>) {
     }
 }
 
-/// Completes words with names from the room view.
 struct RoomCompleter(Arc<Mutex<RoomView>>);
 
 impl Completer for RoomCompleter {

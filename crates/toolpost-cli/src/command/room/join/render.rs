@@ -12,10 +12,8 @@ use crate::output::{self, colored, styled};
 const MAX_PAYLOAD_CHARS: usize = 1_000;
 /// Maximum number of bytes shown of a chat message.
 const MAX_CHAT_BYTES: usize = 20_000;
-/// Maximum number of names shown of a list.
 const MAX_NAMES: usize = 100;
 
-/// Colors for sender names.
 const SENDER_COLORS: [AnsiColor; 6] = [
     AnsiColor::Cyan,
     AnsiColor::Green,
@@ -52,12 +50,10 @@ pub(super) fn message(message: &Value) -> Option<String> {
     Some(format!("{} {}  {content}", clock(message), sender(&message["from"])))
 }
 
-/// Formats a frame of a stream.
 pub(super) fn frame(stream: &str, data: &str) -> String {
     dim(&format!("{} │ {}", one_line(stream), shorten(data)))
 }
 
-/// Renders the notice shown after joining.
 pub(super) fn welcome(room: &str, payload: &Value) -> String {
     let own_name = styled(Style::new().bold(), &name_text(&payload["you"]["id"]));
     let others = join(&payload["participants"], |participant| name_text(&participant["id"]));
@@ -65,10 +61,9 @@ pub(super) fn welcome(room: &str, payload: &Value) -> String {
     format!("You are {own_name} in {room}{with}{others}. /help lists the commands.")
 }
 
-/// Renders the notice shown when the participant's capabilities change.
 pub(super) fn capabilities_changed(payload: &Value) -> String {
     let capabilities = join(&payload["you"]["capabilities"], capability);
-    dim(&format!("you may now send: {capabilities}"))
+    dim(&format!("your capabilities are now: {capabilities}"))
 }
 
 fn chat(message: &Value) -> String {
@@ -111,7 +106,6 @@ fn response(message: &Value) -> String {
     format!("{sign} {} {}{requester}", name_text(name), result(payload))
 }
 
-/// Renders the result of a request in short form.
 fn result(payload: &Value) -> String {
     if let Some(error) = payload.get("error").filter(|error| !error.is_null()) {
         return text_or_json(error.get("message").unwrap_or(error));
@@ -136,7 +130,6 @@ fn proposal_closed(message: &Value, verb: &str) -> String {
     format!("{} {verb} {proposal}{}", red("✗"), reason_suffix(&message["payload"]))
 }
 
-/// Renders a message of the gateway itself.
 fn system_text(kind: &str, payload: &Value) -> Option<String> {
     let name = |member: &str| name_text(&payload[member]);
     let participant = name_text(&payload["participant"]["id"]);
@@ -216,7 +209,6 @@ fn recipients(message: &Value) -> Option<String> {
     (!names.is_empty()).then(|| format!("@{}", names.join(" @")))
 }
 
-/// Formats the first elements of a list.
 fn join(list: &Value, text: impl Fn(&Value) -> String) -> String {
     elements(list).take(MAX_NAMES).map(text).collect::<Vec<_>>().join(", ")
 }

@@ -12,7 +12,6 @@ const MAX_NAMES: usize = 10_000;
 /// Participant that provides the gateway's operations.
 pub(super) const GATEWAY_PARTICIPANT: &str = "toolpost";
 
-/// What the client knows about a room.
 #[derive(Debug, Default)]
 pub(super) struct RoomView {
     /// Participant id of this client, once the gateway has sent it.
@@ -20,7 +19,6 @@ pub(super) struct RoomView {
     pub(super) participants: BTreeSet<String>,
     /// Tool names and the participants that provide them.
     tools: BTreeMap<String, String>,
-    /// Open proposals.
     proposals: BTreeMap<String, RoomProposal>,
     /// Ids of sent messages that were neither echoed nor rejected.
     pub(super) unacknowledged: BTreeSet<String>,
@@ -40,7 +38,6 @@ pub(super) struct RoomProposal {
     pub(super) payload: Box<RawValue>,
 }
 
-/// The history in a welcome message.
 #[derive(Deserialize)]
 struct WelcomeMessage<'a> {
     #[serde(borrow)]
@@ -70,7 +67,6 @@ impl RoomView {
         }
     }
 
-    /// Records a sent message.
     pub(super) fn track_sent(&mut self, id: &str, kind: &str) {
         if matches!(kind, "mcp/request" | "space/invite") {
             self.pending_requests.insert(id.to_owned());
@@ -97,8 +93,8 @@ impl RoomView {
         let mut next = || candidates.next().filter(|(known, _)| known.starts_with(id));
         match (next(), next()) {
             (Some((_, found)), None) => Ok(found),
-            (Some(_), Some(_)) => Err(format!("several proposals begin with `{id}`")),
-            (None, _) => Err(format!("no proposal `{id}` is pending")),
+            (Some(_), Some(_)) => Err(format!("several proposals start with `{id}`")),
+            (None, _) => Err(format!("no pending proposal `{id}`")),
         }
     }
 
@@ -172,7 +168,6 @@ impl RoomView {
     }
 }
 
-/// The kind of name to complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameKind {
     Participants,
@@ -265,7 +260,10 @@ mod tests {
             assert_eq!(view.find_proposal("P-o").unwrap().id, "P-old");
             assert!(view.find_proposal("P-").unwrap_err().contains("several"));
             apply_message(&mut view, &json!({"kind": end, "correlation_id": ["P-1"]}));
-            assert!(view.find_proposal("P-1").unwrap_err().contains("no proposal"), "{end}");
+            assert!(
+                view.find_proposal("P-1").unwrap_err().contains("no pending proposal"),
+                "{end}"
+            );
             assert_eq!(view.find_proposal("P-2").unwrap().id, "P-2");
         }
     }
