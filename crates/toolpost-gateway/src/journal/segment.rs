@@ -11,7 +11,7 @@ use super::record::StoredRecord;
 use crate::data::if_exists;
 
 /// Number of bytes of a segment that are buffered, unless a record is longer.
-const READ_BUFFER_BYTES: usize = 256 * 1024;
+const READ_BUFFER_BYTES: usize = 32 * 1024;
 
 #[derive(Debug, Clone)]
 pub(super) struct Segments {
