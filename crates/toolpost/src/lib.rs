@@ -143,7 +143,8 @@ pub use source::{
     SourceMonitor, SourceStatus, SpecTransform,
 };
 pub use spec::{
-    ErrorDefinition, IdError, MAX_NAME_LENGTH, OperationId, OperationKind, OperationSpec,
+    ErrorDefinition, IdError, MAX_NAME_LENGTH, OperationId, OperationKind, OperationMeta,
+    OperationSpec,
 };
 pub use trace::{CallSpan, TRACE_PARENT, TRACE_STATE, TraceContext, trace_metadata};
 #[cfg(feature = "typebox-cast")]

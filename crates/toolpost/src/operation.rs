@@ -279,7 +279,7 @@ impl OperationBuilder {
 
     /// Sets additional metadata from the source.
     pub fn meta(mut self, meta: Map<String, Value>) -> Self {
-        self.spec.meta = Some(meta);
+        self.spec.meta = Some(meta.into());
         self
     }
 

@@ -9,9 +9,10 @@ use serde_json::{Map, Value};
 use crate::access::AccessControl;
 use crate::schema::Schema;
 
-/// Member of an operation's `_meta` with the members of an MCP tool that have no equivalent in an
-/// operation.
+/// Name of [`OperationMeta::mcp_tool`] on the wire.
 pub(crate) const TOOL_META: &str = "toolpost/mcp";
+
+const METHOD_META: &str = "toolpost/method";
 
 /// Maximum length of an operation name, without its namespace, in characters.
 pub const MAX_NAME_LENGTH: usize = 200;
@@ -195,6 +196,42 @@ impl ErrorDefinition {
     }
 }
 
+/// Metadata of an operation. On the wire it is one object, in which a malformed typed member is
+/// one of the other members.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Map<String, Value>", into = "Map<String, Value>")]
+#[non_exhaustive]
+pub struct OperationMeta {
+    /// Members of an MCP tool that have no equivalent in an operation: `toolpost/mcp` on the wire.
+    pub mcp_tool: Option<Map<String, Value>>,
+    /// MCP method that the operation calls, unless it is a tool: `toolpost/method` on the wire.
+    pub mcp_method: Option<String>,
+    /// All other members.
+    pub other: Map<String, Value>,
+}
+
+impl From<Map<String, Value>> for OperationMeta {
+    fn from(members: Map<String, Value>) -> Self {
+        let mut meta = Self::default();
+        for (name, value) in members {
+            match (name.as_str(), value) {
+                (TOOL_META, Value::Object(members)) => meta.mcp_tool = Some(members),
+                (METHOD_META, Value::String(method)) => meta.mcp_method = Some(method),
+                (_, value) => drop(meta.other.insert(name, value)),
+            }
+        }
+        meta
+    }
+}
+
+impl From<OperationMeta> for Map<String, Value> {
+    fn from(meta: OperationMeta) -> Self {
+        let tool = meta.mcp_tool.map(|members| (TOOL_META.to_owned(), members.into()));
+        let method = meta.mcp_method.map(|method| (METHOD_META.to_owned(), method.into()));
+        tool.into_iter().chain(method).chain(meta.other).collect()
+    }
+}
+
 /// Description of an operation without its handler, for listing, documentation and other processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -221,7 +258,7 @@ pub struct OperationSpec {
     pub tags: Vec<String>,
     /// Additional metadata from the source.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Map<String, Value>>,
+    pub meta: Option<OperationMeta>,
     /// The schema of the input.
     #[serde(default = "Schema::unknown")]
     pub input_schema: Schema,
@@ -321,6 +358,20 @@ mod tests {
             OperationId::new("a", &format!("{long}n")),
             Err(IdError::InvalidNameLength(201))
         );
+    }
+
+    #[test]
+    fn operation_meta_is_one_object_on_the_wire() {
+        for wire in [
+            json!({}),
+            json!({"toolpost/mcp": {"icons": []}, "toolpost/method": "prompts/get", "own": 1}),
+            json!({"toolpost/mcp": "odd", "toolpost/method": 1}),
+        ] {
+            let meta: OperationMeta = serde_json::from_value(wire.clone()).unwrap();
+            assert_eq!(meta.mcp_tool.is_some(), wire["toolpost/mcp"].is_object());
+            assert_eq!(meta.mcp_method.as_deref(), wire["toolpost/method"].as_str());
+            assert_eq!(serde_json::to_value(meta).unwrap(), wire);
+        }
     }
 
     #[test]

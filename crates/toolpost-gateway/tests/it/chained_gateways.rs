@@ -47,7 +47,9 @@ async fn imported_operations_equal_the_originals() {
         let theirs = specs(gateway);
         let theirs: Vec<_> = theirs
             .iter()
-            .filter(|spec| spec.meta.as_ref().is_some_and(|meta| meta.contains_key("toolpost/hub")))
+            .filter(|spec| {
+                spec.meta.as_ref().is_some_and(|meta| meta.other.contains_key("toolpost/hub"))
+            })
             .collect();
         let expected: Vec<_> = own
             .iter()

@@ -16,9 +16,6 @@ use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::spec::{OperationId, OperationKind, OperationSpec};
 
-/// Member of an operation's `_meta` with the MCP method that the operation calls.
-pub const METHOD_META: &str = "toolpost/method";
-
 /// Returns the protocol method that an operation forwards, such as `resources/read`; `None` for a
 /// tool and for any other operation.
 ///
@@ -27,16 +24,16 @@ pub const METHOD_META: &str = "toolpost/method";
 /// subscription), because the passthrough of resources calls it without the client naming it.
 ///
 /// ```
-/// use toolpost::mcp::{METHOD_META, method_of};
+/// use toolpost::mcp::method_of;
 /// use toolpost::{OperationKind, OperationSpec};
 ///
 /// let mut spec = OperationSpec::new(&"box.prompts/get".parse().unwrap(), OperationKind::Query);
 /// assert_eq!(method_of(&spec), None);
-/// spec.meta.get_or_insert_default().insert(METHOD_META.to_owned(), "prompts/get".into());
+/// spec.meta.get_or_insert_default().mcp_method = Some("prompts/get".to_owned());
 /// assert_eq!(method_of(&spec), Some("prompts/get"));
 /// ```
 pub fn method_of(spec: &OperationSpec) -> Option<&'static str> {
-    let method_name = spec.meta.as_ref()?.get(METHOD_META)?.as_str()?;
+    let method_name = spec.meta.as_ref()?.mcp_method.as_deref()?;
     let mut methods = PASSTHROUGH_METHODS.iter().chain([&SUBSCRIBE]);
     let method = methods.find(|method| method.name == method_name)?;
     let hubs = spec.name.strip_suffix(method_name)?;
@@ -160,7 +157,7 @@ impl PassthroughMethod {
         let mut spec = OperationSpec::new(&id.expect("the names are plain"), self.kind);
         spec.description = self.description.to_owned();
         spec.tags = vec!["mcp".to_owned()];
-        spec.meta = Some(Map::from_iter([(METHOD_META.to_owned(), self.name.into())]));
+        spec.meta.get_or_insert_default().mcp_method = Some(self.name.to_owned());
         let input: Value = serde_json::from_str(self.input).expect("the input schema is JSON");
         spec.input_schema = Schema::new(input).expect("an object is a schema");
         spec
@@ -272,13 +269,13 @@ mod tests {
 
     #[test]
     fn method_of_requires_meta_name_and_kind() {
-        let mark = |method: &str| Some(json!({METHOD_META: method}));
+        let mark = |method: &str| Some(json!({"toolpost/method": method}));
         for (id, meta, kind, expected) in [
             ("box.prompts/get", mark("prompts/get"), OperationKind::Query, Some("prompts/get")),
             ("far.box.prompts/get", mark("prompts/get"), OperationKind::Query, Some("prompts/get")),
             ("a.b.c.prompts/get", mark("prompts/get"), OperationKind::Query, Some("prompts/get")),
             ("box.prompts/get", None, OperationKind::Query, None),
-            ("box.prompts/get", Some(json!({METHOD_META: 1})), OperationKind::Query, None),
+            ("box.prompts/get", Some(json!({"toolpost/method": 1})), OperationKind::Query, None),
             ("box.prompts/get", mark("prompts/list"), OperationKind::Query, None),
             ("box.tools/call", mark("tools/call"), OperationKind::Query, None),
             ("box.my-prompts/get", mark("prompts/get"), OperationKind::Query, None),
@@ -293,7 +290,7 @@ mod tests {
             ("box.resources/subscribe", mark(SUBSCRIBE.name), OperationKind::Query, None),
         ] {
             let mut spec = OperationSpec::new(&id.parse().unwrap(), kind);
-            spec.meta = meta.as_ref().and_then(Value::as_object).cloned();
+            spec.meta = meta.as_ref().and_then(Value::as_object).cloned().map(Into::into);
             assert_eq!(method_of(&spec), expected, "{id} {meta:?} {kind:?}");
         }
         for method in &PASSTHROUGH_METHODS {

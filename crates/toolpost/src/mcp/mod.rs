@@ -48,7 +48,7 @@ mod transport;
 
 pub use error::{ServerError, server_error};
 pub use line_reader::{InputLine, LineReader, OversizedLine};
-pub use method::{METHOD_META, method_of};
+pub use method::method_of;
 pub use oauth::{
     Authorizer, ClientRegistration, CredentialStore, Credentials, FileStore, LoopbackAuthorizer,
     MemoryStore, OAuth, OAuthError, StoreError, StoreGuard, Tokens,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::header_params::{self, HeaderParam};
 use crate::schema::Schema;
-use crate::spec::{OperationId, OperationKind, OperationSpec, TOOL_META};
+use crate::spec::{OperationId, OperationKind, OperationMeta, OperationSpec};
 
 /// A tool that was converted into an operation.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ fn schema(
 }
 
 /// Returns the members without an equivalent in an operation.
-fn extra_members(members: &Map<String, Value>) -> Option<Map<String, Value>> {
+fn extra_members(members: &Map<String, Value>) -> Option<OperationMeta> {
     let is_mapped = |name: &str| {
         matches!(name, "name" | "title" | "description" | "inputSchema" | "outputSchema")
     };
@@ -96,8 +96,7 @@ fn extra_members(members: &Map<String, Value>) -> Option<Map<String, Value>> {
         .filter(|(name, _)| !is_mapped(name))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
-    let meta = || Map::from_iter([(TOOL_META.to_owned(), Value::Object(rest.clone()))]);
-    (!rest.is_empty()).then(meta)
+    (!rest.is_empty()).then(|| OperationMeta { mcp_tool: Some(rest), ..OperationMeta::default() })
 }
 
 /// Formats a value, truncated to 80 characters.
@@ -132,7 +131,7 @@ mod tests {
         assert_eq!((spec.title.as_deref(), &*spec.description), (Some("Read"), "Reads."));
         assert_eq!(*spec.input_schema.json(), schema);
         assert_eq!(
-            spec.meta.unwrap()[TOOL_META],
+            Value::Object(spec.meta.unwrap().mcp_tool.unwrap()),
             json!({"annotations": tool["annotations"], "icons": tool["icons"],
                 "_meta": tool["_meta"], "newer": tool["newer"]})
         );

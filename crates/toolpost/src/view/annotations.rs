@@ -11,32 +11,28 @@ use crate::spec::{OperationKind, OperationSpec, TOOL_META};
 /// tasks it advertises are not available beyond this process.
 pub(super) fn add(tool: &mut Map<String, Value>, spec: &OperationSpec) {
     let (mut meta, mut non_portable) = (Map::new(), Map::new());
-    for (name, value) in server_metadata(spec).into_iter().flatten() {
+    let mut own = spec.meta.clone().unwrap_or_default();
+    for (name, value) in own.mcp_tool.take().into_iter().flatten() {
         match (name.as_str(), value) {
             (_, Value::Null) => {}
-            ("_meta", Value::Object(members)) => meta.extend(members.clone()),
-            _ if tool.contains_key(name) || !is_well_formed(name, value) => {
-                non_portable.insert(name.clone(), value.clone());
+            ("_meta", Value::Object(members)) => meta.extend(members),
+            (_, value) if tool.contains_key(&name) || !is_well_formed(&name, &value) => {
+                non_portable.insert(name, value);
             }
-            _ => drop(tool.insert(name.clone(), value.clone())),
+            (_, value) => drop(tool.insert(name, value)),
         }
     }
     let hints = derived_annotations(spec);
     if !tool.contains_key("annotations") && !hints.is_empty() {
         tool.insert("annotations".to_owned(), hints.into());
     }
-    let own = spec.meta.iter().flatten().filter(|(name, _)| *name != TOOL_META);
-    meta.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+    meta.extend(Map::from(own));
     if !non_portable.is_empty() {
         meta.insert(TOOL_META.to_owned(), non_portable.into());
     }
     if !meta.is_empty() {
         tool.insert("_meta".to_owned(), meta.into());
     }
-}
-
-fn server_metadata(spec: &OperationSpec) -> Option<&Map<String, Value>> {
-    spec.meta.as_ref()?.get(TOOL_META)?.as_object()
 }
 
 /// Derives hints from the operation kind. `destructiveHint` cannot be derived.
@@ -111,7 +107,7 @@ mod tests {
             ),
         ] {
             let mut spec = OperationSpec::new(&"demo.x".parse().unwrap(), OperationKind::Query);
-            spec.meta = meta.as_object().cloned();
+            spec.meta = meta.as_object().cloned().map(Into::into);
             let mut tool = Map::from_iter([("name".to_owned(), json!("demo__x"))]);
             add(&mut tool, &spec);
             tool.shift_remove("name");

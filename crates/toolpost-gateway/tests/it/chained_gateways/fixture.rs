@@ -163,7 +163,7 @@ fn local(feed_sender: &broadcast::Sender<u64>) -> Vec<Operation> {
         schema(json!({"type": "object", "properties": {"children": {"items": {"$ref": "#"}}}}));
     (recursive.title, recursive.tags) = (Some("A tree".to_owned()), vec!["tree".to_owned()]);
     (recursive.version, recursive.meta) =
-        ("2.3.4".to_owned(), json!({"own": [1]}).as_object().cloned());
+        ("2.3.4".to_owned(), json!({"own": [1]}).as_object().cloned().map(Into::into));
     let mut old = spec("t.old", OperationKind::Mutation);
     old.input_schema = schema(json!({
         "$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://example.com/old", "definitions": {"a": {"type": "integer"}},

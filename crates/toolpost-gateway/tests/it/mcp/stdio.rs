@@ -8,7 +8,6 @@ use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
 use tokio::task::JoinHandle;
-use toolpost::mcp::METHOD_META;
 use toolpost::{
     CallContext, ClientChannel, HandlerError, HandlerOutput, Identity, Operation, OperationKind,
     OperationSpec, ServerRequest,
@@ -118,7 +117,7 @@ async fn immediate_cancellation_takes_effect() {
         }
     });
     let mut spec = OperationSpec::new(&"s.resources/read".parse().unwrap(), OperationKind::Query);
-    spec.meta = json!({METHOD_META: "resources/read"}).as_object().cloned();
+    spec.meta.get_or_insert_default().mcp_method = Some("resources/read".to_owned());
     let operation = Operation::from_spec(spec).handler(read).build().unwrap();
     client.gateway.pipeline().registry().register(operation).unwrap();
     let slow =

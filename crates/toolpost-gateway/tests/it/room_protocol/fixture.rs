@@ -185,7 +185,7 @@ fn registry(slow_operation: &Arc<SlowOperation>) -> Registry {
 
 /// The prompts of an MCP server.
 fn prompt_list_operation() -> OperationBuilder {
-    let meta = json!({toolpost::mcp::METHOD_META: "prompts/list"});
+    let meta = json!({"toolpost/method": "prompts/list"});
     let list = async |_: Value| Ok::<_, HandlerError>(json!({"prompts": [{"name": "greet"}]}));
     Operation::query("notes.prompts/list", list).meta(meta.as_object().unwrap().clone())
 }

@@ -40,7 +40,7 @@ impl<'l> Importer<'l> {
         let mut spec = OperationSpec::new(&id, operation_kind(&method, responses.is_stream));
         spec.idempotent = matches!(method, Method::PUT | Method::DELETE);
         set_description(&mut spec, node, path_operation.path_item);
-        spec.meta = Some(operation_meta(path_operation, node));
+        spec.meta = Some(operation_meta(path_operation, node).into());
         spec.input_schema = self.input_schema(&planned, body.as_ref(), &doc_path);
         spec.output_schema = self.shared_schema(responses.output);
         spec.error_schemas = responses.errors;

@@ -32,7 +32,7 @@ pub(super) fn spec(id: &str, kind: OperationKind, input: Value, output: Value) -
 
 /// Returns the spec with the metadata of its source.
 pub(super) fn with_meta(mut spec: OperationSpec, meta: &Value) -> OperationSpec {
-    spec.meta = meta.as_object().cloned();
+    spec.meta = meta.as_object().cloned().map(Into::into);
     spec
 }
 

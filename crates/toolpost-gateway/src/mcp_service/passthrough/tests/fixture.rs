@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use toolpost::mcp::METHOD_META;
 use toolpost::view::ProtocolGeneration;
 use toolpost::{
     CallError, Handler, HandlerOutput, Identity, Operation, OperationKind, OperationSpec, Payload,
@@ -104,7 +103,7 @@ impl Fixture {
     fn register(self, source: &str, method: &str, scopes: &[&str], handler: Handler) -> Self {
         let id = format!("{source}.{method}").parse().unwrap();
         let mut spec = OperationSpec::new(&id, OperationKind::Query);
-        spec.meta = Some(Map::from_iter([(METHOD_META.to_owned(), method.into())]));
+        spec.meta.get_or_insert_default().mcp_method = Some(method.to_owned());
         let scopes = scopes.iter().map(|scope| (*scope).to_owned());
         spec.access_control.required_scopes = scopes.collect();
         let operation = Operation::from_spec(spec).handler(handler).build().unwrap();

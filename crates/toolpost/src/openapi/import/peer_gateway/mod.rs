@@ -98,7 +98,8 @@ impl<'l> Importer<'l> {
         id: &OperationId,
         taken: &mut HashSet<OperationId>,
     ) -> PeerOperation {
-        let is_foreign = spec.meta.as_ref().is_some_and(|meta| meta.contains_key(HUB_META_KEY));
+        let is_foreign =
+            spec.meta.as_ref().is_some_and(|meta| meta.other.contains_key(HUB_META_KEY));
         if !taken.insert(id.clone()) {
             return PeerOperation::Skipped(format!("{id} is in the document twice"));
         }
@@ -125,7 +126,7 @@ impl<'l> Importer<'l> {
         spec.access_control = AccessControl::default();
         spec.approval = false;
         let meta = spec.meta.get_or_insert_default();
-        meta.insert(HUB_META_KEY.to_owned(), self.namespace.into());
+        meta.other.insert(HUB_META_KEY.to_owned(), self.namespace.into());
         spec
     }
 

@@ -105,7 +105,7 @@ fn description_tags_and_meta_are_imported() {
     assert_eq!((spec.title.as_deref(), &*spec.description), (Some("Short"), "Short"));
     assert_eq!(spec.tags, ["t", "u"]);
     assert_eq!(
-        Value::Object(spec.meta.unwrap()),
+        Value::Object(spec.meta.unwrap().other),
         json!({"toolpost/openapi": {"method": "GET", "path": "/a/{b}", "operationId": "x",
             "deprecated": true, "externalDocs": "https://example.test/docs"}})
     );
