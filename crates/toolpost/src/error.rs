@@ -56,8 +56,8 @@ struct CallErrorInner {
     /// Whether the error is from a nested call. Its flags then describe the nested call, not what
     /// the caller had done before.
     nested: bool,
-    /// Whether a limit of this process rejected the call, not a limit of the callee.
-    local_limit: bool,
+    /// The limit of this process that rejected the call.
+    local_limit: Option<Limit>,
     cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -87,6 +87,64 @@ pub enum ErrorCode {
     Overloaded,
     /// An error code that the operation declares.
     Domain(Arc<str>),
+}
+
+/// A limit that rejects calls, named by its setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// An open circuit breaker.
+    Breaker,
+    /// Calls in flight of one caller.
+    CallerCalls,
+    /// Open subscriptions of one caller.
+    CallerSubscriptions,
+    /// Calls in flight.
+    Calls,
+    /// Rate of the calls of one caller.
+    CallsPerMinute,
+    /// Calls that wait for an exclusive operation.
+    ExclusiveQueue,
+    /// Nesting depth of calls.
+    Nesting,
+    /// Time in the queue of a source.
+    QueueWait,
+    /// Calls in flight of one source.
+    SourceCalls,
+    /// Length of the queue of a source.
+    SourceQueue,
+}
+
+impl Limit {
+    /// All limits, sorted by name.
+    pub const ALL: [Self; 10] = [
+        Self::Breaker,
+        Self::CallerCalls,
+        Self::CallerSubscriptions,
+        Self::Calls,
+        Self::CallsPerMinute,
+        Self::ExclusiveQueue,
+        Self::Nesting,
+        Self::QueueWait,
+        Self::SourceCalls,
+        Self::SourceQueue,
+    ];
+
+    /// Returns the name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Breaker => "breaker",
+            Self::CallerCalls => "caller_calls",
+            Self::CallerSubscriptions => "caller_subscriptions",
+            Self::Calls => "calls",
+            Self::CallsPerMinute => "calls_per_minute",
+            Self::ExclusiveQueue => "exclusive_queue",
+            Self::Nesting => "nesting",
+            Self::QueueWait => "queue_wait",
+            Self::SourceCalls => "source_calls",
+            Self::SourceQueue => "source_queue",
+        }
+    }
 }
 
 /// Which side caused an error and can fix it.
@@ -151,7 +209,7 @@ impl CallError {
                 transient,
                 not_sent: false,
                 nested: false,
-                local_limit: false,
+                local_limit: None,
                 cause: None,
             }),
         }
@@ -258,11 +316,11 @@ impl CallError {
         self
     }
 
-    /// Names the limit that rejected the call, by its setting.
+    /// Names the limit that rejected the call.
     #[must_use]
-    pub fn with_limit(mut self, name: &'static str) -> Self {
-        self.insert_detail("limit", name.into());
-        self.inner.local_limit = true;
+    pub fn with_limit(mut self, limit: Limit) -> Self {
+        self.insert_detail("limit", limit.as_str().into());
+        self.inner.local_limit = Some(limit);
         self
     }
 
@@ -271,10 +329,10 @@ impl CallError {
         self.details()?.get("limit")?.as_str()
     }
 
-    /// Name of the limit of this process that rejected this call. Limits of a peer or of a nested
-    /// call are excluded.
-    pub fn local_limit(&self) -> Option<&str> {
-        self.limit().filter(|_| self.inner.local_limit && !self.inner.nested)
+    /// The limit of this process that rejected this call. Limits of a peer or of a nested call are
+    /// excluded.
+    pub fn local_limit(&self) -> Option<Limit> {
+        self.inner.local_limit.filter(|_| !self.inner.nested)
     }
 
     /// Sets the time after which the call may be retried.

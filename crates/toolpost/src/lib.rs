@@ -114,7 +114,9 @@ pub use envelope::{
     HttpMeta, LOCAL_META_SCHEMA, LocalMeta, MCP_META_SCHEMA, META_SCHEMA, McpMeta, MediaBlock,
     Meta, NextPage, ResourceBlock, ResourceContents, ResourceLinkBlock, SseMeta, TextBlock,
 };
-pub use error::{CallError, DomainError, ErrorCode, ErrorCodeInfo, ErrorOrigin, HandlerError};
+pub use error::{
+    CallError, DomainError, ErrorCode, ErrorCodeInfo, ErrorOrigin, HandlerError, Limit,
+};
 pub use handler::{
     AbortHandle, CallContext, ClientChannel, Handler, HandlerOutput, IntoOnceHandler,
     IntoStreamHandler, LogMessage, MultiRoundTrip, OnceHandler, Progress, ProgressObserver,

@@ -18,7 +18,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use toolpost::hub::RESERVED_NAMES;
 use toolpost::{
-    BreakerState, CallError, CallView, HookResult, Issue, Limits, OperationKind, Permit,
+    BreakerState, CallError, CallView, HookResult, Issue, Limit, Limits, OperationKind, Permit,
     SourceSignal,
 };
 
@@ -91,7 +91,7 @@ impl Limiter {
         if let Some(max) = settings.calls_per_minute {
             caller.take_token(max, self.callers.now()).map_err(|wait| {
                 let message = format!("{max} calls a minute is the limit of one caller");
-                limit_error("calls_per_minute", message, wait)
+                limit_error(Limit::CallsPerMinute, message, wait)
             })?;
         }
         let is_stream =
@@ -99,9 +99,9 @@ impl Limiter {
         let (in_flight, limit, max, what) = match is_stream {
             true => {
                 let max = settings.caller_subscriptions;
-                (&caller.subscriptions, "caller_subscriptions", max, "subscriptions")
+                (&caller.subscriptions, Limit::CallerSubscriptions, max, "subscriptions")
             }
-            false => (&caller.calls, "caller_calls", settings.caller_calls, "calls"),
+            false => (&caller.calls, Limit::CallerCalls, settings.caller_calls, "calls"),
         };
         in_flight.try_acquire(max).map(Permit::from).ok_or_else(|| {
             let message = format!("{max} {what} of one caller are in flight, which is the limit");
@@ -150,6 +150,6 @@ fn check_depth(call: &CallView<'_>, max: usize) -> Result<(), CallError> {
 }
 
 /// Creates the error of a rejected call, with the limit and the retry delay.
-fn limit_error(limit: &'static str, message: String, retry_after: Duration) -> CallError {
+fn limit_error(limit: Limit, message: String, retry_after: Duration) -> CallError {
     CallError::overloaded(message).with_limit(limit).with_retry_after(retry_after)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
-use toolpost::{BreakerState, CallError, CallView, HookResult, Permit, SourceSignal};
+use toolpost::{BreakerState, CallError, CallView, HookResult, Limit, Permit, SourceSignal};
 
 use super::circuit_breaker::Breaker;
 use super::resizable_semaphore::ResizableSemaphore;
@@ -94,14 +94,14 @@ impl SourceLimiter {
                 "{concurrency} calls of `{name}` are running, which is the limit, and a call inside \
                  another one does not wait"
             );
-            limit_error("source_calls", message, DEFAULT_RETRY_AFTER)
+            limit_error(Limit::SourceCalls, message, DEFAULT_RETRY_AFTER)
         } else if let Some(slot) = QueueSlot::enter(&self.queue_len, queue) {
             return HookResult::Pending(Box::pin(Arc::clone(self).wait_for_permit(slot)));
         } else {
             let message = format!(
                 "{concurrency} calls of `{name}` are running and {queue} are waiting, which is the limit"
             );
-            limit_error("source_queue", message, DEFAULT_RETRY_AFTER)
+            limit_error(Limit::SourceQueue, message, DEFAULT_RETRY_AFTER)
         };
         HookResult::Ready(Err(rejection))
     }
@@ -115,7 +115,7 @@ impl SourceLimiter {
         }
         let seconds = queue_wait.as_secs_f64();
         let message = format!("no permit for `{}` was free within {seconds} s", self.name);
-        Err(limit_error("queue_wait", message, DEFAULT_RETRY_AFTER))
+        Err(limit_error(Limit::QueueWait, message, DEFAULT_RETRY_AFTER))
     }
 
     /// Checks the circuit breaker after a permit is acquired.
@@ -128,7 +128,7 @@ impl SourceLimiter {
 
     fn breaker_open_error(&self, retry_after: Duration) -> CallError {
         let message = format!("the circuit breaker of `{}` is open", self.name);
-        let error = CallError::unavailable(message).not_sent().with_limit("breaker");
+        let error = CallError::unavailable(message).not_sent().with_limit(Limit::Breaker);
         error.with_retry_after(retry_after)
     }
 }

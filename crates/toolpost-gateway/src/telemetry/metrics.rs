@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use toolpost::{AuditOutcome, CallTimes, CallView, ErrorCode, OperationKind};
+use toolpost::{AuditOutcome, CallTimes, CallView, ErrorCode, Limit, OperationKind};
 
 use super::exposition::{Exposition, Label, MetricFamily};
 use crate::limits::ConcurrentMap;
@@ -18,20 +18,6 @@ const BUCKETS: [u64; 16] = [
 /// and one for all declared codes, since operations can declare any number of them.
 const OUTCOMES: usize = ErrorCode::INFRASTRUCTURE.len() + 3;
 
-/// The limits that reject calls, by the names of their settings.
-const LIMITS: [&str; 10] = [
-    "breaker",
-    "caller_calls",
-    "caller_subscriptions",
-    "calls",
-    "calls_per_minute",
-    "exclusive_queue",
-    "nesting",
-    "queue_wait",
-    "source_calls",
-    "source_queue",
-];
-
 const KINDS: [OperationKind; 3] =
     [OperationKind::Query, OperationKind::Mutation, OperationKind::Subscription];
 
@@ -41,7 +27,7 @@ const NO_SOURCE: &str = "(none)";
 pub(super) struct Metrics {
     sources: ConcurrentMap<SourceMetrics>,
     operations: Option<ConcurrentMap<CallMetrics>>,
-    rejections: [AtomicU64; LIMITS.len()],
+    rejections: [AtomicU64; Limit::ALL.len()],
 }
 
 #[derive(Default)]
@@ -90,9 +76,8 @@ impl Metrics {
         source.kinds[kind_index(call)].record(outcome, times.total);
         if let AuditOutcome::Failed(error) = audit_outcome
             && let Some(limit) = error.local_limit()
-            && let Ok(limit) = LIMITS.binary_search(&limit)
         {
-            self.rejections[limit].fetch_add(1, Ordering::Relaxed);
+            self.rejections[limit as usize].fetch_add(1, Ordering::Relaxed);
         }
         if let (Some(operations), Some(operation)) = (&self.operations, call.operation) {
             let counted = operations.get_or_insert(operation.id().as_str(), CallMetrics::default);
@@ -118,8 +103,8 @@ impl Metrics {
         }
         let help = "Calls rejected by a limit, by its setting.";
         let mut rejections = exposition.counter("toolpost_rejections_total", help);
-        for (limit, number) in LIMITS.iter().zip(&self.rejections) {
-            rejections.sample(&[("limit", limit)], number.load(Ordering::Relaxed));
+        for (limit, number) in Limit::ALL.iter().zip(&self.rejections) {
+            rejections.sample(&[("limit", limit.as_str())], number.load(Ordering::Relaxed));
         }
         if let Some(operations) = &self.operations {
             let operations = operations.all();
@@ -217,7 +202,8 @@ mod tests {
             assert_eq!(outcome_label(index), code.as_str());
         }
         assert_eq!((outcome_label(0), outcome_label(OUTCOMES - 1)), ("ok", "DECLARED"));
-        assert!(LIMITS.is_sorted() && BUCKETS.is_sorted());
+        assert!(BUCKETS.is_sorted());
+        assert!(Limit::ALL.iter().enumerate().all(|(index, limit)| *limit as usize == index));
     }
 
     #[test]

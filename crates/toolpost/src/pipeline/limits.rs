@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::hooks::{CallView, HookResult};
 use super::state::CallState;
-use crate::error::{CallError, ErrorCode};
+use crate::error::{CallError, ErrorCode, Limit};
 
 /// Admission control beyond the limits of [`PipelineSettings`](super::PipelineSettings).
 pub trait Limits: Send + Sync + 'static {
@@ -106,7 +106,7 @@ pub(super) async fn admit(call: &CallState) -> Result<Admission, CallError> {
             "calls are nested deeper than {}; is this operation calling itself?",
             settings.max_nesting
         ))
-        .with_limit("nesting"));
+        .with_limit(Limit::Nesting));
     }
     let inflight_guard = call.shared.concurrency.acquire(call.context.depth())?;
     let permit = match &call.shared.limits {
@@ -173,7 +173,7 @@ impl ConcurrencyLimit {
         }
         let message = format!("{} calls are in flight, which is the limit", self.max);
         Err(CallError::overloaded(message)
-            .with_limit("calls")
+            .with_limit(Limit::Calls)
             .with_retry_after(DEFAULT_RETRY_AFTER))
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::limits::DEFAULT_RETRY_AFTER;
 use super::state::CallState;
-use crate::error::CallError;
+use crate::error::{CallError, Limit};
 use crate::spec::OperationId;
 
 /// The queues of the exclusive operations that are in use.
@@ -111,7 +111,7 @@ impl LockQueue {
         }
         let message = format!("{max} calls are already waiting for {id}");
         Err(CallError::overloaded(message)
-            .with_limit("exclusive_queue")
+            .with_limit(Limit::ExclusiveQueue)
             .with_retry_after(DEFAULT_RETRY_AFTER))
     }
 }

@@ -8,7 +8,7 @@ use url::Url;
 use super::allowed_hosts::{HostError, format_host_port};
 use super::redirect::RedirectError;
 use super::retry::AttemptOutcome;
-use crate::error::CallError;
+use crate::error::{CallError, Limit};
 use crate::http::{FetchError, causes, innermost_cause};
 use crate::loopback::LoopbackError;
 
@@ -103,7 +103,7 @@ impl From<HttpError> for CallError {
             }
             HttpError::BreakerOpen { host, retry_after } => {
                 let rejected = Self::unavailable(reason).with_details(json!({"host": host}));
-                rejected.with_limit("breaker").with_retry_after(retry_after).not_sent()
+                rejected.with_limit(Limit::Breaker).with_retry_after(retry_after).not_sent()
             }
             HttpError::Unreachable { .. } => Self::unavailable(reason).not_sent(),
             HttpError::ConnectionLost { .. } => Self::unavailable(reason),

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
 use serde_json::json;
+use toolpost::Limit;
 
 use super::fixture::{Fixture, TestReply, TestService, assert_error, settings, within_timeout};
 
@@ -180,7 +181,7 @@ async fn breaker_opens_and_probes_with_one_request() {
         &["127.0.0.1", "circuit breaker open"],
     );
     assert!(error.is_retryable() && !error.may_have_run());
-    assert_eq!((error.limit(), error.local_limit()), (Some("breaker"), Some("breaker")));
+    assert_eq!((error.limit(), error.local_limit()), (Some("breaker"), Some(Limit::Breaker)));
     let wait = error.details().unwrap()["retryAfterMs"].as_u64().unwrap();
     assert!((1..=2_000).contains(&wait), "{wait}");
     assert_eq!(service.request_count(), 3);
