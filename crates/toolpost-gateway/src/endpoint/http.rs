@@ -47,7 +47,7 @@ pub(crate) struct HttpEndpoint {
     pipeline: Pipeline,
     authenticator: Authenticator,
     guard: OriginGuard,
-    settings: GatewaySettings,
+    settings: Arc<GatewaySettings>,
     /// Subscriptions, both active and detached (resumable).
     streams: Arc<StreamRegistry>,
     anonymous_rejections: AnonymousRejections,
@@ -58,10 +58,10 @@ impl HttpEndpoint {
         pipeline: Pipeline,
         authenticator: Authenticator,
         guard: OriginGuard,
-        settings: GatewaySettings,
+        settings: Arc<GatewaySettings>,
         stopping: CancellationToken,
     ) -> Arc<Self> {
-        let streams = Arc::new(StreamRegistry::new(&settings, stopping));
+        let streams = Arc::new(StreamRegistry::new(Arc::clone(&settings), stopping));
         let anonymous_rejections = AnonymousRejections::default();
         Arc::new(Self { pipeline, authenticator, guard, settings, streams, anonymous_rejections })
     }
@@ -129,22 +129,15 @@ impl HttpEndpoint {
         };
         context.operation_id = &operation_id;
         let catalog = self.pipeline.registry().catalog();
-        let operation = catalog.resolve(&operation_id);
-        match &operation {
-            Some(operation) if context.can_call(operation) => {
-                context.respond(operation, body).await
-            }
-            // The pipeline returns and audits the error for a missing or inaccessible operation, in
-            // the same snapshot. The error reveals nothing about methods and inputs.
-            _ => {
-                let spec = operation.as_ref().map(|operation| operation.spec());
-                let rejected = context.call(call(&operation_id).catalog(catalog), spec).await;
-                Err(match (rejected, spec.and_then(|spec| context.scope_challenge(spec))) {
-                    (Ok(_), _) => ProblemDetails::not_found("no such operation"),
-                    (Err(problem), Some(challenge)) => {
-                        problem.with_header(header::WWW_AUTHENTICATE, challenge)
-                    }
-                    (Err(problem), None) => problem,
+        match catalog.resolve_for(&operation_id, Some(&context.identity)) {
+            Ok(operation) => context.respond(&operation, body).await,
+            Err(error) => {
+                let spec = catalog.get(&operation_id).map(|operation| operation.spec());
+                let problem = ProblemDetails::from_call_error(error, spec);
+                let problem = Box::pin(context.audit_rejection(problem)).await;
+                Err(match spec.and_then(|spec| context.scope_challenge(spec)) {
+                    Some(challenge) => problem.with_header(header::WWW_AUTHENTICATE, challenge),
+                    None => problem,
                 })
             }
         }
@@ -224,10 +217,6 @@ struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    fn can_call(&self, operation: &Operation) -> bool {
-        operation.spec().access_control.is_callable_by(Some(&self.identity))
-    }
-
     /// Returns the `WWW-Authenticate` challenge for missing scopes, if an authorization server is
     /// configured.
     fn scope_challenge(&self, spec: &OperationSpec) -> Option<HeaderValue> {
@@ -250,7 +239,8 @@ impl RequestContext<'_> {
             Ok(parsed) => parsed,
             Err(problem) => return Err(Box::pin(self.audit_rejection(problem)).await),
         };
-        let target = operation.spec().forwards.then(|| self.relayed_operation(&input)).flatten();
+        let target = operation.spec().forwards.then(|| forward_target(operation, &input)).flatten();
+        let target = target.unwrap_or(operation);
         let mut request = call_request(CallRequest::resolved(operation, input), self.id, self.head);
         if let Some(timeout) = options.timeout {
             request = request.timeout(timeout.min(self.endpoint.settings.http.max_timeout));
@@ -262,7 +252,9 @@ impl RequestContext<'_> {
             return sse::handle(self.endpoint, binding, last, request);
         }
         // For `hub.call`, the target operation declares the status of errors.
-        let outcome = self.call(request, Some(target.as_ref().unwrap_or(operation).spec())).await?;
+        let outcome = self.endpoint.pipeline.call(request, self.authority()).await;
+        let outcome =
+            outcome.map_err(|error| ProblemDetails::from_call_error(error, Some(target.spec())))?;
         let mut response = write_response(&outcome, operation, form)?;
         if self.head.method != Method::POST {
             // The result of a query may change with the next mutation and may be private to the
@@ -311,25 +303,14 @@ impl RequestContext<'_> {
         }
     }
 
-    /// Runs the call. `spec` provides the status of declared errors.
-    async fn call(
-        &self,
-        request: CallRequest<'_>,
-        spec: Option<&OperationSpec>,
-    ) -> Result<Outcome, ProblemDetails> {
-        let called = self.endpoint.pipeline.call(request, self.authority()).await;
-        called.map_err(|error| ProblemDetails::from_call_error(error, spec))
-    }
-
     fn authority(&self) -> Authority {
         Authority::untrusted(Some(Arc::clone(&self.identity)))
     }
+}
 
-    /// Returns the target operation of a `hub.call` input.
-    fn relayed_operation(&self, input: &Payload) -> Option<ResolvedOperation> {
-        let id = input.as_value()?.get("id")?.as_str()?;
-        self.endpoint.pipeline.registry().catalog().resolve(id)
-    }
+/// Returns the target operation of a `hub.call` input.
+fn forward_target<'a>(call: &'a ResolvedOperation, input: &Payload) -> Option<&'a Arc<Operation>> {
+    call.catalog().get(input.as_value()?.get("id")?.as_str()?)
 }
 
 /// Reads the body within the request deadline.

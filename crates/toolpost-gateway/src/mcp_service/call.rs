@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use toolpost::json_rpc::RpcError;
 use toolpost::view::{Collector, Tool};
 use toolpost::{
-    CallError, CallRequest, ErrorCode, OperationKind, Outcome, Payload, Progress, suggest_name,
+    CallError, CallRequest, ErrorCode, OperationKind, Outcome, Payload, Progress,
+    ResolvedOperation, suggest_name,
 };
 
 use super::client::{ClientContext, LogLevel};
@@ -28,14 +29,14 @@ impl McpRequest {
         out: &mut Vec<u8>,
         notifier: &Notifier,
     ) -> Result<(), RpcError> {
-        let tool = match self.resolve_tool() {
-            Ok(tool) => tool,
+        let (tool, operation) = match self.resolve_tool() {
+            Ok(resolved) => resolved,
             Err(rpc_error) => return Err(Box::pin(self.audit_unknown_tool(rpc_error)).await),
         };
         let generation = self.client.generation;
-        if !is_tool(tool.operation(), &self.client.identity) {
+        if !self.client.can_call(&operation) {
             // The pipeline rejects and audits the call before its input is examined.
-            let request = self.call_request(&tool, Payload::empty_object());
+            let request = self.call_request(&operation, Payload::empty_object());
             let ended = self.client.service.pipeline.call(request, self.client.authority()).await;
             let _ = tool.write_result(out, generation, ended);
             return Ok(());
@@ -53,26 +54,26 @@ impl McpRequest {
             if let Err(message) = tool.check_headers(&arguments, sent) {
                 // The audit record omits `message`, which quotes the arguments.
                 let error = CallError::validation("the headers do not match the arguments", &[]);
-                let request = self.call_request(&tool, Payload::empty_object());
+                let request = self.call_request(&operation, Payload::empty_object());
                 Box::pin(self.client.audit_rejection(request, &error)).await;
                 return Err(RpcError::header_mismatch(message));
             }
         }
         let client_channel = self.client_channel(notifier);
         let ended = match tool.input(arguments) {
-            Ok(input) if tool.operation().spec().kind == OperationKind::Subscription => {
-                self.collect_subscription(&tool, input, notifier).await
+            Ok(input) if operation.spec().kind == OperationKind::Subscription => {
+                self.collect_subscription(&tool, &operation, input, notifier).await
             }
             Ok(input) => {
                 let observer = notifier.progress_sender(self.progress_token(), self.log_level());
-                let request = self.call_request(&tool, input).progress(observer);
+                let request = self.call_request(&operation, input).progress(observer);
                 let request = request.client_channel(client_channel.clone());
                 let call = self.client.service.pipeline.call(request, self.client.authority());
                 notifier.set_call(call.abort_handle());
                 call.await
             }
             Err(error) => {
-                let request = self.call_request(&tool, Payload::empty_object());
+                let request = self.call_request(&operation, Payload::empty_object());
                 Box::pin(self.client.audit_rejection(request, &error)).await;
                 Err(error)
             }
@@ -90,25 +91,25 @@ impl McpRequest {
     }
 
     /// Returns the scopes that the client lacks for the called tool.
-    pub(crate) fn missing_scopes(&self) -> Option<Vec<String>> {
-        let name = self.params.name.as_deref().filter(|_| self.method == "tools/call")?;
-        let tool_set = self.client.tool_set();
-        let tool = tool_set.tool(name).filter(|tool| can_be_tool(tool.operation()))?;
-        let control = &tool.operation().spec().access_control;
-        let scopes = control.missing_scopes(&self.client.identity)?;
-        Some(scopes.into_iter().map(str::to_owned).collect())
+    pub(crate) fn missing_scopes(&self) -> Option<Vec<&str>> {
+        self.tool()?.operation().spec().access_control.missing_scopes(&self.client.identity)
     }
 
-    /// Returns the tool with the requested name. Access is not checked.
-    fn resolve_tool(&self) -> Result<Arc<Tool>, RpcError> {
-        let Some(name) = &self.params.name else {
+    /// Returns the called tool. Access is not checked.
+    pub(super) fn tool(&self) -> Option<&Arc<Tool>> {
+        let tool = self.tool_set.as_ref()?.tool(self.params.name.as_deref()?)?;
+        can_be_tool(tool.operation()).then_some(tool)
+    }
+
+    /// Returns the called tool and its operation, or the error for an unknown tool.
+    fn resolve_tool(&self) -> Result<(Arc<Tool>, ResolvedOperation), RpcError> {
+        let (Some(name), Some(tool_set)) = (&self.params.name, &self.tool_set) else {
             return Err(RpcError::invalid_params("`params.name` must be the name of a tool"));
         };
-        let tool_set = self.client.tool_set();
-        let is_visible = |tool: &Arc<Tool>| is_tool(tool.operation(), &self.client.identity);
-        if let Some(tool) = tool_set.tool(name).filter(|tool| can_be_tool(tool.operation())) {
-            return Ok(Arc::clone(tool));
+        if let Some(tool) = self.tool() {
+            return Ok((Arc::clone(tool), tool_set.catalog().resolved(tool.operation())));
         }
+        let is_visible = |tool: &Arc<Tool>| is_tool(tool.operation(), &self.client.identity);
         let displayed_name: String = name.chars().take(MAX_NAME_CHARS).collect();
         let names = tool_set.tools().iter().filter(|tool| is_visible(tool)).map(|tool| tool.name());
         // Only the part after the source prefix is compared: a shared prefix does not make names
@@ -131,16 +132,19 @@ impl McpRequest {
     /// Audits a call of a tool that does not exist or that the client cannot access. If its source
     /// is unavailable, the error message includes the reason.
     async fn audit_unknown_tool(&self, rpc_error: RpcError) -> RpcError {
-        let Some(name) = &self.params.name else { return rpc_error };
-        let id = operation_id_of(name);
-        let pipeline = &self.client.service.pipeline;
-        let request = CallRequest::new(&id, Payload::empty_object()).endpoint(self.client.endpoint);
-        if pipeline.registry().catalog().get(&id).is_some() {
+        let (Some(name), Some(tool_set)) = (&self.params.name, &self.tool_set) else {
+            return rpc_error;
+        };
+        let (id, catalog) = (operation_id_of(name), tool_set.catalog());
+        let request = CallRequest::new(&id, Payload::empty_object())
+            .catalog(Arc::clone(catalog))
+            .endpoint(self.client.endpoint);
+        if catalog.get(&id).is_some() {
             let error = CallError::access_denied("the client cannot access this tool");
             self.client.audit_rejection(request, &error).await;
             return rpc_error;
         }
-        match pipeline.call(request, self.client.authority()).await {
+        match self.client.service.pipeline.call(request, self.client.authority()).await {
             Err(error) if *error.code() == ErrorCode::Unavailable => RpcError {
                 message: format!("{}; {}", rpc_error.message, error.message()),
                 ..rpc_error
@@ -153,8 +157,12 @@ impl McpRequest {
         self.params.meta.as_ref()?.progress_token.as_deref()
     }
 
-    fn call_request<'t>(&self, tool: &'t Tool, input: Payload) -> CallRequest<'t> {
-        let request = CallRequest::new(tool.id().as_str(), input)
+    fn call_request<'o>(
+        &self,
+        operation: &'o ResolvedOperation,
+        input: Payload,
+    ) -> CallRequest<'o> {
+        let request = CallRequest::resolved(operation, input)
             .endpoint(self.client.endpoint)
             .approval(self.approval.clone());
         match self.params.metadata() {
@@ -167,6 +175,7 @@ impl McpRequest {
     async fn collect_subscription(
         &self,
         tool: &Tool,
+        operation: &ResolvedOperation,
         input: Payload,
         notifier: &Notifier,
     ) -> Result<Outcome, CallError> {
@@ -174,7 +183,7 @@ impl McpRequest {
         let pipeline = &self.client.service.pipeline;
         // The values are sent as progress, so the observer gets no progress token.
         let observer = notifier.progress_sender(None, self.log_level());
-        let request = self.call_request(tool, input).progress(observer);
+        let request = self.call_request(operation, input).progress(observer);
         let mut values = pipeline.start_subscription(request, self.client.authority());
         notifier.set_call(values.abort_handle());
         let mut collector =

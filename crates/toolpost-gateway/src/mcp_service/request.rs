@@ -1,10 +1,12 @@
 //! An MCP request and its result.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use serde_json::value::RawValue;
 use toolpost::Approval;
 use toolpost::json_rpc::{RpcError, RpcId};
-use toolpost::view::ProtocolGeneration;
+use toolpost::view::{ProtocolGeneration, ToolSet};
 
 use super::client::{ClientContext, LogLevel};
 use super::notifier::Notifier;
@@ -20,6 +22,8 @@ pub(crate) struct McpRequest {
     pub(crate) id: RpcId,
     pub(crate) method: String,
     pub(crate) params: RequestParams,
+    /// The tools of the catalog when the request arrived, if it calls a tool.
+    pub(crate) tool_set: Option<Arc<ToolSet>>,
     /// The params as received, for methods that forward them.
     pub(crate) raw_params: Option<Box<RawValue>>,
     /// Whether the error for an unknown tool suggests a similar name, which requires a comparison
@@ -50,7 +54,9 @@ impl McpRequest {
         // The arguments of a call may be large and are already in the params, so they are not
         // copied.
         let raw_params = raw.filter(|_| method != "tools/call").map(ToOwned::to_owned);
+        let tool_set = (method == "tools/call").then(|| client.tool_set());
         Self {
+            tool_set,
             client,
             id,
             method: method.to_owned(),

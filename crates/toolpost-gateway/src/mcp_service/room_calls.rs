@@ -6,6 +6,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 use toolpost::json_rpc::RpcError;
 use toolpost::view::ProtocolGeneration;
 use toolpost::{Endpoint, Identity};
@@ -17,7 +18,6 @@ use super::notifier::Notifier;
 use super::params::RequestParams;
 use super::request::{McpRequest, canceled_error};
 use super::settings::McpView;
-use super::tool_cache::is_tool;
 use crate::journal::mask_message;
 use crate::room::{ToolCaller, ToolRequest, ToolResponse};
 
@@ -40,18 +40,21 @@ impl ToolCaller for McpService {
                     return Some(Err(error));
                 }
             };
-            if !request.is_addressed && !client.handles(&request.method, &params) {
+            let ToolRequest { id, method, params: raw, approval, cancellation, .. } = request;
+            let mcp_request = McpRequest::new(client, id, &method, params, raw.as_deref());
+            if !request.is_addressed && !mcp_request.is_for_gateway() {
                 return None;
             }
             if !request.has_capacity {
                 let message = "too many requests of this room in flight; retry later";
                 return Some(Err(RpcError::new(RpcError::OVERLOADED, message)));
             }
-            if &*request.method == "initialize" {
-                let version = negotiate_version(request.params.as_deref());
-                return to_raw_value(&client.initialize_result(version)).ok().map(Ok);
+            if &*method == "initialize" {
+                let result =
+                    mcp_request.client.initialize_result(negotiate_version(raw.as_deref()));
+                return to_raw_value(&result).ok().map(Ok);
             }
-            Some(handle(client, request, params, &*notify).await)
+            Some(handle(McpRequest { approval, ..mcp_request }, cancellation, &*notify).await)
         }
         .boxed()
     }
@@ -84,17 +87,13 @@ impl McpService {
 
 /// Returns the result after forwarding the notifications.
 async fn handle(
-    client: ClientContext,
-    request: ToolRequest,
-    params: RequestParams,
+    mcp_request: McpRequest,
+    cancellation: CancellationToken,
     notify: &(dyn Fn(Box<RawValue>) + Send + Sync),
 ) -> ToolResponse {
-    let ToolRequest { id, method, params: raw, approval, cancellation, .. } = request;
     let (sender, mut notifications) = mpsc::channel(NOTIFICATION_BUFFER);
-    let notifier = Notifier::new(&client, &id, Some(sender));
+    let notifier = Notifier::new(&mcp_request.client, &mcp_request.id, Some(sender));
     let cancelable = Arc::clone(&notifier.request);
-    let mcp_request =
-        McpRequest { approval, ..McpRequest::new(client, id, &method, params, raw.as_deref()) };
     let forward = |note: Vec<u8>| into_raw_json(note).into_iter().for_each(notify);
     let mut pending = std::pin::pin!(mcp_request.handle(notifier, Vec::new()));
     let response = loop {
@@ -117,17 +116,11 @@ async fn handle(
     into_raw_json(response.result?.into_bytes()).ok_or_else(invalid)
 }
 
-impl ClientContext {
-    /// Whether the gateway handles a request that is not addressed to it.
-    fn handles(&self, method: &str, params: &RequestParams) -> bool {
-        match method {
-            "tools/call" => {
-                let tool_set = self.tool_set();
-                let tool = params.name.as_deref().and_then(|name| tool_set.tool(name));
-                tool.is_some_and(|tool| is_tool(tool.operation(), &self.identity))
-            }
-            method => method.ends_with("/list"),
-        }
+impl McpRequest {
+    /// Whether the gateway handles the request if it is not addressed to it.
+    fn is_for_gateway(&self) -> bool {
+        self.method.ends_with("/list")
+            || self.tool().is_some_and(|tool| self.client.can_call(tool.operation()))
     }
 }
 

@@ -230,7 +230,7 @@ impl GatewayBuilder {
             pipeline.clone(),
             authenticator.clone(),
             guard,
-            GatewaySettings::clone(&settings),
+            Arc::clone(&settings),
             stopping.clone(),
         );
         let service = McpService::new(
@@ -252,7 +252,7 @@ impl GatewayBuilder {
         let mcp = Arc::new(McpEndpoint::new(
             service,
             authenticator.clone(),
-            GatewaySettings::clone(&settings),
+            Arc::clone(&settings),
             stopping.clone(),
         ));
         let server = Server {

@@ -139,7 +139,10 @@ struct SchemaInput {
 }
 
 async fn schema(context: CallContext, input: SchemaInput) -> Result<Value, HandlerError> {
-    let operation = resolve_operation(&context, &input.id)?;
+    let (catalog, caller) = (call_catalog(&context)?, context.identity());
+    let missing = || catalog.not_found_error(&input.id, Viewer::External(caller));
+    let operation = catalog.get(&input.id).ok_or_else(missing)?;
+    operation.spec().access_control.check_callable(caller)?;
     let mut spec = serde_json::to_value(operation.spec())?;
     if operation.is_offline() {
         spec["status"] = "offline".into();
@@ -170,8 +173,6 @@ fn call_spec() -> OperationSpec {
 
 async fn call(context: CallContext, input: Payload) -> Result<HandlerOutput, HandlerError> {
     let called: CallInput = input.into_typed()?;
-    let target = resolve_operation(&context, &called.id)?;
-    context.set_effective_kind(target.spec().kind, target.spec().idempotent);
     let input = called.input.map_or_else(Payload::empty_object, Payload::from);
     let result = call_as_caller(&context, &called.id, input).await;
     // `hub.call` has no effects of its own; the target's error tells whether anything ran.
@@ -190,16 +191,4 @@ fn call_catalog(context: &CallContext) -> Result<&Catalog, CallError> {
 
 fn is_visible(context: &CallContext, operation: &Operation) -> bool {
     operation.spec().access_control.is_callable_by(context.identity())
-}
-
-/// Returns the operation with the given id, or the error of a direct call.
-fn resolve_operation<'a>(
-    context: &'a CallContext,
-    id: &str,
-) -> Result<&'a Arc<Operation>, CallError> {
-    let catalog = call_catalog(context)?;
-    let missing = || catalog.not_found_error(id, Viewer::External(context.identity())).not_sent();
-    let found = catalog.get(id).ok_or_else(missing)?;
-    let admitted = found.spec().access_control.check_callable(context.identity());
-    admitted.map(|()| found).map_err(CallError::not_sent)
 }

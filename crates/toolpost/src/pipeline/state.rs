@@ -128,6 +128,9 @@ impl CallState {
         let (span, metadata) = shared.start_span(call.from.shared_metadata(), target.as_deref());
         let context = CallContext::nested(&call, operation, metadata);
         let trusted = call.authority == NestedAuthority::Trusted;
+        if let (false, Some(target)) = (trusted, &target) {
+            call.from.set_effective_kind(target.spec().kind, target.spec().idempotent);
+        }
         Self::new(shared, context, target, call.input, trusted, span)
     }
 

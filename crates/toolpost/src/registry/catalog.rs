@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::search::{SearchHit, SearchIndex};
 use crate::access::{AccessControl, Identity};
-use crate::error::CallError;
+use crate::error::{CallError, RetryContext};
 use crate::operation::Operation;
-use crate::spec::OperationId;
+use crate::spec::{OperationId, OperationKind};
 
 type OperationMap = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomState>;
 
@@ -51,6 +51,13 @@ impl Deref for ResolvedOperation {
 
     fn deref(&self) -> &Arc<Operation> {
         &self.operation
+    }
+}
+
+impl ResolvedOperation {
+    /// Returns the snapshot.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
     }
 }
 
@@ -138,8 +145,33 @@ impl Catalog {
 
     /// Returns the operation with the given id, together with this snapshot.
     pub fn resolve(self: &Arc<Self>, id: &str) -> Option<ResolvedOperation> {
-        let operation = Arc::clone(self.get(id)?);
-        Some(ResolvedOperation { catalog: Arc::clone(self), operation })
+        self.get(id).map(|operation| self.resolved(operation))
+    }
+
+    /// Returns an operation of this snapshot together with the snapshot.
+    pub fn resolved(self: &Arc<Self>, operation: &Arc<Operation>) -> ResolvedOperation {
+        ResolvedOperation { catalog: Arc::clone(self), operation: Arc::clone(operation) }
+    }
+
+    /// Like [`Catalog::resolve`], for a caller that may call the operation with at least some
+    /// input.
+    ///
+    /// # Errors
+    ///
+    /// The error that a call of the operation fails with.
+    pub fn resolve_for(
+        self: &Arc<Self>,
+        id: &str,
+        identity: Option<&Identity>,
+    ) -> Result<ResolvedOperation, CallError> {
+        let not_found = || {
+            let error = self.not_found_error(id, Viewer::External(identity));
+            let kind = OperationKind::Query;
+            error.finalize(RetryContext { kind, idempotent: false, dispatched: false })
+        };
+        let operation = self.resolve(id).ok_or_else(not_found)?;
+        operation.spec().access_control.check_callable(identity)?;
+        Ok(operation)
     }
 
     /// Returns all operations, sorted by id.

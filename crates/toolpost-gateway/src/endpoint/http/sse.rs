@@ -172,7 +172,7 @@ impl EventStream {
             () = self.streams.stopping.cancelled() => None,
             () = superseded.cancelled() => Some(NextEvent::Superseded),
             next = reader.next() => Some(next),
-            () = tokio::time::sleep(self.streams.heartbeat_interval) => {
+            () = tokio::time::sleep(self.streams.settings.heartbeat_interval) => {
                 return Some(Bytes::from_static(b": keep-alive\n\n"));
             }
         };

@@ -220,7 +220,6 @@ impl McpRequestContext {
         let authenticator = &self.endpoint.authenticator;
         authenticator.authorization_server()?;
         let scopes = mcp_request.missing_scopes()?;
-        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         Some(bearer::insufficient_scope(authenticator, "/mcp", &self.headers, &scopes))
     }
 

@@ -33,7 +33,7 @@ pub(crate) use stdio::serve as serve_streams;
 pub(crate) struct McpEndpoint {
     service: Arc<McpService>,
     authenticator: Authenticator,
-    settings: GatewaySettings,
+    settings: Arc<GatewaySettings>,
     /// Canceled when the gateway stops.
     stopping: CancellationToken,
     sessions: session::SessionStore,
@@ -47,7 +47,7 @@ impl McpEndpoint {
     pub(crate) fn new(
         service: Arc<McpService>,
         authenticator: Authenticator,
-        settings: GatewaySettings,
+        settings: Arc<GatewaySettings>,
         stopping: CancellationToken,
     ) -> Self {
         let McpEndpointSettings { max_sessions, session_idle_timeout, max_listeners, .. } =

@@ -29,7 +29,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolpost::json_rpc::RpcError;
-use toolpost::{Approval, CallError, CallRequest, ClientChannel, Operation, Outcome};
+use toolpost::{Approval, CallError, CallRequest, ClientChannel, Outcome, ResolvedOperation};
 
 use super::client::ClientContext;
 use list::ListMethod;
@@ -94,11 +94,11 @@ impl Passthrough<'_> {
 
     async fn call(
         &self,
-        operation: &Operation,
+        operation: &ResolvedOperation,
         input: Map<String, Value>,
         timeout: Option<Duration>,
     ) -> Result<Outcome, CallError> {
-        let mut request = CallRequest::new(operation.id().as_str(), Value::Object(input))
+        let mut request = CallRequest::resolved(operation, Value::Object(input))
             .endpoint(self.client.endpoint)
             .client_channel(self.client_channel.cloned())
             .approval(self.approval.cloned());
@@ -114,7 +114,7 @@ impl Passthrough<'_> {
     /// Calls one source and returns its result, which may be a request for more input.
     async fn forward(
         &self,
-        operation: &Operation,
+        operation: &ResolvedOperation,
         input: Map<String, Value>,
         timeout: Option<Duration>,
         hints: ResultHints,

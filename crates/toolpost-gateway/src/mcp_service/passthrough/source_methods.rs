@@ -1,11 +1,10 @@
 //! The MCP methods of each source that the caller may use.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolpost::mcp::method_of;
-use toolpost::{CallError, Operation};
+use toolpost::{CallError, ResolvedOperation};
 
 use super::qualified_name::NameForm;
 use super::result_hints::CacheVisibility;
@@ -17,7 +16,7 @@ pub(super) struct SourceMethods {
     /// Label in the qualified names of its prompts and resources. If empty, names are not
     /// qualified.
     pub(super) label: String,
-    methods: Vec<(&'static str, Arc<Operation>)>,
+    methods: Vec<(&'static str, ResolvedOperation)>,
 }
 
 impl SourceMethods {
@@ -25,7 +24,7 @@ impl SourceMethods {
         self.operation(method).is_some()
     }
 
-    pub(super) fn operation(&self, method: &str) -> Option<&Arc<Operation>> {
+    pub(super) fn operation(&self, method: &str) -> Option<&ResolvedOperation> {
         self.methods.iter().find(|(name, _)| *name == method).map(|(_, operation)| operation)
     }
 
@@ -57,7 +56,7 @@ pub(super) fn source_methods(client: &ClientContext) -> Vec<SourceMethods> {
         if client.can_call(operation) {
             let new = || SourceMethods { label: label.to_owned(), methods: Vec::new() };
             let source_methods = by_label.entry(label).or_insert_with(new);
-            source_methods.methods.push((method, Arc::clone(operation)));
+            source_methods.methods.push((method, catalog.resolved(operation)));
         }
     }
     by_label.into_values().collect()

@@ -39,8 +39,8 @@ impl Passthrough<'_> {
         let Some(operation) = source.operation(SUBSCRIBE) else {
             return Err(subscriptions_unsupported(source));
         };
-        let id = operation.id().as_str();
-        let request = CallRequest::new(id, json!({"uri": own})).endpoint(self.client.endpoint);
+        let request = CallRequest::resolved(operation, json!({"uri": own}));
+        let request = request.endpoint(self.client.endpoint);
         let pipeline = &self.client.service.pipeline;
         let mut changes = pipeline.start_subscription(request, self.client.authority());
         let confirm_timeout = match self.client.generation {
@@ -49,7 +49,7 @@ impl Passthrough<'_> {
         };
         let first = tokio::time::timeout(confirm_timeout, changes.next()).await;
         match first {
-            Ok(Some(Ok(_))) => Ok((id.to_owned(), changes)),
+            Ok(Some(Ok(_))) => Ok((operation.id().to_string(), changes)),
             Ok(Some(Err(error))) => Err(error.into()),
             Ok(None) => {
                 Err(CallError::unavailable("the source closed the subscription immediately").into())

@@ -15,7 +15,7 @@ use toolpost::Subscription;
 use super::StreamBinding;
 use super::active_stream::{ActiveStream, NextEvent, StreamItem, StreamReader};
 use super::replay_buffer::ReplayBuffer;
-use crate::endpoint::settings::{GatewaySettings, HttpEndpointSettings};
+use crate::endpoint::settings::GatewaySettings;
 
 /// Pause of a detached stream after an event that displaces others from the buffer. It bounds the
 /// cost of an endless stream.
@@ -27,9 +27,7 @@ pub(in crate::endpoint::http) struct StreamRegistry {
     streams: Mutex<HashMap<Box<str>, StreamEntry>>,
     /// Tasks that read detached streams. They end when the gateway stops.
     detached_tasks: TaskTracker,
-    settings: HttpEndpointSettings,
-    /// Interval between keep-alive comments.
-    pub(super) heartbeat_interval: Duration,
+    pub(super) settings: Arc<GatewaySettings>,
     /// Canceled when the gateway stops. Ends all streams.
     pub(super) stopping: CancellationToken,
 }
@@ -52,16 +50,10 @@ pub(super) enum ResumeOutcome {
 
 impl StreamRegistry {
     pub(in crate::endpoint::http) fn new(
-        settings: &GatewaySettings,
+        settings: Arc<GatewaySettings>,
         stopping: CancellationToken,
     ) -> Self {
-        Self {
-            streams: Mutex::default(),
-            detached_tasks: TaskTracker::new(),
-            settings: settings.http.clone(),
-            heartbeat_interval: settings.heartbeat_interval,
-            stopping,
-        }
+        Self { streams: Mutex::default(), detached_tasks: TaskTracker::new(), settings, stopping }
     }
 
     /// Ends the streams of revoked identities, active or detached, and returns their number.
@@ -96,7 +88,7 @@ impl StreamRegistry {
         getrandom::fill(&mut random).ok()?;
         let id: Box<str> = HEXLOWER.encode(&random).into();
         let replay_buffer =
-            ReplayBuffer::new(self.settings.replay_events, self.settings.replay_bytes);
+            ReplayBuffer::new(self.settings.http.replay_events, self.settings.http.replay_bytes);
         let active_stream = ActiveStream::new(id.clone(), binding, replay_buffer, values, first);
         let (reader, _) = active_stream.reader_after(0)?;
         self.lock().insert(id, StreamEntry { stream: active_stream, detached_at: None });
@@ -122,7 +114,7 @@ impl StreamRegistry {
         let (Ok(runtime), false) = (Handle::try_current(), self.stopping.is_cancelled()) else {
             return self.close(&reader);
         };
-        if self.settings.resume_window.is_zero() {
+        if self.settings.http.resume_window.is_zero() {
             return self.close(&reader);
         }
         let Some(evicted) = self.mark_detached(&reader) else { return };
@@ -140,8 +132,8 @@ impl StreamRegistry {
         let mut evicted = Vec::new();
         let owner = &reader.stream().binding.owner.id;
         for (max, per_caller) in [
-            (self.settings.max_detached_streams_per_caller, true),
-            (self.settings.max_detached_streams, false),
+            (self.settings.http.max_detached_streams_per_caller, true),
+            (self.settings.http.max_detached_streams, false),
         ] {
             let is_counted =
                 |entry: &StreamEntry| !per_caller || entry.stream.binding.owner.id == *owner;
@@ -159,7 +151,7 @@ impl StreamRegistry {
 
     /// Reads a detached stream until the client resumes it or the resume window ends.
     async fn read_detached(self: Arc<Self>, mut reader: StreamReader) {
-        let resume_timeout = tokio::time::sleep(self.settings.resume_window);
+        let resume_timeout = tokio::time::sleep(self.settings.http.resume_window);
         tokio::pin!(resume_timeout);
         let superseded = reader.superseded();
         loop {
@@ -174,7 +166,7 @@ impl StreamRegistry {
                 NextEvent::Event(_) if reader.fit_in_buffer() => Duration::ZERO,
                 NextEvent::Event(_) => OVERFLOW_PAUSE,
                 // The buffered events are kept until the resume window ends.
-                NextEvent::Ended => self.settings.resume_window,
+                NextEvent::Ended => self.settings.http.resume_window,
                 NextEvent::Superseded => return,
             };
             tokio::select! {
