@@ -59,8 +59,12 @@ fn not_acceptable(message: &str, media_types: &str) -> ProblemDetails {
     ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message)
 }
 
-/// Returns the quality of a media type in thousandths. The most specific range decides.
-fn quality(headers: &HeaderMap, media_type: &str) -> u16 {
+/// Returns the quality of a media type in thousandths. The most specific range decides. Without
+/// `Accept`, every type is accepted.
+pub(super) fn quality(headers: &HeaderMap, media_type: &str) -> u16 {
+    if !headers.contains_key(header::ACCEPT) {
+        return 1_000;
+    }
     let group = media_type.split('/').next().unwrap_or_default();
     let weight_of = |predicate: &dyn Fn(&str) -> bool| weight(headers, header::ACCEPT, predicate);
     weight_of(&|range| range == media_type)
@@ -75,9 +79,14 @@ fn is_listed(headers: &HeaderMap, media_type: &str) -> bool {
 
 /// Returns the highest weight of the matching items in a header. Invalid items are ignored.
 fn weight(headers: &HeaderMap, header: HeaderName, matches: impl Fn(&str) -> bool) -> Option<u16> {
-    let values = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
-    let items = values.flat_map(|value| value.split(',')).filter_map(parse_item);
+    let items = list_items(headers, header).filter_map(parse_item);
     items.filter(|(name, _)| matches(name)).map(|(_, weight)| weight).max()
+}
+
+/// Returns the items of a comma-separated header.
+pub(super) fn list_items(headers: &HeaderMap, header: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(header).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 /// Parses one item into its lowercase name and its weight in thousandths.
@@ -85,19 +94,13 @@ fn parse_item(text: &str) -> Option<(String, u16)> {
     let mut parts = text.split(';').map(str::trim);
     let name = parts.next().filter(|name| !name.is_empty())?;
     let given = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-    let weight = match given {
-        Some(text) => {
-            let share: f32 = text.parse().ok().filter(|share| (0.0..=1.0).contains(share))?;
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "between 0 and 1,000"
-            )]
-            let weight = (share * 1_000.0).round() as u16;
-            weight
-        }
-        None => 1_000,
-    };
+    let share: f32 = given.unwrap_or("1").parse().ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 1,000"
+    )]
+    let weight = (0.0..=1.0).contains(&share).then(|| (share * 1_000.0).round() as u16)?;
     Some((name.to_ascii_lowercase(), weight))
 }
 

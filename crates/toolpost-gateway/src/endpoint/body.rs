@@ -121,7 +121,7 @@ pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), ProblemDetai
         (false, _) => format!("the body must be application/json, not `{media_type}`"),
     };
     Err(ProblemDetails::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
-        .with_header(header::ACCEPT, HeaderValue::from_static("application/json")))
+        .with_header(header::ACCEPT, "application/json"))
 }
 
 /// Returns the trace context of the headers, if there is one.
@@ -139,5 +139,5 @@ fn check_encoding(headers: &HeaderMap) -> Result<(), ProblemDetails> {
     }
     let message = "Content-Encoding is not supported";
     Err(ProblemDetails::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
-        .with_header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity")))
+        .with_header(header::ACCEPT_ENCODING, "identity"))
 }

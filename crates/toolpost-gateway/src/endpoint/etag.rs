@@ -2,9 +2,9 @@
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
-use super::accept::accepts_gzip;
+use super::accept::{accepts_gzip, list_items};
 use crate::gzip::EncodedBody;
 
 /// Responds with a body in the encoding that the client accepts, or with 304 if the client has it.
@@ -18,33 +18,32 @@ pub(super) fn respond(
     let suffix = if gzip.is_some() { "-gzip" } else { "" };
     let etag = Bytes::from(format!("\"{}{suffix}\"", body.digest));
     let etag = HeaderValue::from_maybe_shared(etag).expect("digits can stand in a header");
-    let mut response = Response::new(Body::empty());
-    if matches_etag(request, &etag) {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-    } else {
-        *response.body_mut() = Body::from(gzip.unwrap_or(&body.plain).clone());
-        if gzip.is_some() {
-            let gzip = HeaderValue::from_static("gzip");
-            response.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+    let caching = [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, cache_control),
+        (header::VARY, vary),
+    ];
+    let is_known = matches_etag(request, &etag);
+    let etag = [(header::ETAG, etag)];
+    match gzip {
+        _ if is_known => (StatusCode::NOT_MODIFIED, caching, etag).into_response(),
+        None => (caching, etag, Body::from(body.plain.clone())).into_response(),
+        Some(gzip) => {
+            let encoding = [(header::CONTENT_ENCODING, "gzip")];
+            (encoding, caching, etag, Body::from(gzip.clone())).into_response()
         }
     }
-    let headers = response.headers_mut();
-    headers.insert(header::ETAG, etag);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache_control));
-    headers.insert(header::VARY, HeaderValue::from_static(vary));
-    response
 }
 
 /// Whether `If-None-Match` matches this ETag, by weak comparison.
 fn matches_etag(headers: &HeaderMap, tag: &HeaderValue) -> bool {
-    let without_weak_prefix = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();
     let expected = without_weak_prefix(tag.to_str().unwrap_or_default());
-    let values = headers.get_all(header::IF_NONE_MATCH).iter();
-    let texts = values.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
-    texts
-        .map(str::trim)
+    list_items(headers, header::IF_NONE_MATCH)
         .any(|candidate| candidate == "*" || without_weak_prefix(candidate) == expected)
+}
+
+fn without_weak_prefix(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -95,8 +95,7 @@ pub(crate) async fn ready(State(endpoint): State<HealthEndpoint>, headers: Heade
     if readiness == Readiness::Ready {
         return Json(body).into_response();
     }
-    let retry_after = [(header::RETRY_AFTER, HeaderValue::from_static("1"))];
-    (StatusCode::SERVICE_UNAVAILABLE, retry_after, Json(body)).into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], Json(body)).into_response()
 }
 
 /// `GET /metrics`. Requires the read scope, except on a gateway without authentication, which
@@ -104,17 +103,14 @@ pub(crate) async fn ready(State(endpoint): State<HealthEndpoint>, headers: Heade
 pub(crate) async fn metrics(
     State(endpoint): State<HealthEndpoint>,
     headers: HeaderMap,
-) -> Response {
+) -> Result<impl IntoResponse, ProblemDetails> {
     let HealthEndpoint { authenticator, status, .. } = endpoint;
-    let identity = match bearer::authenticate(&authenticator, "/metrics", &headers).await {
-        Ok(identity) => identity,
-        Err(problem) => return problem.into_response(),
-    };
+    let identity = bearer::authenticate(&authenticator, "/metrics", &headers).await?;
     if !authenticator.allows_anonymous() && !has_read_scope(Some(&identity)) {
         let message = format!("the scope `{}` is required to read metrics", scope::READ);
-        return ProblemDetails::new(StatusCode::FORBIDDEN, message).into_response();
+        return Err(ProblemDetails::new(StatusCode::FORBIDDEN, message));
     }
-    ([(header::CONTENT_TYPE, Exposition::CONTENT_TYPE)], status.metrics()).into_response()
+    Ok(([(header::CONTENT_TYPE, Exposition::CONTENT_TYPE)], status.metrics()))
 }
 
 fn has_read_scope(identity: Option<&Arc<Identity>>) -> bool {

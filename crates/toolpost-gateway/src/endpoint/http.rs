@@ -11,16 +11,13 @@ mod query_string;
 mod rejected_requests;
 mod sse;
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
-use percent_encoding::percent_decode_str;
+use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 use toolpost::{
     Authority, CallError, CallRequest, Endpoint, Identity, MAX_NAME_LENGTH, Operation,
@@ -36,6 +33,7 @@ use super::problem::ProblemDetails;
 use super::settings::GatewaySettings;
 use crate::auth::Authenticator;
 use options::RequestOptions;
+use query_string::percent_decode;
 use rejected_requests::AnonymousRejections;
 use sse::StreamRegistry;
 
@@ -106,18 +104,19 @@ impl HttpEndpoint {
     async fn handle(&self, request: Request, id: &RequestId) -> Result<Response, ProblemDetails> {
         let (head, body) = request.into_parts();
         let operation_id = operation_id(head.uri.path());
-        let call = |operation_id| {
-            let request = CallRequest::new(operation_id, Payload::empty_object());
-            call_request(request, id, &head)
-        };
         // Authenticate first, so that unauthenticated requests do not reveal which operations
         // exist. The rare futures are boxed to keep the future of other requests small.
         let identity = match bearer::authenticate(&self.authenticator, "/api", &head.headers).await
         {
             Ok(identity) => identity,
             Err(problem) => {
-                let operation_id = operation_id.unwrap_or_default();
-                Box::pin(self.audit_anonymous_rejection(call(&operation_id), &problem)).await;
+                if self.anonymous_rejections.try_record() {
+                    let operation_id = operation_id.unwrap_or_default();
+                    let request = rejected_request(&operation_id, id, &head);
+                    let error = CallError::access_denied(problem.detail().to_owned());
+                    let caller = Authority::untrusted(None);
+                    Box::pin(self.pipeline.record_rejected(request, caller, &error)).await;
+                }
                 return Err(problem);
             }
         };
@@ -140,14 +139,6 @@ impl HttpEndpoint {
                     None => problem,
                 })
             }
-        }
-    }
-
-    /// Audits a rejected request without an identity.
-    async fn audit_anonymous_rejection(&self, request: CallRequest<'_>, problem: &ProblemDetails) {
-        if self.anonymous_rejections.try_record() {
-            let error = CallError::access_denied(problem.detail().to_owned());
-            self.pipeline.record_rejected(request, Authority::untrusted(None), &error).await;
         }
     }
 }
@@ -175,11 +166,16 @@ fn call_request<'a>(request: CallRequest<'a>, id: &RequestId, head: &Parts) -> C
     }
 }
 
+/// Returns the request of a call that is rejected before its input is read.
+fn rejected_request<'a>(operation_id: &'a str, id: &RequestId, head: &Parts) -> CallRequest<'a> {
+    call_request(CallRequest::new(operation_id, Payload::empty_object()), id, head)
+}
+
 /// Returns the operation id of a path. A namespace must not contain a dot: ids split at the first
 /// dot, so the path would address a different operation.
 fn operation_id(path: &str) -> Result<String, ProblemDetails> {
     let (namespace, name) = path_segments(path).unwrap_or_default();
-    let (namespace, name) = (decode_segment(namespace)?, decode_segment(name)?);
+    let (namespace, name) = (percent_decode(namespace, "path")?, percent_decode(name, "path")?);
     let is_long =
         |text: &str| text.len() > MAX_NAME_LENGTH && text.chars().count() > MAX_NAME_LENGTH;
     if namespace.contains('.') {
@@ -193,18 +189,6 @@ fn operation_id(path: &str) -> Result<String, ProblemDetails> {
         return Err(ProblemDetails::not_found(message));
     }
     Ok([&*namespace, ".", &*name].concat())
-}
-
-fn decode_segment(segment: &str) -> Result<Cow<'_, str>, ProblemDetails> {
-    let bad = |message| ProblemDetails::new(StatusCode::BAD_REQUEST, message);
-    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
-    let is_valid_escape =
-        |rest: &str| is_digit(rest.as_bytes().first()) && is_digit(rest.as_bytes().get(1));
-    if !segment.split('%').skip(1).all(is_valid_escape) {
-        return Err(bad("invalid percent-encoding in the path"));
-    }
-    let decoded = percent_decode_str(segment).decode_utf8();
-    decoded.map_err(|_| bad("the request path is not UTF-8"))
 }
 
 /// An authenticated request below `/api`.
@@ -285,7 +269,11 @@ impl RequestContext<'_> {
         }
         let reading = body::read_input(&head.headers, body, operation, &self.endpoint.settings);
         let input = match options.timeout {
-            Some(limit) => read_body_within(limit, reading).await?,
+            Some(limit) => tokio::time::timeout(limit, reading).await.map_err(|_| {
+                // The same error as for a deadline that passes during the call.
+                let message = "the request deadline passed while reading the body";
+                ProblemDetails::from_call_error(CallError::timeout(message), None)
+            })??,
             None => reading.await?,
         };
         Ok((options, form, input))
@@ -294,8 +282,7 @@ impl RequestContext<'_> {
     /// Audits a request that is rejected before it is a call. Returns the problem to send, which is
     /// replaced if the caller exceeds a limit.
     async fn audit_rejection(&self, problem: ProblemDetails) -> ProblemDetails {
-        let request = CallRequest::new(self.operation_id, Payload::empty_object());
-        let request = call_request(request, self.id, self.head);
+        let request = rejected_request(self.operation_id, self.id, self.head);
         let (caller, error) = (self.authority(), problem.to_call_error());
         match self.endpoint.pipeline.record_rejected(request, caller, &error).await {
             Some(rate_limited) => ProblemDetails::from_call_error(rate_limited, None),
@@ -311,17 +298,6 @@ impl RequestContext<'_> {
 /// Returns the target operation of a `hub.call` input.
 fn forward_target<'a>(call: &'a ResolvedOperation, input: &Payload) -> Option<&'a Arc<Operation>> {
     call.catalog().get(input.as_value()?.get("id")?.as_str()?)
-}
-
-/// Reads the body within the request deadline.
-async fn read_body_within(
-    limit: Duration,
-    reading: impl Future<Output = Result<Payload, ProblemDetails>>,
-) -> Result<Payload, ProblemDetails> {
-    // The same error as for a deadline that passes during the call.
-    let timed_out = "the request deadline passed while reading the body";
-    let timed_out = |_| ProblemDetails::from_call_error(CallError::timeout(timed_out), None);
-    tokio::time::timeout(limit, reading).await.map_err(timed_out)?
 }
 
 /// Parses the options, and the input unless it is in the body.
@@ -416,10 +392,7 @@ fn allowed_methods(kind: OperationKind) -> &'static str {
 
 /// Responds to `OPTIONS` without CORS headers, so that browsers block pages of other origins.
 fn options_response(kind: OperationKind) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed_methods(kind)));
-    response
+    (StatusCode::NO_CONTENT, [(header::ALLOW, allowed_methods(kind))]).into_response()
 }
 
 fn method_not_allowed(kind: OperationKind) -> ProblemDetails {
@@ -428,7 +401,7 @@ fn method_not_allowed(kind: OperationKind) -> ProblemDetails {
         StatusCode::METHOD_NOT_ALLOWED,
         format!("a {} accepts only {methods}", kind.as_str()),
     )
-    .with_header(header::ALLOW, HeaderValue::from_static(methods))
+    .with_header(header::ALLOW, methods)
 }
 
 /// Returns the caller's request id if it is safe to log, or else a generated one.

@@ -47,11 +47,8 @@ enum PeerCredentials {
 pub(crate) async fn upgrade(
     State(endpoint): State<HubEndpoint>,
     mut request: Request,
-) -> Response<Body> {
-    let accept = match endpoint.check_handshake(request.headers()) {
-        Ok(accept) => accept,
-        Err(problem) => return problem.into_response(),
-    };
+) -> Result<Response<Body>, ProblemDetails> {
+    let accept = endpoint.check_handshake(request.headers())?;
     let credentials = match bearer::bearer_token(request.headers()) {
         Ok(Some(token)) => PeerCredentials::Token(Secret::new(token)),
         Ok(None) => PeerCredentials::Missing,
@@ -60,7 +57,7 @@ pub(crate) async fn upgrade(
     let upgrading = hyper::upgrade::on(&mut request);
     let handshakes = endpoint.pending_handshakes.clone();
     handshakes.spawn(endpoint.finish_handshake(upgrading, credentials));
-    websocket::switching_protocols(accept)
+    Ok(websocket::switching_protocols(accept))
 }
 
 impl HubEndpoint {

@@ -4,8 +4,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
-use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bearer;
 use super::problem::ProblemDetails;
@@ -17,18 +16,18 @@ pub(crate) async fn metadata(
     State(authenticator): State<Authenticator>,
     uri: Uri,
     headers: HeaderMap,
-) -> Response {
-    let Some((issuer, base)) = bearer::authorization_server(&authenticator, &headers) else {
-        let message =
-            "no authorization server is configured; create tokens with `toolpost token new`";
-        return ProblemDetails::not_found(message).into_response();
-    };
+) -> Result<Json<Value>, ProblemDetails> {
+    let (issuer, base) =
+        bearer::authorization_server(&authenticator, &headers).ok_or_else(|| {
+            ProblemDetails::not_found(
+                "no authorization server is configured; create tokens with `toolpost token new`",
+            )
+        })?;
     let below = uri.path().strip_prefix(bearer::METADATA_PATH).unwrap_or_default();
-    Json(json!({
+    Ok(Json(json!({
         "resource": format!("{base}{below}"),
         "authorization_servers": [issuer],
         "bearer_methods_supported": ["header"],
         "resource_name": "Toolpost",
-    }))
-    .into_response()
+    })))
 }

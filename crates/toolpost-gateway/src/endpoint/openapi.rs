@@ -32,30 +32,20 @@ pub(crate) async fn serve(
     OriginalUri(original): OriginalUri,
     uri: Uri,
     headers: HeaderMap,
-) -> Result<Response, Response> {
+) -> Result<Response, ProblemDetails> {
     // The path below which the gateway is nested in another router.
     let base_path = original.path().strip_suffix(uri.path()).unwrap_or_default().to_owned();
-    endpoint.handle(base_path, &headers).await.map_err(ProblemDetails::into_response)
-}
-
-impl OpenApiEndpoint {
-    async fn handle(
-        self,
-        base_path: String,
-        headers: &HeaderMap,
-    ) -> Result<Response, ProblemDetails> {
-        let identity = bearer::authenticate(&self.authenticator, "/openapi.json", headers).await?;
-        let catalog = self.registry.catalog();
-        let needs_token = !self.authenticator.allows_anonymous();
-        let rendering = tokio::task::spawn_blocking(move || {
-            self.documents.document(&catalog, &identity, base_path, needs_token)
-        });
-        let document = rendering.await.map_err(|error| {
-            tracing::error!(%error, "failed to render the OpenAPI document");
-            ProblemDetails::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
-        })?;
-        // The document depends on the caller and can change at any time.
-        let caching = ("private, no-cache", "accept-encoding, authorization");
-        Ok(etag::respond(&document, headers, "application/json", caching))
-    }
+    let OpenApiEndpoint { registry, authenticator, documents } = endpoint;
+    let identity = bearer::authenticate(&authenticator, "/openapi.json", &headers).await?;
+    let needs_token = !authenticator.allows_anonymous();
+    let rendering = tokio::task::spawn_blocking(move || {
+        documents.document(&registry.catalog(), &identity, base_path, needs_token)
+    });
+    let document = rendering.await.map_err(|error| {
+        tracing::error!(%error, "failed to render the OpenAPI document");
+        ProblemDetails::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+    })?;
+    // The document depends on the caller and can change at any time.
+    let caching = ("private, no-cache", "accept-encoding, authorization");
+    Ok(etag::respond(&document, &headers, "application/json", caching))
 }

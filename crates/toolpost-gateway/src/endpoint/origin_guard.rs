@@ -9,25 +9,26 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
 use super::problem::ProblemDetails;
 use crate::auth::Authenticator;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Methods that cross-origin pages may use. Each endpoint still enforces its own methods.
-const ALLOWED_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, DELETE, OPTIONS");
+/// Methods that cross-origin pages may use, and the seconds that a browser may cache the response.
+/// Each endpoint still enforces its own methods.
+const PREFLIGHT_HEADERS: [(HeaderName, &str); 2] = [
+    (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST, DELETE, OPTIONS"),
+    (header::ACCESS_CONTROL_MAX_AGE, "600"),
+];
 /// Response headers that pages may read in addition to the CORS-safelisted ones.
 const EXPOSED_HEADERS: HeaderValue = HeaderValue::from_static(
     "x-request-id, retry-after, www-authenticate, allow, mcp-session-id, mcp-protocol-version",
 );
-/// Number of seconds that a browser may cache a preflight response.
-const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 /// Decides which web pages can call the gateway.
 #[derive(Debug, Clone)]
@@ -89,11 +90,9 @@ pub(crate) async fn reject_foreign_origins(
     State(guard): State<OriginGuard>,
     request: Request,
     next: Next,
-) -> Response {
-    match guard.check(&request) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
+) -> Result<Response, ProblemDetails> {
+    guard.check(&request)?;
+    Ok(next.run(request).await)
 }
 
 /// Middleware that adds the CORS headers for the configured origins. Credentials are never allowed,
@@ -126,15 +125,9 @@ fn preflight(request: &Request) -> Option<Response> {
     {
         return None;
     }
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    let response_headers = response.headers_mut();
-    response_headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, ALLOWED_METHODS);
-    response_headers.insert(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
-    if let Some(requested_headers) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
-        response_headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, requested_headers.clone());
-    }
-    Some(response)
+    let requested = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned();
+    let requested = requested.map(|names| [(header::ACCESS_CONTROL_ALLOW_HEADERS, names)]);
+    Some((StatusCode::NO_CONTENT, PREFLIGHT_HEADERS, requested, ()).into_response())
 }
 
 /// Returns the `Host` header, which must be unique. It is required in HTTP/1.1 and optional in
@@ -223,6 +216,8 @@ fn is_empty_or_port(rest: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     #[test]

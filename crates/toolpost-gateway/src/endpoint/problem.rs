@@ -44,8 +44,13 @@ impl ProblemDetails {
         Self::new(StatusCode::UNAUTHORIZED, detail).with_header(header::WWW_AUTHENTICATE, challenge)
     }
 
-    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.header = Some(Box::new((name, value)));
+    /// Adds a response header. An invalid value is ignored.
+    pub(crate) fn with_header(
+        mut self,
+        name: HeaderName,
+        value: impl TryInto<HeaderValue>,
+    ) -> Self {
+        self.header = value.try_into().ok().map(|value| Box::new((name, value)));
         self
     }
 
@@ -128,10 +133,7 @@ fn declared_status(code: &str, spec: Option<&OperationSpec>) -> Option<StatusCod
 /// Whether a declared error may use a status. A success status would make a failure look like a
 /// result. 401 and 407 would make clients replace the token of this gateway.
 fn is_allowed_status(status: StatusCode) -> bool {
-    let is_failure = status.is_client_error() || status.is_server_error();
-    let asks_for_credentials =
-        [StatusCode::UNAUTHORIZED, StatusCode::PROXY_AUTHENTICATION_REQUIRED];
-    is_failure && !asks_for_credentials.contains(&status)
+    matches!(status.as_u16(), 400..=599) && !matches!(status.as_u16(), 401 | 407)
 }
 
 fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {

@@ -6,10 +6,9 @@
 
 use std::collections::HashMap;
 
-use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
+use axum::http::{HeaderName, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 
 use super::etag;
 use super::problem::ProblemDetails;
@@ -67,21 +66,18 @@ impl StaticPage {
             Some(name) => (name, self.files.get(name).ok_or_else(|| self.no_such_file())?),
         };
         if !is_get_or_head(request.method()) {
-            let allowed = HeaderValue::from_static("GET, HEAD");
             return Err(ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed")
-                .with_header(header::ALLOW, allowed));
+                .with_header(header::ALLOW, "GET, HEAD"));
         }
         let caching = ("no-cache", "accept-encoding");
-        let mut response = etag::respond(file, request.headers(), content_type(name), caching);
-        for (name, value) in [
+        let response = etag::respond(file, request.headers(), content_type(name), caching);
+        let headers = [
             (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (header::REFERRER_POLICY, "no-referrer"),
             (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        ] {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
-        }
-        Ok(response)
+        ];
+        Ok((headers, response).into_response())
     }
 
     fn no_such_file(&self) -> ProblemDetails {
@@ -103,12 +99,7 @@ pub(super) fn is_get_or_head(method: &Method) -> bool {
 }
 
 pub(super) fn redirect(location: &str) -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::FOUND;
-    if let Ok(location) = HeaderValue::from_str(location) {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    response
+    (StatusCode::FOUND, [(header::LOCATION, location)]).into_response()
 }
 
 #[cfg(test)]

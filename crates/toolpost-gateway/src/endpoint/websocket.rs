@@ -2,9 +2,11 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
 use tokio_util::sync::CancellationToken;
 use toolpost::transport::accept_key;
 
+use super::accept::list_items;
 use super::problem::ProblemDetails;
 
 /// Whether a request is a WebSocket upgrade.
@@ -23,12 +25,12 @@ pub(super) fn check_handshake(
     let key = headers.get(header::SEC_WEBSOCKET_KEY);
     let (true, Some(key)) = (is_upgrade_request(headers), key) else {
         return Err(ProblemDetails::new(StatusCode::UPGRADE_REQUIRED, upgrade_message)
-            .with_header(header::UPGRADE, HeaderValue::from_static("websocket")));
+            .with_header(header::UPGRADE, "websocket"));
     };
     if !header_contains(headers, header::SEC_WEBSOCKET_VERSION, "13") {
         let message = "only WebSocket version 13 is supported";
         return Err(ProblemDetails::new(StatusCode::UPGRADE_REQUIRED, message)
-            .with_header(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13")));
+            .with_header(header::SEC_WEBSOCKET_VERSION, "13"));
     }
     if stopping.is_cancelled() {
         return Err(ProblemDetails::new(
@@ -42,16 +44,11 @@ pub(super) fn check_handshake(
 
 /// Returns the response to a valid handshake.
 pub(super) fn switching_protocols(accept: HeaderValue) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-    let headers = response.headers_mut();
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-    response
+    let upgrade = [(header::CONNECTION, "upgrade"), (header::UPGRADE, "websocket")];
+    let accept = [(header::SEC_WEBSOCKET_ACCEPT, accept)];
+    (StatusCode::SWITCHING_PROTOCOLS, upgrade, accept).into_response()
 }
 
 fn header_contains(headers: &HeaderMap, name: header::HeaderName, expected: &str) -> bool {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|item| item.trim().eq_ignore_ascii_case(expected))
+    list_items(headers, name).any(|item| item.eq_ignore_ascii_case(expected))
 }

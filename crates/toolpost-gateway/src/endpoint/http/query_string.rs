@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use axum::http::StatusCode;
+use percent_encoding::percent_decode_str;
 
 use crate::endpoint::problem::ProblemDetails;
 
@@ -15,32 +16,32 @@ pub(super) fn parse_query_string(query: &str) -> Result<Vec<QueryPair<'_>>, Prob
         let (name, text) = piece.split_once('=').unwrap_or((piece, ""));
         Ok((decode_component(name)?, decode_component(text)?))
     });
-    decoded
-        .collect::<Result<_, &str>>()
-        .map_err(|message| ProblemDetails::new(StatusCode::BAD_REQUEST, message))
+    decoded.collect()
 }
 
-/// Decodes a form-encoded component: `+` is a space, and `%` precedes two hexadecimal digits.
-fn decode_component(text: &str) -> Result<Cow<'_, str>, &'static str> {
-    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
-        return Ok(Cow::Borrowed(text));
+/// Decodes a form-encoded component, in which `+` is a space.
+fn decode_component(text: &str) -> Result<Cow<'_, str>, ProblemDetails> {
+    if !text.contains('+') {
+        return percent_decode(text, "query");
     }
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        decoded.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
-                let (Some(high), Some(low)) = (digit(), digit()) else {
-                    return Err("invalid percent-encoding in the query");
-                };
-                u8::try_from(high * 16 + low).map_err(|_| "invalid query")?
-            }
-            other => other,
-        });
-    }
-    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| "the query is not UTF-8")
+    Ok(percent_decode(&text.replace('+', " "), "query")?.into_owned().into())
+}
+
+/// Decodes a part of a URL, in which `%` must precede two hexadecimal digits.
+pub(super) fn percent_decode<'t>(
+    text: &'t str,
+    part: &str,
+) -> Result<Cow<'t, str>, ProblemDetails> {
+    let is_valid_escape = |rest: &str| {
+        rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let decoded = match text.split('%').skip(1).all(is_valid_escape) {
+        true => percent_decode_str(text).decode_utf8().map_err(|_| "is not UTF-8"),
+        false => Err("has an invalid percent-encoding"),
+    };
+    decoded.map_err(|problem| {
+        ProblemDetails::new(StatusCode::BAD_REQUEST, format!("the {part} {problem}"))
+    })
 }
 
 #[cfg(test)]

@@ -12,13 +12,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use futures::{FutureExt, Stream, StreamExt};
 use toolpost::{Authority, CallError, CallRequest, Identity, Operation};
 
 use super::HttpEndpoint;
-use crate::endpoint::accept::ResponseForm;
+use crate::endpoint::accept::{EVENTS, ResponseForm};
 use crate::endpoint::problem::ProblemDetails;
 use active_stream::{NextEvent, StreamReader};
 use stream_registry::ResumeOutcome;
@@ -88,7 +88,7 @@ pub(super) fn handle(
             Ok(stream_response(EventStream::new(&endpoint.streams, reader, gap)))
         }
         // 204 stops the reconnects of a browser.
-        Some(ResumeOutcome::Complete) => Ok(no_content()),
+        Some(ResumeOutcome::Complete) => Ok(StatusCode::NO_CONTENT.into_response()),
         Some(ResumeOutcome::Unknown) => {
             start_stream(endpoint, binding, request, Some(gap_event(None)))
         }
@@ -128,17 +128,8 @@ fn gap_event(lost: Option<u64>) -> Bytes {
 }
 
 fn stream_response(events: EventStream) -> Response {
-    let mut response = Response::new(Body::from_stream(events.into_stream()));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    response
-}
-
-fn no_content() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
+    let headers = [(header::CONTENT_TYPE, EVENTS), (header::CACHE_CONTROL, "no-cache")];
+    (headers, Body::from_stream(events.into_stream())).into_response()
 }
 
 /// The events of one response. Dropping it detaches the stream, which the client may resume.

@@ -22,24 +22,21 @@ const MAX_CONCURRENT: usize = 8;
 /// Maximum total size of the responses in bytes. A small batch can request a large list many times.
 const MAX_RESPONSE_BYTES: usize = 8 * 1024 * 1024;
 
-struct BatchResponse {
-    id: Option<RpcId>,
-    message: Vec<u8>,
-}
+/// The response to one message, with the id of the message.
+type BatchResponse = (Option<RpcId>, Vec<u8>);
 
 pub(super) async fn handle(
     context: &McpRequestContext,
     body: &Bytes,
 ) -> Result<Response, RejectionResponse> {
     let messages = parse(context, body).map_err(|rpc_error| error_response(&rpc_error, None))?;
-    let pending: Vec<BoxFuture<'_, _>> = messages
-        .into_iter()
-        .map(|raw_message| handle_message(context, raw_message.get()).boxed())
-        .collect();
+    let pending =
+        messages.into_iter().map(|message| handle_message(context, message.get()).boxed());
+    let pending: Vec<BoxFuture<'_, _>> = pending.collect();
     let mut replies = futures::stream::iter(pending).buffered(MAX_CONCURRENT);
     let mut all = Vec::new();
     while let Some(reply) = replies.next().await {
-        let Some(BatchResponse { id, message }) = reply else { continue };
+        let Some((id, message)) = reply else { continue };
         all.push(if all.is_empty() { b'[' } else { b',' });
         if all.len() + message.len() <= MAX_RESPONSE_BYTES {
             all.extend_from_slice(&message);
@@ -86,7 +83,7 @@ async fn handle_message(context: &McpRequestContext, text: &str) -> Option<Batch
                 }
                 method => handle_request(context, id.clone(), method, params).await,
             };
-            Some(BatchResponse { id: Some(id), message })
+            Some((Some(id), message))
         }
         Ok(RpcMessage::Notification { method, params }) => {
             // An error would concern the whole batch, which is already checked.
@@ -99,7 +96,7 @@ async fn handle_message(context: &McpRequestContext, text: &str) -> Option<Batch
         }
         Err((id, rpc_error)) => {
             let message = rpc_error.encode(id.as_ref());
-            Some(BatchResponse { id, message })
+            Some((id, message))
         }
     }
 }

@@ -40,10 +40,8 @@ pub(super) fn from_request(
 
 /// Returns the protocol generation of a message by its header alone, such as for a notification.
 pub(super) fn from_header(headers: &HeaderMap) -> Result<ProtocolGeneration, RpcError> {
-    let header_value = single_header(headers, VERSION_HEADER)?;
-    header_value.map_or(Ok(ProtocolGeneration::Legacy), |header_value| {
-        supported_version(header_value).map(ProtocolGeneration::from_version)
-    })
+    let version = single_header(headers, VERSION_HEADER)?.map(supported_version).transpose()?;
+    Ok(version.map_or(ProtocolGeneration::Legacy, ProtocolGeneration::from_version))
 }
 
 fn from_version(header_value: &str, version: Option<&str>) -> Result<ProtocolGeneration, RpcError> {

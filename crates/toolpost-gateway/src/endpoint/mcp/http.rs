@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use toolpost::json_rpc::{self, RpcError, RpcId, RpcMessage};
@@ -19,7 +19,8 @@ use toolpost::{Endpoint, Identity};
 use super::session::ClientSession;
 use super::{McpEndpoint, batch, generation, response};
 use crate::endpoint::body::{check_content_type, read_bytes, trace_context};
-use crate::endpoint::{bearer, problem::ProblemDetails};
+use crate::endpoint::problem::ProblemDetails;
+use crate::endpoint::{accept, bearer};
 use crate::mcp_service::{
     ChangeNotifier, ClientContext, ClientState, McpRequest, McpView, Notifier, RequestParams,
     SubscriptionFilter, negotiate_version, parse_canceled,
@@ -47,61 +48,95 @@ pub(super) struct AcceptedTypes {
 }
 
 pub(crate) async fn serve(State(endpoint): State<Arc<McpEndpoint>>, request: Request) -> Response {
-    let result = match *request.method() {
-        Method::POST => handle_post(endpoint, request).await,
-        Method::GET => handle_get(endpoint, request).await,
-        Method::DELETE => handle_delete(endpoint, request).await,
-        _ => Err(method_not_allowed("POST, GET, DELETE")),
-    };
-    result.unwrap_or_else(|rejection| *rejection)
+    handle(endpoint, request).await.unwrap_or_else(|rejection| *rejection)
 }
 
 /// A boxed error response.
 pub(super) type RejectionResponse = Box<Response>;
 
-async fn handle_post(
+impl From<ProblemDetails> for RejectionResponse {
+    fn from(problem: ProblemDetails) -> Self {
+        Self::new(problem.into_response())
+    }
+}
+
+async fn handle(
     endpoint: Arc<McpEndpoint>,
     request: Request,
 ) -> Result<Response, RejectionResponse> {
-    let (parts, body) = request.into_parts();
-    let context = McpRequestContext::new(endpoint, parts).await?;
-    check_content_type(&context.headers).map_err(problem_response)?;
-    let body = read_bytes(body, &context.endpoint.settings).await.map_err(problem_response)?;
-    if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        return batch::handle(&context, &body).await;
+    let (head, body) = request.into_parts();
+    let method = head.method.clone();
+    if !matches!(method, Method::POST | Method::GET | Method::DELETE) {
+        return Err(method_not_allowed("POST, GET, DELETE"));
     }
-    match json_rpc::parse_strict(&body) {
-        Ok(RpcMessage::Request { id, method, params }) => {
-            let id = RpcId::from_raw(id).expect("the id was checked");
-            let mcp_request = context.parse_request(id.clone(), &method, params).await;
-            let mcp_request =
-                mcp_request.map_err(|rpc_error| error_response(&rpc_error, Some(&id)))?;
-            context.handle(mcp_request).await
-        }
-        Ok(RpcMessage::Notification { method, params }) => {
-            context.handle_notification(&method, params)
-        }
-        Ok(RpcMessage::Response { id, result }) => Ok(context.handle_response(id, result)),
-        Err((id, rpc_error)) => Err(error_response(&rpc_error, id.as_ref())),
+    let context = McpRequestContext::new(endpoint, head).await?;
+    match method {
+        Method::POST => context.handle_message(body).await,
+        Method::GET => context.open_session_stream().await,
+        _ => context.end_session(),
     }
 }
 
 impl McpRequestContext {
     async fn new(endpoint: Arc<McpEndpoint>, request: Parts) -> Result<Self, RejectionResponse> {
         let headers = request.headers;
-        let identity = bearer::authenticate(&endpoint.authenticator, "/mcp", &headers)
-            .await
-            .map_err(problem_response)?;
+        let identity = bearer::authenticate(&endpoint.authenticator, "/mcp", &headers).await?;
         let view = McpView::from_query(request.uri.query().unwrap_or_default())
             .map_err(|message| error_response(&RpcError::invalid_params(message), None))?;
-        let accepts = AcceptedTypes::from_headers(&headers);
+        let is_accepted = |media_type| accept::quality(&headers, media_type) > 0;
+        let accepts =
+            AcceptedTypes { json: is_accepted(accept::JSON), events: is_accepted(accept::EVENTS) };
         if !accepts.json && !accepts.events {
             let message = "the client must accept application/json and text/event-stream";
-            return Err(problem_response(ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message)));
+            return Err(ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message).into());
         }
         let mut context = Self { endpoint, identity, view, headers, session: None, accepts };
         context.session = context.find_session()?;
         Ok(context)
+    }
+
+    async fn handle_message(&self, body: Body) -> Result<Response, RejectionResponse> {
+        check_content_type(&self.headers)?;
+        let body = read_bytes(body, &self.endpoint.settings).await?;
+        if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            return batch::handle(self, &body).await;
+        }
+        match json_rpc::parse_strict(&body) {
+            Ok(RpcMessage::Request { id, method, params }) => {
+                let id = RpcId::from_raw(id).expect("the id was checked");
+                let mcp_request = self.parse_request(id.clone(), &method, params).await;
+                let mcp_request =
+                    mcp_request.map_err(|rpc_error| error_response(&rpc_error, Some(&id)))?;
+                self.handle(mcp_request).await
+            }
+            Ok(RpcMessage::Notification { method, params }) => {
+                self.handle_notification(&method, params)
+            }
+            Ok(RpcMessage::Response { id, result }) => Ok(self.handle_response(id, result)),
+            Err((id, rpc_error)) => Err(error_response(&rpc_error, id.as_ref())),
+        }
+    }
+
+    /// Opens the notification stream of a session, for clients before 2026-07-28.
+    async fn open_session_stream(&self) -> Result<Response, RejectionResponse> {
+        let Some(session) = self.session.as_ref().filter(|_| self.accepts.events) else {
+            return Err(method_not_allowed("POST"));
+        };
+        let client = self.client_context(ProtocolGeneration::Legacy);
+        client.check_source().await.map_err(|rpc_error| error_response(&rpc_error, None))?;
+        let permit = self.acquire_listener_permit(None)?;
+        let token = session.open_stream();
+        let changes = ChangeNotifier::new(client, SubscriptionFilter::ALL, None);
+        Ok(response::notification_stream(&self.endpoint, changes, permit, None, token))
+    }
+
+    fn end_session(&self) -> Result<Response, RejectionResponse> {
+        if self.session.is_none() {
+            return Err(method_not_allowed("POST"));
+        }
+        let id = self.headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok());
+        self.endpoint.sessions.end(id.unwrap_or_default(), &self.identity);
+        Ok(StatusCode::NO_CONTENT.into_response())
     }
 
     /// Returns the session of the request, which must belong to the caller. Requests of 2026-07-28
@@ -210,7 +245,11 @@ impl McpRequestContext {
         let response =
             response::respond(heartbeat, self.accepts, generation, pending, notifications).await;
         match challenge_header {
-            Some(challenge) => forbidden(response, challenge),
+            // Clients request more scopes by the status and the header. The body is unchanged.
+            Some(challenge) => {
+                let challenge = [(header::WWW_AUTHENTICATE, challenge)];
+                (StatusCode::FORBIDDEN, challenge, response).into_response()
+            }
             None => response,
         }
     }
@@ -228,17 +267,16 @@ impl McpRequestContext {
         let version = negotiate_version(raw_params.as_deref());
         let state = ClientState::default();
         state.initialize(raw_params.as_deref());
-        let Some(session) = self.endpoint.sessions.create(&self.identity, version, state) else {
+        let settings = self.endpoint.service.settings();
+        let created = self.endpoint.sessions.create(&settings, &self.identity, version, state);
+        let Some(session) = created else {
             let message = "session limit reached; all sessions are in use";
             return Err(overloaded(message, Some(id)));
         };
         let result = client.initialize_result(version);
         let welcome = json_rpc::encode_response(id.as_json(), Ok(result)).into_bytes();
-        let mut response =
-            response::complete_response(welcome.into(), StatusCode::OK, self.accepts);
-        let session = HeaderValue::from_str(&session).expect("hexadecimal digits");
-        response.headers_mut().insert(SESSION_HEADER, session);
-        Ok(response)
+        let response = response::complete_response(welcome.into(), StatusCode::OK, self.accepts);
+        Ok(([(SESSION_HEADER, session)], response).into_response())
     }
 
     async fn open_subscription(
@@ -251,7 +289,7 @@ impl McpRequestContext {
             filter.map_err(|rpc_error| error_response(&rpc_error, Some(&mcp_request.id)))?;
         if !self.accepts.events {
             let message = "the client must accept text/event-stream to listen";
-            return Err(problem_response(ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message)));
+            return Err(ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message).into());
         }
         let permit = self.acquire_listener_permit(Some(&mcp_request.id))?;
         let mut changes = ChangeNotifier::new(mcp_request.client, filter, Some(mcp_request.id));
@@ -304,70 +342,8 @@ impl McpRequestContext {
     }
 }
 
-/// Opens the notification stream of a session, for clients before 2026-07-28.
-async fn handle_get(
-    endpoint: Arc<McpEndpoint>,
-    request: Request,
-) -> Result<Response, RejectionResponse> {
-    let context = McpRequestContext::new(endpoint, request.into_parts().0).await?;
-    let Some(session) = context.session.as_ref().filter(|_| context.accepts.events) else {
-        return Err(method_not_allowed("POST"));
-    };
-    let client = context.client_context(ProtocolGeneration::Legacy);
-    client.check_source().await.map_err(|rpc_error| error_response(&rpc_error, None))?;
-    let permit = context.acquire_listener_permit(None)?;
-    let token = session.open_stream();
-    let changes = ChangeNotifier::new(client, SubscriptionFilter::ALL, None);
-    Ok(response::notification_stream(&context.endpoint, changes, permit, None, token))
-}
-
-async fn handle_delete(
-    endpoint: Arc<McpEndpoint>,
-    request: Request,
-) -> Result<Response, RejectionResponse> {
-    let context = McpRequestContext::new(endpoint, request.into_parts().0).await?;
-    if context.session.is_none() {
-        return Err(method_not_allowed("POST"));
-    }
-    let id =
-        context.headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()).unwrap_or_default();
-    context.endpoint.sessions.end(id, &context.identity);
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    Ok(response)
-}
-
-impl AcceptedTypes {
-    /// Parses `Accept`. A missing header accepts everything.
-    fn from_headers(headers: &HeaderMap) -> Self {
-        let mut values = headers.get_all(header::ACCEPT).iter().peekable();
-        if values.peek().is_none() {
-            return Self { json: true, events: true };
-        }
-        let mut accepts = Self { json: false, events: false };
-        let types = values.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
-        for one in types {
-            let media_type = one.split(';').next().unwrap_or_default().trim();
-            let is =
-                |names: [&str; 3]| names.iter().any(|name| media_type.eq_ignore_ascii_case(name));
-            accepts.json |= is(["application/json", "application/*", "*/*"]);
-            accepts.events |= is(["text/event-stream", "text/*", "*/*"]);
-        }
-        accepts
-    }
-}
-
-/// Sets status 403 and the challenge by which clients request more scopes. The body is unchanged.
-fn forbidden(mut response: Response, challenge: HeaderValue) -> Response {
-    *response.status_mut() = StatusCode::FORBIDDEN;
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-    response
-}
-
 pub(super) fn accepted() -> Response {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::ACCEPTED;
-    response
+    StatusCode::ACCEPTED.into_response()
 }
 
 fn unknown_session() -> RejectionResponse {
@@ -379,21 +355,14 @@ fn unknown_session() -> RejectionResponse {
 /// Returns a 503 response for a limit that is reached.
 fn overloaded(message: impl Into<String>, id: Option<&RpcId>) -> RejectionResponse {
     let rpc_error = RpcError::new(RpcError::OVERLOADED, message);
-    let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, rpc_error.encode(id));
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    Box::new(response)
+    let response = json_response(StatusCode::SERVICE_UNAVAILABLE, rpc_error.encode(id));
+    Box::new(([(header::RETRY_AFTER, "1")], response).into_response())
 }
 
 fn method_not_allowed(methods: &'static str) -> RejectionResponse {
-    let message = format!("method not allowed; use {methods}");
-    let rpc_error = RpcError::invalid_request(message);
-    let mut response = json_response(StatusCode::METHOD_NOT_ALLOWED, rpc_error.encode(None));
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
-    Box::new(response)
-}
-
-pub(super) fn problem_response(problem: ProblemDetails) -> RejectionResponse {
-    Box::new(problem.into_response())
+    let rpc_error = RpcError::invalid_request(format!("method not allowed; use {methods}"));
+    let response = json_response(StatusCode::METHOD_NOT_ALLOWED, rpc_error.encode(None));
+    Box::new(([(header::ALLOW, methods)], response).into_response())
 }
 
 /// Returns a 400 response with a JSON-RPC error.
@@ -402,9 +371,5 @@ pub(super) fn error_response(rpc_error: &RpcError, id: Option<&RpcId>) -> Reject
 }
 
 pub(super) fn json_response(status: StatusCode, body: impl Into<Body>) -> Response {
-    let mut response = Response::new(body.into());
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(header::CONTENT_TYPE, json);
-    response
+    (status, [(header::CONTENT_TYPE, accept::JSON)], body.into()).into_response()
 }

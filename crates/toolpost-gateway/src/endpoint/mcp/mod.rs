@@ -50,23 +50,21 @@ impl McpEndpoint {
         settings: Arc<GatewaySettings>,
         stopping: CancellationToken,
     ) -> Self {
-        let McpEndpointSettings { max_sessions, session_idle_timeout, max_listeners, .. } =
-            settings.mcp;
+        let permits = settings.mcp.max_listeners.min(Semaphore::MAX_PERMITS);
         Self {
             service,
             authenticator,
             settings,
             stopping,
-            sessions: session::SessionStore::new(max_sessions, session_idle_timeout),
+            sessions: session::SessionStore::default(),
             listeners: listeners::Listeners::default(),
-            listener_permits: Arc::new(Semaphore::new(max_listeners.min(Semaphore::MAX_PERMITS))),
+            listener_permits: Arc::new(Semaphore::new(permits)),
         }
     }
 
     /// Replaces the settings for new requests.
     pub(crate) fn update_settings(&self, settings: &McpEndpointSettings) {
         self.service.configure(settings);
-        self.sessions.set_limits(settings.max_sessions, settings.session_idle_timeout);
     }
 
     /// Ends the sessions and streams of revoked identities and returns their number.

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
-use futures::Stream;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt, stream};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -19,6 +19,7 @@ use toolpost::view::ProtocolGeneration;
 
 use super::http::{AcceptedTypes, json_response};
 use super::{EncodedResponse, McpEndpoint};
+use crate::endpoint::accept;
 use crate::mcp_service::{ChangeNotifier, SegmentedBody};
 
 type PendingResponse = Pin<Box<dyn Future<Output = EncodedResponse> + Send>>;
@@ -38,37 +39,28 @@ pub(super) async fn respond(
         biased;
         Some(note) = notes.recv() => encode_event(note),
         reply = &mut pending_response => match drain_notifications(&mut notes) {
-            event_bytes if event_bytes.is_empty() => return response_for(reply, accepts, generation),
-            event_bytes => return single_event_response(event_bytes, reply),
+            events if events.is_empty() => return response_for(reply, accepts, generation),
+            mut events => {
+                events.extend(encode_event(reply.message.into_bytes()));
+                return event_response(stream::iter([events]));
+            }
         },
         () = tokio::time::sleep(heartbeat), if accepts.events => KEEP_ALIVE.into(),
     };
-    let state = ResponseStream {
-        pending: Some(pending_response),
-        notifications: notes,
-        first: Some(first),
-        heartbeat,
-    };
-    let body = futures::stream::unfold(state, async |mut state| {
-        let event = state.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(event)), state))
-    });
-    event_response(body)
+    let state = ResponseStream { pending: Some(pending_response), notifications: notes, heartbeat };
+    let rest = stream::unfold(state, async |mut state| Some((state.next().await?, state)));
+    event_response(stream::iter([first]).chain(rest))
 }
 
 struct ResponseStream {
     /// `None` after the response was sent.
     pending: Option<PendingResponse>,
     notifications: mpsc::Receiver<Vec<u8>>,
-    first: Option<Vec<u8>>,
     heartbeat: Duration,
 }
 
 impl ResponseStream {
     async fn next(&mut self) -> Option<Vec<u8>> {
-        if let Some(first) = self.first.take() {
-            return Some(first);
-        }
         let pending_response = self.pending.as_mut()?;
         tokio::select! {
             biased;
@@ -86,16 +78,7 @@ impl ResponseStream {
 
 /// Encodes the notifications that are queued when the response is ready.
 fn drain_notifications(notifications: &mut mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
-    let mut event_bytes = Vec::new();
-    while let Ok(note) = notifications.try_recv() {
-        event_bytes.extend(encode_event(note));
-    }
-    event_bytes
-}
-
-fn single_event_response(mut event_bytes: Vec<u8>, response: EncodedResponse) -> Response {
-    event_bytes.extend(encode_event(response.message.into_bytes()));
-    event_response(futures::stream::once(async { Ok::<_, Infallible>(Bytes::from(event_bytes)) }))
+    std::iter::from_fn(|| notifications.try_recv().ok()).flat_map(encode_event).collect()
 }
 
 /// Streams change notifications until the client disconnects, `ended` is canceled or the gateway
@@ -117,11 +100,7 @@ pub(super) fn notification_stream(
         canceled: ended,
         is_finished: false,
     };
-    let body = futures::stream::unfold(state, async |mut state| {
-        let event = state.next().await?;
-        Some((Ok::<_, Infallible>(Bytes::from(event)), state))
-    });
-    event_response(body)
+    event_response(stream::unfold(state, async |mut state| Some((state.next().await?, state))))
 }
 
 struct NotificationStream {
@@ -169,14 +148,10 @@ fn response_for(
 ) -> Response {
     let status = match (response.error_code, generation) {
         (Some(RpcError::METHOD_NOT_FOUND), ProtocolGeneration::Modern) => StatusCode::NOT_FOUND,
-        (
-            Some(
-                RpcError::HEADER_MISMATCH
-                | RpcError::UNSUPPORTED_VERSION
-                | RpcError::MISSING_CAPABILITY,
-            ),
-            _,
-        ) => StatusCode::BAD_REQUEST,
+        (Some(RpcError::HEADER_MISMATCH), _)
+        | (Some(RpcError::UNSUPPORTED_VERSION | RpcError::MISSING_CAPABILITY), _) => {
+            StatusCode::BAD_REQUEST
+        }
         _ => StatusCode::OK,
     };
     complete_response(response.message, status, accepts)
@@ -191,19 +166,16 @@ pub(super) fn complete_response(
     if accepts.json || status != StatusCode::OK {
         return json_response(status, into_body(message));
     }
-    let event = Bytes::from(encode_event(message.into_bytes()));
-    event_response(futures::stream::once(async { Ok::<_, Infallible>(event) }))
+    event_response(stream::iter([encode_event(message.into_bytes())]))
 }
 
-fn event_response(
-    body: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
-) -> Response {
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+fn event_response(events: impl Stream<Item = Vec<u8>> + Send + 'static) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, accept::EVENTS),
+        (header::CACHE_CONTROL, "no-cache"),
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    (headers, Body::from_stream(events.map(Ok::<_, Infallible>))).into_response()
 }
 
 fn encode_event(mut message: Vec<u8>) -> Vec<u8> {

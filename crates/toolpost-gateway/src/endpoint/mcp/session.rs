@@ -9,20 +9,12 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use toolpost::Identity;
 
-use crate::mcp_service::ClientState;
+use crate::mcp_service::{ClientState, McpEndpointSettings};
 
 /// All open sessions, by id.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct SessionStore {
     sessions: Mutex<HashMap<Box<str>, Arc<ClientSession>>>,
-    limits: Mutex<SessionLimits>,
-}
-
-/// Maximum number of sessions, and the idle time after which a session may be evicted.
-#[derive(Debug, Clone, Copy)]
-struct SessionLimits {
-    max: usize,
-    idle_timeout: Duration,
 }
 
 /// A session, created by `initialize`.
@@ -51,18 +43,6 @@ impl SessionStore {
         self.sessions.lock().len()
     }
 
-    pub(super) fn new(limit: usize, idle: Duration) -> Self {
-        Self {
-            sessions: Mutex::default(),
-            limits: Mutex::new(SessionLimits { max: limit, idle_timeout: idle }),
-        }
-    }
-
-    /// Replaces the limits. Open sessions are kept until a new session needs their capacity.
-    pub(super) fn set_limits(&self, limit: usize, idle: Duration) {
-        *self.limits.lock() = SessionLimits { max: limit, idle_timeout: idle };
-    }
-
     /// Ends the sessions of revoked identities and returns their number.
     pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let ended: Vec<_> =
@@ -76,6 +56,7 @@ impl SessionStore {
     /// Creates a session and returns its id; `None` if the limit is reached and no session is idle.
     pub(super) fn create(
         &self,
+        settings: &McpEndpointSettings,
         owner: &Arc<Identity>,
         version: &'static str,
         client: ClientState,
@@ -91,12 +72,12 @@ impl SessionStore {
             client: Arc::new(client),
             state: Mutex::new(state),
         };
-        let SessionLimits { max: limit, idle_timeout: longest } = *self.limits.lock();
+        let (max, longest) = (settings.max_sessions, settings.session_idle_timeout);
         let mut sessions = self.sessions.lock();
-        if sessions.len() >= limit {
+        if sessions.len() >= max {
             sessions.retain(|_, session| session.idle_for().is_none_or(|idle| idle < longest));
         }
-        if sessions.len() >= limit {
+        if sessions.len() >= max {
             let longest = eviction_candidate(&sessions, &session.owner)?;
             sessions.remove(&longest);
         }
@@ -106,12 +87,8 @@ impl SessionStore {
 
     /// Returns the session with this id if it belongs to the caller, and marks it as used.
     pub(super) fn get(&self, id: &str, caller: &Identity) -> Option<Arc<ClientSession>> {
-        let session = self
-            .sessions
-            .lock()
-            .get(id)
-            .filter(|session| session.owner.id == caller.id)
-            .cloned()?;
+        let session = self.sessions.lock().get(id).cloned();
+        let session = session.filter(|session| session.owner.id == caller.id)?;
         let mut state = session.state.lock();
         (state.last_used, state.is_reused) = (Instant::now(), true);
         drop(state);
@@ -179,15 +156,20 @@ impl ClientSession {
 mod tests {
     use super::*;
 
+    fn store(max_sessions: usize) -> (SessionStore, McpEndpointSettings) {
+        (SessionStore::default(), McpEndpointSettings { max_sessions, ..Default::default() })
+    }
+
     #[test]
     fn session_flood_evicts_only_own_unused_sessions() {
-        let sessions = SessionStore::new(8, Duration::from_secs(3_600));
+        let (sessions, settings) = store(8);
         let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
-        let of_ann = sessions.create(&ann, "2025-11-25", ClientState::default()).unwrap();
-        let works = sessions.create(&bob, "2025-11-25", ClientState::default()).unwrap();
+        let of_ann =
+            sessions.create(&settings, &ann, "2025-11-25", ClientState::default()).unwrap();
+        let works = sessions.create(&settings, &bob, "2025-11-25", ClientState::default()).unwrap();
         assert!(sessions.get(&works, &bob).is_some());
         for _ in 0..100 {
-            sessions.create(&bob, "2025-11-25", ClientState::default()).unwrap();
+            sessions.create(&settings, &bob, "2025-11-25", ClientState::default()).unwrap();
         }
         assert!(sessions.get(&of_ann, &ann).is_some(), "it belongs to another identity");
         assert!(sessions.get(&works, &bob).is_some(), "it was used");
@@ -196,24 +178,25 @@ mod tests {
 
     #[test]
     fn session_is_bound_to_owner_and_idle_one_is_evicted() {
-        let sessions = SessionStore::new(2, Duration::from_secs(3_600));
+        let (sessions, settings) = store(2);
         let (ann, bob) = (Arc::new(Identity::new("ann")), Arc::new(Identity::new("bob")));
-        let first = sessions.create(&ann, "2025-11-25", ClientState::default()).unwrap();
-        let second = sessions.create(&ann, "2025-11-25", ClientState::default()).unwrap();
+        let first = sessions.create(&settings, &ann, "2025-11-25", ClientState::default()).unwrap();
+        let second =
+            sessions.create(&settings, &ann, "2025-11-25", ClientState::default()).unwrap();
         assert!(sessions.get(&first, &ann).is_some());
         assert!(sessions.get(&first, &bob).is_none());
         assert!(!sessions.end(&first, &bob));
-        let third = sessions.create(&bob, "2025-11-25", ClientState::default()).unwrap();
+        let third = sessions.create(&settings, &bob, "2025-11-25", ClientState::default()).unwrap();
         assert!(sessions.get(&second, &ann).is_none(), "it was idle for the longest time");
         let streams: Vec<_> = [(&first, &ann), (&third, &bob)]
             .map(|(id, identity)| sessions.get(id, identity).unwrap().open_stream())
             .into();
         assert!(
-            sessions.create(&ann, "2025-11-25", ClientState::default()).is_none(),
+            sessions.create(&settings, &ann, "2025-11-25", ClientState::default()).is_none(),
             "both are listening"
         );
         assert!(sessions.end(&first, &ann));
         assert!(streams[0].is_cancelled() && !streams[1].is_cancelled());
-        assert!(sessions.create(&ann, "2025-11-25", ClientState::default()).is_some());
+        assert!(sessions.create(&settings, &ann, "2025-11-25", ClientState::default()).is_some());
     }
 }

@@ -64,7 +64,6 @@ pub(crate) async fn serve(
         sender,
         tasks: JoinSet::new(),
         listeners: HashMap::new(),
-        legacy_listener: None,
         stopping: endpoint.stopping.child_token(),
     };
     tokio::select! {
@@ -128,10 +127,8 @@ struct StdioClient<'a> {
     sender: mpsc::Sender<Vec<u8>>,
     /// Requests in flight and notification streams.
     tasks: JoinSet<()>,
-    /// Listeners by the id of their request.
-    listeners: HashMap<RpcId, CancellationToken>,
-    /// The listener of a client before 2026-07-28.
-    legacy_listener: Option<CancellationToken>,
+    /// Listeners by the id of their request, which a client before 2026-07-28 does not send.
+    listeners: HashMap<Option<RpcId>, CancellationToken>,
     stopping: CancellationToken,
 }
 
@@ -194,8 +191,9 @@ impl StdioClient<'_> {
         raw: Option<&RawValue>,
     ) -> Result<(), RpcError> {
         let params = RequestParams::parse(raw)?;
+        let version = params.version().map(generation::supported_version).transpose()?;
         let protocol_generation =
-            params.version().map_or(Ok(ProtocolGeneration::Legacy), generation_of)?;
+            version.map_or(ProtocolGeneration::Legacy, ProtocolGeneration::from_version);
         if protocol_generation == ProtocolGeneration::Modern {
             generation::check_meta(&params)?;
         }
@@ -252,9 +250,9 @@ impl StdioClient<'_> {
         match method {
             "notifications/cancelled" => {
                 let Some((id, reason)) = parse_canceled(raw) else { return };
-                match self.listeners.remove(&id) {
-                    Some(listener) => listener.cancel(),
-                    None => self.state.cancel(&id, &reason),
+                self.state.cancel(&id, &reason);
+                if let Some(listener) = self.listeners.remove(&Some(id)) {
+                    listener.cancel();
                 }
             }
             "notifications/initialized" => {
@@ -274,11 +272,7 @@ impl StdioClient<'_> {
     ) {
         self.listeners.retain(|_, listener| !listener.is_cancelled());
         let stopping = self.stopping.child_token();
-        let before = match &id {
-            Some(id) => self.listeners.insert(id.clone(), stopping.clone()),
-            None => self.legacy_listener.replace(stopping.clone()),
-        };
-        if let Some(before) = before {
+        if let Some(before) = self.listeners.insert(id.clone(), stopping.clone()) {
             before.cancel();
         }
         let changes = ChangeNotifier::new(client_context, filter, id);
@@ -326,8 +320,4 @@ async fn notify_changes(
     if let Some(final_result) = final_result.filter(|_| gateway_stopping.is_cancelled()) {
         let _ = sender.send(final_result).await;
     }
-}
-
-fn generation_of(version: &str) -> Result<ProtocolGeneration, RpcError> {
-    generation::supported_version(version).map(ProtocolGeneration::from_version)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use toolpost::view::ProtocolGeneration;
 use toolpost::{
     CallError, Handler, HandlerOutput, Identity, Operation, OperationKind, OperationSpec, Payload,
