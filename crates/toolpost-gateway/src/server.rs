@@ -24,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::body_tracking::{TrackedRequestBody, TrackedResponseBody};
+use self::body_tracking::TrackedBody;
 use self::connection_pool::ConnectionPool;
 use self::connection_state::ConnectionState;
 use self::reject::ConnectionRejector;
@@ -158,14 +158,14 @@ fn handle_request<H: RequestHandler>(
     handler: &H,
     state: &ConnectionState,
     request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<TrackedResponseBody>, Infallible>> + Send + use<H> {
+) -> impl Future<Output = Result<Response<TrackedBody<Body>>, Infallible>> + Send + use<H> {
     let state = state.clone();
-    let track_body = |body| Body::new(TrackedRequestBody::new(body, state.clone()));
+    let track_body = |body| Body::new(TrackedBody::request(body, state.clone()));
     let response_future =
         state.on_head_received().then(|| handler.clone().handle(request.map(track_body)));
     async move {
         match response_future {
-            Some(response) => Ok(response.await.map(|body| TrackedResponseBody::new(body, state))),
+            Some(response) => Ok(response.await.map(|body| TrackedBody::response(body, state))),
             None => std::future::pending().await,
         }
     }

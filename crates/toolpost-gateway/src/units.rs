@@ -18,6 +18,12 @@ use serde::{Deserialize, Serialize, Serializer};
 ///
 /// A message that describes what is wrong with the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(parse_seconds(text)?)
+        .map_err(|_| format!("duration `{text}` is too long"))
+}
+
+/// Parses the same text as [`parse_duration`] to seconds.
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let seconds = match unit {
@@ -29,11 +35,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         _ => None,
     };
     let number = number.parse::<f64>().ok().zip(seconds);
-    let (number, seconds) = number.ok_or_else(|| {
+    number.map(|(number, seconds)| number * seconds).ok_or_else(|| {
         format!("invalid duration `{text}`; use a form such as 500ms, 10s, 2m or 1h")
-    })?;
-    Duration::try_from_secs_f64(number * seconds)
-        .map_err(|_| format!("duration `{text}` is too long"))
+    })
 }
 
 fn format_duration(duration: Duration) -> String {

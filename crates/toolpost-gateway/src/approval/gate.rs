@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -12,7 +13,7 @@ use toolpost::{
 };
 
 use super::pending_call::{ApprovalAction, ApprovalDecision, PendingCall};
-use super::queue::{Capacity, SubmitError};
+use super::queue::Capacity;
 use super::{ApprovalSettings, Approvals};
 
 /// Interval between progress notifications to the caller of a pending call.
@@ -248,7 +249,7 @@ fn build_pending_call(
     })
 }
 
-/// Adds a call to the queue under an unused random id. Ids are random rather than sequential, so
+/// Adds a call to the queue under a random id. Ids are random rather than sequential, so
 /// that an approver with a list from before a restart cannot decide on a different call.
 fn submit(
     approvals: &Approvals,
@@ -258,18 +259,9 @@ fn submit(
 ) -> Result<String, CallError> {
     let capacity =
         Capacity { max: settings.max_pending, max_per_caller: settings.max_pending_per_caller };
-    let mut queue = approvals.queue();
-    let id = loop {
-        let id = generate_id()?;
-        if !queue.contains_id(&id) {
-            break id;
-        }
-    };
-    let submitted =
-        queue.submit(pending_call.submitted_at, capacity, id.clone(), pending_call, sender);
-    submitted
-        .map(|()| id)
-        .map_err(|submit_error: SubmitError| CallError::overloaded(submit_error.to_string()))
+    let (id, now) = (generate_id()?, pending_call.submitted_at);
+    let submitted = approvals.queue().submit(now, capacity, id.clone(), pending_call, sender);
+    submitted.map(|()| id).map_err(|error| CallError::overloaded(error.to_string()))
 }
 
 /// Generates an id of 40 random bits in lowercase base32.
@@ -281,13 +273,7 @@ fn generate_id() -> Result<String, CallError> {
     Ok(data_encoding::BASE32_NOPAD.encode(&bytes).to_ascii_lowercase())
 }
 
-/// Formats a duration in the configuration syntax, such as `10m`, `90s` or `1m 30s`.
+/// Formats a duration, such as `10m` or `1m 30s`.
 fn format_duration(duration: Duration) -> String {
-    match (duration.as_secs(), duration.subsec_millis()) {
-        (0, millis) => format!("{millis}ms"),
-        (seconds, _) if seconds % 3_600 == 0 => format!("{}h", seconds / 3_600),
-        (seconds, _) if seconds % 60 == 0 => format!("{}m", seconds / 60),
-        (seconds, _) if seconds > 60 => format!("{}m {}s", seconds / 60, seconds % 60),
-        (seconds, _) => format!("{seconds}s"),
-    }
+    format!("{:#}", SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX))
 }

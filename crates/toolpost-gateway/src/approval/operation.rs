@@ -165,16 +165,16 @@ impl Approver {
     ) -> Result<DecisionResult, HandlerError> {
         let approver = approver(context)?;
         let (id, status) = (id.to_owned(), action.as_str().to_owned());
-        if id.contains('/') {
+        let (operation, caller, input_digest, request_id) = if id.contains('/') {
             let proposal = self.decide_proposal(approver, &id, reviewed_digest, action).await?;
-            let ApprovalEntry { operation, caller, input_digest, request_id, .. } = proposal;
-            return Ok(DecisionResult { id, status, operation, caller, input_digest, request_id });
-        }
-        let decided = self.approvals.decide(&id, &approver.id, reviewed_digest, action);
-        let call = decided.map_err(|error| decision_error(&error))?;
-        let (approver, operation) = (&approver.id, call.operation);
-        tracing::info!(id, approver, operation, status, "approval decided");
-        let (caller, input_digest, request_id) = (call.caller, call.input_digest, call.request_id);
+            (proposal.operation, proposal.caller, proposal.input_digest, proposal.request_id)
+        } else {
+            let decided = self.approvals.decide(&id, &approver.id, reviewed_digest, action);
+            let call = decided.map_err(|error| decision_error(&error))?;
+            let (approver, operation) = (&approver.id, &call.operation);
+            tracing::info!(id, approver, operation, status, "approval decided");
+            (call.operation, call.caller, call.input_digest, call.request_id)
+        };
         Ok(DecisionResult { id, status, operation, caller, input_digest, request_id })
     }
 

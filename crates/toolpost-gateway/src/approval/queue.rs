@@ -163,7 +163,7 @@ impl<W> ApprovalQueue<W> {
     }
 
     /// Whether an id belongs to a pending or recently closed call.
-    pub(super) fn contains_id(&self, id: &str) -> bool {
+    fn contains_id(&self, id: &str) -> bool {
         self.pending.iter().any(|(entry_id, ..)| entry_id == id)
             || self.closed.iter().any(|(entry_id, _)| entry_id == id)
     }

@@ -324,40 +324,42 @@ fn parse_query<'a>(
     }
 }
 
-/// Writes the outcome in the requested form. In the data form, a tool failure or data that does not
-/// match the output schema is a problem, because the data alone cannot express it.
 fn write_response(
     outcome: &Outcome,
     operation: &Operation,
     form: ResponseForm,
 ) -> Result<Response, ProblemDetails> {
-    if form == ResponseForm::Data {
-        if outcome.envelope.is_error() {
-            return Err(tool_failure(outcome));
-        }
-        if let Some(error) = schema_mismatch(outcome, operation) {
-            return Err(ProblemDetails::from_call_error(error, None));
-        }
-    }
-    let (body, content_type) = match form {
-        ResponseForm::Data => (serde_json::to_vec(&outcome.envelope.data), accept::JSON),
-        ResponseForm::Envelope => (serde_json::to_vec(outcome), accept::ENVELOPE),
+    let body = encode_outcome(outcome, operation, form)
+        .map_err(|error| ProblemDetails::from_call_error(error, None))?;
+    let content_type = match form {
+        ResponseForm::Data => accept::JSON,
+        ResponseForm::Envelope => accept::ENVELOPE,
     };
-    let body = body.map_err(|error| {
-        tracing::error!(%error, "failed to serialize outcome");
-        ProblemDetails::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
-    })?;
     let mut response = Response::new(Body::from(body));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     Ok(response)
 }
 
-fn tool_failure(outcome: &Outcome) -> ProblemDetails {
-    let failure = outcome.envelope.clone().into_result().err();
-    failure.map_or_else(
-        || ProblemDetails::new(StatusCode::BAD_GATEWAY, "the tool reported an error"),
-        |error| ProblemDetails::from_call_error(error, None),
-    )
+/// Encodes an outcome. In the data form, a tool failure and data that does not match the output
+/// schema are errors, because the data alone cannot express them.
+fn encode_outcome(
+    outcome: &Outcome,
+    operation: &Operation,
+    form: ResponseForm,
+) -> Result<Vec<u8>, CallError> {
+    let encoded = match form {
+        ResponseForm::Envelope => serde_json::to_vec(outcome),
+        ResponseForm::Data if outcome.envelope.is_error() => {
+            let failure = outcome.envelope.clone().into_result().err();
+            let unknown = || CallError::execution("the tool reported an error");
+            return Err(failure.unwrap_or_else(unknown));
+        }
+        ResponseForm::Data => match schema_mismatch(outcome, operation) {
+            Some(error) => return Err(error),
+            None => serde_json::to_vec(&outcome.envelope.data),
+        },
+    };
+    encoded.map_err(|error| CallError::unknown("the result cannot be encoded").with_cause(error))
 }
 
 /// Returns an error if the data of an outcome does not match the output schema. The data is

@@ -69,7 +69,7 @@ impl McpRequest {
                 let request = self.call_request(&operation, input).progress(observer);
                 let request = request.client_channel(client_channel.clone());
                 let call = self.client.service.pipeline.call(request, self.client.authority());
-                notifier.set_call(call.abort_handle());
+                notifier.request.set_call(call.abort_handle());
                 call.await
             }
             Err(error) => {
@@ -185,7 +185,7 @@ impl McpRequest {
         let observer = notifier.progress_sender(None, self.log_level());
         let request = self.call_request(operation, input).progress(observer);
         let mut values = pipeline.start_subscription(request, self.client.authority());
-        notifier.set_call(values.abort_handle());
+        notifier.request.set_call(values.abort_handle());
         let mut collector =
             Collector::new(settings.max_subscription_values, settings.max_subscription_bytes);
         let deadline = Instant::now() + settings.max_subscription_duration;

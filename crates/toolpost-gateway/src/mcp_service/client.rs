@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use toolpost::json_rpc::{RpcError, RpcId};
 use toolpost::view::{CacheHints, CacheScope, Listing, ProtocolGeneration, ToolSet};
-use toolpost::{AbortHandle, Authority, Catalog, Endpoint, Identity, Operation};
+use toolpost::{AbortHandle, Authority, Endpoint, Identity, Operation};
 
 use super::McpService;
 use super::resource_subscriptions::ResourceSubscriptions;
@@ -142,21 +142,18 @@ impl ClientContext {
         let Some(source) = &self.view.source else { return Ok(()) };
         let registry = self.service.pipeline.registry();
         let mut changes = registry.watch_changes();
-        let deadline = tokio::time::Instant::now() + self.service.settings().source_timeout;
-        loop {
-            changes.mark_unchanged();
+        let mut is_visible = false;
+        let is_settled = changes.wait_for(|_| {
             let catalog = registry.catalog();
-            if self.can_see(&catalog, source) {
-                return Ok(());
-            }
-            if !catalog.is_pending(source) {
-                let displayed: String = source.chars().take(100).collect();
-                return Err(RpcError::invalid_params(format!("unknown source `{displayed}`")));
-            }
-            let Ok(Ok(())) = tokio::time::timeout_at(deadline, changes.changed()).await else {
-                return Ok(());
-            };
+            is_visible = catalog.namespace(source).iter().any(|operation| self.can_call(operation));
+            is_visible || !catalog.is_pending(source)
+        });
+        let waited = tokio::time::timeout(self.service.settings().source_timeout, is_settled).await;
+        if matches!(waited, Ok(Ok(_))) && !is_visible {
+            let displayed: String = source.chars().take(100).collect();
+            return Err(RpcError::invalid_params(format!("unknown source `{displayed}`")));
         }
+        Ok(())
     }
 
     /// Waits for pending sources, until the startup timeout has passed since the gateway started.
@@ -164,16 +161,8 @@ impl ClientContext {
         let until = self.service.started_at + self.service.settings().startup_source_timeout;
         let registry = self.service.pipeline.registry();
         let mut changes = registry.watch_changes();
-        changes.mark_unchanged();
-        while registry.catalog().has_pending() {
-            let Ok(Ok(())) = tokio::time::timeout_at(until, changes.changed()).await else {
-                return;
-            };
-        }
-    }
-
-    fn can_see(&self, catalog: &Catalog, source: &str) -> bool {
-        catalog.namespace(source).iter().any(|operation| self.can_call(operation))
+        let is_settled = changes.wait_for(|_| !registry.catalog().has_pending());
+        let _ = tokio::time::timeout_at(until, is_settled).await;
     }
 
     pub(super) fn tool_set(&self) -> Arc<ToolSet> {

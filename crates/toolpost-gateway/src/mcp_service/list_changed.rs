@@ -26,6 +26,12 @@ pub(crate) struct ChangeNotifier {
     catalog_changes: watch::Receiver<u64>,
     /// End of the debounce period, while changes are collected.
     debounce_until: Option<Instant>,
+    lists: VisibleLists,
+}
+
+/// The lists that a client sees.
+#[derive(Debug)]
+struct VisibleLists {
     tools: Arc<Listing>,
     prompts: Vec<Arc<Operation>>,
     resources: Vec<Arc<Operation>>,
@@ -41,9 +47,7 @@ impl ChangeNotifier {
         let mut catalog_changes = client.service.pipeline.registry().watch_changes();
         catalog_changes.mark_unchanged();
         Self {
-            tools: client.tool_listing(),
-            prompts: visible_operations(&client, "prompts/"),
-            resources: visible_operations(&client, "resources/"),
+            lists: VisibleLists::new(&client),
             subscriptions: match &subscription_id {
                 // Each subscription has its own resources; a legacy client has one set for all.
                 None => client.state.as_ref().map(|state| Arc::clone(&state.subscriptions)),
@@ -72,8 +76,7 @@ impl ChangeNotifier {
 
     /// Encodes the acknowledgment, the first notification of a subscription.
     pub(crate) fn acknowledgment(&self) -> Vec<u8> {
-        let notifications = self.filter.acknowledged();
-        self.notification("subscriptions/acknowledged", json!({"notifications": notifications}))
+        self.notification("subscriptions/acknowledged", json!({"notifications": self.filter}))
     }
 
     /// Returns the result that ends a subscription which the gateway closes.
@@ -120,23 +123,22 @@ impl ChangeNotifier {
     }
 
     fn list_changes(&mut self) -> Vec<Vec<u8>> {
-        let tools = self.client.tool_listing();
-        let prompts = visible_operations(&self.client, "prompts/");
-        let resources = visible_operations(&self.client, "resources/");
-        let filter = &self.filter;
+        let now = VisibleLists::new(&self.client);
+        let before = std::mem::replace(&mut self.lists, now);
+        let (now, filter) = (&self.lists, &self.filter);
         let changes = [
-            (filter.tools_list_changed && !self.tools.has_same_content(&tools), "tools"),
-            (filter.prompts_list_changed && !same_operations(&prompts, &self.prompts), "prompts"),
+            (filter.tools_list_changed, before.tools.has_same_content(&now.tools), "tools"),
+            (filter.prompts_list_changed, is_same(&before.prompts, &now.prompts), "prompts"),
             (
-                filter.resources_list_changed && !same_operations(&resources, &self.resources),
+                filter.resources_list_changed,
+                is_same(&before.resources, &now.resources),
                 "resources",
             ),
         ];
-        (self.tools, self.prompts, self.resources) = (tools, prompts, resources);
-        let changed = changes.into_iter().filter(|(has_changed, _)| *has_changed);
-        changed
-            .map(|(_, list)| self.notification(&format!("{list}/list_changed"), json!({})))
-            .collect()
+        let changed = changes.iter().filter(|(is_requested, is_same, _)| *is_requested && !is_same);
+        let notification =
+            |list: &str| self.notification(&format!("{list}/list_changed"), json!({}));
+        changed.map(|(_, _, list)| notification(list)).collect()
     }
 
     fn notification(&self, name: &str, mut params: Value) -> Vec<u8> {
@@ -154,6 +156,16 @@ impl ChangeNotifier {
     }
 }
 
+impl VisibleLists {
+    fn new(client: &ClientContext) -> Self {
+        Self {
+            tools: client.tool_listing(),
+            prompts: visible_operations(client, "prompts/"),
+            resources: visible_operations(client, "resources/"),
+        }
+    }
+}
+
 /// Returns the visible operations whose MCP method starts with `part`. A source replaces its
 /// operations when its list changes.
 fn visible_operations(client: &ClientContext, part: &str) -> Vec<Arc<Operation>> {
@@ -167,7 +179,6 @@ fn visible_operations(client: &ClientContext, part: &str) -> Vec<Arc<Operation>>
     catalog.list().iter().filter(is_visible).cloned().collect()
 }
 
-fn same_operations(left: &[Arc<Operation>], right: &[Arc<Operation>]) -> bool {
-    left.len() == right.len()
-        && left.iter().zip(right).all(|(left, right)| Arc::ptr_eq(left, right))
+fn is_same(left: &[Arc<Operation>], right: &[Arc<Operation>]) -> bool {
+    left.iter().map(Arc::as_ptr).eq(right.iter().map(Arc::as_ptr))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use toolpost::json_rpc::{self, RpcId};
-use toolpost::{AbortHandle, LogMessage, Progress, ProgressObserver, ProgressSender};
+use toolpost::{LogMessage, Progress, ProgressObserver, ProgressSender};
 
 use super::client::{CancelableRequest, ClientContext, ClientState, LogLevel};
 
@@ -37,16 +37,6 @@ impl Notifier {
         }
     }
 
-    /// Sets the call of the request, which cancellation aborts.
-    pub(super) fn set_call(&self, call: AbortHandle) {
-        self.request.set_call(call);
-    }
-
-    /// Resolves when the client cancels the request.
-    pub(super) async fn canceled(&self) {
-        self.request.token.cancelled().await;
-    }
-
     /// Marks the request as finished. Returns false if the client canceled it.
     pub(super) fn finish(mut self) -> bool {
         self.cancels_on_disconnect = false;
@@ -60,17 +50,14 @@ impl Notifier {
         token: Option<&RawValue>,
         level: Option<LogLevel>,
     ) -> ProgressSender {
-        let Some(notification_sender) =
-            self.notifications.clone().filter(|_| token.is_some() || level.is_some())
-        else {
-            return ProgressSender::default();
-        };
-        let token = token.map(|token| token.get().into());
-        ProgressSender::from_observer(Arc::new(ClientObserver {
-            notifications: notification_sender,
-            token,
-            level,
-        }))
+        match self.notifications.clone().filter(|_| token.is_some() || level.is_some()) {
+            Some(notifications) => {
+                let token = token.map(|token| token.get().into());
+                let observer = ClientObserver { notifications, token, level };
+                ProgressSender::from_observer(Arc::new(observer))
+            }
+            None => ProgressSender::default(),
+        }
     }
 }
 

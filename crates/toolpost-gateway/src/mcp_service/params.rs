@@ -1,6 +1,8 @@
 //! Parameters of requests and notifications.
 
-use serde::Deserialize;
+use std::ops::Not;
+
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolpost::json_rpc::{RpcError, RpcId};
@@ -87,13 +89,17 @@ impl RequestParams {
 }
 
 /// The notifications that a client subscribes to, from 2026-07-28 on.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct SubscriptionFilter {
+    #[serde(skip_serializing_if = "Not::not")]
     pub(super) tools_list_changed: bool,
+    #[serde(skip_serializing_if = "Not::not")]
     pub(super) prompts_list_changed: bool,
+    #[serde(skip_serializing_if = "Not::not")]
     pub(super) resources_list_changed: bool,
     /// URIs of the subscribed resources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) resource_subscriptions: Vec<String>,
 }
 
@@ -125,23 +131,6 @@ impl SubscriptionFilter {
             return Err(RpcError::invalid_params(message));
         }
         Ok(listen.notifications)
-    }
-
-    /// Returns the subscribed notifications, as acknowledged to the client.
-    pub(super) fn acknowledged(&self) -> Map<String, Value> {
-        let kinds = [
-            ("toolsListChanged", self.tools_list_changed),
-            ("promptsListChanged", self.prompts_list_changed),
-            ("resourcesListChanged", self.resources_list_changed),
-        ];
-        let kinds = kinds.into_iter().filter(|(_, is_requested)| *is_requested);
-        let mut honored: Map<_, _> =
-            kinds.map(|(name, _)| (name.to_owned(), true.into())).collect();
-        if !self.resource_subscriptions.is_empty() {
-            let subscribed = self.resource_subscriptions.as_slice().into();
-            honored.insert("resourceSubscriptions".to_owned(), subscribed);
-        }
-        honored
     }
 }
 

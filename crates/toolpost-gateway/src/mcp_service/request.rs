@@ -100,7 +100,7 @@ impl McpRequest {
             ) => {
                 tokio::select! {
                     followed = self.handle_subscription(method) => followed?,
-                    () = notifier.canceled() => return Err(canceled_error()),
+                    () = notifier.request.token.cancelled() => return Err(canceled_error()),
                 }
                 json!({})
             }
@@ -108,7 +108,7 @@ impl McpRequest {
                 return tokio::select! {
                     passed = self.pass_through(out, notifier) => passed,
                     // Dropping the future cancels the request to the source.
-                    () = notifier.canceled() => Err(canceled_error()),
+                    () = notifier.request.token.cancelled() => Err(canceled_error()),
                 };
             }
         };
@@ -179,14 +179,10 @@ impl McpRequest {
             metadata: metadata.as_ref(),
             approval: self.approval.as_ref(),
         };
-        match passing.handle(&self.method, self.raw_params.as_deref()).await {
-            Some(Ok(result)) => {
-                out.extend_from_slice(&result);
-                Ok(())
-            }
-            Some(Err(error)) => Err(server_requests::adapt_error(error, client_channel.as_ref())),
-            None => Err(RpcError::unknown_method(&self.method)),
-        }
+        let result = passing.handle(&self.method, self.raw_params.as_deref()).await;
+        let adapt = |error| server_requests::adapt_error(error, client_channel.as_ref());
+        out.extend(result.map_err(adapt)?);
+        Ok(())
     }
 }
 

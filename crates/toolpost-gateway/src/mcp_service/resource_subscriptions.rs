@@ -78,7 +78,12 @@ impl ResourceSubscriptions {
             return Ok(());
         }
         self.check_client_limit(client)?;
-        let permit = acquire_permit(client)?;
+        let permits = Arc::clone(&client.service.subscription_permits);
+        let permit = permits.try_acquire_owned().map_err(|_| {
+            let max = client.service.settings().max_resource_subscriptions;
+            let message = format!("subscription limit reached: {max} resources in total");
+            RpcError::new(RpcError::OVERLOADED, message)
+        })?;
         let passing = Passthrough { client, client_channel: None, metadata: None, approval: None };
         let (operation, changes) = passing.subscribe(uri).await?;
         // Other subscriptions may have been added meanwhile.
@@ -201,13 +206,4 @@ impl ResourceKey {
     fn new(client: &ClientContext, uri: &str) -> Self {
         Self { source: client.view.source.clone(), uri: uri.into() }
     }
-}
-
-fn acquire_permit(client: &ClientContext) -> Result<OwnedSemaphorePermit, RpcError> {
-    let permits = Arc::clone(&client.service.subscription_permits);
-    permits.try_acquire_owned().map_err(|_| {
-        let max = client.service.settings().max_resource_subscriptions;
-        let message = format!("subscription limit reached: {max} resources in total");
-        RpcError::new(RpcError::OVERLOADED, message)
-    })
 }

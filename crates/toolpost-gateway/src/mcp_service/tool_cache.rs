@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use toolpost::mcp::method_of;
 use toolpost::view::{Dialect, ToolSet, ViewSettings};
 use toolpost::{Catalog, Identity, Operation};
 
@@ -72,9 +73,5 @@ pub(super) fn is_tool(operation: &Operation, identity: &Identity) -> bool {
 
 /// Whether an operation is a tool for any identity.
 pub(super) fn can_be_tool(operation: &Operation) -> bool {
-    operation.id().as_str() != "hub.register" && !is_protocol_method(operation)
-}
-
-fn is_protocol_method(operation: &Operation) -> bool {
-    toolpost::mcp::method_of(operation.spec()).is_some()
+    operation.id().as_str() != "hub.register" && method_of(operation.spec()).is_none()
 }

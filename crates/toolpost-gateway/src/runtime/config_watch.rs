@@ -45,14 +45,9 @@ pub(super) async fn watch(reloader: Weak<Reloader>, interval: Duration) {
 
 async fn read_fingerprints(reloader: &Weak<Reloader>) -> Option<Fingerprints> {
     let files = reloader.upgrade()?.files().await;
-    let looking = tokio::task::spawn_blocking(|| {
-        files
-            .into_iter()
-            .map(|file| {
-                let stamp = FileFingerprint::read(&file);
-                (file, stamp)
-            })
-            .collect()
-    });
-    looking.await.ok()
+    let read = |file: PathBuf| {
+        let fingerprint = FileFingerprint::read(&file);
+        (file, fingerprint)
+    };
+    tokio::task::spawn_blocking(move || files.into_iter().map(read).collect()).await.ok()
 }

@@ -9,7 +9,7 @@ use toolpost::{
     AccessControl, CallError, DomainError, ErrorDefinition, HandlerError, Operation, Schema,
 };
 
-use super::reload::{ReloadError, ReloadReport, ReloadTrigger, Reloader};
+use super::reload::{ReloadError, ReloadTrigger, Reloader};
 use crate::admin::scope;
 use crate::source::SourceStatus;
 
@@ -33,8 +33,8 @@ struct ReloadRejection {
 }
 
 pub(super) fn operations(reloader: &Arc<Reloader>) -> [Operation; 2] {
-    let (reloader_for_list, reloader_for_reload) =
-        (Arc::downgrade(reloader), Arc::downgrade(reloader));
+    let listed = Arc::downgrade(reloader);
+    let reloaded = Weak::clone(&listed);
     let rejection = ErrorDefinition::new(
         REJECTED_CODE,
         "The configuration was rejected; the previous one stays active.",
@@ -43,13 +43,18 @@ pub(super) fn operations(reloader: &Arc<Reloader>) -> [Operation; 2] {
     .with_http_status(409);
     let builders = [
         Operation::query("gateway.sources", move |_: EmptyInput| {
-            list_sources(reloader_for_list.clone())
+            let reloader = upgrade(&listed);
+            async move {
+                let sources = reloader?.source_statuses().await;
+                Ok::<_, HandlerError>(SourceList { sources })
+            }
         })
         .title("Sources")
         .description("The status of each configured source.")
         .access(require_scope(scope::READ)),
         Operation::mutation("gateway.reload", move |_: EmptyInput| {
-            reload(reloader_for_reload.clone())
+            let reloader = upgrade(&reloaded);
+            async move { reloader?.reload(ReloadTrigger::Request).await.map_err(rejection_error) }
         })
         .title("Reload the configuration")
         .description(
@@ -62,25 +67,14 @@ pub(super) fn operations(reloader: &Arc<Reloader>) -> [Operation; 2] {
     builders.map(|builder| builder.build().expect("the operations are well formed"))
 }
 
-async fn list_sources(reloader: Weak<Reloader>) -> Result<SourceList, HandlerError> {
-    let reloader = upgrade(&reloader)?;
-    Ok(SourceList { sources: reloader.source_statuses().await })
-}
-
-async fn reload(reloader: Weak<Reloader>) -> Result<ReloadReport, HandlerError> {
-    let reloader = upgrade(&reloader)?;
-    reloader.reload(ReloadTrigger::Request).await.map_err(|error| rejection_error(&error))
-}
-
 fn upgrade(reloader: &Weak<Reloader>) -> Result<Arc<Reloader>, HandlerError> {
     reloader.upgrade().ok_or_else(|| CallError::unavailable("the gateway is stopping").into())
 }
 
-fn rejection_error(error: &ReloadError) -> HandlerError {
-    let problems = error.problems();
-    DomainError::new(REJECTED_CODE, error.to_string())
-        .with_details(json!({"problems": problems}))
-        .into()
+#[expect(clippy::needless_pass_by_value, reason = "passed to `map_err`")]
+fn rejection_error(error: ReloadError) -> HandlerError {
+    let details = json!({"problems": error.problems()});
+    DomainError::new(REJECTED_CODE, error.to_string()).with_details(details).into()
 }
 
 fn require_scope(scope: &str) -> AccessControl {

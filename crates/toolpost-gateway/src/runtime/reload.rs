@@ -23,16 +23,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReloadReport {
-    /// Names of the sources that were added.
-    pub added: Vec<String>,
-    /// Sources that were removed.
-    pub removed: Vec<String>,
-    /// Names of the sources whose connection settings changed and that were restarted.
-    pub changed: Vec<String>,
-    /// Sources with the same connection whose operations are adjusted differently.
-    pub adjusted: Vec<String>,
-    /// Sources that did not change.
-    pub unchanged: Vec<String>,
+    /// Changes to the sources.
+    #[serde(flatten)]
+    pub sources: SourceDiff,
     /// Other changes, as messages for people.
     pub notes: Vec<String>,
     /// Changes that take effect after a restart.
@@ -42,8 +35,8 @@ pub struct ReloadReport {
 impl ReloadReport {
     /// Whether nothing changed.
     pub fn is_unchanged(&self) -> bool {
-        let sources = [&self.added, &self.removed, &self.changed, &self.adjusted];
-        sources.iter().all(|names| names.is_empty())
+        let SourceDiff { added, removed, changed, adjusted, .. } = &self.sources;
+        [added, removed, changed, adjusted].iter().all(|names| names.is_empty())
             && self.notes.is_empty()
             && self.restart_needed.is_empty()
     }
@@ -223,7 +216,7 @@ impl Reloader {
         self.apply_identities(before, &config, &mut report);
         self.apply_rules(before, &config, &mut report);
         report.restart_needed = self.initial.restart_needed(&config);
-        report.add_source_changes(sources.apply_config(&config, DRAIN_TIMEOUT).await);
+        report.sources = sources.apply_config(&config, DRAIN_TIMEOUT).await;
         // Disconnects callers that were authenticated under the old configuration during the
         // reload.
         if !self.has_fixed_authenticator {
@@ -302,16 +295,6 @@ impl Reloader {
     }
 }
 
-impl ReloadReport {
-    fn add_source_changes(&mut self, changes: SourceDiff) {
-        self.added = changes.added;
-        self.removed = changes.removed;
-        self.changed = changes.changed;
-        self.adjusted = changes.adjusted;
-        self.unchanged = changes.unchanged;
-    }
-}
-
 /// Loads the configuration and returns it with its file. A removed file is an error; neither the
 /// default nor another file in the directory replaces it.
 fn load_config(
@@ -331,7 +314,7 @@ fn load_config(
 }
 
 fn log_report(report: &ReloadReport) {
-    let ReloadReport { added, removed, changed, adjusted, unchanged, .. } = report;
+    let SourceDiff { added, removed, changed, adjusted, unchanged } = &report.sources;
     let unchanged = unchanged.len();
     tracing::info!(?added, ?removed, ?changed, ?adjusted, unchanged, "configuration reloaded");
     for note in &report.notes {

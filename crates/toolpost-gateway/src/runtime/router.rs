@@ -50,14 +50,12 @@ pub(super) fn router(components: &Components) -> Router {
     );
     let metadata = get(oauth_metadata::metadata).with_state(authenticator.clone());
     let console = ConsoleEndpoint::new(authenticator.clone(), guard.clone());
-    let pages = Router::new()
-        .route("/docs", any(console::docs))
-        .route("/docs/", any(console::docs))
-        .route("/docs/{file}", any(console::docs))
-        .route("/rooms", any(console::rooms))
-        .route("/rooms/", any(console::rooms))
-        .route("/rooms/{file}", any(console::rooms))
-        .with_state(console.clone());
+    let pages = ["", "/", "/{file}"].iter().fold(Router::new(), |pages, below| {
+        pages
+            .route(&format!("/docs{below}"), any(console::docs))
+            .route(&format!("/rooms{below}"), any(console::rooms))
+    });
+    let pages = pages.with_state(console.clone());
     let root = any(root).with_state(Root { guard: guard.clone(), console, rooms: rooms.clone() });
     let api = Arc::clone(&components.http);
     let routes = Router::new()

@@ -3,38 +3,55 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use axum::body::{Body, Bytes, HttpBody};
-use hyper::body::{Frame, Incoming, SizeHint};
+use axum::body::HttpBody;
+use hyper::body::{Frame, SizeHint};
 
 use super::connection_state::ConnectionState;
 
-/// A request body. The connection waits for the client until the body ends.
+/// A body that updates the connection state once, when it ends or is dropped.
 #[derive(Debug)]
-pub(super) struct TrackedRequestBody {
-    body: Incoming,
+pub(super) struct TrackedBody<B> {
+    body: B,
     state: ConnectionState,
+    on_end: Option<fn(&ConnectionState)>,
 }
 
-impl TrackedRequestBody {
-    pub(super) fn new(body: Incoming, state: ConnectionState) -> Self {
-        if body.is_end_stream() {
-            state.on_body_received();
+impl<B: HttpBody> TrackedBody<B> {
+    /// Tracks a request body. The connection waits for the client until the body ends.
+    pub(super) fn request(body: B, state: ConnectionState) -> Self {
+        let is_empty = body.is_end_stream();
+        let mut tracked = Self { body, state, on_end: Some(ConnectionState::on_body_received) };
+        if is_empty {
+            tracked.end();
         }
-        Self { body, state }
+        tracked
+    }
+
+    /// Tracks a response body. The response is finished when the body ends.
+    pub(super) fn response(body: B, state: ConnectionState) -> Self {
+        Self { body, state, on_end: Some(ConnectionState::on_response_finished) }
     }
 }
 
-impl HttpBody for TrackedRequestBody {
-    type Data = Bytes;
-    type Error = hyper::Error;
+impl<B> TrackedBody<B> {
+    fn end(&mut self) {
+        if let Some(on_end) = self.on_end.take() {
+            on_end(&self.state);
+        }
+    }
+}
+
+impl<B: HttpBody + Unpin> HttpBody for TrackedBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
-            self.state.on_body_received();
+            self.end();
         }
         frame
     }
@@ -48,47 +65,8 @@ impl HttpBody for TrackedRequestBody {
     }
 }
 
-impl Drop for TrackedRequestBody {
+impl<B> Drop for TrackedBody<B> {
     fn drop(&mut self) {
-        self.state.on_body_received();
-    }
-}
-
-/// A response body. The response is finished when the body ends.
-#[derive(Debug)]
-pub(super) struct TrackedResponseBody {
-    body: Body,
-    state: ConnectionState,
-}
-
-impl TrackedResponseBody {
-    pub(super) fn new(body: Body, state: ConnectionState) -> Self {
-        Self { body, state }
-    }
-}
-
-impl HttpBody for TrackedResponseBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for TrackedResponseBody {
-    fn drop(&mut self) {
-        self.state.on_response_finished();
+        self.end();
     }
 }

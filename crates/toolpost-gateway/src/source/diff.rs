@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use toolpost::{AccessControl, Change, Operation, RunningSource};
 
 use super::start::{SourceEntry, source_hooks, spoke_config};
@@ -10,14 +12,14 @@ use super::{Sources, set_source_access};
 use crate::config::{Config, SourceChange, SourceConfig, SourceKind};
 
 /// Changes to the sources, by name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SourceDiff {
-    /// Sources that are new.
+    /// Names of the sources that were added.
     pub added: Vec<String>,
     /// Sources that were removed.
     pub removed: Vec<String>,
-    /// Sources with a changed connection, which were restarted.
+    /// Names of the sources whose connection settings changed and that were restarted.
     pub changed: Vec<String>,
     /// Sources with the same connection whose operations are adjusted differently.
     pub adjusted: Vec<String>,
@@ -114,7 +116,7 @@ impl Sources {
     async fn replace(&mut self, source: &SourceConfig, timeout: Duration) {
         let Some(entry) = self.entries.remove(&source.name) else { return };
         let prepared = SourceEntry::prepare(&self.context, &self.mcp_env, source);
-        let is_started = matches!(prepared, Ok((Some(_), _)));
+        let is_started = matches!(prepared, Ok(Some(_)));
         let before = match entry.source {
             Some(before) if is_started => {
                 // The old connection to a hub serves the new adjustments until then.

@@ -38,15 +38,27 @@ impl McpEnv {
         registry: &Registry,
         source: &SourceConfig,
     ) -> Result<Option<RunningSource>, SourceError> {
-        let prepared = match &source.kind {
-            SourceKind::Mcp(settings) => prepare(self.mcp_source(&source.name, settings)),
+        let prepared = self.prepare(source)?;
+        Ok(prepared.map(|(prepared, _)| prepared(registry, source_hooks(source), None)))
+    }
+
+    /// Prepares an MCP server, or an HTTP service with its hosts; `None` for any other source.
+    fn prepare(
+        &self,
+        source: &SourceConfig,
+    ) -> Result<Option<(PreparedSource, Option<ServiceHosts>)>, SourceError> {
+        Ok(match &source.kind {
+            SourceKind::Mcp(settings) => {
+                Some((prepare(self.mcp_source(&source.name, settings)), None))
+            }
             SourceKind::OpenApi(settings) => {
                 let service = OpenApiSource::new(&source.name, settings.as_ref().clone());
-                prepare(service.map_err(Box::new)?)
+                let service = service.map_err(Box::new)?;
+                let hosts = service.hosts();
+                Some((prepare(service), Some(hosts)))
             }
-            _ => return Ok(None),
-        };
-        Ok(Some(prepared(registry, source_hooks(source), None)))
+            _ => None,
+        })
     }
 
     /// Starts a server that is not in a configuration.
@@ -110,31 +122,24 @@ impl SourceEntry {
         Self::start_prepared(context, config, Self::prepare(context, env, config), None)
     }
 
-    /// Prepares a source, with the hosts of an HTTP service; `None` for a spoke.
+    /// Prepares a source; `None` for a spoke.
     pub(super) fn prepare(
         context: &SourceContext,
         env: &McpEnv,
         config: &SourceConfig,
-    ) -> Result<(Option<PreparedSource>, Option<ServiceHosts>), SourceError> {
-        let name = &config.name;
+    ) -> Result<Option<(PreparedSource, Option<ServiceHosts>)>, SourceError> {
         Ok(match &config.kind {
-            SourceKind::Mcp(settings) => (Some(prepare(env.mcp_source(name, settings))), None),
-            SourceKind::OpenApi(settings) => {
-                let service = OpenApiSource::new(name, settings.as_ref().clone());
-                let service = service.map_err(Box::new)?;
-                let hosts = service.hosts();
-                (Some(prepare(service)), Some(hosts))
-            }
             SourceKind::Hub { url, token } => {
                 let token = token.as_ref().map(|token| Secret::new(token.reveal()));
                 let connector = WsConnector::with_settings(url, token, context.websocket)?;
                 let settings = ReconnectSettings::default();
-                (Some(prepare(Upstream::new(&context.hub, name, connector, settings))), None)
+                let upstream = Upstream::new(&context.hub, &config.name, connector, settings);
+                Some((prepare(upstream), None))
             }
-            SourceKind::Spoke { .. } => (None, None),
             SourceKind::Incomplete { .. } => {
                 return Err(SourceError::Incomplete(config.kind.describe()));
             }
+            _ => env.prepare(config)?,
         })
     }
 
@@ -142,15 +147,15 @@ impl SourceEntry {
     pub(super) fn start_prepared(
         context: &SourceContext,
         config: &SourceConfig,
-        prepared: Result<(Option<PreparedSource>, Option<ServiceHosts>), SourceError>,
+        prepared: Result<Option<(PreparedSource, Option<ServiceHosts>)>, SourceError>,
         before: Option<(RunningSource, Duration)>,
     ) -> Self {
         context.hub.configure_spoke(&config.name, spoke_config(config));
         let registry = &context.registry;
         let (source, hosts) = match prepared {
-            Ok((prepared, hosts)) => {
-                let hooks = source_hooks(config);
-                (prepared.map(|prepared| prepared(registry, hooks, before)), hosts)
+            Ok(None) => (None, None),
+            Ok(Some((prepared, hosts))) => {
+                (Some(prepared(registry, source_hooks(config), before)), hosts)
             }
             Err(error) => {
                 let reason = error.to_string();

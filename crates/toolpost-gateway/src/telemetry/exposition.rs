@@ -58,25 +58,18 @@ impl Exposition {
         self.gauge("toolpost_build_info", "Build information.").sample(&[("version", version)], 1);
         self.gauge("toolpost_ready", "Whether the gateway accepts new calls.")
             .sample(&[], u8::from(state.is_ready));
-        let help = "Open connections and sessions by endpoint.";
-        let mut connections = self.gauge("toolpost_connections", help);
-        for (endpoint, number) in &state.connections {
-            connections.sample(&[("endpoint", endpoint.as_str())], number);
-        }
-        let mut up = self.gauge("toolpost_source_up", "Whether a source is ready.");
-        for (source, health) in &state.sources {
-            up.sample(&[("source", source)], u8::from(health.is_up));
-        }
-        let help = "Calls queued for a permit of their source.";
-        let mut queues = self.gauge("toolpost_queue_depth", help);
-        for (source, queued) in &state.queues {
-            queues.sample(&[("source", source)], queued);
-        }
+        let connections = state.connections.iter().map(|(at, count)| (at.as_str(), *count));
+        self.gauge("toolpost_connections", "Open connections and sessions by endpoint.")
+            .samples("endpoint", connections);
+        let up = state.sources.iter().map(|(name, health)| (&**name, health.is_up.into()));
+        self.gauge("toolpost_source_up", "Whether a source is ready.").samples("source", up);
+        let queues = state.queues.iter().map(|(name, count)| (&**name, *count));
+        self.gauge("toolpost_queue_depth", "Calls queued for a permit of their source.")
+            .samples("source", queues);
         let help = "Whether the circuit breaker of a source is open or half-open.";
-        let mut breakers = self.gauge("toolpost_source_breaker_open", help);
-        for (source, health) in &state.sources {
-            breakers.sample(&[("source", source)], u8::from(health.is_breaker_tripped));
-        }
+        let tripped =
+            state.sources.iter().map(|(name, health)| (&**name, health.is_breaker_tripped.into()));
+        self.gauge("toolpost_source_breaker_open", help).samples("source", tripped);
         super::process::write(self);
     }
 
@@ -95,6 +88,13 @@ impl MetricFamily<'_> {
     /// Writes one sample with its labels.
     pub(super) fn sample(&mut self, labels: &[Label<'_>], number: impl Display) {
         self.part("", labels, number);
+    }
+
+    /// Writes one sample for each value of a label.
+    fn samples<'l>(&mut self, label: &str, values: impl Iterator<Item = (&'l str, usize)>) {
+        for (value, number) in values {
+            self.sample(&[(label, value)], number);
+        }
     }
 
     /// Writes one sample of a part of a histogram.

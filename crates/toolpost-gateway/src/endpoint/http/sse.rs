@@ -157,7 +157,7 @@ impl EventStream {
 
     async fn next(&mut self) -> Option<Bytes> {
         let reader = self.reader.as_mut()?;
-        let superseded = reader.superseded();
+        let superseded = reader.superseded.clone();
         let next = tokio::select! {
             biased;
             () = self.streams.stopping.cancelled() => None,
@@ -183,7 +183,7 @@ impl EventStream {
     fn shutdown_event(&mut self) -> Option<Bytes> {
         let reader = self.reader.take()?;
         let stopping = CallError::unavailable("the gateway is stopping");
-        let problem = reader.problem(stopping).to_json();
+        let problem = reader.stream.problem(stopping).to_json();
         self.streams.close(&reader);
         Some([b"event: error\ndata: ", &*problem, b"\n\n"].concat().into())
     }

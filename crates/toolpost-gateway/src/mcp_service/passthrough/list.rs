@@ -1,5 +1,6 @@
 //! Merges the lists of all sources.
 
+use std::borrow::Borrow;
 use std::collections::HashSet;
 
 use futures::future::join_all;
@@ -13,7 +14,7 @@ use toolpost::{CallError, Outcome};
 
 use super::list_page::{ListEntry, ListPage};
 use super::qualified_name::NameForm;
-use super::result_hints::{self, CacheVisibility, ResultHints, add_hints, append_json};
+use super::result_hints::{self, CacheVisibility, ResultHints, add_hints};
 use super::source_methods::{SourceMethods, source_methods};
 use super::{MISSING_META, Passthrough};
 use toolpost::json_rpc::RpcError;
@@ -82,35 +83,31 @@ impl Passthrough<'_> {
         }
         let lists =
             join_all(sources.iter().map(|source| self.qualified_entries(list, source))).await;
-        let (mut entries, mut missing) = (vec![b'['], Vec::new());
+        let (mut entries, mut missing) = (Vec::new(), Vec::new());
         for (source, ended) in sources.iter().zip(lists) {
             match ended {
-                Ok(json) if entries.len() > 1 && !json.is_empty() => {
-                    entries.push(b',');
-                    entries.extend_from_slice(&json);
+                Ok(listed) => entries.extend(listed),
+                Err(error) => {
+                    tracing::warn!(source = source.label, method = list.method, %error, "source missing from list");
+                    missing.push(source.missing_entry(&error));
                 }
-                Ok(json) => entries.extend_from_slice(&json),
-                Err(error) => missing.push(report_missing_source(list, source, &error)),
             }
         }
-        entries.push(b']');
         Ok(self.merge_lists(list, &entries, &missing))
     }
 
-    fn merge_lists(&self, list: &ListMethod, entries: &[u8], missing: &[Value]) -> Vec<u8> {
-        let entries: &RawValue = serde_json::from_slice(entries).expect("texts between commas");
+    fn merge_lists(&self, list: &ListMethod, entries: &[String], missing: &[Value]) -> Vec<u8> {
+        let entries = join_entries(entries);
         let meta = to_raw_value(&json!({MISSING_META: missing})).expect("a value is JSON");
         let mut result = RawObject::default();
-        result.set(list.member, entries);
+        result.set(list.member, &entries);
         if !missing.is_empty() {
             result.set("_meta", &meta);
         }
         if self.client.generation == ProtocolGeneration::Modern {
             add_hints(&mut result, ResultHints::Cached(CacheVisibility::Private));
         }
-        let mut out = Vec::with_capacity(entries.get().len() + 64);
-        append_json(&mut out, &result);
-        out
+        serde_json::to_vec(&result).expect("texts are joined")
     }
 
     /// Returns a page of a source with its own names, without invalid entries.
@@ -122,46 +119,40 @@ impl Passthrough<'_> {
     ) -> Result<Vec<u8>, CallError> {
         let operation = source.operation(list.method).expect("the offer was chosen by it");
         let outcome = self.call(operation, params, None).await?;
-        let text = result_hints::payload_json(&outcome.envelope.data);
-        let page = ListPage::parse(&text, list.member)?;
-        let (mut good, mut is_complete) = (vec![b'['], true);
-        for entry in page.entries(list.key) {
+        let mut text = result_hints::payload_json(&outcome.envelope.data);
+        let (mut valid, mut is_complete) = (Vec::new(), true);
+        for entry in ListPage::parse(&text, list.member)?.entries(list.key) {
             match entry {
-                Ok(entry) => {
-                    push_comma(&mut good, 1);
-                    entry.write(&mut good);
-                }
+                Ok(entry) => valid.push(entry.text),
                 Err(reason) => {
                     is_complete = false;
                     warn_skipped(list, operation.id().namespace(), &reason);
                 }
             }
         }
-        let hints = ResultHints::Cached(self.cache_visibility(source, list.method));
-        if is_complete {
-            return result_hints::adapt_result(text, self.client.generation, hints);
+        if !is_complete {
+            let valid = join_entries(&valid);
+            let mut object = RawObject::parse(&text).expect("it was read above");
+            object.set(list.member, &valid);
+            text = serde_json::to_string(&object).expect("texts are joined").into();
         }
-        good.push(b']');
-        let mut object = RawObject::parse(&text).expect("it was read above");
-        object.set(list.member, serde_json::from_slice(&good).expect("texts between commas"));
-        let mended = serde_json::to_string(&object).expect("texts are joined");
-        result_hints::adapt_result(mended.into(), self.client.generation, hints)
+        let hints = ResultHints::Cached(self.cache_visibility(source, list.method));
+        result_hints::adapt_result(text, self.client.generation, hints)
     }
 
-    /// Returns all entries of a source with qualified names, separated by commas.
+    /// Returns all entries of a source with qualified names.
     async fn qualified_entries(
         &self,
         list: &'static ListMethod,
         source: &SourceMethods,
-    ) -> Result<Vec<u8>, CallError> {
-        let mut out = Vec::new();
+    ) -> Result<Vec<String>, CallError> {
+        let mut entries = Vec::new();
         let mut add = |entry: ListEntry<'_>| {
-            push_comma(&mut out, 0);
             let name = list.form.qualify(&source.label, &entry.name);
-            entry.write_renamed(&mut out, &name);
+            entries.push(entry.renamed(&name));
         };
         self.for_each_entry(list, source, &mut add).await?;
-        Ok(out)
+        Ok(entries)
     }
 
     /// Reads a list of a source page by page, within the source timeout. A list method that the
@@ -178,7 +169,10 @@ impl Passthrough<'_> {
         loop {
             let remaining = end.saturating_duration_since(Instant::now());
             let outcome = match self.call(operation, input, Some(remaining)).await {
-                Err(error) if is_unknown_method(&error) => return Ok(()),
+                // Some servers support resources but not templates, and do not declare that.
+                Err(error) if server_error(&error).is_some_and(|error| error.code == -32601) => {
+                    return Ok(());
+                }
                 ended => ended?,
             };
             match progress.add_page(list, &source.label, &outcome, each)? {
@@ -227,26 +221,8 @@ impl ListProgress {
     }
 }
 
-fn push_comma(list: &mut Vec<u8>, start: usize) {
-    if list.len() > start {
-        list.push(b',');
-    }
-}
-
-/// Whether the server does not implement the method. Some servers support resources but not
-/// templates, and do not declare that otherwise.
-fn is_unknown_method(error: &CallError) -> bool {
-    server_error(error).is_some_and(|error| error.code == -32601)
-}
-
-/// Logs a source that could not be queried and returns its entry for the client.
-fn report_missing_source(
-    list: &ListMethod,
-    source_methods: &SourceMethods,
-    error: &CallError,
-) -> Value {
-    tracing::warn!(source = source_methods.label, method = list.method, %error, "source missing from list");
-    source_methods.missing_entry(error)
+fn join_entries(entries: &[impl Borrow<str>]) -> Box<RawValue> {
+    RawValue::from_string(format!("[{}]", entries.join(","))).expect("JSON between commas")
 }
 
 fn warn_skipped(list: &ListMethod, source: &str, reason: &str) {

@@ -4,8 +4,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use toolpost::CallError;
 use toolpost::json::RawObject;
 
-use super::result_hints::append_json;
-
 /// A page as received from the source.
 #[derive(Debug)]
 pub(super) struct ListPage<'a> {
@@ -17,7 +15,7 @@ pub(super) struct ListPage<'a> {
 /// A list entry with a name.
 #[derive(Debug)]
 pub(super) struct ListEntry<'a> {
-    text: &'a str,
+    pub(super) text: &'a str,
     object: RawObject<'a>,
     /// Name of the member that identifies the entry.
     key: &'static str,
@@ -64,20 +62,15 @@ impl<'a> ListEntry<'a> {
         Ok(Self { text, object, key, name })
     }
 
-    /// Appends the entry unchanged.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.text.as_bytes());
-    }
-
-    /// Appends the entry with another name and otherwise unchanged.
-    pub(super) fn write_renamed(self, out: &mut Vec<u8>, name: &str) {
+    /// Returns the JSON of the entry with another name and otherwise unchanged.
+    pub(super) fn renamed(self, name: &str) -> String {
         if name == self.name {
-            return self.write(out);
+            return self.text.to_owned();
         }
         let name = to_raw_value(name).expect("a text is JSON");
         let mut object = self.object;
         object.set(self.key, &name);
-        append_json(out, &object);
+        serde_json::to_string(&object).expect("texts are joined")
     }
 }
 
@@ -128,9 +121,7 @@ mod tests {
             ),
             (r#"{"name":"x","name":"a"}"#, "b", r#"{"name":"x","name":"b"}"#),
         ] {
-            let mut out = Vec::new();
-            ListEntry::parse(text, "name").unwrap().write_renamed(&mut out, name);
-            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            assert_eq!(ListEntry::parse(text, "name").unwrap().renamed(name), expected);
         }
     }
 }

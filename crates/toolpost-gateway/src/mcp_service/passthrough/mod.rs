@@ -52,7 +52,7 @@ pub(super) struct Passthrough<'a> {
 }
 
 impl Passthrough<'_> {
-    /// Returns the JSON of the result, or an error; `None` if the method is not forwarded.
+    /// Returns the JSON of the result.
     ///
     /// # Cancellation
     ///
@@ -61,21 +61,14 @@ impl Passthrough<'_> {
         &self,
         method: &str,
         params: Option<&RawValue>,
-    ) -> Option<Result<Vec<u8>, RpcError>> {
-        let list = ListMethod::from_method(method);
-        if list.is_none() && !matches!(method, READ | PROMPT | COMPLETE) {
-            return None;
+    ) -> Result<Vec<u8>, RpcError> {
+        match (method, ListMethod::from_method(method)) {
+            (_, Some(list)) => self.list(list, parse_params(params)?).await,
+            (READ, _) => self.read_resource(parse_params(params)?).await,
+            (PROMPT, _) => self.get_prompt(parse_params(params)?).await,
+            (COMPLETE, _) => self.complete(parse_params(params)?).await,
+            _ => Err(RpcError::unknown_method(method)),
         }
-        let params = match parse_params(params) {
-            Ok(params) => params,
-            Err(fault) => return Some(Err(fault)),
-        };
-        Some(match (method, list) {
-            (_, Some(list)) => self.list(list, params).await,
-            (READ, _) => self.read_resource(params).await,
-            (PROMPT, _) => self.get_prompt(params).await,
-            _ => self.complete(params).await,
-        })
     }
 
     /// Returns the cache visibility of a result. If authentication is required, every result is

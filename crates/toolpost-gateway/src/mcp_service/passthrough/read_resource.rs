@@ -12,7 +12,7 @@ use toolpost::json_rpc::RpcError;
 
 use super::list::{RESOURCES, TEMPLATES};
 use super::list_page::ListEntry;
-use super::qualified_name::{self, NameForm};
+use super::qualified_name::{NameForm, matches_template};
 use super::result_hints::ResultHints;
 use super::source_methods::{SourceMethods, route, source_methods};
 use super::{MISSING_META, Passthrough, READ, string_param};
@@ -116,15 +116,22 @@ impl Passthrough<'_> {
         source_methods: &SourceMethods,
         uri: &str,
     ) -> Result<ResourceMatch, CallError> {
-        let (mut is_listed, mut is_likely) = (false, false);
-        let (mut is_alike, mut is_made_alike) = (false, false);
+        let (mut by_list, mut by_template) = (ResourceMatch::None, ResourceMatch::None);
+        let same_scheme = |name: &str| match scheme(name) == scheme(uri) {
+            true => ResourceMatch::SameScheme,
+            false => ResourceMatch::None,
+        };
         let mut look = |entry: ListEntry<'_>| {
-            is_listed |= entry.name == uri;
-            is_alike |= scheme(&entry.name) == scheme(uri);
+            by_list = by_list.min(match entry.name == uri {
+                true => ResourceMatch::Listed,
+                false => same_scheme(&entry.name),
+            });
         };
         let mut compare = |entry: ListEntry<'_>| {
-            is_likely |= qualified_name::matches_template(&entry.name, uri);
-            is_made_alike |= scheme(&entry.name) == scheme(uri);
+            by_template = by_template.min(match matches_template(&entry.name, uri) {
+                true => ResourceMatch::Template,
+                false => same_scheme(&entry.name),
+            });
         };
         let listing = self.for_each_entry(&RESOURCES, source_methods, &mut look);
         let matching = self.for_each_entry(&TEMPLATES, source_methods, &mut compare);
@@ -135,12 +142,7 @@ impl Passthrough<'_> {
             }
             tracing::debug!(source = source_methods.label, %error, "listing resources of a source failed");
         }
-        Ok(match (is_listed, is_likely) {
-            (true, _) => ResourceMatch::Listed,
-            (false, true) => ResourceMatch::Template,
-            (false, false) if is_alike || is_made_alike => ResourceMatch::SameScheme,
-            (false, false) => ResourceMatch::None,
-        })
+        Ok(by_list.min(by_template))
     }
 }
 

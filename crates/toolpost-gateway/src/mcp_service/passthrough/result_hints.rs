@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 use toolpost::json::RawObject;
 use toolpost::view::ProtocolGeneration;
@@ -64,22 +63,19 @@ pub(super) fn adapt_result(
     if !is_changed {
         return Ok(text.into_owned().into_bytes());
     }
-    let mut out = Vec::with_capacity(text.len() + 64);
-    append_json(&mut out, &object);
-    Ok(out)
+    Ok(serde_json::to_vec(&object).expect("texts are joined"))
 }
 
 /// Adds the missing hints and returns whether the object changed. The default lifetime is zero,
 /// since a result may change at any time.
 pub(super) fn add_hints(object: &mut RawObject<'_>, hints: ResultHints) -> bool {
-    let private = raw(PRIVATE);
     let mut is_changed = add_if_missing(object, RESULT_TYPE, r#""complete""#);
     if let ResultHints::Cached(scope) = hints {
         is_changed |= add_if_missing(object, TTL, "0");
         is_changed |= add_if_missing(object, CACHE_SCOPE, PRIVATE);
         let is_private = object.get(CACHE_SCOPE).is_some_and(|scope| scope.get() == PRIVATE);
         if scope == CacheVisibility::Private && !is_private {
-            object.set(CACHE_SCOPE, private);
+            object.set(CACHE_SCOPE, raw(PRIVATE));
             is_changed = true;
         }
     }
@@ -96,11 +92,6 @@ fn add_if_missing(object: &mut RawObject<'_>, name: &'static str, json: &'static
 
 fn raw(json: &'static str) -> &'static RawValue {
     serde_json::from_str(json).expect("the constants are JSON")
-}
-
-/// Appends a value as JSON.
-pub(super) fn append_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("what is written here has a JSON form");
 }
 
 #[cfg(test)]

@@ -36,9 +36,13 @@ impl Passthrough<'_> {
                 sources => (self.best_match(sources, uri).await?, uri),
             },
         };
-        let Some(operation) = source.operation(SUBSCRIBE) else {
-            return Err(subscriptions_unsupported(source));
-        };
+        let operation = source.operation(SUBSCRIBE).ok_or_else(|| {
+            let read = source.operation(READ).map(|operation| operation.id().as_str());
+            let name = read.and_then(|id| id.strip_suffix(READ)?.strip_suffix('.'));
+            let name = name.unwrap_or_default();
+            let message = format!("the source `{name}` does not support resource subscriptions");
+            RpcError::new(RpcError::METHOD_NOT_FOUND, message)
+        })?;
         let request = CallRequest::resolved(operation, json!({"uri": own}));
         let request = request.endpoint(self.client.endpoint);
         let pipeline = &self.client.service.pipeline;
@@ -47,18 +51,12 @@ impl Passthrough<'_> {
             ProtocolGeneration::Modern => self.source_timeout(),
             _ => LEGACY_CONFIRM_TIMEOUT,
         };
-        let first = tokio::time::timeout(confirm_timeout, changes.next()).await;
-        match first {
-            Ok(Some(Ok(_))) => Ok((operation.id().to_string(), changes)),
-            Ok(Some(Err(error))) => Err(error.into()),
-            Ok(None) => {
-                Err(CallError::unavailable("the source closed the subscription immediately").into())
-            }
-            Err(_) => {
-                let message = format!("subscription not confirmed within {confirm_timeout:?}");
-                Err(CallError::timeout(message).into())
-            }
-        }
+        let first = tokio::time::timeout(confirm_timeout, changes.next()).await.map_err(|_| {
+            CallError::timeout(format!("subscription not confirmed within {confirm_timeout:?}"))
+        })?;
+        let closed = || CallError::unavailable("the source closed the subscription immediately");
+        first.ok_or_else(closed)??;
+        Ok((operation.id().to_string(), changes))
     }
 
     /// Returns the source that matches an unqualified URI best. Of equal matches, a source that
@@ -78,12 +76,4 @@ impl Passthrough<'_> {
             .map(|(_, source)| source)
             .ok_or_else(|| unknown_resource(self.client.generation, uri, &[]))
     }
-}
-
-/// The error for a source that does not support resource subscriptions.
-fn subscriptions_unsupported(source_methods: &SourceMethods) -> RpcError {
-    let read = source_methods.operation(READ).map(|operation| operation.id().as_str());
-    let source = read.and_then(|id| id.strip_suffix(READ)?.strip_suffix('.')).unwrap_or_default();
-    let message = format!("the source `{source}` does not support resource subscriptions");
-    RpcError::new(RpcError::METHOD_NOT_FOUND, message)
 }

@@ -11,12 +11,11 @@ use axum::body::Bytes;
 use futures::StreamExt;
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
-use toolpost::{CallError, Operation, Outcome, Subscription};
+use toolpost::{CallError, Operation, Outcome, Subscription, json_rpc};
 
 use super::StreamBinding;
 use super::replay_buffer::ReplayBuffer;
-use crate::endpoint::accept::ResponseForm;
-use crate::endpoint::http::schema_mismatch;
+use crate::endpoint::http::encode_outcome;
 use crate::endpoint::problem::ProblemDetails;
 
 /// An item of a subscription; `None` is its end.
@@ -42,13 +41,13 @@ struct StreamState {
 
 /// A reader of a stream, until another reader supersedes it.
 pub(super) struct StreamReader {
-    stream: Arc<ActiveStream>,
+    pub(super) stream: Arc<ActiveStream>,
     generation: u64,
-    superseded: CancellationToken,
+    pub(super) superseded: CancellationToken,
     /// Number of the next event to read.
     next_number: u64,
     /// Whether the last event was buffered without dropping older events.
-    fit_in_buffer: bool,
+    pub(super) fit_in_buffer: bool,
 }
 
 pub(super) enum NextEvent {
@@ -119,49 +118,21 @@ impl ActiveStream {
     }
 
     fn encode_item(&self, number: u64, item: StreamItem) -> Vec<u8> {
-        let id = &self.id;
-        match item {
-            // As in the response to a call, a tool error has no data form.
-            Some(Ok(outcome))
-                if self.binding.form == ResponseForm::Data && outcome.envelope.is_error() =>
-            {
-                let failed = outcome.envelope.into_result().err();
-                let default_error = || CallError::execution("the tool reported an error");
-                self.encode_error(number, failed.unwrap_or_else(default_error))
+        let StreamBinding { operation, form, .. } = &self.binding;
+        let encode = |outcome| encode_outcome(&outcome, operation, *form);
+        let (kind, data) = match item.map(|item| item.and_then(encode)) {
+            Some(Ok(mut json)) => {
+                // A line break would end the SSE field.
+                json_rpc::to_single_line(&mut json);
+                ("", json)
             }
-            Some(Ok(outcome)) => match self.schema_mismatch(&outcome) {
-                Some(error) => self.encode_error(number, error),
-                None => self.encode_value(number, &outcome),
-            },
-            Some(Err(error)) => self.encode_error(number, error),
-            None => format!("event: complete\nid: {id}-{number}\ndata: {{}}\n\n").into_bytes(),
-        }
+            Some(Err(error)) => ("event: error\n", self.problem(error).to_json()),
+            None => ("event: complete\n", b"{}".into()),
+        };
+        [format!("{kind}id: {}-{number}\ndata: ", self.id).as_bytes(), &data, b"\n\n"].concat()
     }
 
-    fn encode_value(&self, number: u64, outcome: &Outcome) -> Vec<u8> {
-        let mut event = format!("id: {}-{number}\ndata: ", self.id).into_bytes();
-        write_json(&mut event, outcome, self.binding.form);
-        event.extend_from_slice(b"\n\n");
-        event
-    }
-
-    /// Returns an error for data that does not match the output schema. As in a response, it is
-    /// never sent in the data form.
-    fn schema_mismatch(&self, outcome: &Outcome) -> Option<CallError> {
-        match self.binding.form {
-            ResponseForm::Data => schema_mismatch(outcome, &self.binding.operation),
-            ResponseForm::Envelope => None,
-        }
-    }
-
-    fn encode_error(&self, number: u64, error: CallError) -> Vec<u8> {
-        let mut event = format!("event: error\nid: {}-{number}\ndata: ", self.id).into_bytes();
-        event.extend_from_slice(&self.problem(error).to_json());
-        event.extend_from_slice(b"\n\n");
-        event
-    }
-
-    fn problem(&self, error: CallError) -> ProblemDetails {
+    pub(super) fn problem(&self, error: CallError) -> ProblemDetails {
         ProblemDetails::from_call_error(error, Some(Operation::spec(&self.binding.operation)))
     }
 }
@@ -188,25 +159,9 @@ impl StreamState {
 }
 
 impl StreamReader {
-    pub(super) fn stream(&self) -> &Arc<ActiveStream> {
-        &self.stream
-    }
-
     /// Whether no other reader has taken over.
     pub(super) fn is_current(&self) -> bool {
         self.stream.lock().reader_generation == self.generation
-    }
-
-    pub(super) fn superseded(&self) -> CancellationToken {
-        self.superseded.clone()
-    }
-
-    pub(super) fn fit_in_buffer(&self) -> bool {
-        self.fit_in_buffer
-    }
-
-    pub(super) fn problem(&self, error: CallError) -> ProblemDetails {
-        self.stream.problem(error)
     }
 
     /// Returns the next event, from the buffer or the subscription. This method is cancel safe.
@@ -229,22 +184,5 @@ impl StreamReader {
         self.fit_in_buffer = state.replay.push(event.clone());
         self.next_number = number + 1;
         Poll::Ready(NextEvent::Event(event))
-    }
-}
-
-fn write_json(event: &mut Vec<u8>, outcome: &Outcome, form: ResponseForm) {
-    let start = event.len();
-    let written = match form {
-        ResponseForm::Data => serde_json::to_writer(&mut *event, &outcome.envelope.data),
-        ResponseForm::Envelope => serde_json::to_writer(&mut *event, outcome),
-    };
-    if let Err(error) = written {
-        tracing::error!(%error, "failed to serialize outcome");
-    }
-    // Raw JSON may contain line breaks between tokens, and a line break would end the SSE field.
-    for byte in &mut event[start..] {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
     }
 }

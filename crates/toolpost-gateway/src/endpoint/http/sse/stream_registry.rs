@@ -130,7 +130,7 @@ impl StreamRegistry {
     fn mark_detached(&self, reader: &StreamReader) -> Option<Vec<Arc<ActiveStream>>> {
         let mut streams = self.lock();
         let mut evicted = Vec::new();
-        let owner = &reader.stream().binding.owner.id;
+        let owner = &reader.stream.binding.owner.id;
         for (max, per_caller) in [
             (self.settings.http.max_detached_streams_per_caller, true),
             (self.settings.http.max_detached_streams, false),
@@ -141,7 +141,7 @@ impl StreamRegistry {
                 evicted.extend(streams.remove(&id).map(|entry| entry.stream));
             }
         }
-        let entry = streams.get_mut(&reader.stream().id)?;
+        let entry = streams.get_mut(&reader.stream.id)?;
         if !reader.is_current() {
             return None;
         }
@@ -151,31 +151,24 @@ impl StreamRegistry {
 
     /// Reads a detached stream until the client resumes it or the resume window ends.
     async fn read_detached(self: Arc<Self>, mut reader: StreamReader) {
-        let resume_timeout = tokio::time::sleep(self.settings.http.resume_window);
-        tokio::pin!(resume_timeout);
-        let superseded = reader.superseded();
-        loop {
-            let next = tokio::select! {
-                biased;
-                () = self.stopping.cancelled() => break,
-                () = superseded.cancelled() => return,
-                () = &mut resume_timeout => break,
-                next = reader.next() => next,
-            };
-            let pause_duration = match next {
-                NextEvent::Event(_) if reader.fit_in_buffer() => Duration::ZERO,
-                NextEvent::Event(_) => OVERFLOW_PAUSE,
-                // The buffered events are kept until the resume window ends.
-                NextEvent::Ended => self.settings.http.resume_window,
-                NextEvent::Superseded => return,
-            };
-            tokio::select! {
-                biased;
-                () = self.stopping.cancelled() => break,
-                () = superseded.cancelled() => return,
-                () = &mut resume_timeout => break,
-                () = pause(pause_duration) => {}
+        let superseded = reader.superseded.clone();
+        let reading = async {
+            loop {
+                match reader.next().await {
+                    NextEvent::Event(_) if reader.fit_in_buffer => tokio::task::yield_now().await,
+                    NextEvent::Event(_) => tokio::time::sleep(OVERFLOW_PAUSE).await,
+                    // The buffered events are kept until the resume window ends.
+                    NextEvent::Ended => std::future::pending().await,
+                    NextEvent::Superseded => return,
+                }
             }
+        };
+        tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => {}
+            () = superseded.cancelled() => return,
+            () = tokio::time::sleep(self.settings.http.resume_window) => {}
+            () = reading => return,
         }
         self.close(&reader);
     }
@@ -184,23 +177,14 @@ impl StreamRegistry {
     pub(super) fn close(&self, reader: &StreamReader) {
         let mut streams = self.lock();
         if reader.is_current() {
-            streams.remove(&reader.stream().id);
+            streams.remove(&reader.stream.id);
             drop(streams);
-            reader.stream().close();
+            reader.stream.close();
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Box<str>, StreamEntry>> {
         self.streams.lock()
-    }
-}
-
-/// Sleeps between two events, or at least yields to other tasks.
-async fn pause(duration: Duration) {
-    if duration.is_zero() {
-        tokio::task::yield_now().await;
-    } else {
-        tokio::time::sleep(duration).await;
     }
 }
 
