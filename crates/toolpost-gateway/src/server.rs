@@ -28,7 +28,8 @@ use self::body_tracking::TrackedBody;
 use self::connection_pool::ConnectionPool;
 use self::connection_state::ConnectionState;
 use self::reject::ConnectionRejector;
-pub(crate) use self::timeout_stream::TimeoutStream;
+use self::timeout_stream::TimeoutStream;
+pub(crate) use self::timeout_stream::upgraded_stream;
 use crate::endpoint::GatewaySettings;
 
 /// Maximum size of the read buffer and therefore of a request head. 1,024 clients with an

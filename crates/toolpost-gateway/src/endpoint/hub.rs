@@ -5,8 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
+use hyper::upgrade::OnUpgrade;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolpost::hub::Hub;
@@ -18,7 +17,7 @@ use super::problem::ProblemDetails;
 use super::settings::GatewaySettings;
 use super::websocket;
 use crate::auth::{AuthError, Authenticator};
-use crate::server::TimeoutStream;
+use crate::server::upgraded_stream;
 
 /// State of the hub endpoint.
 #[derive(Debug, Clone)]
@@ -75,25 +74,13 @@ impl HubEndpoint {
     async fn finish_handshake(self, upgrading: OnUpgrade, credentials: PeerCredentials) {
         match upgrading.await {
             Ok(upgraded) => {
-                let channel = self.open_transport(upgraded).await;
+                let (stream, buffered) = upgraded_stream(upgraded);
+                let channel = accept_ws(stream, buffered, self.settings.websocket).await;
                 self.authenticate_peer(channel, credentials).await;
             }
             Err(error) => {
                 tracing::debug!(%error, "peer disconnected during the WebSocket handshake");
             }
-        }
-    }
-
-    /// Opens a WebSocket channel. With this crate's server it uses the TCP stream directly; with
-    /// another server the upgraded connection may be wrapped.
-    async fn open_transport(&self, upgraded: Upgraded) -> Channel {
-        let settings = self.settings.websocket;
-        match upgraded.downcast::<TokioIo<TimeoutStream>>() {
-            Ok(parts) => {
-                let stream = parts.io.into_inner().into_stream();
-                accept_ws(stream, parts.read_buf.into(), settings).await
-            }
-            Err(upgraded) => accept_ws(TokioIo::new(upgraded), Vec::new(), settings).await,
         }
     }
 

@@ -9,17 +9,17 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior};
-use tokio_tungstenite::tungstenite::Utf8Bytes;
 use tokio_util::sync::CancellationToken;
 use toolpost::json_rpc::{RawMessage, RpcId};
+use toolpost::transport::Utf8Bytes;
 use toolpost::{Approval, Identity, epoch_ms};
 
-use super::message::{Protocol, RoomMessage};
+use super::message::{BaseKind, Protocol, RoomMessage};
 use super::rooms::{RoomName, RoomsInner};
-use super::sender::{CloseReason, MessageSender};
+use super::sender::{DisconnectCause, MessageSender};
 use super::state::{
-    ConnectionId, DisconnectCause, Effect, ParticipantJoin, ProposalDecision, REGISTRY_PARTICIPANT,
-    Recipients, Room, RoomError, RoomInput, StreamFrame,
+    ConnectionId, Effect, ParticipantJoin, ProposalDecision, REGISTRY_PARTICIPANT, Recipients,
+    Room, RoomError, RoomInput, StreamFrame,
 };
 use super::tool_caller::{ToolRequest, ToolResponse};
 use crate::approval::can_approve;
@@ -234,7 +234,7 @@ impl RoomActor {
                     room: &self.name,
                     identity: sender_id,
                     attempted_kind: kind,
-                    error,
+                    error: error.as_str(),
                     reason,
                     id: id.as_deref(),
                 });
@@ -252,7 +252,7 @@ impl RoomActor {
             || message.to.iter().any(|to| &**to == REGISTRY_PARTICIPANT);
         let payload = message.payload.as_ref().filter(|_| involves_registry);
         let tool = message.kind.context().filter(|_| message.kind.method() == Some("tools/call"));
-        let is_result = message.kind.short() == "mcp/response";
+        let is_result = message.kind.base() == Some(BaseKind::McpResponse);
         let masked = tool.zip(payload).and_then(|(tool, payload)| {
             self.rooms.tool_caller.upgrade()?.mask_secrets(tool, payload, is_result)
         });
@@ -307,8 +307,10 @@ impl RoomActor {
                     cancellation.cancel();
                 }
             }
-            Effect::Close { connection, cause: closing } => {
-                self.close_connection(connection, closing);
+            Effect::Close { connection, cause } => {
+                if let Some(sender) = self.senders.remove(&connection) {
+                    sender.close(cause);
+                }
             }
         }
     }
@@ -335,17 +337,6 @@ impl RoomActor {
                 sender.send(text.clone());
             }
         }
-    }
-
-    fn close_connection(&mut self, connection: ConnectionId, cause: DisconnectCause) {
-        let Some(sender) = self.senders.remove(&connection) else { return };
-        sender.close(match cause {
-            DisconnectCause::Replaced => {
-                CloseReason::new(4409, "replaced by a newer connection of this participant")
-            }
-            DisconnectCause::Kicked => CloseReason::new(4403, "you were kicked from this room"),
-            DisconnectCause::Rejected(reason) => CloseReason::new(4403, reason),
-        });
     }
 
     fn spawn_call(
@@ -412,7 +403,7 @@ impl RoomActor {
     fn close_after_write_failure(self) {
         self.rooms.remove(&self.name);
         for sender in self.senders.values() {
-            sender.close(CloseReason::new(1013, "the journal cannot be written; reconnect later"));
+            sender.close(DisconnectCause::JournalUnavailable);
         }
     }
 
@@ -433,7 +424,7 @@ impl RoomActor {
             self.advance_queue(ready);
         }
         for sender in self.senders.values() {
-            sender.close(CloseReason::new(1001, "the gateway is stopping"));
+            sender.close(DisconnectCause::GatewayStopping);
         }
     }
 }

@@ -24,10 +24,10 @@ mod store;
 mod tool_caller;
 
 pub(crate) use rooms::{RoomConnection, RoomHandle, Rooms};
-pub(crate) use sender::{CloseReason, MessageReceiver, channel};
+pub(crate) use sender::{DisconnectCause, channel};
 pub use settings::{RoomSettings, RoomsSettings};
 pub(crate) use state::{
-    ParticipantJoin, REGISTRY_PARTICIPANT, RoomError, RoomInput, StreamFrame,
+    GATEWAY_PARTICIPANT, ParticipantJoin, REGISTRY_PARTICIPANT, RoomError, RoomInput, StreamFrame,
     check_participant_name as check_participant, format_for_mcpx,
 };
 pub(crate) use store::RoomStore;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use toolpost::{CallError, DomainError, Endpoint, HandlerError, Identity, epoch_ms};
 
 use super::capability::Capabilities;
+use super::message::RejectionCode;
 use super::rooms::{RoomHandle, Rooms};
 use super::state::{Proposal, ProposalDecision, RoomError};
 use crate::approval::{ApprovalAction, ApprovalEntry, NOT_PENDING, ProposalQueue};
@@ -48,11 +49,12 @@ impl ProposalQueue for Rooms {
                 action,
             };
             let decided = room.decide_proposal(decision).await;
-            decided.map_err(|RoomError { code: error, message, .. }| match error {
-                "capability_violation" | "own_proposal" | "not_a_member" | "kicked" => {
-                    CallError::access_denied(message).into()
-                }
-                "unavailable" => CallError::unavailable(message).into(),
+            decided.map_err(|RoomError { code, message, .. }| match code {
+                RejectionCode::CapabilityViolation
+                | RejectionCode::OwnProposal
+                | RejectionCode::NotAMember
+                | RejectionCode::Kicked => CallError::access_denied(message).into(),
+                RejectionCode::Unavailable => CallError::unavailable(message).into(),
                 _ => DomainError::new(NOT_PENDING, message).into(),
             })
         }

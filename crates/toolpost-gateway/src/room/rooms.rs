@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::actor::{COMMAND_QUEUE_CAPACITY, DeferredReply, RoomActor, RoomCommand};
-use super::message::RoomMessage;
-use super::sender::{CloseReason, MessageSender};
+use super::message::{RejectionCode, RoomMessage};
+use super::sender::{DisconnectCause, MessageSender};
 use super::settings::{RoomSettings, RoomsSettings};
 use super::state::{ConnectionId, ParticipantJoin, ProposalDecision, Room, RoomError, RoomInput};
 use super::store::RoomStore;
 use super::tool_caller::ToolCaller;
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Token};
 use crate::journal::Journal;
 
 /// The name of a room.
@@ -117,22 +117,18 @@ impl Rooms {
         let max = self.0.settings().max_rooms;
         if rooms.len() >= max {
             let detail = format!("{max} rooms are open, which is the limit");
-            return Err(RoomError::new("limit_exceeded", detail));
+            return Err(RoomError::new(RejectionCode::LimitExceeded, detail));
         }
         if self.0.stopping.is_cancelled() {
-            return Err(RoomError::new("unavailable", "the gateway is stopping"));
+            return Err(RoomError::new(RejectionCode::Unavailable, "the gateway is stopping"));
         }
         let (commands, receiver) = mpsc::channel(COMMAND_QUEUE_CAPACITY);
         let name: RoomName = name.into();
         let handle = RoomHandle { name: name.clone(), commands, handle_count: Arc::default() };
         rooms.insert(name.clone(), handle.clone());
         let rooms = Arc::clone(&self.0);
-        let authenticator = self.0.authenticator.clone();
         self.0.tasks.spawn(async move {
-            let opened = load_room(&rooms, &name).await;
-            match opened
-                .map(|room| room.with_identity_lookup(move |id| authenticator.has_identity(id)))
-            {
+            match load_room(&rooms, &name).await {
                 Ok(room) => RoomActor::new(name, room, rooms, receiver).run().await,
                 Err(error) => {
                     tracing::error!(room = &*name, error, "room failed to open");
@@ -183,10 +179,7 @@ impl Rooms {
             .filter(|connection_entry| is_revoked(&connection_entry.identity))
             .collect();
         for connection_entry in &over {
-            connection_entry.sender.close(CloseReason::new(
-                4401,
-                "your token was revoked or reissued; reconnect with a valid token",
-            ));
+            connection_entry.sender.close(DisconnectCause::TokenRevoked);
         }
         over.len()
     }
@@ -242,7 +235,7 @@ impl Rooms {
     pub(crate) async fn shutdown(&self) {
         // Includes connections that no room has admitted yet.
         for connection_entry in self.0.connections.lock().values() {
-            connection_entry.sender.close(CloseReason::new(1001, "the gateway is stopping"));
+            connection_entry.sender.close(DisconnectCause::GatewayStopping);
         }
         self.0.tasks.close();
         self.0.tasks.wait().await;
@@ -291,7 +284,7 @@ impl RoomHandle {
     ) -> Result<(), RoomError> {
         let (reply, decided) = oneshot::channel();
         self.send_command(RoomCommand::Decide(decision, reply)).await;
-        let closed = || RoomError::new("unavailable", "the room is closed");
+        let closed = || RoomError::new(RejectionCode::Unavailable, "the room is closed");
         decided.await.unwrap_or_else(|_| Err(closed()))
     }
 
@@ -368,7 +361,14 @@ fn load_room_blocking(rooms: &RoomsInner, name: &str) -> Result<Room, String> {
     let mut random = [0; 5];
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;
     let prefix = format!("m-{}", BASE32_NOPAD.encode(&random).to_ascii_lowercase());
-    Room::new(settings, document.as_deref(), history, prefix, toolpost::epoch_ms())
+    let authenticator = rooms.authenticator.clone();
+    // Without random bytes, no token is created.
+    let create_token = move |id: &str| match authenticator.has_identity(id) {
+        true => None,
+        false => Token::generate().ok(),
+    };
+    let now = toolpost::epoch_ms();
+    Room::new(settings, document.as_deref(), history, prefix, now, Box::new(create_token))
         .map_err(|error| format!("the stored room document cannot be parsed: {error}"))
 }
 
@@ -383,5 +383,5 @@ fn check_room_name(name: &str) -> Result<(), RoomError> {
     let detail = format!(
         "a room name has 1 to {MAX_ROOM_NAME_BYTES} bytes and no slashes or control characters"
     );
-    Err(RoomError::new("invalid_message", detail))
+    Err(RoomError::new(RejectionCode::InvalidMessage, detail))
 }

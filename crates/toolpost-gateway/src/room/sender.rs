@@ -1,11 +1,16 @@
 //! The bounded send queue of one participant; sending never blocks.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 
+use futures::Stream;
 use tokio::sync::mpsc;
-use tokio_tungstenite::tungstenite::Utf8Bytes;
-use tokio_util::sync::CancellationToken;
+use toolpost::transport::{CloseHandle, CloseReason, Utf8Bytes};
+
+use super::message::RejectionCode;
+use super::state::RoomError;
 
 /// Maximum number of queued messages for a slow participant; above it, the participant is
 /// disconnected.
@@ -30,27 +35,61 @@ pub(crate) struct MessageReceiver {
 #[derive(Debug, Default)]
 struct ChannelState {
     bytes: AtomicUsize,
-    closed: CancellationToken,
-    close_reason: OnceLock<CloseReason>,
+    /// Whether a message was dropped. The queued ones are then not sent either.
+    has_overflowed: AtomicBool,
+    close_handle: CloseHandle,
 }
 
-/// Close code and reason of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CloseReason {
-    pub(crate) code: u16,
-    pub(crate) reason: String,
-    /// Whether queued messages are sent before the connection closes.
-    pub(crate) flush_first: bool,
+/// Why the connection of a participant is closed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum DisconnectCause {
+    /// The same participant joined on a newer connection.
+    Replaced,
+    Kicked,
+    /// The participant cannot join or stay.
+    Rejected(RoomError),
+    TokenRevoked,
+    /// The send queue is full.
+    TooSlow,
+    /// A message exceeds the read limit of the connection.
+    MessageTooLarge {
+        max_bytes: usize,
+    },
+    JournalUnavailable,
+    RoomClosed,
+    GatewayStopping,
 }
 
-impl CloseReason {
-    pub(crate) fn new(code: u16, reason: impl Into<String>) -> Self {
-        Self { code, reason: reason.into(), flush_first: true }
-    }
-
-    fn too_slow() -> Self {
-        let reason = "send queue full; rejoin and request the history".to_owned();
-        Self { code: 1013, reason, flush_first: false }
+impl From<DisconnectCause> for CloseReason {
+    fn from(cause: DisconnectCause) -> Self {
+        let (code, message) = match cause {
+            DisconnectCause::Replaced => {
+                (4409, "replaced by a newer connection of this participant")
+            }
+            DisconnectCause::Kicked => (4403, "you were kicked from this room"),
+            DisconnectCause::Rejected(RoomError { code, message, .. }) => {
+                let code = match code {
+                    RejectionCode::Unauthorized => Self::UNAUTHENTICATED,
+                    RejectionCode::Unavailable => 1013,
+                    _ => 4403,
+                };
+                return Self::new(code, message);
+            }
+            DisconnectCause::TokenRevoked => (
+                Self::UNAUTHENTICATED,
+                "your token was revoked or reissued; reconnect with a valid token",
+            ),
+            DisconnectCause::TooSlow => (1013, "send queue full; rejoin and request the history"),
+            DisconnectCause::MessageTooLarge { max_bytes } => {
+                return Self::new(1009, format!("a message has at most {max_bytes} bytes"));
+            }
+            DisconnectCause::JournalUnavailable => {
+                (1013, "the journal cannot be written; reconnect later")
+            }
+            DisconnectCause::RoomClosed => (1001, "the room is closed"),
+            DisconnectCause::GatewayStopping => (1001, "the gateway is stopping"),
+        };
+        Self::new(code, message)
     }
 }
 
@@ -66,56 +105,53 @@ impl MessageSender {
     /// do not wait, and the client never misses a message unnoticed.
     pub(crate) fn send(&self, text: Utf8Bytes) {
         // Nothing is sent after a dropped message, even if the queue has capacity again.
-        if self.shared.closed.is_cancelled() {
+        if self.shared.close_handle.is_closed() {
             return;
         }
         let bytes = text.len();
         let before = self.shared.bytes.fetch_add(bytes, Ordering::Relaxed);
         let is_too_much = before > 0 && before + bytes > MAX_QUEUED_BYTES;
         if is_too_much || self.queue.try_send(text).is_err() {
-            self.close(CloseReason::too_slow());
+            self.shared.has_overflowed.store(true, Ordering::Relaxed);
+            self.close(DisconnectCause::TooSlow);
         }
     }
 
     /// Closes the connection. Only the first reason is kept.
-    pub(crate) fn close(&self, close_reason: CloseReason) {
-        let _ = self.shared.close_reason.set(close_reason);
-        self.shared.closed.cancel();
+    pub(crate) fn close(&self, cause: DisconnectCause) {
+        self.shared.close_handle.close(cause.into());
     }
 }
 
 impl MessageReceiver {
-    /// Receives the next message; `None` when all senders are dropped.
-    pub(crate) async fn recv(&mut self) -> Option<Utf8Bytes> {
-        let text = self.queue.recv().await?;
-        self.release_bytes(&text);
-        Some(text)
+    /// Returns the handle that is closed when the connection must close.
+    pub(crate) fn close_handle(&self) -> CloseHandle {
+        self.shared.close_handle.clone()
     }
+}
 
-    /// Returns the next message if one is queued.
-    pub(crate) fn try_recv(&mut self) -> Option<Utf8Bytes> {
-        let text = self.queue.try_recv().ok()?;
-        self.release_bytes(&text);
-        Some(text)
-    }
+/// The queued messages; ends when the queue has overflowed or the room has closed.
+impl Stream for MessageReceiver {
+    type Item = Utf8Bytes;
 
-    fn release_bytes(&self, text: &Utf8Bytes) {
-        self.shared.bytes.fetch_sub(text.len(), Ordering::Relaxed);
-    }
-
-    /// Returns a token that is canceled when the connection must close.
-    pub(crate) fn closed(&self) -> CancellationToken {
-        self.shared.closed.clone()
-    }
-
-    pub(crate) fn close_reason(&self) -> CloseReason {
-        let default_reason = || CloseReason::new(1001, "the room is closed");
-        self.shared.close_reason.get().cloned().unwrap_or_else(default_reason)
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Utf8Bytes>> {
+        if self.shared.has_overflowed.load(Ordering::Relaxed) {
+            return Poll::Ready(None);
+        }
+        self.queue.poll_recv(cx).map(|text| {
+            match &text {
+                Some(text) => drop(self.shared.bytes.fetch_sub(text.len(), Ordering::Relaxed)),
+                None => self.shared.close_handle.close(DisconnectCause::RoomClosed.into()),
+            }
+            text
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::{FutureExt, StreamExt};
+
     use super::*;
 
     #[test]
@@ -124,19 +160,18 @@ mod tests {
             [("x", MAX_QUEUED_MESSAGES), (&*"x".repeat(MAX_QUEUED_BYTES / 4), 4)]
         {
             let (message_sender, mut message_receiver) = channel();
+            let close_handle = message_receiver.close_handle();
             let text = Utf8Bytes::from(text);
+            message_sender.send(text.clone());
+            assert_eq!(message_receiver.next().now_or_never(), Some(Some(text.clone())));
             for _ in 0..room_for {
                 message_sender.send(text.clone());
             }
-            assert!(!message_receiver.closed().is_cancelled());
+            assert!(!close_handle.is_closed());
             message_sender.send(text.clone());
-            assert!(message_receiver.closed().is_cancelled());
-            assert_eq!(message_receiver.close_reason().code, 1013);
-            assert_eq!(message_receiver.try_recv(), Some(text.clone()));
+            assert_eq!(close_handle.reason().unwrap().code, 1013);
             message_sender.send("behind what was left out".into());
-            assert!(
-                std::iter::from_fn(|| message_receiver.try_recv()).all(|waiting| waiting == text)
-            );
+            assert_eq!(message_receiver.next().now_or_never(), Some(None));
         }
     }
 }

@@ -5,9 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
+use tokio_util::either::Either;
 
 use super::connection_state::ConnectionState;
 
@@ -30,14 +33,21 @@ pub(crate) struct TimeoutStream {
     state: ConnectionState,
 }
 
+/// Returns the stream of an upgraded connection and the bytes already read from it. With this
+/// crate's server it is the TCP stream, since the new protocol has its own write timeout. With
+/// another server, the upgraded connection may be wrapped.
+pub(crate) fn upgraded_stream(
+    upgraded: Upgraded,
+) -> (Either<TcpStream, TokioIo<Upgraded>>, Vec<u8>) {
+    match upgraded.downcast::<TokioIo<TimeoutStream>>() {
+        Ok(parts) => (Either::Left(parts.io.into_inner().stream), parts.read_buf.into()),
+        Err(upgraded) => (Either::Right(TokioIo::new(upgraded)), Vec::new()),
+    }
+}
+
 impl TimeoutStream {
     pub(super) fn new(stream: TcpStream, write_timeout: Duration, state: ConnectionState) -> Self {
         Self { stream, write_timeout, stall_timer: None, lingering: None, state }
-    }
-
-    /// Returns the TCP stream, for a protocol that has its own write timeout.
-    pub(crate) fn into_stream(self) -> TcpStream {
-        self.stream
     }
 
     /// Runs the stall timer while a write is pending, and fails when it expires. Any other result

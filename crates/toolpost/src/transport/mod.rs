@@ -21,7 +21,7 @@ use crate::protocol::{CallEvent, FrameError};
 pub use connect::{ConnectError, Connector};
 pub use memory::{MemoryConnector, memory_pair};
 #[cfg(feature = "ws")]
-pub use ws::{WsConnector, WsSettings, accept_key, accept_ws};
+pub use ws::{DataFrame, TextSocket, Utf8Bytes, WsConnector, WsSettings, accept_key, accept_ws};
 
 /// Capacity of the send queue. While the queue is full, streams are not polled and responses wait.
 pub(crate) const SEND_QUEUE_CAPACITY: usize = 256;
@@ -64,6 +64,8 @@ pub struct CloseReason {
 impl CloseReason {
     /// The peer did not read the events sent to it.
     pub const TOO_SLOW: u16 = 1013;
+    /// A frame of the peer exceeds the size limit.
+    pub const TOO_LARGE: u16 = 1009;
     /// The negotiated state is no longer valid; a reconnect negotiates it again.
     pub const SERVICE_RESTART: u16 = 1012;
     /// The peer is not authenticated: its credentials are missing or invalid.

@@ -53,11 +53,11 @@ fn evaluate(capabilities: &Capabilities, message: &str) -> AllowsResult {
 
 /// Applies the checks of a room to a message, and returns why it is allowed or rejected.
 fn decide(capabilities: &Capabilities, message: &str) -> Result<String, String> {
-    let draft =
-        Draft::parse(message).map_err(|error| format!("{}: {}", error.code, error.message))?;
+    let draft = Draft::parse(message)
+        .map_err(|error| format!("{}: {}", error.code.as_str(), error.message))?;
     let payload = draft.payload.as_deref();
     let kind = upgrade_kind(draft.kind, payload)
-        .map_err(|mismatch| format!("{}: {}", mismatch.code, mismatch.message))?;
+        .map_err(|mismatch| format!("{}: {}", mismatch.code.as_str(), mismatch.message))?;
     match capabilities.decide(&CapabilityRequest::new(kind.full(), payload)) {
         Decision::Allowed { by } => Ok(format!("allowed by {}", by.value())),
         Decision::Denied { reason } => Err(reason.to_string()),

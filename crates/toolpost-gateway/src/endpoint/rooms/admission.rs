@@ -12,6 +12,7 @@ use crate::auth::{AuthError, JwtError, Token};
 use crate::endpoint::bearer;
 use crate::endpoint::problem::ProblemDetails;
 use crate::room::capability::Capabilities;
+use crate::room::message::RejectionCode;
 use crate::room::{ParticipantJoin, RoomError, RoomHandle, check_participant};
 
 /// Capabilities of participants on a gateway without authentication: everything except changes of
@@ -49,7 +50,9 @@ impl AdmissionError {
     /// Converts the error to the response to a join frame.
     pub(super) fn into_rejection(self) -> RoomError {
         match self {
-            Self::Unauthenticated(error) => RoomError::new("unauthorized", error.to_string()),
+            Self::Unauthenticated(error) => {
+                RoomError::new(RejectionCode::Unauthorized, error.to_string())
+            }
             Self::Forbidden(rejection) | Self::Unavailable(rejection) => rejection,
         }
     }
@@ -71,7 +74,7 @@ impl AdmissionError {
             }
             Self::Unavailable(rejection) => {
                 let status = match rejection.code {
-                    "invalid_message" => StatusCode::BAD_REQUEST,
+                    RejectionCode::InvalidMessage => StatusCode::BAD_REQUEST,
                     _ => StatusCode::SERVICE_UNAVAILABLE,
                 };
                 ProblemDetails::new(status, rejection.message)
@@ -103,7 +106,7 @@ impl RoomAdmission {
         let looked = room.inspect(move |room| {
             if !has_token && room.has_invitation_token(&requested) {
                 let message = format!("`{requested}` requires a token");
-                return Err(RoomError::new("auth_violation", message));
+                return Err(RoomError::new(RejectionCode::AuthViolation, message));
             }
             room.check_can_join(&requested)
         });
@@ -131,7 +134,7 @@ impl RoomAdmission {
 
 fn room_unavailable() -> AdmissionError {
     let message = "the room is unavailable; see the gateway log";
-    AdmissionError::Unavailable(RoomError::new("unavailable", message))
+    AdmissionError::Unavailable(RoomError::new(RejectionCode::Unavailable, message))
 }
 
 /// Returns the room and the identity. Only an identity of this gateway opens a room; a guest must
@@ -162,7 +165,9 @@ fn participant_name(
     identity: &Identity,
     params: &JoinParams,
 ) -> Result<String, AdmissionError> {
-    let other = |message| Err(AdmissionError::Forbidden(RoomError::new("auth_violation", message)));
+    let other = |message| {
+        Err(AdmissionError::Forbidden(RoomError::new(RejectionCode::AuthViolation, message)))
+    };
     if params.token.is_none() {
         let id = params.participant.clone().unwrap_or_else(anonymous_name);
         return match endpoint.authenticator.has_identity(&id) {

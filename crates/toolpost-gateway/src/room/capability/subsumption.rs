@@ -9,12 +9,10 @@ use super::glob::{Glob, GlobToken};
 use super::kind_pattern::{KindParts, KindPattern};
 use super::payload_pattern::{PatternNode, PatternSelector, numbers_equal};
 use super::string_pattern::StringPattern;
+use crate::room::message::BaseKind;
 
 /// Maximum number of node comparisons; above it, the check returns `false`.
 const MAX_COMPARISONS: usize = 10_000;
-
-/// Kinds whose METHOD and CONTEXT are derived from their own payload.
-const PAYLOAD_DERIVED_KINDS: [&str; 2] = ["mcp/request", "mcp/proposal"];
 
 impl Capability {
     /// Whether this capability allows everything that `other` allows. Never returns `true` wrongly;
@@ -51,8 +49,7 @@ impl Capability {
 /// "tools/call"}` with `mcp/request` allows no more than `mcp/request:tools/call`.
 fn narrow_kinds(kind: &KindPattern, payload: &[PatternNode]) -> Vec<KindPattern> {
     let KindPattern::Parts(parts) = kind else { return Vec::new() };
-    let Some(base) = parts.base.literal().filter(|base| PAYLOAD_DERIVED_KINDS.contains(base))
-    else {
+    let Some(base) = parts.base.literal().filter(|base| is_payload_derived(base)) else {
         return Vec::new();
     };
     let given: Vec<&PatternNode> = payload.iter().collect();
@@ -74,10 +71,8 @@ fn narrow_kinds(kind: &KindPattern, payload: &[PatternNode]) -> Vec<KindPattern>
 /// Returns the payload constraints that the parts of a kind imply.
 fn kind_constraints(kind: &KindPattern) -> Vec<PatternNode> {
     let KindPattern::Parts(parts) = kind else { return Vec::new() };
-    let is_payload_derived =
-        parts.base.literal().is_some_and(|base| PAYLOAD_DERIVED_KINDS.contains(&base));
-    let Some(method) =
-        parts.method.as_ref().filter(|method| is_payload_derived && !method.is_any())
+    let has_payload = parts.base.literal().is_some_and(is_payload_derived);
+    let Some(method) = parts.method.as_ref().filter(|method| has_payload && !method.is_any())
     else {
         return Vec::new();
     };
@@ -96,6 +91,11 @@ fn kind_constraints(kind: &KindPattern) -> Vec<PatternNode> {
             .extend(names.map(|names| object_pattern("params", object_pattern(member, names))));
     }
     constraints
+}
+
+/// Whether METHOD and CONTEXT of the kind are derived from its own payload.
+fn is_payload_derived(base: &str) -> bool {
+    matches!(BaseKind::parse(base), Some(BaseKind::McpRequest | BaseKind::McpProposal))
 }
 
 /// The member of `params` that CONTEXT is derived from.

@@ -9,6 +9,7 @@ use toolpost::{Payload, PayloadError};
 
 use super::kind::MessageKind;
 use super::protocol::Protocol;
+use super::rejection_code::RejectionCode;
 use super::room_message::RoomMessage;
 
 /// Maximum size of an id or a name, in bytes.
@@ -56,8 +57,8 @@ pub type Extra = Vec<(Box<str>, Box<RawValue>)>;
 #[error("{message}")]
 #[non_exhaustive]
 pub struct MessageParseError {
-    /// Error code: `invalid_message` or `unsupported_protocol`.
-    pub code: &'static str,
+    /// Error code.
+    pub code: RejectionCode,
     /// Human-readable description of the error.
     pub message: String,
     /// Id of the message, if it has a valid one.
@@ -67,9 +68,23 @@ pub struct MessageParseError {
 }
 
 impl MessageParseError {
-    /// Creates an `invalid_message` error.
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self::invalid(message.into())
+    pub(crate) fn new(code: RejectionCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), id: None, kind: None }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(RejectionCode::InvalidMessage, message)
+    }
+
+    /// Adds the id and the kind of the rejected text, if it is a JSON object.
+    pub(crate) fn with_source(mut self, text: &str) -> Self {
+        if let Ok(mut members) = parse_object(text) {
+            let id = members.take("id").and_then(parse_string);
+            self.id = id.filter(|id| check_name("id", id, MAX_NAME_BYTES).is_ok()).map(Into::into);
+            let kind = members.take("kind").and_then(parse_string);
+            self.kind = kind.map(|kind| truncate(&kind, MAX_QUOTED_BYTES).into_owned());
+        }
+        self
     }
 }
 
@@ -85,15 +100,21 @@ impl Draft {
     /// `unsupported_protocol` if the protocol is not supported. `invalid_message` for any other
     /// error; the message names the member.
     pub fn parse(text: &str) -> Result<Self, MessageParseError> {
-        let wrong = |(error, message)| MessageParseError {
-            code: error,
-            message,
-            ..MessageParseError::from_text(text)
+        let parse = || {
+            check_json(text).map_err(|error| MessageParseError::invalid(error.to_string()))?;
+            let mut members = parse_object(text)
+                .map_err(|_| MessageParseError::invalid("a message is a JSON object"))?;
+            members.take("context_of");
+            let draft = Self::from_members(members)?;
+            for (member, names) in [("to", &draft.to), ("correlation_id", &draft.correlation)] {
+                if names.len() > MAX_NAMES {
+                    let message = format!("`{member}` has more than {MAX_NAMES} entries");
+                    return Err(MessageParseError::invalid(message));
+                }
+            }
+            Ok(draft)
         };
-        check_json(text).map_err(|error| wrong(invalid(error.to_string())))?;
-        let mut members = parse_object(text)
-            .map_err(|_| wrong(invalid("a message is a JSON object".to_owned())))?;
-        Self::from_members(&mut members).map_err(wrong)
+        parse().map_err(|error: MessageParseError| error.with_source(text))
     }
 
     /// Completes the message with the authenticated sender. `protocol`, `id` and `ts` are used
@@ -120,39 +141,19 @@ impl Draft {
         }
     }
 
-    fn from_members(members: &mut RawObject<'_>) -> Result<Self, CodeAndMessage> {
-        members.take("context_of");
+    pub(super) fn from_members(mut members: RawObject<'_>) -> Result<Self, MessageParseError> {
         Ok(Self {
             protocol: members.take("protocol").map(parse_protocol).transpose()?,
-            id: take_name(members, "id", MAX_NAME_BYTES)?,
-            ts: take_name(members, "ts", MAX_TIMESTAMP_BYTES)?,
-            from: take_name(members, "from", MAX_NAME_BYTES)?,
-            to: take_names(members, "to")?,
+            id: take_name(&mut members, "id", MAX_NAME_BYTES)?,
+            ts: take_name(&mut members, "ts", MAX_TIMESTAMP_BYTES)?,
+            from: take_name(&mut members, "from", MAX_NAME_BYTES)?,
+            to: take_names(&mut members, "to")?,
             kind: parse_kind(members.take("kind"))?,
-            correlation: take_names(members, "correlation_id")?,
+            correlation: take_names(&mut members, "correlation_id")?,
             context: members.take("context").map(ToOwned::to_owned),
             payload: members.take("payload").map(ToOwned::to_owned),
-            extra: take_extra(members)?,
+            extra: to_extra(members)?,
         })
-    }
-}
-
-impl MessageParseError {
-    /// An `invalid_message` error without id and kind.
-    pub(super) fn invalid(message: String) -> Self {
-        Self { code: "invalid_message", message, id: None, kind: None }
-    }
-
-    /// Extracts the id and kind of an invalid message, if the text is a JSON object.
-    pub(crate) fn from_text(text: &str) -> Self {
-        let mut parse_error = Self::invalid(String::new());
-        let Ok(mut members) = parse_object(text) else { return parse_error };
-        let id = members.take("id").and_then(parse_string);
-        parse_error.id =
-            id.filter(|id| check_name("id", id, MAX_NAME_BYTES).is_ok()).map(Into::into);
-        let kind = members.take("kind").and_then(parse_string);
-        parse_error.kind = kind.map(|kind| truncate(&kind, MAX_QUOTED_BYTES).into_owned());
-        parse_error
     }
 }
 
@@ -167,51 +168,40 @@ pub(super) fn check_json(text: &str) -> Result<(), PayloadError> {
     Payload::from_untrusted_text(text.as_bytes()).map(drop)
 }
 
-/// Parses a string value.
 pub(super) fn parse_string(raw: &RawValue) -> Option<Box<str>> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// Parses a list of strings. A single string is accepted as a list of one.
-pub(super) fn parse_strings(raw: &RawValue) -> Option<Vec<Box<str>>> {
-    match parse_string(raw) {
-        Some(one) => Some(vec![one]),
-        None => serde_json::from_str(raw.get()).ok(),
-    }
+/// Quotes untrusted text in an error message.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("`{}`", truncate(text, 100))
 }
 
-/// Truncates a text for an error message.
-pub(super) fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
+fn truncate(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
         return text.into();
     }
     format!("{}…", &text[..text.floor_char_boundary(max_bytes)]).into()
 }
 
-/// An error code and its message.
-type CodeAndMessage = (&'static str, String);
-
-fn invalid(message: String) -> CodeAndMessage {
-    ("invalid_message", message)
+fn required_type(member: &str, expected: &str) -> MessageParseError {
+    MessageParseError::invalid(format!("`{member}` must be {expected}"))
 }
 
-pub(super) fn parse_protocol(raw: &RawValue) -> Result<Protocol, CodeAndMessage> {
-    let text =
-        parse_string(raw).ok_or_else(|| invalid("`protocol` must be a string".to_owned()))?;
+pub(super) fn parse_protocol(raw: &RawValue) -> Result<Protocol, MessageParseError> {
+    let text = parse_string(raw).ok_or_else(|| required_type("protocol", "a string"))?;
     Protocol::parse(&text).ok_or_else(|| {
         let supported = Protocol::ALL.map(|protocol| format!("`{protocol}`")).join(", ");
-        let quoted = truncate(&text, 100);
-        (
-            "unsupported_protocol",
-            format!("the protocol `{quoted}` is not supported; supported: {supported}"),
-        )
+        let message =
+            format!("the protocol {} is not supported; supported: {supported}", quoted(&text));
+        MessageParseError::new(RejectionCode::UnsupportedProtocol, message)
     })
 }
 
-fn parse_kind(raw: Option<&RawValue>) -> Result<MessageKind, CodeAndMessage> {
-    let raw = raw.ok_or_else(|| invalid("a message must have a `kind`".to_owned()))?;
-    let text = parse_string(raw).ok_or_else(|| invalid("`kind` must be a string".to_owned()))?;
-    MessageKind::parse(&text).map_err(|error| invalid(error.to_string()))
+fn parse_kind(raw: Option<&RawValue>) -> Result<MessageKind, MessageParseError> {
+    let raw = raw.ok_or_else(|| MessageParseError::invalid("a message must have a `kind`"))?;
+    let text = parse_string(raw).ok_or_else(|| required_type("kind", "a string"))?;
+    MessageKind::parse(&text).map_err(|error| MessageParseError::invalid(error.to_string()))
 }
 
 /// Removes a string member and validates it as a name; `None` if it is absent.
@@ -219,25 +209,29 @@ pub(super) fn take_name(
     members: &mut RawObject<'_>,
     member: &str,
     max_bytes: usize,
-) -> Result<Option<Box<str>>, CodeAndMessage> {
+) -> Result<Option<Box<str>>, MessageParseError> {
     let Some(raw) = members.take(member) else { return Ok(None) };
-    let text = parse_string(raw).ok_or_else(|| invalid(format!("`{member}` must be a string")))?;
+    let text = parse_string(raw).ok_or_else(|| required_type(member, "a string"))?;
     check_name(member, &text, max_bytes)?;
     Ok(Some(text))
 }
 
-fn take_names(members: &mut RawObject<'_>, member: &str) -> Result<Vec<Box<str>>, CodeAndMessage> {
+/// Removes a list of names. A single string is a list of one.
+fn take_names(
+    members: &mut RawObject<'_>,
+    member: &str,
+) -> Result<Vec<Box<str>>, MessageParseError> {
     let Some(raw) = members.take(member) else { return Ok(Vec::new()) };
-    let texts = parse_strings(raw)
-        .ok_or_else(|| invalid(format!("`{member}` must be a string or a list of strings")))?;
-    if texts.len() > MAX_NAMES {
-        return Err(invalid(format!("`{member}` has more than {MAX_NAMES} entries")));
-    }
+    let texts = match parse_string(raw) {
+        Some(text) => vec![text],
+        None => serde_json::from_str(raw.get())
+            .map_err(|_| required_type(member, "a string or a list of strings"))?,
+    };
     texts.iter().try_for_each(|text| check_name(member, text, MAX_NAME_BYTES))?;
     Ok(texts)
 }
 
-fn check_name(member: &str, text: &str, max_bytes: usize) -> Result<(), CodeAndMessage> {
+fn check_name(member: &str, text: &str, max_bytes: usize) -> Result<(), MessageParseError> {
     let wrong = if text.is_empty() {
         "is empty".to_owned()
     } else if text.len() > max_bytes {
@@ -247,17 +241,15 @@ fn check_name(member: &str, text: &str, max_bytes: usize) -> Result<(), CodeAndM
     } else {
         return Ok(());
     };
-    Err(invalid(format!("`{member}` {wrong}")))
+    Err(MessageParseError::invalid(format!("`{member}` {wrong}")))
 }
 
-fn take_extra(members: &mut RawObject<'_>) -> Result<Extra, CodeAndMessage> {
+fn to_extra(members: RawObject<'_>) -> Result<Extra, MessageParseError> {
     if members.0.len() > MAX_EXTRA_MEMBERS {
-        return Err(invalid(format!(
-            "the message has more than {MAX_EXTRA_MEMBERS} unknown members"
-        )));
+        let message = format!("the message has more than {MAX_EXTRA_MEMBERS} unknown members");
+        return Err(MessageParseError::invalid(message));
     }
-    let owned = |(key, value): (_, &RawValue)| (Box::from(key), value.to_owned());
-    Ok(members.0.drain(..).map(owned).collect())
+    Ok(members.0.into_iter().map(|(key, raw)| (key.into(), raw.to_owned())).collect())
 }
 
 #[cfg(test)]
@@ -344,7 +336,7 @@ mod tests {
             let start = &text[..text.len().min(80)];
             assert!(error.message.contains(expected), "{start}: {error}");
             assert!(error.message.len() < 300, "{start}: {error}");
-            let is_protocol = error.code == "unsupported_protocol";
+            let is_protocol = error.code == RejectionCode::UnsupportedProtocol;
             assert_eq!(is_protocol, expected.contains("supported"), "{start}");
         }
         for text in [with("id", long(256)), with("to", many(256)), with("to", json!([])), extra(64)]

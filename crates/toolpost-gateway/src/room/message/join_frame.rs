@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 use toolpost::json::RawObject;
 
+use super::base_kind::BaseKind;
 use super::draft::{self, MessageParseError};
 use super::protocol::Protocol;
 use crate::auth::Token;
@@ -44,18 +45,15 @@ pub fn parse_join(text: &str) -> Option<Result<JoinFrame, MessageParseError>> {
     let string_member = |raw: Option<&RawValue>| raw.and_then(draft::parse_string);
     let (form, kind) = (string_member(members.take("type")), string_member(members.take("kind")));
     match (form.as_deref(), kind.as_deref()) {
-        (_, Some("system/join")) | (Some("join"), None) => {}
+        (_, Some(kind)) if kind == BaseKind::SystemJoin.as_str() => {}
+        (Some("join"), None) => {}
         _ => return None,
     }
-    let join = parse_members(members).map_err(|(error, message)| MessageParseError {
-        code: error,
-        kind: Some("system/join".to_owned()),
-        ..MessageParseError::invalid(message)
-    });
-    Some(join)
+    let kind = Some(BaseKind::SystemJoin.as_str().to_owned());
+    Some(parse_members(members).map_err(|error| MessageParseError { kind, ..error }))
 }
 
-fn parse_members(mut members: RawObject<'_>) -> Result<JoinFrame, (&'static str, String)> {
+fn parse_members(mut members: RawObject<'_>) -> Result<JoinFrame, MessageParseError> {
     let payload = members.take("payload").and_then(|raw| draft::parse_object(raw.get()).ok());
     if let Some(mut payload) = payload {
         // Members beside the payload take precedence.
@@ -64,26 +62,24 @@ fn parse_members(mut members: RawObject<'_>) -> Result<JoinFrame, (&'static str,
     }
     // Clients without a token send an empty string.
     members.0.retain(|(_, raw)| raw.get() != r#""""#);
-    let mut one_of = |names: [&str; 2], max_bytes| {
-        let first = draft::take_name(&mut members, names[0], max_bytes)?;
-        first.map_or_else(
-            || draft::take_name(&mut members, names[1], max_bytes),
-            |name| Ok(Some(name)),
-        )
+    let mut take = |name: &str, max_bytes| draft::take_name(&mut members, name, max_bytes);
+    let mut take_either = |name: &str, alias: &str| match take(name, MAX_NAME_BYTES)? {
+        None => take(alias, MAX_NAME_BYTES),
+        found => Ok(found),
     };
+    let space = take_either("space", "topic")?;
+    let participant = take_either("participantId", "participant_id")?;
+    let token = take("token", MAX_TOKEN_BYTES)?;
+    let invalid_history =
+        |_| MessageParseError::invalid("`history` must be a non-negative integer");
+    let history = members.take("history").map(|raw| serde_json::from_str(raw.get()));
     Ok(JoinFrame {
-        space: one_of(["space", "topic"], MAX_NAME_BYTES)?,
-        token: one_of(["token", "token"], MAX_TOKEN_BYTES)?
-            .map(|text| Token::from(String::from(text))),
-        participant: one_of(["participantId", "participant_id"], MAX_NAME_BYTES)?,
+        space,
+        token: token.map(|text| Token::from(String::from(text))),
+        participant,
         protocol: members.take("protocol").map(draft::parse_protocol).transpose()?,
-        history: members.take("history").map(parse_history).transpose()?,
+        history: history.transpose().map_err(invalid_history)?,
     })
-}
-
-fn parse_history(raw: &RawValue) -> Result<usize, (&'static str, String)> {
-    serde_json::from_str(raw.get())
-        .map_err(|_| ("invalid_message", "`history` must be a non-negative integer".to_owned()))
 }
 
 #[cfg(test)]
@@ -138,7 +134,7 @@ mod tests {
             (r#"{"type":"join","protocol":"x"}"#, "unsupported_protocol", "`x` is not supported"),
         ] {
             let rejected = parse_join(text).unwrap().unwrap_err();
-            assert_eq!(rejected.code, error, "{text}");
+            assert_eq!(rejected.code.as_str(), error, "{text}");
             assert!(rejected.message.contains(expected), "{text}: {rejected}");
         }
     }

@@ -3,11 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::base_kind::BaseKind;
 use super::target::McpTarget;
-
-/// Kinds that carry a METHOD and CONTEXT.
-const EXTENDED_KINDS: [&str; 4] =
-    ["mcp/request", "mcp/response", "mcp/proposal", "mcp/notification"];
 
 /// A parsed kind: `BASE[:METHOD[:CONTEXT]]`.
 ///
@@ -28,6 +25,8 @@ const EXTENDED_KINDS: [&str; 4] =
 pub struct MessageKind {
     /// The full kind, with `*` and `%` in the CONTEXT encoded as `%2A` and `%25`.
     full: Box<str>,
+    /// The base, if the gateway interprets it.
+    base: Option<BaseKind>,
     /// End of the base in `full`.
     base_end: usize,
     /// End of the METHOD in `full`, if present.
@@ -69,11 +68,10 @@ impl MessageKind {
     /// has an invalid METHOD.
     pub fn parse(text: &str) -> Result<Self, KindError> {
         check_kind_text(text)?;
-        let (base, rest) = match text.split_once(':') {
-            Some((base, rest)) if EXTENDED_KINDS.contains(&base) => (base, Some(rest)),
-            _ => (text, None),
+        let is_extended = |base| BaseKind::parse(base).is_some_and(BaseKind::is_extended);
+        let Some((base, rest)) = text.split_once(':').filter(|(base, _)| is_extended(base)) else {
+            return Self::build(text, None, None);
         };
-        let Some(rest) = rest else { return Self::build(base, None, None) };
         let Some((method, written)) = rest.split_once(':') else {
             return Self::build(base, Some(rest), None);
         };
@@ -93,6 +91,11 @@ impl MessageKind {
         &self.full[..self.base_end]
     }
 
+    /// The kind without METHOD and CONTEXT, if the gateway interprets it.
+    pub fn base(&self) -> Option<BaseKind> {
+        self.base
+    }
+
     /// The MCP method, such as `tools/call`.
     pub fn method(&self) -> Option<&str> {
         self.method_end.map(|end| &self.full[self.base_end + 1..end])
@@ -110,11 +113,6 @@ impl MessageKind {
         Some(McpTarget { method, name: self.context().map(Into::into) })
     }
 
-    /// Whether the kind can carry a METHOD.
-    pub fn is_extended(&self) -> bool {
-        EXTENDED_KINDS.contains(&self.short())
-    }
-
     /// Returns the same kind with this method and name.
     ///
     /// # Errors
@@ -124,23 +122,10 @@ impl MessageKind {
         Self::build(self.short(), Some(&target.method), target.name.as_deref())
     }
 
-    /// Creates a kind without METHOD and CONTEXT. An invalid base is replaced with `mcp`.
-    pub(crate) fn from_base(base: &str) -> Self {
-        let base = if check_kind_text(base).is_ok() { base } else { "mcp" };
-        let end = base.len();
-        Self {
-            full: base.into(),
-            base_end: end,
-            method_end: None,
-            decoded_context: None,
-            raw_context: None,
-        }
-    }
-
     /// Builds a kind with this base. The target is from a valid kind; if the result is invalid all
     /// the same, the base alone is used.
-    pub(crate) fn for_target(base: &str, target: &McpTarget) -> Self {
-        let plain = Self::from_base(base);
+    pub(crate) fn for_target(base: BaseKind, target: &McpTarget) -> Self {
+        let plain = Self::from(base);
         plain.with_target(target).unwrap_or(plain)
     }
 
@@ -160,12 +145,27 @@ impl MessageKind {
         }
         let decoded = context.filter(|context| encoded.as_deref() != Some(*context));
         Ok(Self {
+            base: BaseKind::parse(base),
             base_end: base.len(),
             method_end: method.map(|method| base.len() + 1 + method.len()),
             decoded_context: decoded.map(Into::into),
             raw_context: None,
             full: full.into(),
         })
+    }
+}
+
+impl From<BaseKind> for MessageKind {
+    fn from(base: BaseKind) -> Self {
+        let text = base.as_str();
+        Self {
+            full: text.into(),
+            base: Some(base),
+            base_end: text.len(),
+            method_end: None,
+            decoded_context: None,
+            raw_context: None,
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use serde_json::value::RawValue;
-use toolpost::json::RawObject;
 use toolpost::json_rpc::RawMessage;
 
-use super::draft::{self, Extra};
+use super::base_kind::BaseKind;
+use super::draft::{self, Draft, Extra, MessageParseError};
 use super::kind::MessageKind;
 use super::protocol::Protocol;
 
@@ -120,11 +120,6 @@ pub enum ResponseOutcome {
     Error,
 }
 
-/// Error returned when a stored text is not a valid message.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the stored message is corrupt: {0}")]
-pub struct StoredMessageError(String);
-
 impl RoomMessage {
     /// Encodes the message for a protocol family. `mcpx` uses the full kind and one correlation,
     /// `mew` the short kind and a list. The payload is copied unchanged, except that `mcpx`
@@ -167,46 +162,20 @@ impl RoomMessage {
     /// # Errors
     ///
     /// The text was not produced by [`RoomMessage::to_stored`].
-    pub fn from_stored(text: &str) -> Result<Self, StoredMessageError> {
-        let damaged = |error: serde_json::Error| StoredMessageError(error.to_string());
-        let mut members = draft::parse_object(text).map_err(damaged)?;
-        let protocol = required_string(&mut members, "protocol")?;
-        let kind = required_string(&mut members, "kind")?;
+    pub fn from_stored(text: &str) -> Result<Self, MessageParseError> {
+        let corrupt = |error: serde_json::Error| MessageParseError::invalid(error.to_string());
+        let mut members = draft::parse_object(text).map_err(corrupt)?;
         let context_of = members.take("context_of").map(|raw| serde_json::from_str(raw.get()));
-        Ok(Self {
-            protocol: Protocol::parse(&protocol).ok_or_else(|| missing_member("protocol"))?,
-            id: required_string(&mut members, "id")?,
-            ts: required_string(&mut members, "ts")?,
-            from: required_string(&mut members, "from")?.into(),
-            to: string_list(&mut members, "to")?,
-            kind: MessageKind::parse(&kind)
-                .map_err(|error| StoredMessageError(error.to_string()))?,
-            correlation: string_list(&mut members, "correlation_id")?,
-            context: members.take("context").map(ToOwned::to_owned),
-            context_of: context_of.transpose().map_err(damaged)?,
-            payload: members.take("payload").map(ToOwned::to_owned),
-            extra: members.0.into_iter().map(|(key, raw)| (key.into(), raw.to_owned())).collect(),
-        })
+        let mut draft = Draft::from_members(members)?;
+        let (Some(protocol), Some(id), Some(ts), Some(from)) =
+            (draft.protocol, draft.id.take(), draft.ts.take(), draft.from.take())
+        else {
+            let message = "a stored message must have `protocol`, `id`, `ts` and `from`";
+            return Err(MessageParseError::invalid(message));
+        };
+        let context_of = context_of.transpose().map_err(corrupt)?;
+        Ok(Self { context_of, ..draft.complete(from.into(), protocol, id, ts) })
     }
-}
-
-fn missing_member(member: &str) -> StoredMessageError {
-    StoredMessageError(format!("`{member}` is missing or invalid"))
-}
-
-fn required_string(
-    members: &mut RawObject<'_>,
-    name: &str,
-) -> Result<Box<str>, StoredMessageError> {
-    members.take(name).and_then(draft::parse_string).ok_or_else(|| missing_member(name))
-}
-
-fn string_list(
-    members: &mut RawObject<'_>,
-    name: &str,
-) -> Result<Vec<Box<str>>, StoredMessageError> {
-    let Some(raw) = members.take(name) else { return Ok(Vec::new()) };
-    draft::parse_strings(raw).ok_or_else(|| missing_member(name))
 }
 
 /// A message with the parameters of its encoding.
@@ -236,8 +205,9 @@ impl MessageEncoder<'_> {
         let RoomMessage { kind, payload, id, .. } = self.message;
         let is_request = kind.method().is_some_and(|it| !it.starts_with("notifications/"));
         let needs_jsonrpc_fields = self.is_for_participant && !self.protocol.is_mew() && is_request;
-        let payload =
-            payload.as_ref().filter(|_| needs_jsonrpc_fields && kind.short() == "mcp/request")?;
+        let payload = payload
+            .as_ref()
+            .filter(|_| needs_jsonrpc_fields && kind.base() == Some(BaseKind::McpRequest))?;
         let frame = RawMessage::parse(payload.get())?;
         let rest = payload.get().trim_start().strip_prefix('{')?;
         let version = if frame.jsonrpc.is_none() { "\"jsonrpc\":\"2.0\"," } else { "" };
@@ -304,7 +274,7 @@ fn serialize_list<M: SerializeMap>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::room::message::{Draft, upgrade_kind};
+    use crate::room::message::upgrade_kind;
 
     fn response_message() -> RoomMessage {
         let text = r#"{"protocol":"mew/v0.4","id":"R","ts":"t","to":["human"],"kind":"mcp/response",

@@ -21,21 +21,15 @@ const MAX_STREAM_ID_BYTES: usize = 256;
 /// ```
 pub fn parse_stream_frame(text: &str) -> Option<Result<(&str, &str), MessageParseError>> {
     let rest = text.strip_prefix('#')?;
-    let parts = rest.split_once('#').ok_or_else(invalid_frame);
-    Some(parts.and_then(|(id, data)| Ok((check_stream_id(id)?, data))))
-}
-
-fn check_stream_id(id: &str) -> Result<&str, MessageParseError> {
-    if id.is_empty() || id.len() > MAX_STREAM_ID_BYTES || id.contains(char::is_control) {
-        return Err(invalid_frame());
-    }
-    Ok(id)
-}
-
-fn invalid_frame() -> MessageParseError {
-    MessageParseError::invalid(format!(
-        "a stream frame is `#<stream>#<data>`, and a stream id has 1 to {MAX_STREAM_ID_BYTES} bytes"
-    ))
+    let is_valid = |id: &str| {
+        !id.is_empty() && id.len() <= MAX_STREAM_ID_BYTES && !id.contains(char::is_control)
+    };
+    let parts = rest.split_once('#').filter(|(id, _)| is_valid(id));
+    Some(parts.ok_or_else(|| {
+        MessageParseError::invalid(format!(
+            "a stream frame is `#<stream>#<data>`, and a stream id has 1 to {MAX_STREAM_ID_BYTES} bytes"
+        ))
+    }))
 }
 
 #[cfg(test)]

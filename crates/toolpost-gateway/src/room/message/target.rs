@@ -7,11 +7,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use toolpost::json_rpc::RawMessage;
 
-use super::draft::{MessageParseError, truncate};
+use super::base_kind::BaseKind;
+use super::draft::{MessageParseError, quoted};
 use super::kind::{KindError, MessageKind};
-
-/// Maximum number of bytes quoted in an error message.
-const MAX_QUOTED_BYTES: usize = 100;
+use super::rejection_code::RejectionCode;
 
 /// The method and target name of a request, proposal or notification.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -24,12 +23,12 @@ pub struct McpTarget {
 
 /// The error for a kind that contradicts its payload.
 fn mismatch(message: String) -> MessageParseError {
-    MessageParseError { code: "kind_mismatch", ..MessageParseError::new(message) }
+    MessageParseError::new(RejectionCode::KindMismatch, message)
 }
 
 /// The error for a payload whose target no kind can express.
 fn invalid_target(error: &KindError) -> MessageParseError {
-    MessageParseError::new(format!("invalid method or name in the payload: {error}"))
+    MessageParseError::invalid(format!("invalid method or name in the payload: {error}"))
 }
 
 /// Returns the method and name of a payload; `None` if it has no method.
@@ -42,7 +41,7 @@ fn invalid_target(error: &KindError) -> MessageParseError {
 /// The payload contains its method or a name twice.
 pub fn parse_target(payload: Option<&RawValue>) -> Result<Option<McpTarget>, MessageParseError> {
     read_target(payload)
-        .map_err(|error| MessageParseError::new(format!("the payload cannot be read: {error}")))
+        .map_err(|error| MessageParseError::invalid(format!("the payload cannot be read: {error}")))
 }
 
 /// Returns the full kind of a request, a proposal or a notification; any other kind is unchanged.
@@ -55,11 +54,18 @@ pub fn upgrade_kind(
     kind: MessageKind,
     payload: Option<&RawValue>,
 ) -> Result<MessageKind, MessageParseError> {
-    if !kind.is_extended() || kind.short() == "mcp/response" {
+    let is_upgraded = |base: BaseKind| base.is_extended() && base != BaseKind::McpResponse;
+    if !kind.base().is_some_and(is_upgraded) {
         return Ok(kind);
     }
-    let Some(target) = parse_target(payload)? else { return kind_without_method(kind, payload) };
-    reconcile_kind(kind, &target, "its payload")
+    match (parse_target(payload)?, kind.method(), payload) {
+        (Some(target), ..) => reconcile_kind(kind, &target, "its payload"),
+        (None, Some(method), Some(_)) => Err(mismatch(format!(
+            "the kind says {} and its payload names no method",
+            quoted(method)
+        ))),
+        _ => Ok(kind),
+    }
 }
 
 /// Returns the full kind of a response, given the target of its request.
@@ -72,19 +78,6 @@ pub fn upgrade_response_kind(
     target: &McpTarget,
 ) -> Result<MessageKind, MessageParseError> {
     reconcile_kind(kind, target, "the request")
-}
-
-fn kind_without_method(
-    kind: MessageKind,
-    payload: Option<&RawValue>,
-) -> Result<MessageKind, MessageParseError> {
-    match (kind.method(), payload) {
-        (Some(method), Some(_)) => Err(mismatch(format!(
-            "the kind says `{}` and its payload names no method",
-            truncate(method, MAX_QUOTED_BYTES)
-        ))),
-        _ => Ok(kind),
-    }
 }
 
 fn reconcile_kind(
@@ -101,7 +94,6 @@ fn reconcile_kind(
     if is_less_specific && kind.context().is_none() {
         return kind.with_target(target).map_err(|error| invalid_target(&error));
     }
-    let quoted = |text: &str| format!("`{}`", truncate(text, MAX_QUOTED_BYTES));
     if let Some(method) = kind.method().filter(|method| **method != *target.method) {
         let (declared, meant) = (quoted(method), quoted(&target.method));
         return Err(mismatch(format!("the kind says {declared} and {other} says {meant}")));
@@ -261,7 +253,7 @@ mod tests {
         }
         assert_eq!(parse_target(None).unwrap(), None);
         let twice = parse_target(Some(&raw(r#"{"method":"a","method":"b"}"#))).unwrap_err();
-        assert_eq!(twice.code, "invalid_message");
+        assert_eq!(twice.code, RejectionCode::InvalidMessage);
     }
 
     #[test]
@@ -328,7 +320,7 @@ mod tests {
             let payload = (!payload.is_empty()).then(|| raw(payload));
             let upgraded = upgrade_kind(MessageKind::parse(kind).unwrap(), payload.as_deref());
             let upgraded = upgraded.map_err(|mismatch| {
-                assert_eq!(mismatch.code, "kind_mismatch", "{kind}");
+                assert_eq!(mismatch.code, RejectionCode::KindMismatch, "{kind}");
                 mismatch.message
             });
             let upgraded = upgraded.as_ref().map(MessageKind::full).map_err(String::as_str);
@@ -349,7 +341,7 @@ mod tests {
         ] {
             let rejected =
                 upgrade_kind(MessageKind::parse("mcp/request").unwrap(), Some(&raw(payload)));
-            assert_eq!(rejected.unwrap_err().code, "invalid_message", "{payload}");
+            assert_eq!(rejected.unwrap_err().code, RejectionCode::InvalidMessage, "{payload}");
         }
     }
 

@@ -6,34 +6,7 @@ use serde::Deserialize;
 
 use super::handle_grant::parse_payload;
 use super::{Room, RoomError};
-use crate::room::message::{Draft, RoomMessage};
-
-/// Kinds that a paused or shut down participant can still send.
-const ALLOWED_WHILE_PAUSED: [&str; 12] = [
-    "mcp/response",
-    "participant/status",
-    "participant/resume",
-    "participant/request-status",
-    "participant/clear",
-    "participant/forget",
-    "participant/compact-done",
-    "participant/shutdown",
-    "chat/acknowledge",
-    "chat/cancel",
-    "reasoning/cancel",
-    "stream/close",
-];
-
-/// Kinds that require an addressee. Without one, every client would obey, including the sender's.
-const CONTROL_KINDS: [&str; 7] = [
-    "participant/pause",
-    "participant/resume",
-    "participant/forget",
-    "participant/compact",
-    "participant/clear",
-    "participant/restart",
-    "participant/shutdown",
-];
+use crate::room::message::{BaseKind, Draft, MessageKind, RejectionCode, RoomMessage};
 
 #[derive(Debug, Deserialize)]
 struct PausePayload {
@@ -43,38 +16,48 @@ struct PausePayload {
 
 impl Room {
     /// Checks that the sender is not paused or shut down, unless the kind is allowed then.
-    pub(super) fn check_not_paused(&self, sender: &str, kind: &str) -> Result<(), RoomError> {
+    pub(super) fn check_not_paused(
+        &self,
+        sender: &str,
+        kind: &MessageKind,
+    ) -> Result<(), RoomError> {
         let Some(participant) = self.participants.get(sender) else { return Ok(()) };
-        if ALLOWED_WHILE_PAUSED.contains(&kind) {
+        if kind.base().is_some_and(BaseKind::is_allowed_while_paused) {
             return Ok(());
         }
         if participant.is_shut_down {
             let detail = "you were shut down; rejoin to continue";
-            return Err(RoomError::new("participant_shut_down", detail));
+            return Err(RoomError::new(RejectionCode::ParticipantShutDown, detail));
         }
         if participant.usage.paused_until.is_some() {
+            let kind = kind.short();
             let detail = format!("you are paused and cannot send `{kind}` until resumed");
-            return Err(RoomError::new("participant_paused", detail));
+            return Err(RoomError::new(RejectionCode::ParticipantPaused, detail));
         }
         Ok(())
     }
 
-    pub(super) fn check_control(&self, sender: &str, draft: &Draft) -> Result<(), RoomError> {
-        let kind = draft.kind.short();
-        if CONTROL_KINDS.contains(&kind) && draft.to.is_empty() {
+    pub(super) fn check_control(
+        &self,
+        sender: &str,
+        kind: BaseKind,
+        draft: &Draft,
+    ) -> Result<(), RoomError> {
+        if kind.requires_addressee() && draft.to.is_empty() {
+            let kind = kind.as_str();
             let detail =
                 format!("`{kind}` requires `to`: without it, it would apply to every participant");
             return Err(RoomError::invalid(detail));
         }
-        if kind == "participant/resume"
+        if kind == BaseKind::ParticipantResume
             && draft.to.iter().any(|to| &**to == sender)
             && let Some(participant) = self.participants.get(sender)
             && participant.usage.paused_until.is_some()
         {
             let detail = "a paused participant cannot resume itself";
-            return Err(RoomError::new("participant_paused", detail));
+            return Err(RoomError::new(RejectionCode::ParticipantPaused, detail));
         }
-        if kind == "participant/pause" {
+        if kind == BaseKind::ParticipantPause {
             parse_payload::<PausePayload>(draft, "`timeout_seconds` as a number, if present")?;
         }
         Ok(())
@@ -83,8 +66,8 @@ impl Room {
     /// Returns the end of the pause that a message sets (`i64::MAX` without a timeout) or
     /// `Some(None)` if it ends the pause; `None` for any other message.
     fn changed_pause(&self, message: &RoomMessage) -> Option<Option<i64>> {
-        match message.kind.short() {
-            "participant/pause" => {
+        match message.kind.base()? {
+            BaseKind::ParticipantPause => {
                 let payload = message.payload.as_ref();
                 let pause = payload
                     .and_then(|payload| serde_json::from_str::<PausePayload>(payload.get()).ok());
@@ -93,7 +76,7 @@ impl Room {
                 let until = |seconds: f64| self.now + (seconds.clamp(0.0, 1e9) * 1e3) as i64;
                 Some(Some(seconds.map_or(i64::MAX, until)))
             }
-            "participant/resume" | "participant/restart" => Some(None),
+            BaseKind::ParticipantResume | BaseKind::ParticipantRestart => Some(None),
             _ => None,
         }
     }
@@ -110,7 +93,7 @@ impl Room {
         let changed_pause = self.changed_pause(message);
         for id in &message.to {
             let Some(participant) = self.participants.get_mut(&**id) else { continue };
-            participant.is_shut_down |= message.kind.short() == "participant/shutdown";
+            participant.is_shut_down |= message.kind.base() == Some(BaseKind::ParticipantShutdown);
             if let Some(paused_until) = changed_pause {
                 participant.usage.paused_until = paused_until;
             }

@@ -6,7 +6,8 @@ use serde_json::Value;
 use toolpost::Identity;
 
 use super::ConnectionId;
-use crate::room::message::{Protocol, RoomMessage};
+use crate::room::DisconnectCause;
+use crate::room::message::{Protocol, RejectionCode, RoomMessage};
 
 /// An effect of an input.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(crate) enum Effect {
         sender: Arc<str>,
         id: Option<Box<str>>,
         kind: Box<str>,
-        error: &'static str,
+        error: RejectionCode,
         reason: String,
     },
     /// Send a request to the registry.
@@ -61,15 +62,4 @@ pub(crate) type Recipients = Arc<[Recipient]>;
 pub(crate) struct Recipient {
     pub(crate) connection: ConnectionId,
     pub(crate) protocol: Protocol,
-}
-
-/// Why a connection is closed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum DisconnectCause {
-    /// The same participant joined on a newer connection.
-    Replaced,
-    /// The participant was kicked.
-    Kicked,
-    /// The participant cannot join or stay, with the reason.
-    Rejected(String),
 }

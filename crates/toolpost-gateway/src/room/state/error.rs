@@ -2,17 +2,19 @@
 
 use serde_json::{Map, Value};
 
+use crate::room::message::{MessageParseError, RejectionCode, quoted};
+
 /// Why a message or a join is rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RoomError {
-    pub(crate) code: &'static str,
+    pub(crate) code: RejectionCode,
     pub(crate) message: String,
     /// Additional members of the error payload.
     pub(crate) details: Map<String, Value>,
 }
 
 impl RoomError {
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: RejectionCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: Map::new() }
     }
 
@@ -22,23 +24,21 @@ impl RoomError {
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self::new("invalid_message", message)
+        Self::new(RejectionCode::InvalidMessage, message)
     }
 
     pub(super) fn capability_violation(message: impl Into<String>) -> Self {
-        Self::new("capability_violation", message)
+        Self::new(RejectionCode::CapabilityViolation, message)
     }
 
     pub(super) fn participant_not_found(id: &str) -> Self {
-        Self::new("participant_not_found", format!("no participant is named `{}`", truncate(id)))
+        let message = format!("no participant is named {}", quoted(id));
+        Self::new(RejectionCode::ParticipantNotFound, message)
     }
 }
 
-/// Truncates untrusted text for an error message.
-pub(super) fn truncate(text: &str) -> String {
-    let mut truncated: String = text.chars().take(100).collect();
-    if truncated.len() < text.len() {
-        truncated.push('…');
+impl From<MessageParseError> for RoomError {
+    fn from(error: MessageParseError) -> Self {
+        Self::new(error.code, error.message)
     }
-    truncated
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::RoomError;
 use crate::room::capability::{Capabilities, Capability};
-use crate::room::message::RoomMessage;
+use crate::room::message::{RejectionCode, RoomMessage};
 
 /// Maximum number of participants with a record.
 const MAX_PARTICIPANTS: usize = 2_000;
@@ -96,7 +96,7 @@ impl RoomGrants {
             "a room stores {MAX_GRANTS_PER_PARTICIPANT} grants for each of {MAX_PARTICIPANTS} participants, and {MAX_DOCUMENT_BYTES} bytes in \
              all; revoke some first"
         );
-        Err(RoomError::new("limit_exceeded", detail))
+        Err(RoomError::new(RejectionCode::LimitExceeded, detail))
     }
 
     pub(super) fn entry(&mut self, id: &str) -> &mut ParticipantGrants {

@@ -3,11 +3,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::truncate;
 use super::grants::Grant;
 use super::{Room, RoomError};
 use crate::room::capability::Capability;
-use crate::room::message::{Draft, RoomMessage};
+use crate::room::message::{BaseKind, Draft, RejectionCode, RoomMessage, quoted};
 
 /// Maximum number of capabilities in one message.
 const MAX_CAPABILITIES_PER_MESSAGE: usize = 100;
@@ -96,8 +95,8 @@ impl Room {
         }
         let grant = record.and_then(|grants| grants.grants.iter().find(|grant| grant.id == *id));
         let Some(grant) = grant else {
-            let detail = format!("`{}` has no grant `{}`", revoke_payload.recipient, truncate(id));
-            return Err(RoomError::new("unknown_grant", detail));
+            let detail = format!("`{}` has no grant {}", revoke_payload.recipient, quoted(id));
+            return Err(RoomError::new(RejectionCode::UnknownGrant, detail));
         };
         if &*grant.by != sender {
             self.check_covers(sender, &grant.capabilities, "revoke")?;
@@ -130,7 +129,7 @@ impl Room {
                         quoted_capability(value)
                     ),
                 };
-                Err(RoomError::new("unknown_grant", detail))
+                Err(RoomError::new(RejectionCode::UnknownGrant, detail))
             }
         }
     }
@@ -192,18 +191,18 @@ impl Room {
     /// Applies a journaled message whose changes were not stored.
     pub(super) fn replay_unapplied(&mut self, message: &RoomMessage) {
         let payload = message.payload.as_ref().map_or("{}", |payload| payload.get());
-        match message.kind.short() {
-            "capability/grant" => {
+        match message.kind.base() {
+            Some(BaseKind::CapabilityGrant) => {
                 if let Ok(grant_payload) = serde_json::from_str(payload) {
                     self.grant(grant_payload, &message.id, &message.from);
                 }
             }
-            "capability/revoke" => {
+            Some(BaseKind::CapabilityRevoke) => {
                 if let Ok(revoke_payload) = serde_json::from_str(payload) {
                     self.revoke(&revoke_payload);
                 }
             }
-            "space/kick" => {
+            Some(BaseKind::SpaceKick) => {
                 if let Ok(kick_payload) = serde_json::from_str(payload) {
                     self.kick(&kick_payload, &message.from);
                 }
@@ -236,7 +235,7 @@ fn is_equivalent(held: &Capability, value: &Value) -> bool {
 
 fn quoted_capability(value: &Value) -> String {
     match value {
-        Value::String(text) => format!("`{}`", truncate(text)),
-        other => format!("`{}`", truncate(&other.to_string())),
+        Value::String(text) => quoted(text),
+        other => quoted(&other.to_string()),
     }
 }

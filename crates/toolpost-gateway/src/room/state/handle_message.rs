@@ -7,7 +7,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toolpost::json_rpc::{RawMessage, RpcId};
 
-use super::error::truncate;
 use super::handle_grant::{GrantPayload, RevokePayload, parse_payload};
 use super::membership::{InvitePayload, KickPayload};
 use super::proposal::check_allowed;
@@ -15,23 +14,9 @@ use super::stream::{StreamAccessChange, StreamRequestPayload};
 use super::{ConnectionId, DisconnectCause, Effect, Room, RoomError};
 use crate::auth::Token;
 use crate::room::message::{
-    Draft, MessageKind, MessageParseError, Protocol, ResponseContext, ResponseOutcome, RoomMessage,
-    upgrade_kind, upgrade_response_kind,
+    BaseKind, Draft, MessageKind, MessageParseError, Protocol, RejectionCode, ResponseContext,
+    ResponseOutcome, RoomMessage, quoted, upgrade_kind, upgrade_response_kind,
 };
-
-/// Keepalive kinds of clients, which are ignored.
-const IGNORED_KINDS: [&str; 2] = ["system/heartbeat", "system/pong"];
-
-/// Kinds reserved for the gateway, in addition to `system/…`.
-const GATEWAY_KINDS: [&str; 7] = [
-    "stream/open",
-    "stream/data",
-    "stream/active",
-    "stream/write-granted",
-    "stream/write-revoked",
-    "stream/ownership-transferred",
-    "space/invite-ack",
-];
 
 /// A parsed message and the request it responds to.
 struct ParsedMessage {
@@ -56,13 +41,7 @@ enum MessageAction {
     OpenStream(StreamRequestPayload),
     CloseStream(Box<str>),
     /// The message is not relayed; the gateway announces the result instead.
-    ChangeStreamAccess(StreamAccessChange),
-}
-
-impl From<MessageParseError> for RoomError {
-    fn from(error: MessageParseError) -> Self {
-        Self::new(error.code, error.message)
-    }
+    ChangeStreamAccess(BaseKind, StreamAccessChange),
 }
 
 impl Room {
@@ -89,14 +68,13 @@ impl Room {
 
     /// The attempted kind, in the form of the sender's protocol family.
     fn attempted_kind(&self, sender: &str, draft: &Draft) -> MessageKind {
-        let is_short = draft.kind.is_extended() && draft.kind.method().is_none();
-        let is_mew =
-            self.participants.get(sender).is_none_or(|participant| participant.protocol.is_mew());
-        match is_short && !is_mew {
-            true => upgrade_kind(draft.kind.clone(), draft.payload.as_deref())
-                .unwrap_or_else(|_| draft.kind.clone()),
-            false => draft.kind.clone(),
+        let participant = self.participants.get(sender);
+        let is_mew = participant.is_none_or(|participant| participant.protocol.is_mew());
+        if is_mew || draft.kind.method().is_some() {
+            return draft.kind.clone();
         }
+        let upgraded = upgrade_kind(draft.kind.clone(), draft.payload.as_deref());
+        upgraded.unwrap_or_else(|_| draft.kind.clone())
     }
 
     /// Checks the sender and the kind, parses the message, checks its capability, the limits and
@@ -104,7 +82,8 @@ impl Room {
     fn handle(&mut self, sender: &Arc<str>, draft: Draft) -> Result<(), RoomError> {
         self.update_protocol(sender, draft.protocol);
         check_sender(sender, &draft)?;
-        if IGNORED_KINDS.contains(&draft.kind.short()) {
+        // Keepalive messages of clients are ignored.
+        if let Some(BaseKind::SystemHeartbeat | BaseKind::SystemPong) = draft.kind.base() {
             return Ok(());
         }
         check_kind(&draft.kind)?;
@@ -130,27 +109,29 @@ impl Room {
         sender: &Arc<str>,
         mut draft: Draft,
     ) -> Result<ParsedMessage, RoomError> {
-        if draft.kind.short() == "mcp" {
-            draft.kind = MessageKind::from_base(infer_mcp_kind(draft.payload.as_deref()));
+        if draft.kind.base() == Some(BaseKind::Mcp) {
+            draft.kind = infer_mcp_kind(draft.payload.as_deref()).into();
         }
         check_payload(&draft)?;
         let mut about = None;
-        match draft.kind.short() {
-            "mcp/request" | "mcp/proposal" | "mcp/notification" => {
+        match draft.kind.base() {
+            Some(
+                base @ (BaseKind::McpRequest | BaseKind::McpProposal | BaseKind::McpNotification),
+            ) => {
                 draft.kind = upgrade_kind(draft.kind, draft.payload.as_deref())?;
-                if matches!(draft.kind.short(), "mcp/request" | "mcp/proposal")
-                    && draft.kind.method().is_none()
-                {
+                if base != BaseKind::McpNotification && draft.kind.method().is_none() {
                     let detail = "the payload of a request or a proposal must have a `method`";
                     return Err(RoomError::invalid(detail));
                 }
             }
-            "mcp/response" => {
+            Some(BaseKind::McpResponse) => {
                 let (kind, context) = self.resolve_response(sender, &draft)?;
                 draft.kind = kind;
                 about = Some(context);
             }
-            "mcp/reject" | "mcp/withdraw" => about = Some(self.closing_proposal_context(&draft)?),
+            Some(BaseKind::McpReject | BaseKind::McpWithdraw) => {
+                about = Some(self.closing_proposal_context(&draft)?);
+            }
             _ => {}
         }
         let payload = draft.payload.as_ref().and_then(|payload| RawMessage::parse(payload.get()));
@@ -169,18 +150,14 @@ impl Room {
         let request = correlation.iter().find_map(|id| Some((id, self.requests.get(id)?)));
         if let Some((id, request)) = request {
             if !request.is_addressed_to(sender) {
-                let to = request.to.iter().map(|to| format!("`{}`", truncate(to)));
-                let to: Vec<String> = to.take(5).collect();
-                let detail = format!(
-                    "request `{}` is addressed to {}, not to you",
-                    truncate(id),
-                    to.join(", ")
-                );
-                return Err(RoomError::new("not_addressee", detail));
+                let to: Vec<String> = request.to.iter().take(5).map(|to| quoted(to)).collect();
+                let (id, to) = (quoted(id), to.join(", "));
+                let detail = format!("request {id} is addressed to {to}, not to you");
+                return Err(RoomError::new(RejectionCode::NotAddressee, detail));
             }
             request.check_no_response_from(sender)?;
             let kind = if kind_names_result(draft) {
-                MessageKind::from_base("mcp/response")
+                BaseKind::McpResponse.into()
             } else {
                 draft.kind.clone()
             };
@@ -190,12 +167,12 @@ impl Room {
         let proposal = correlation.iter().find_map(|id| Some((id, self.proposals.get(id)?)));
         let Some((id, proposal)) = proposal else {
             let detail = "`correlation_id` names no known request";
-            return Err(RoomError::new("unknown_request", detail));
+            return Err(RoomError::new(RejectionCode::UnknownRequest, detail));
         };
         proposal.check_open()?;
         if &*proposal.from == sender {
             let detail = "you cannot respond to your own proposal";
-            return Err(RoomError::new("not_addressee", detail));
+            return Err(RoomError::new(RejectionCode::NotAddressee, detail));
         }
         if let Some(participant) = self.participants.get(sender) {
             proposal.check_allowed(&participant.capabilities)?;
@@ -205,7 +182,7 @@ impl Room {
         if context.outcome != Some(ResponseOutcome::Result) {
             let detail =
                 "a response to a proposal must carry a result; send `mcp/reject` to decline it";
-            return Err(RoomError::new("not_addressee", detail));
+            return Err(RoomError::new(RejectionCode::NotAddressee, detail));
         }
         let kind = upgrade_response_kind(draft.kind.clone(), &proposal.target)?;
         Ok((kind, context))
@@ -224,14 +201,14 @@ impl Room {
     /// Whether no capability is needed: withdrawing an own proposal, acknowledging a grant, responding to
     /// a status request, closing an own stream.
     fn is_implicitly_allowed(&self, sender: &str, draft: &Draft) -> bool {
-        match draft.kind.short() {
-            "mcp/withdraw" => self.is_proposer(sender, draft),
-            "capability/grant-ack" => {
+        match draft.kind.base() {
+            Some(BaseKind::McpWithdraw) => self.is_proposer(sender, draft),
+            Some(BaseKind::CapabilityGrantAck) => {
                 let grants = self.grants.get(sender).map(|record| record.grants.as_slice());
                 let mut grants = grants.unwrap_or_default().iter();
                 grants.any(|grant| draft.correlation.contains(&grant.id))
             }
-            "participant/status" | "participant/compact-done" => {
+            Some(BaseKind::ParticipantStatus | BaseKind::ParticipantCompactDone) => {
                 let is_control = |message: &&Arc<RoomMessage>| {
                     draft.correlation.contains(&message.id)
                         && message.kind.short().starts_with("participant/")
@@ -239,7 +216,7 @@ impl Room {
                 };
                 self.history.latest(usize::MAX).any(|message| is_control(&message))
             }
-            "stream/close" => self.is_own_stream(sender, draft),
+            Some(BaseKind::StreamClose) => self.is_own_stream(sender, draft),
             _ => false,
         }
     }
@@ -249,10 +226,10 @@ impl Room {
         let Some(participant) = self.participants.get_mut(sender) else { return Ok(()) };
         participant.usage.messages.acquire(now, per_minute)?;
         let connection = participant.connection;
-        self.check_not_paused(sender, draft.kind.short())?;
+        self.check_not_paused(sender, &draft.kind)?;
         if draft.id.as_deref().is_some_and(|id| self.is_id_in_use(id, sender, connection)) {
             let detail = "a message with this `id` was already sent; ids must be unique";
-            return Err(RoomError::new("duplicate_id", detail));
+            return Err(RoomError::new(RejectionCode::DuplicateId, detail));
         }
         Ok(())
     }
@@ -274,35 +251,39 @@ impl Room {
         parsed: &ParsedMessage,
     ) -> Result<MessageAction, RoomError> {
         let draft = &parsed.draft;
-        let kind = draft.kind.short();
+        let Some(kind) = draft.kind.base() else { return Ok(MessageAction::Nothing) };
         Ok(match kind {
-            "mcp/request" | "mcp/notification" => {
+            BaseKind::McpRequest | BaseKind::McpNotification => {
                 let consents_to = self.check_fulfillment(sender, draft)?;
                 self.canceled_request(sender, draft)
                     .map_or(MessageAction::Request { consents_to }, MessageAction::Cancel)
             }
-            "mcp/proposal" => {
+            BaseKind::McpProposal => {
                 self.proposals.check_capacity(sender)?;
                 MessageAction::Nothing
             }
-            "mcp/withdraw" if !self.is_proposer(sender, draft) => {
+            BaseKind::McpWithdraw if !self.is_proposer(sender, draft) => {
                 let detail = "only the proposer can withdraw a proposal; send `mcp/reject` instead";
-                return Err(RoomError::new("not_proposer", detail));
+                return Err(RoomError::new(RejectionCode::NotProposer, detail));
             }
-            "capability/grant" => MessageAction::Grant(self.check_grant(sender, draft)?),
-            "capability/revoke" => MessageAction::Revoke(self.check_revoke(sender, draft)?),
-            "space/invite" => MessageAction::Invite(self.check_invite(sender, draft)?),
-            "space/kick" => MessageAction::Kick(self.check_kick(sender, draft)?),
-            "stream/request" => MessageAction::OpenStream(self.check_stream_request(draft)?),
-            "stream/close" => MessageAction::CloseStream(self.check_stream_close(sender, draft)?),
-            "stream/grant-write" | "stream/revoke-write" | "stream/transfer-ownership" => {
-                MessageAction::ChangeStreamAccess(self.check_stream_access_change(sender, draft)?)
+            BaseKind::CapabilityGrant => MessageAction::Grant(self.check_grant(sender, draft)?),
+            BaseKind::CapabilityRevoke => MessageAction::Revoke(self.check_revoke(sender, draft)?),
+            BaseKind::SpaceInvite => MessageAction::Invite(self.check_invite(sender, draft)?),
+            BaseKind::SpaceKick => MessageAction::Kick(self.check_kick(sender, draft)?),
+            BaseKind::StreamRequest => MessageAction::OpenStream(self.check_stream_request(draft)?),
+            BaseKind::StreamClose => {
+                MessageAction::CloseStream(self.check_stream_close(sender, draft)?)
             }
-            _ if kind.starts_with("participant/") => {
-                self.check_control(sender, draft)?;
+            BaseKind::StreamGrantWrite
+            | BaseKind::StreamRevokeWrite
+            | BaseKind::StreamTransferOwnership => MessageAction::ChangeStreamAccess(
+                kind,
+                self.check_stream_access_change(sender, kind, draft)?,
+            ),
+            kind => {
+                self.check_control(sender, kind, draft)?;
                 MessageAction::Nothing
             }
-            _ => MessageAction::Nothing,
         })
     }
 
@@ -320,12 +301,8 @@ impl Room {
         let connection =
             self.participants.get(sender).map_or(0, |participant| participant.connection);
         self.message_ids.add(&message.id, sender, connection);
-        if let MessageAction::ChangeStreamAccess(access_change) = &action {
-            self.apply_stream_access_change(
-                access_change,
-                message.kind.short(),
-                (sender, &message.id),
-            );
+        if let MessageAction::ChangeStreamAccess(kind, access_change) = &action {
+            self.apply_stream_access_change(access_change, *kind, (sender, &message.id));
             return Ok(());
         }
         self.set_recipients(&mut message, &action);
@@ -345,7 +322,7 @@ impl Room {
         let protocol = self
             .participants
             .get(sender)
-            .map_or(Protocol::Mew04, |participant| participant.protocol);
+            .map_or_else(Protocol::default, |participant| participant.protocol);
         let id = if draft.id.is_some() { Box::default() } else { self.next_message_id() };
         let ts = toolpost::timestamp(self.now).into();
         let message = draft.complete(Arc::clone(sender), protocol, id, ts);
@@ -369,7 +346,8 @@ impl Room {
         }
         // A response to a fulfilled proposal also goes to the proposer.
         let proposer = message.context_of.as_ref().and_then(|context| context.proposer.as_deref());
-        if let Some(proposer) = proposer.filter(|_| message.kind.short() == "mcp/response")
+        if let Some(proposer) =
+            proposer.filter(|_| message.kind.base() == Some(BaseKind::McpResponse))
             && !message.to.is_empty()
             && !message.to.iter().any(|to| &**to == proposer)
         {
@@ -408,7 +386,7 @@ impl Room {
         match action {
             MessageAction::Nothing => self.run_kind_action(message),
             MessageAction::Request { consents_to } => {
-                if message.kind.short() == "mcp/request" {
+                if message.kind.base() == Some(BaseKind::McpRequest) {
                     self.call_registry(message, consents_to);
                 }
             }
@@ -431,24 +409,23 @@ impl Room {
             }
             MessageAction::OpenStream(stream_request) => self.open_stream(stream_request, message),
             MessageAction::CloseStream(id) => drop(self.close_stream(&id)),
-            MessageAction::ChangeStreamAccess(_) => {}
+            MessageAction::ChangeStreamAccess(..) => {}
         }
     }
 
     pub(super) fn run_kind_action(&mut self, message: &RoomMessage) {
-        match message.kind.short() {
-            "mcp/response" => {
+        match message.kind.base() {
+            Some(BaseKind::McpResponse) => {
                 let Some(context) = &message.context_of else { return };
                 let outcome = context.outcome.map_or("result", ResponseOutcome::as_str);
                 let reply = Some((&*message.id, outcome));
                 self.notify_proposer(context, "fulfilled", &message.from, reply);
             }
-            "mcp/reject" => {
+            Some(BaseKind::McpReject) => {
                 let Some(context) = &message.context_of else { return };
                 self.notify_proposer(context, "rejected", &message.from, None);
             }
-            kind if kind.starts_with("participant/") => self.apply_control(message),
-            _ => {}
+            _ => self.apply_control(message),
         }
     }
 }
@@ -456,8 +433,8 @@ impl Room {
 fn check_sender(sender: &str, draft: &Draft) -> Result<(), RoomError> {
     match &draft.from {
         Some(from) if &**from != sender => {
-            let detail = format!("you are `{sender}` and cannot send as `{}`", truncate(from));
-            Err(RoomError::new("auth_violation", detail))
+            let detail = format!("you are `{sender}` and cannot send as {}", quoted(from));
+            Err(RoomError::new(RejectionCode::AuthViolation, detail))
         }
         _ => Ok(()),
     }
@@ -470,15 +447,15 @@ fn check_kind(kind: &MessageKind) -> Result<(), RoomError> {
         let detail = "`system/…` is reserved for the gateway; no capability covers it";
         return Err(RoomError::capability_violation(detail));
     }
-    if GATEWAY_KINDS.contains(&base) || base.starts_with("stream/data/") {
-        let detail = format!("`{}` is reserved for the gateway", truncate(base));
+    if kind.base().is_some_and(BaseKind::is_reserved) || base.starts_with("stream/data/") {
+        let detail = format!("{} is reserved for the gateway", quoted(base));
         return Err(RoomError::capability_violation(detail));
     }
     // Clients use single names without a slash for their own events.
-    if !base.contains('/') && !matches!(base, "chat" | "mcp") {
+    if !base.contains('/') && kind.base().is_none() {
         let detail = format!(
-            "`{}` is not a valid kind; kinds look like `chat` or `mcp/request`",
-            truncate(base)
+            "{} is not a valid kind; kinds look like `chat` or `mcp/request`",
+            quoted(base)
         );
         return Err(RoomError::invalid(detail));
     }
@@ -494,15 +471,15 @@ fn check_payload(draft: &Draft) -> Result<(), RoomError> {
     if draft.payload.as_ref().is_some_and(|payload| !payload.get().starts_with('{')) {
         return Err(RoomError::invalid("`payload` must be an object"));
     }
-    match draft.kind.short() {
-        "chat" => {
+    match draft.kind.base() {
+        Some(BaseKind::Chat) => {
             let chat: ChatPayload = parse_payload(draft, "`text`")?;
             match chat.text.is_empty() {
                 true => Err(RoomError::invalid("the `text` of a chat must not be empty")),
                 false => Ok(()),
             }
         }
-        "mcp/response" if draft.correlation.is_empty() => {
+        Some(BaseKind::McpResponse) if draft.correlation.is_empty() => {
             let detail = "a response must name its request in `correlation_id`";
             Err(RoomError::invalid(detail))
         }
@@ -533,9 +510,9 @@ fn kind_names_result(draft: &Draft) -> bool {
 }
 
 /// Infers the kind from the payload for the oldest clients, which send the kind `mcp`.
-fn infer_mcp_kind(payload: Option<&RawValue>) -> &'static str {
+fn infer_mcp_kind(payload: Option<&RawValue>) -> BaseKind {
     match payload.and_then(|payload| RawMessage::parse(payload.get())) {
-        Some(RawMessage { method: None, .. }) => "mcp/response",
-        _ => "mcp/request",
+        Some(RawMessage { method: None, .. }) => BaseKind::McpResponse,
+        _ => BaseKind::McpRequest,
     }
 }

@@ -7,7 +7,7 @@ use super::{
     Room, RoomError,
 };
 use crate::room::capability::Capabilities;
-use crate::room::message::Protocol;
+use crate::room::message::{Protocol, RejectionCode};
 
 /// Maximum number of departed participants whose usage is remembered.
 const MAX_DEPARTED: usize = 1_000;
@@ -17,7 +17,7 @@ impl Room {
     pub(super) fn join(&mut self, join: ParticipantJoin) {
         if let Err(rejection) = self.check_can_join(&join.id) {
             let connection = join.connection;
-            let cause = DisconnectCause::Rejected(rejection.message);
+            let cause = DisconnectCause::Rejected(rejection);
             return self.effects.push(Effect::Close { connection, cause });
         }
         let ParticipantJoin {
@@ -77,7 +77,7 @@ impl Room {
         let limit = self.settings.max_participants;
         if self.participants.len() >= limit && !self.participants.contains_key(id) {
             let detail = format!("{limit} participants are in this room, which is the limit");
-            return Err(RoomError::new("room_full", detail));
+            return Err(RoomError::new(RejectionCode::RoomFull, detail));
         }
         Ok(())
     }

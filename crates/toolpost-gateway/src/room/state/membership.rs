@@ -9,7 +9,7 @@ use super::grants::{Invitation, Kicked, ParticipantGrants};
 use super::handle_grant::parse_payload;
 use super::{DisconnectCause, Effect, RESERVED_PARTICIPANTS, Room, RoomError};
 use crate::auth::Token;
-use crate::room::message::Draft;
+use crate::room::message::{BaseKind, Draft, RejectionCode};
 
 /// The payload of `space/invite`.
 #[derive(Debug, Deserialize)]
@@ -39,7 +39,7 @@ impl Room {
         check_participant_name(&invite_payload.participant_id)?;
         if self.participants.contains_key(&*invite_payload.participant_id) {
             let detail = format!("`{}` is already in the room", invite_payload.participant_id);
-            return Err(RoomError::new("already_exists", detail));
+            return Err(RoomError::new(RejectionCode::AlreadyExists, detail));
         }
         let mut given = invite_payload.initial_capabilities.clone();
         // The new token also carries the capabilities granted to this name earlier.
@@ -52,15 +52,9 @@ impl Room {
         Ok(invite_payload)
     }
 
-    /// Records the invitation and creates a token for this room, which is returned only to the inviter.
+    /// Records the invitation and returns its room token, which only the inviter receives.
     pub(super) fn invite(&mut self, invite_payload: &InvitePayload, by: &str) -> Option<Token> {
-        // A participant with a gateway token joins with that one. If randomness is unavailable, no
-        // token is created.
-        let is_known = self
-            .has_gateway_token
-            .as_ref()
-            .is_some_and(|has_token| has_token(&invite_payload.participant_id));
-        let token = if is_known { None } else { Token::generate().ok() };
+        let token = (self.create_token)(&invite_payload.participant_id);
         let record = self.grants.entry(&invite_payload.participant_id);
         record.kicked = None;
         record.invitation = Some(Invitation {
@@ -88,7 +82,7 @@ impl Room {
         if let Some(token) = token {
             payload["token"] = token.reveal().into();
         }
-        let ack = self.gateway_message("space/invite-ack", &[by], &[id], &payload);
+        let ack = self.gateway_message(BaseKind::SpaceInviteAck, &[by], &[id], &payload);
         self.send_to_addressees(ack);
         let invited = json!({
             "event": "invited",
@@ -99,7 +93,7 @@ impl Room {
             "invited_by": &**by,
             "reason": invite_payload.reason,
         });
-        let presence = self.gateway_message("system/presence", &[], &[], &invited);
+        let presence = self.gateway_message(BaseKind::SystemPresence, &[], &[], &invited);
         let others = self.other_recipients(by);
         self.send(presence, others);
     }
@@ -108,13 +102,13 @@ impl Room {
         let kick_payload: KickPayload = parse_payload(draft, "`participant_id`")?;
         if &*kick_payload.participant_id == sender {
             let detail = "you cannot kick yourself; leave instead";
-            return Err(RoomError::new("invalid_operation", detail));
+            return Err(RoomError::new(RejectionCode::InvalidOperation, detail));
         }
         let is_own = [crate::admin::OPERATOR].iter().chain(&RESERVED_PARTICIPANTS);
         if is_own.into_iter().any(|own| *own == &*kick_payload.participant_id) {
             let detail =
                 format!("`{}` is reserved and cannot be kicked", kick_payload.participant_id);
-            return Err(RoomError::new("invalid_operation", detail));
+            return Err(RoomError::new(RejectionCode::InvalidOperation, detail));
         }
         self.check_participant_known(&kick_payload.participant_id)?;
         Ok(kick_payload)
@@ -144,7 +138,7 @@ impl Room {
         if let Some(Kicked { by, reason }) = record.and_then(|grants| grants.kicked.as_ref()) {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let detail = format!("`{by}` kicked you from this room{reason}");
-            return Err(RoomError::new("kicked", detail));
+            return Err(RoomError::new(RejectionCode::Kicked, detail));
         }
         let is_invited = record.is_some_and(|grants| grants.invitation.is_some());
         let members = self.settings.members.as_ref();
@@ -153,7 +147,7 @@ impl Room {
             return Ok(());
         }
         let detail = format!("`{id}` is not a member of this room; a participant can invite you");
-        Err(RoomError::new("not_a_member", detail))
+        Err(RoomError::new(RejectionCode::NotAMember, detail))
     }
 }
 

@@ -16,7 +16,8 @@
 //! | `capability_format` | capabilities in the notation of each protocol family |
 //! | `system_messages` | messages of the gateway itself |
 //!
-//! The caller passes the time and a random prefix; message ids are the prefix and a counter.
+//! The caller passes the time, a random prefix and a function that creates tokens. Message ids are the
+//! prefix and a counter.
 
 mod capability_format;
 mod control;
@@ -42,8 +43,10 @@ use toolpost::Identity;
 use toolpost::json_rpc::RpcId;
 
 use super::capability::Capabilities;
-use super::message::{Protocol, RoomMessage};
+use super::message::{BaseKind, Protocol, RejectionCode, RoomMessage};
+use super::sender::DisconnectCause;
 use super::settings::RoomSettings;
+use crate::auth::Token;
 use crate::limits::TokenBucket;
 
 use grants::RoomGrants;
@@ -53,7 +56,7 @@ use proposal::Proposals;
 use stream::Streams;
 
 pub(crate) use capability_format::format_for_mcpx;
-pub(crate) use effect::{DisconnectCause, Effect, Recipient, Recipients, StreamFrame};
+pub(crate) use effect::{Effect, Recipient, Recipients, StreamFrame};
 pub(crate) use error::RoomError;
 pub(crate) use input::{ParticipantJoin, ProposalDecision, RoomInput};
 pub(crate) use membership::check_participant_name;
@@ -94,15 +97,15 @@ pub(crate) struct Room {
     deciding_identity: Option<Arc<Identity>>,
     /// Registry requests that a previous process left without a response.
     orphaned_requests: Vec<Box<str>>,
-    /// Whether an identity has a gateway token and needs no room token.
-    has_gateway_token: Option<Box<IdentityPredicate>>,
+    create_token: CreateToken,
     /// Usage of departed participants, so that rejoining does not reset the limits.
     departed: BTreeMap<Arc<str>, ParticipantUsage>,
     id_prefix: Box<str>,
     id_counter: u64,
 }
 
-type IdentityPredicate = dyn Fn(&str) -> bool + Send + Sync;
+/// Creates the room token of an invited participant; `None` if it joins with a gateway token.
+pub(crate) type CreateToken = Box<dyn Fn(&str) -> Option<Token> + Send + Sync>;
 
 /// A limit per minute, with a burst of half the limit: the time at which its bucket is full again.
 #[derive(Debug, Clone, Copy, Default)]
@@ -116,7 +119,7 @@ impl RateLimit {
         self.0 = taken.map_err(|wait| {
             let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) + 1;
             let detail = format!("limit of {per_minute} per minute exceeded; retry in {wait} ms");
-            RoomError::new("rate_limited", detail).with_detail("retry_after_ms", wait)
+            RoomError::new(RejectionCode::RateLimited, detail).with_detail("retry_after_ms", wait)
         })?;
         Ok(())
     }
@@ -161,6 +164,7 @@ impl Room {
         history: Vec<(i64, RoomMessage)>,
         prefix: impl Into<Box<str>>,
         now: i64,
+        create_token: CreateToken,
     ) -> Result<Self, serde_json::Error> {
         let mut room = Self {
             default_capabilities: Capabilities::parse_all(&settings.capabilities),
@@ -179,7 +183,7 @@ impl Room {
             now,
             effects: Vec::new(),
             deciding_identity: None,
-            has_gateway_token: None,
+            create_token,
             orphaned_requests: Vec::new(),
             departed: BTreeMap::new(),
             id_prefix: prefix.into(),
@@ -188,15 +192,6 @@ impl Room {
         };
         room.replay_history(history);
         Ok(room)
-    }
-
-    /// Sets the lookup of identities with a gateway token.
-    #[must_use]
-    pub(crate) fn with_identity_lookup(
-        self,
-        known: impl Fn(&str) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        Self { has_gateway_token: Some(Box::new(known)), ..self }
     }
 
     /// Applies an input and returns the effects, in order.
@@ -258,7 +253,7 @@ impl Room {
         };
         let Some(sender) = self.connections.get(&connection).cloned() else { return Vec::new() };
         let detail = "the journal cannot be written, so no message is delivered";
-        self.reject(&sender, id, &kind, RoomError::new("unavailable", detail));
+        self.reject(&sender, id, &kind, RoomError::new(RejectionCode::Unavailable, detail));
         std::mem::take(&mut self.effects)
     }
 
@@ -297,7 +292,7 @@ impl Room {
         let present: Vec<Arc<str>> = self.participants.keys().cloned().collect();
         for id in present {
             if let Err(rejection) = self.check_membership(&id) {
-                self.disconnect(&id, DisconnectCause::Rejected(rejection.message));
+                self.disconnect(&id, DisconnectCause::Rejected(rejection));
             } else if self.participants[&id].uses_defaults {
                 let own = self.default_capabilities_for(&id);
                 if let Some(participant) = self.participants.get_mut(&id) {
@@ -330,13 +325,15 @@ impl Room {
     /// Updates requests and proposals after an accepted message.
     fn track_message(&mut self, message: &RoomMessage, rpc_id: Option<RpcId>) {
         self.proposals.record(message);
-        match message.kind.short() {
-            "mcp/request" => self.requests.add(message, &self.proposals, rpc_id, self.now),
-            "mcp/proposal" => {
+        match message.kind.base() {
+            Some(BaseKind::McpRequest) => {
+                self.requests.add(message, &self.proposals, rpc_id, self.now);
+            }
+            Some(BaseKind::McpProposal) => {
                 let expires = self.now + millis(self.settings.proposal_expires);
                 self.proposals.add(message, self.now, expires);
             }
-            "mcp/response" => self.requests.record_response(message),
+            Some(BaseKind::McpResponse) => self.requests.record_response(message),
             _ => {}
         }
     }

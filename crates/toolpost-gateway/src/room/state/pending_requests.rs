@@ -8,7 +8,7 @@ use toolpost::json_rpc::RpcId;
 
 use super::RoomError;
 use super::proposal::Proposals;
-use crate::room::message::{McpTarget, ResponseContext, RoomMessage};
+use crate::room::message::{McpTarget, RejectionCode, ResponseContext, RoomMessage};
 
 /// Maximum number of tracked requests.
 const MAX_REQUESTS: usize = 10_000;
@@ -125,7 +125,10 @@ impl PendingRequest {
         if !self.responders.iter().any(|responder| &**responder == by) {
             return Ok(());
         }
-        Err(RoomError::new("already_responded", "you have already responded to this request"))
+        Err(RoomError::new(
+            RejectionCode::AlreadyResponded,
+            "you have already responded to this request",
+        ))
     }
 
     fn bytes(&self) -> usize {

@@ -7,12 +7,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolpost::json_rpc::RawMessage;
 
-use super::error::truncate;
 use super::system_messages::to_raw;
 use super::{Effect, GATEWAY_PARTICIPANT, ProposalDecision, Room, RoomError};
 use crate::approval::ApprovalAction;
 use crate::room::capability::{Capabilities, CapabilityRequest, Decision};
-use crate::room::message::{Draft, McpTarget, MessageKind, Protocol, ResponseContext, RoomMessage};
+use crate::room::message::{
+    BaseKind, Draft, McpTarget, MessageKind, Protocol, RejectionCode, ResponseContext, RoomMessage,
+    quoted,
+};
 
 /// Maximum number of open proposals in a room.
 const MAX_OPEN: usize = 500;
@@ -75,7 +77,7 @@ impl Proposals {
         } else {
             return Ok(());
         };
-        Err(RoomError::new("limit_exceeded", format!("{detail}, which is the limit")))
+        Err(RoomError::new(RejectionCode::LimitExceeded, format!("{detail}, which is the limit")))
     }
 
     pub(super) fn is_open(&self, id: &str) -> bool {
@@ -113,18 +115,18 @@ impl Proposals {
     pub(super) fn record(&mut self, message: &RoomMessage) {
         let by = &message.from;
         let fulfilled = || format!("was fulfilled by `{by}` with `{}`", message.id);
-        let how = match message.kind.short() {
+        let how = match message.kind.base() {
             // The request was checked against every proposal that it correlates to.
-            "mcp/request" => {
+            Some(BaseKind::McpRequest) => {
                 for id in &message.correlation {
                     self.close(id, fulfilled());
                 }
                 return;
             }
-            "mcp/response" => fulfilled(),
-            "mcp/reject" if &**by == GATEWAY_PARTICIPANT => "has expired".to_owned(),
-            "mcp/reject" => format!("was rejected by `{by}`"),
-            "mcp/withdraw" => format!("was withdrawn by `{by}`"),
+            Some(BaseKind::McpResponse) => fulfilled(),
+            Some(BaseKind::McpReject) if &**by == GATEWAY_PARTICIPANT => "has expired".to_owned(),
+            Some(BaseKind::McpReject) => format!("was rejected by `{by}`"),
+            Some(BaseKind::McpWithdraw) => format!("was withdrawn by `{by}`"),
             _ => return,
         };
         // Other proposals in the correlations stay open.
@@ -165,7 +167,9 @@ impl Proposal {
     pub(super) fn check_open(&self) -> Result<(), RoomError> {
         match &self.closed {
             None => Ok(()),
-            Some(how) => Err(RoomError::new("proposal_closed", format!("the proposal {how}"))),
+            Some(how) => {
+                Err(RoomError::new(RejectionCode::ProposalClosed, format!("the proposal {how}")))
+            }
         }
     }
 
@@ -184,7 +188,7 @@ impl Proposal {
 
     /// Checks that these capabilities allow the proposed request.
     pub(super) fn check_allowed(&self, capabilities: &Capabilities) -> Result<(), RoomError> {
-        let kind = MessageKind::for_target("mcp/request", &self.target);
+        let kind = MessageKind::for_target(BaseKind::McpRequest, &self.target);
         check_allowed(capabilities, kind.full(), self.payload.as_deref()).map(drop)
     }
 }
@@ -205,10 +209,10 @@ impl Room {
                 && draft.kind.context() == proposal.target.name.as_deref();
             if !same {
                 let detail = format!(
-                    "the request does not match the proposal, which is for `{}`",
-                    truncate(MessageKind::for_target("mcp/request", &proposal.target).full())
+                    "the request does not match the proposal, which is for {}",
+                    quoted(MessageKind::for_target(BaseKind::McpRequest, &proposal.target).full())
                 );
-                return Err(RoomError::new("proposal_mismatch", detail));
+                return Err(RoomError::new(RejectionCode::ProposalMismatch, detail));
             }
             if &*proposal.from != sender && proposal.has_params_of(draft) {
                 consents_to = Some(id.clone());
@@ -226,7 +230,7 @@ impl Room {
         let found = draft.correlation.iter().find_map(|id| Some((id, self.proposals.get(id)?)));
         let Some((id, proposal)) = found else {
             let detail = "`correlation_id` names no known proposal";
-            return Err(RoomError::new("unknown_proposal", detail));
+            return Err(RoomError::new(RejectionCode::UnknownProposal, detail));
         };
         proposal.check_open()?;
         Ok(proposal.response_context(id))
@@ -245,7 +249,7 @@ impl Room {
             let detail = "the proposal expired before it was fulfilled";
             let payload = json!({"reason": "timeout", "message": detail});
             let mut message =
-                self.gateway_message("mcp/reject", &[&context.from], &[&id], &payload);
+                self.gateway_message(BaseKind::McpReject, &[&context.from], &[&id], &payload);
             message.context_of = Some(context.clone());
             self.track_message(&message, None);
             self.deliver(message, None, None);
@@ -277,7 +281,7 @@ impl Room {
                 payload["approved_by"] = (&*context.from).into();
             }
         }
-        let message = self.gateway_message("system/proposal", &[proposer], &[id], &payload);
+        let message = self.gateway_message(BaseKind::SystemProposal, &[proposer], &[id], &payload);
         self.send_to_addressees(message);
     }
 
@@ -303,33 +307,33 @@ impl Room {
         action: ApprovalAction,
     ) -> Result<(), RoomError> {
         self.check_membership(by)?;
-        let unknown = || RoomError::new("unknown_proposal", "unknown proposal");
+        let unknown = || RoomError::new(RejectionCode::UnknownProposal, "unknown proposal");
         let proposal = self.proposals.get(id).ok_or_else(unknown)?;
         proposal.check_open()?;
         if proposal.from == *by {
             let detail = "participants cannot approve their own proposals";
-            return Err(RoomError::new("own_proposal", detail));
+            return Err(RoomError::new(RejectionCode::OwnProposal, detail));
         }
         let usual = self.default_capabilities_for(by);
         let may = self.grants.effective_capabilities(by, own.unwrap_or(&usual));
         let (kind, to, payload) = match action {
             ApprovalAction::Approve => {
                 proposal.check_allowed(&may)?;
-                let kind = MessageKind::for_target("mcp/request", &proposal.target);
+                let kind = MessageKind::for_target(BaseKind::McpRequest, &proposal.target);
                 (kind, proposal.to.clone(), proposal.payload.clone())
             }
             ApprovalAction::Reject { reason } => {
                 // A participant that may make the request may also reject the proposal.
-                proposal
-                    .check_allowed(&may)
-                    .or_else(|_| check_allowed(&may, "mcp/reject", None).map(drop))?;
+                proposal.check_allowed(&may).or_else(|_| {
+                    check_allowed(&may, BaseKind::McpReject.as_str(), None).map(drop)
+                })?;
                 let payload = json!({"reason": reason.as_deref().unwrap_or("disagree")});
-                let kind = MessageKind::from_base("mcp/reject");
+                let kind = MessageKind::from(BaseKind::McpReject);
                 (kind, vec![Box::from(&*proposal.from)], Some(to_raw(&payload)))
             }
         };
         let draft = Draft {
-            protocol: Some(Protocol::Mew04),
+            protocol: Some(Protocol::default()),
             id: None,
             ts: None,
             from: None,
@@ -340,7 +344,7 @@ impl Room {
             payload,
             extra: Vec::new(),
         };
-        self.check_not_paused(by, draft.kind.short())?;
+        self.check_not_paused(by, &draft.kind)?;
         self.handle_on_behalf(by, draft)
     }
 }
@@ -354,7 +358,7 @@ pub(super) fn check_allowed(
     match capabilities.decide(&CapabilityRequest::new(kind, payload)) {
         Decision::Allowed { by } => Ok(by.value().clone()),
         Decision::Denied { reason } => {
-            Err(RoomError::new("capability_violation", reason.to_string()))
+            Err(RoomError::new(RejectionCode::CapabilityViolation, reason.to_string()))
         }
     }
 }

@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use toolpost::json_rpc::{RawMessage, RpcError, RpcId, encode_response};
 
-use super::system_messages::to_raw;
-use super::{Effect, REGISTRY_PARTICIPANT, Room};
+use super::{Effect, GATEWAY_PARTICIPANT, REGISTRY_PARTICIPANT, Room};
 use crate::room::ToolResponse;
-use crate::room::message::{Draft, MessageKind, RoomMessage, upgrade_kind};
+use crate::room::message::{BaseKind, Draft, MessageKind, RoomMessage, upgrade_kind};
 
 impl Room {
     /// Forwards a request to the registry if it is addressed to it or to all participants, and
@@ -28,8 +27,10 @@ impl Room {
         if method.starts_with("notifications/") {
             return;
         }
-        if method == "initialize" && self.responds_to_initialize(&message.to) {
-            return self.respond_to_initialize(message);
+        if method == "initialize"
+            && let Some(result) = self.initialize_result(&message.to)
+        {
+            return self.send_response(&message.id, GATEWAY_PARTICIPANT, &Ok(result));
         }
         let of_participant = || Some(Arc::clone(&self.participants.get(&message.from)?.identity));
         let Some(identity) = self.deciding_identity.clone().or_else(of_participant) else { return };
@@ -38,21 +39,10 @@ impl Room {
         }
     }
 
-    /// Whether the gateway responds to `initialize` for the addressee. Clients of the `mew` family
-    /// do not know this handshake.
-    fn responds_to_initialize(&self, to: &[Box<str>]) -> bool {
-        let [one] = to else { return false };
-        self.participants.get(&**one).is_some_and(|participant| participant.protocol.is_mew())
-    }
-
-    fn respond_to_initialize(&mut self, request: &RoomMessage) {
-        let name = request.to.first().cloned().unwrap_or_default();
-        let result = json!({
-            "protocolVersion": "2025-06-18",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": name, "version": "0"},
-        });
-        self.send_response(&request.id, super::GATEWAY_PARTICIPANT, &Ok(to_raw(&result)));
+    /// Returns the result of `initialize` on behalf of a single addressee.
+    fn initialize_result(&self, to: &[Box<str>]) -> Option<Box<RawValue>> {
+        let [name] = to else { return None };
+        self.participants.get(&**name)?.protocol.initialize_result(name)
     }
 
     /// Sends the response to a request, in the name of a participant of the gateway.
@@ -61,7 +51,7 @@ impl Room {
         let id = pending.rpc_id.clone().unwrap_or_else(|| request.into());
         let Some(payload) = self.encode_response(&id, result) else { return };
         let context = pending.response_context(request).with_outcome(Some(&payload));
-        let kind = MessageKind::for_target("mcp/response", &pending.target);
+        let kind = MessageKind::for_target(BaseKind::McpResponse, &pending.target);
         let mut to = vec![Box::from(&*pending.from)];
         let proposer = context.proposer.iter().filter(|proposer| **proposer != pending.from);
         to.extend(proposer.map(|proposer| Box::from(&**proposer)));
@@ -71,7 +61,7 @@ impl Room {
             to,
             context_of: Some(context),
             payload: Some(payload),
-            ..self.gateway_message("mcp/response", &[], &[request], &Value::Null)
+            ..self.gateway_message(BaseKind::McpResponse, &[], &[request], &Value::Null)
         };
         self.requests.record_response(&message);
         let message = self.deliver(message, None, None);
@@ -104,12 +94,17 @@ impl Room {
     pub(super) fn handle_call_notification(&mut self, request: &str, payload: Box<RawValue>) {
         let Some(pending) = self.requests.get(request) else { return };
         let requester = Arc::clone(&pending.from);
-        let kind = upgrade_kind(MessageKind::from_base("mcp/notification"), Some(&payload));
+        let kind = upgrade_kind(MessageKind::from(BaseKind::McpNotification), Some(&payload));
         let message = RoomMessage {
-            kind: kind.unwrap_or_else(|_| MessageKind::from_base("mcp/notification")),
+            kind: kind.unwrap_or_else(|_| MessageKind::from(BaseKind::McpNotification)),
             from: REGISTRY_PARTICIPANT.into(),
             payload: Some(payload),
-            ..self.gateway_message("mcp/notification", &[&requester], &[request], &Value::Null)
+            ..self.gateway_message(
+                BaseKind::McpNotification,
+                &[&requester],
+                &[request],
+                &Value::Null,
+            )
         };
         self.send_to_addressees(message);
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::error::truncate;
 use super::handle_grant::parse_payload;
 use super::proposal::check_allowed;
 use super::{ConnectionId, Effect, Recipient, Recipients, Room, RoomError, StreamFrame};
-use crate::room::message::{Draft, MessageParseError, Protocol, RoomMessage};
+use crate::room::message::{
+    BaseKind, Draft, MessageParseError, RejectionCode, RoomMessage, quoted,
+};
 
 /// Maximum bytes of a stream description, which every welcome contains.
 const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
@@ -115,20 +116,19 @@ impl Room {
         let max = self.settings.max_streams;
         if self.streams.open.len() >= max {
             let detail = format!("{max} streams are open, which is the limit; close one first");
-            return Err(RoomError::new("limit_exceeded", detail));
+            return Err(RoomError::new(RejectionCode::LimitExceeded, detail));
         }
         if draft.payload.as_ref().is_some_and(|payload| payload.get().len() > MAX_DESCRIPTION_BYTES)
         {
             let detail = format!("a stream description has at most {MAX_DESCRIPTION_BYTES} bytes");
-            return Err(RoomError::new("limit_exceeded", detail));
+            return Err(RoomError::new(RejectionCode::LimitExceeded, detail));
         }
         let target = stream_request.target.iter().flatten();
         let missing: Vec<_> = target.filter(|id| !self.participants.contains_key(&***id)).collect();
         if !missing.is_empty() {
             let detail = "some targets of the stream are not in the room";
-            return Err(
-                RoomError::new("target_not_found", detail).with_detail("targets", json!(missing))
-            );
+            return Err(RoomError::new(RejectionCode::TargetNotFound, detail)
+                .with_detail("targets", json!(missing)));
         }
         Ok(stream_request)
     }
@@ -151,7 +151,8 @@ impl Room {
         if let Some(target) = &stream_request.target {
             payload["target"] = json!(target);
         }
-        let message = self.deliver_stream_message("stream/open", &[&owner], &request.id, &payload);
+        let message =
+            self.deliver_stream_message(BaseKind::StreamOpen, &[&owner], &request.id, &payload);
         let stream = Stream {
             writers: vec![Arc::clone(&owner)],
             owner,
@@ -165,7 +166,7 @@ impl Room {
 
     fn deliver_stream_message(
         &mut self,
-        kind: &str,
+        kind: BaseKind,
         to: &[&str],
         correlation: &str,
         payload: &Value,
@@ -197,7 +198,7 @@ impl Room {
             return Ok(());
         }
         let detail = format!("`{id}` belongs to `{}`", stream.owner);
-        Err(RoomError::new("unauthorized", detail).with_detail("stream_id", id))
+        Err(RoomError::new(RejectionCode::Unauthorized, detail).with_detail("stream_id", id))
     }
 
     /// Closes a stream and returns the id of the message that opened it.
@@ -213,6 +214,7 @@ impl Room {
     pub(super) fn check_stream_access_change(
         &self,
         sender: &str,
+        kind: BaseKind,
         draft: &Draft,
     ) -> Result<StreamAccessChange, RoomError> {
         let expected = "`stream_id`, and `participant_id` or `new_owner`";
@@ -224,9 +226,9 @@ impl Room {
         if !self.participants.contains_key(&*target) {
             return Err(RoomError::participant_not_found(&target));
         }
-        if draft.kind.short() != "stream/grant-write" && &*target == sender {
+        if kind != BaseKind::StreamGrantWrite && &*target == sender {
             let detail = "the owner can always write; transfer the stream to another participant";
-            return Err(RoomError::new("invalid_operation", detail));
+            return Err(RoomError::new(RejectionCode::InvalidOperation, detail));
         }
         Ok(StreamAccessChange { stream, participant_id: target, reason: payload.reason })
     }
@@ -235,30 +237,30 @@ impl Room {
     pub(super) fn apply_stream_access_change(
         &mut self,
         access_change: &StreamAccessChange,
-        kind: &str,
+        kind: BaseKind,
         (by, id): (&str, &str),
     ) {
         let StreamAccessChange { stream: stream_id, participant_id: target, reason } =
             access_change;
         let Some(stream) = self.streams.open.get_mut(stream_id) else { return };
         let target: Arc<str> = Arc::from(&**target);
-        if kind == "stream/revoke-write" {
+        if kind == BaseKind::StreamRevokeWrite {
             stream.writers.retain(|writer| *writer != target);
         } else if !stream.writers.contains(&target) {
             stream.writers.push(Arc::clone(&target));
         }
-        if kind == "stream/transfer-ownership" {
+        if kind == BaseKind::StreamTransferOwnership {
             stream.owner = Arc::clone(&target);
             stream.writers.retain(|writer| &**writer != by);
         }
         let mut payload =
             json!({"stream_id": stream_id, "authorized_writers": stream.writers_json()});
         let event_kind = match kind {
-            "stream/grant-write" => "stream/write-granted",
-            "stream/revoke-write" => "stream/write-revoked",
-            _ => "stream/ownership-transferred",
+            BaseKind::StreamGrantWrite => BaseKind::StreamWriteGranted,
+            BaseKind::StreamRevokeWrite => BaseKind::StreamWriteRevoked,
+            _ => BaseKind::StreamOwnershipTransferred,
         };
-        if kind == "stream/transfer-ownership" {
+        if kind == BaseKind::StreamTransferOwnership {
             payload["previous_owner"] = by.into();
             payload["new_owner"] = (&*target).into();
         } else {
@@ -273,7 +275,7 @@ impl Room {
     /// Closes the streams of a participant that may no longer open streams.
     pub(super) fn close_streams_unless_allowed(&mut self, sender: &str) {
         let is_allowed = self.participants.get(sender).is_some_and(|participant| {
-            check_allowed(&participant.capabilities, "stream/request", None).is_ok()
+            check_allowed(&participant.capabilities, BaseKind::StreamRequest.as_str(), None).is_ok()
         });
         let has_some = self.streams.open.values().any(|stream| &*stream.owner == sender);
         if has_some && !is_allowed {
@@ -288,7 +290,7 @@ impl Room {
         for id in ended {
             let Some(open) = self.close_stream(&id) else { continue };
             let payload = json!({"stream_id": id, "reason": "owner_disconnected"});
-            self.deliver_stream_message("stream/close", &[], &open, &payload);
+            self.deliver_stream_message(BaseKind::StreamClose, &[], &open, &payload);
         }
         for stream in self.streams.open.values_mut() {
             stream.writers.retain(|writer| &**writer != sender);
@@ -307,27 +309,24 @@ impl Room {
             Err(error) => Err(error.into()),
         };
         if let Err(rejection) = forwarded {
-            self.reject(&sender, None, "stream/data", rejection);
+            self.reject(&sender, None, BaseKind::StreamData.as_str(), rejection);
         }
     }
 
     fn forward_frame(&mut self, sender: &Arc<str>, frame: StreamFrame) -> Result<(), RoomError> {
-        self.check_not_paused(sender, "stream/data")?;
+        self.check_not_paused(sender, &BaseKind::StreamData.into())?;
         let unauthorized_write = |detail: String| {
-            RoomError::new("unauthorized_stream_write", detail)
+            RoomError::new(RejectionCode::UnauthorizedStreamWrite, detail)
                 .with_detail("stream_id", &*frame.stream)
         };
         let Some(stream) = self.streams.open.get(&frame.stream) else {
-            return Err(unauthorized_write(format!(
-                "no stream `{}` is open",
-                truncate(&frame.stream)
-            )));
+            return Err(unauthorized_write(format!("no stream {} is open", quoted(&frame.stream))));
         };
         if !stream.writers.contains(sender) {
             let detail = format!(
-                "you cannot write: `{}` owns stream `{}`",
+                "you cannot write: `{}` owns stream {}",
                 stream.owner,
-                truncate(&frame.stream)
+                quoted(&frame.stream)
             );
             return Err(unauthorized_write(detail));
         }
@@ -351,14 +350,14 @@ impl Room {
         };
         let present = self.participants.iter().filter(|(id, _)| is_targeted(id));
         let recipients = present.map(|(_, recipient)| recipient.recipient());
-        recipients.filter(|recipient: &Recipient| recipient.protocol == Protocol::Mew04).collect()
+        recipients.filter(|recipient: &Recipient| recipient.protocol.has_streams()).collect()
     }
 }
 
 fn stream_not_found(id: Option<&str>) -> RoomError {
     let detail = match id {
-        Some(id) => format!("no stream `{}` is open", truncate(id)),
+        Some(id) => format!("no stream {} is open", quoted(id)),
         None => "`stream_id` must name an open stream".to_owned(),
     };
-    RoomError::new("stream_not_found", detail)
+    RoomError::new(RejectionCode::StreamNotFound, detail)
 }

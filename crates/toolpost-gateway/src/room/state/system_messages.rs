@@ -10,24 +10,24 @@ use super::{
     Effect, GATEWAY_PARTICIPANT, Participant, REGISTRY_PARTICIPANT, Recipients, Room, RoomError,
 };
 use crate::room::capability::Capabilities;
-use crate::room::message::{MessageKind, Protocol, RoomMessage};
+use crate::room::message::{BaseKind, Protocol, RejectionCode, RoomMessage};
 
 impl Room {
     /// Builds a message from the gateway.
     pub(super) fn gateway_message(
         &mut self,
-        kind: &str,
+        kind: BaseKind,
         to: &[&str],
         correlation: &[&str],
         payload: &Value,
     ) -> RoomMessage {
         RoomMessage {
-            protocol: Protocol::Mew04,
+            protocol: Protocol::default(),
             id: self.next_message_id(),
             ts: toolpost::timestamp(self.now).into(),
             from: GATEWAY_PARTICIPANT.into(),
             to: to.iter().copied().map(Box::from).collect(),
-            kind: MessageKind::from_base(kind),
+            kind: kind.into(),
             correlation: correlation.iter().copied().map(Box::from).collect(),
             context: None,
             context_of: None,
@@ -84,7 +84,8 @@ impl Room {
             "active_streams": self.streams.describe(),
         });
         let history = history.and_then(|max| self.payload_with_history(max, protocol, &payload));
-        let mut message = self.gateway_message("system/welcome", &[participant_id], &[], &payload);
+        let mut message =
+            self.gateway_message(BaseKind::SystemWelcome, &[participant_id], &[], &payload);
         message.payload = history.or(message.payload);
         self.send_to_addressees(message);
     }
@@ -120,7 +121,7 @@ impl Room {
                 .collect();
             let Some(protocol) = to.first().map(|recipient| recipient.protocol) else { continue };
             let payload = json!({"event": event, "participant": describe_participant(participant_id, capabilities, protocol)});
-            let message = self.gateway_message("system/presence", &[], &[], &payload);
+            let message = self.gateway_message(BaseKind::SystemPresence, &[], &[], &payload);
             self.send(message, to);
         }
     }
@@ -137,8 +138,9 @@ impl Room {
         let Some(participant) = self.participants.get(participant_id) else { return };
         let Participant { protocol, capabilities: may, .. } = participant;
         let RoomError { code: error, message, details } = rejection;
-        let mut payload = json!({"error": error, "attempted_kind": kind, "message": message});
-        if error == "capability_violation" {
+        let mut payload =
+            json!({"error": error.as_str(), "attempted_kind": kind, "message": message});
+        if error == RejectionCode::CapabilityViolation {
             payload["your_capabilities"] = format_capabilities(*protocol, may).into();
         }
         if let Some(payload) = payload.as_object_mut() {
@@ -148,10 +150,11 @@ impl Room {
             Some(id) => &[id],
             None => &[],
         };
-        let outgoing = self.gateway_message("system/error", &[participant_id], about, &payload);
+        let outgoing =
+            self.gateway_message(BaseKind::SystemError, &[participant_id], about, &payload);
         self.send_to_addressees(outgoing);
         // Rate-limited messages are not journaled, so that they cannot flood the journal.
-        if error != "rate_limited" {
+        if error != RejectionCode::RateLimited {
             self.effects.push(Effect::RecordRejection {
                 sender: Arc::clone(participant_id),
                 id,
@@ -166,7 +169,7 @@ impl Room {
     fn rate_limit_rejection(&mut self, participant_id: &str, rejection: RoomError) -> RoomError {
         let (now, per_minute) = (self.now, self.settings.messages_per_minute);
         let Some(participant) = self.participants.get_mut(participant_id) else { return rejection };
-        if rejection.code == "rate_limited" {
+        if rejection.code == RejectionCode::RateLimited {
             return rejection;
         }
         participant.usage.rejections.acquire(now, per_minute).err().unwrap_or(rejection)

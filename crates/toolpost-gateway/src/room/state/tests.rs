@@ -15,6 +15,17 @@ const PARTICIPANTS: [(&str, &[&str]); 4] = [
     ("reader", &["mcp/request:tools/call:read_*"]),
 ];
 
+/// Opens a room that creates a token for every invited participant.
+fn new_room(
+    document: Option<&str>,
+    history: Vec<(i64, RoomMessage)>,
+    prefix: &str,
+    now: i64,
+) -> Result<Room, serde_json::Error> {
+    let create_token: CreateToken = Box::new(|id| Some(Token::from(format!("token of {id}"))));
+    Room::new(RoomSettings::default(), document, history, prefix, now, create_token)
+}
+
 struct RoomFixture {
     room: Room,
     now: i64,
@@ -22,7 +33,7 @@ struct RoomFixture {
 
 impl RoomFixture {
     fn new() -> Self {
-        let room = Room::new(RoomSettings::default(), None, Vec::new(), "m", 0).unwrap();
+        let room = new_room(None, Vec::new(), "m", 0).unwrap();
         let mut fixture = Self { room, now: 1_000_000 };
         for (connection, (id, capabilities)) in (1..).zip(PARTICIPANTS) {
             fixture.join(connection, id, capabilities);
@@ -252,8 +263,7 @@ fn grant_requires_holding_and_survives_restart() {
         );
     }
     let document = fixture.room.grants.snapshot("h");
-    let mut later =
-        Room::new(RoomSettings::default(), Some(&document), Vec::new(), "n", 1_000_000).unwrap();
+    let mut later = new_room(Some(&document), Vec::new(), "n", 1_000_000).unwrap();
     std::mem::swap(&mut fixture.room, &mut later);
     fixture.join(1, "agent", &["chat"]);
     fixture.join(2, "ada", &["*"]);
@@ -275,8 +285,7 @@ fn journaled_grant_missing_from_store_is_replayed() {
     let read = json!({"kind": "mcp/request", "to": ["tools"], "payload": call("x")});
     for document in [None, Some(document.as_str())] {
         let history = vec![(1_000_000, RoomMessage::from_stored(&message.to_stored()).unwrap())];
-        fixture.room =
-            Room::new(RoomSettings::default(), document, history, "n", 1_000_000).unwrap();
+        fixture.room = new_room(document, history, "n", 1_000_000).unwrap();
         fixture.join(1, "agent", &["chat"]);
         assert_eq!(
             summarize(&fixture.send("agent", &read)),
@@ -302,7 +311,7 @@ fn requests_and_proposals_are_restored_after_restart() {
         let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
         history.push((1_000_000, RoomMessage::from_stored(&message.to_stored()).unwrap()));
     }
-    fixture.room = Room::new(RoomSettings::default(), None, history, "n", 1_000_000).unwrap();
+    fixture.room = new_room(None, history, "n", 1_000_000).unwrap();
     for (connection, (id, may)) in (11..).zip(PARTICIPANTS) {
         fixture.join(connection, id, may);
     }
@@ -470,7 +479,7 @@ fn external_decision_requires_capability() {
         let (proposal, by, identity) = ("p".into(), by.into(), test_identity());
         let decision = ProposalDecision { proposal, by, token_capabilities: own, identity, action };
         let (decided, effects) = fixture.room.decide(fixture.now, decision);
-        let error = decided.err().map(|rejection| rejection.code);
+        let error = decided.err().map(|rejection| rejection.code.as_str());
         (error, summarize(&effects))
     };
     for (by, may, action, expected) in [
@@ -519,7 +528,7 @@ fn settings_change_applies_to_present_participants() {
     fixture.room.apply(fixture.now, RoomInput::Settings(settings));
     let here: Vec<Arc<str>> = fixture.room.participants().into_iter().map(|(id, _)| id).collect();
     assert_eq!(here, ["ada".into(), "agent".into()]);
-    assert_eq!(fixture.room.check_can_join("tools").unwrap_err().code, "not_a_member");
+    assert_eq!(fixture.room.check_can_join("tools").unwrap_err().code, RejectionCode::NotAMember);
 }
 
 #[test]
@@ -537,7 +546,7 @@ fn invitation_creates_token_with_given_capabilities() {
         .collect();
     let ack: Value =
         serde_json::from_str(sent_messages[0].payload.as_ref().unwrap().get()).unwrap();
-    let token = crate::auth::Token::from(ack["token"].as_str().unwrap().to_owned());
+    let token = Token::from(ack["token"].as_str().unwrap().to_owned());
     let hash = token.hash().to_string();
     assert_eq!(fixture.room.invited_participant(&hash).as_deref(), Some("new"));
     let join = |connection| ParticipantJoin {
@@ -559,7 +568,7 @@ fn invitation_creates_token_with_given_capabilities() {
         "space/kick, system/presence(leave), Kicked"
     );
     assert_eq!(fixture.room.invited_participant(&hash), None);
-    assert_eq!(fixture.room.check_can_join("new").unwrap_err().code, "kicked");
+    assert_eq!(fixture.room.check_can_join("new").unwrap_err().code, RejectionCode::Kicked);
 }
 
 /// Each row: sender, message and summary of its effects, in sequence.
@@ -646,8 +655,8 @@ fn multi_id_and_escalation_attempts_are_rejected() {
 #[test]
 fn invite_of_known_identity_creates_no_token() {
     let mut fixture = RoomFixture::new();
-    let room = std::mem::replace(&mut fixture.room, RoomFixture::new().room);
-    fixture.room = room.with_identity_lookup(|id| id == "known");
+    fixture.room.create_token =
+        Box::new(|id| (id != "known").then(|| Token::from(format!("token of {id}"))));
     for (id, status) in [("known", "added"), ("other", "created")] {
         let payload = json!({"participant_id": id});
         let effects = fixture.send("ada", &json!({"kind": "space/invite", "payload": payload}));
@@ -707,7 +716,7 @@ fn restart_fails_orphaned_requests_and_restores_pauses() {
         let Some(Effect::Deliver { message, .. }) = effects.first() else { panic!("{effects:?}") };
         history.push((fixture.now, RoomMessage::from_stored(&message.to_stored()).unwrap()));
     }
-    fixture.room = Room::new(RoomSettings::default(), None, history, "n", fixture.now).unwrap();
+    fixture.room = new_room(None, history, "n", fixture.now).unwrap();
     let join_effects = fixture.join(11, "ada", &["*"]);
     assert_eq!(summarize(&join_effects), "mcp/response:tools/list, system/welcome");
     fixture.join(12, "agent", &["chat"]);

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, Uri, header};
 
-use super::{WsSettings, open_channel};
+use super::{TextSocket, WsSettings, open_channel};
 use crate::protocol::Secret;
 use crate::transport::{Channel, ConnectError, Connector};
 
@@ -95,7 +95,9 @@ impl WsTarget {
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let config = Some(self.settings.config());
         match client_async_with_config(self.request()?, stream, config).await {
-            Ok((socket, _)) => Ok(open_channel(socket, self.settings)),
+            Ok((stream, _)) => {
+                Ok(open_channel(TextSocket::new(stream, self.settings), self.settings))
+            }
             Err(Error::Http(response)) => {
                 Err(format!("not a hub: it responded with status {}", response.status()))
             }
