@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use toolpost_gateway::config::parse_duration;
 
 use super::GatewayTarget;
@@ -38,22 +39,26 @@ pub(crate) struct LogOptions {
     pub(crate) target: GatewayTarget,
 }
 
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, Args, Serialize)]
 pub(crate) struct LogFilter {
     /// Only calls of this operation; * matches anything
     #[arg(long, value_name = "OP")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) op: Option<String>,
     /// Only entries since this time: a duration before now, such as 15m, or 2026-11-16T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<String>,
     /// Only calls or messages by this identity
     #[arg(long, value_name = "NAME")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) identity: Option<String>,
     /// Only failed calls, or messages rejected by a room
     #[arg(long)]
     pub(crate) errors: bool,
     /// Messages of this room instead of calls; * matches anything
     #[arg(long, value_name = "ROOM", conflicts_with = "op")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) room: Option<String>,
 }
 

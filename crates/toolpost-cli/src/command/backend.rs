@@ -264,9 +264,7 @@ const UNSET_HINT: &str = "TOOLPOST_TOKEN was used; unset it to use the operator'
 #[derive(Default)]
 pub(super) struct Credential {
     pub(super) token: Option<Secret>,
-    /// Hint for a missing or invalid token.
     unauthenticated: String,
-    /// Hint for an identity without access.
     forbidden: Option<String>,
 }
 

@@ -57,7 +57,9 @@ pub(super) fn include_mcp_json(config: &Path, names: &[String]) -> Result<(), Ed
     if config.exists() || !config.ends_with(Config::FILE_NAME) || !other.exists() {
         return Ok(());
     }
-    let read = ClientFile::load(&other).ok().filter(|read| read.rejected.is_empty());
+    let is_usable =
+        |read: &ClientFile| read.servers.iter().all(|server| server.problems.is_empty());
+    let read = ClientFile::load(&other).ok().filter(is_usable);
     let Some(read) = read else {
         output::notice(&format!("{MCP_JSON} has errors and is no longer read. {INCLUDE_HINT}"));
         return Ok(());

@@ -16,7 +16,6 @@ use super::mcp_connect::{AuthorizationMode, mcp_env, spinner};
 use crate::error::CommandError;
 use crate::output;
 
-/// Time limit for server processes to exit.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Time limit for reading the document of an HTTP service.
@@ -47,13 +46,21 @@ impl LocalSources {
         file: Option<&Path>,
         scope: OperationSelection<'_>,
     ) -> Result<Self, CommandError> {
+        let Some(file) = file.map(PathBuf::from).or_else(Config::discover) else {
+            return Ok(Self::default());
+        };
+        let config = Config::load(&file)?;
+        if config.without_demo {
+            builtin::set_demo_operations(registry, false);
+        }
+        let mut started = Self { approval: config.approval, ..Self::default() };
         let name = scope.source();
         if name.is_some_and(|name| RESERVED_NAMES.contains(&name)) {
-            return Self::built_in_only(registry, file);
+            return Ok(started);
         }
-        let Some(config) = load_config(file)? else { return Ok(Self::default()) };
-        remove_demo(registry, &config);
-        let mut started = Self { approval: config.approval, ..Self::default() };
+        if file == Path::new(ClientFile::FILE_NAME) && !config.sources.is_empty() {
+            output::notice("Reading .mcp.json, because there is no toolpost.toml in this folder.");
+        }
         let mut requested: Vec<SourceConfig> = Vec::new();
         for source in config.sources {
             started.names.push(source.name.clone());
@@ -87,10 +94,8 @@ impl LocalSources {
             ));
         }
         let failed = started.start_sources(registry, requested).await;
-        let messages = failed
-            .into_iter()
-            .map(|(failed, reason)| format!("source `{failed}` is not available: {reason}"));
-        for message in messages {
+        for (failed, reason) in failed {
+            let message = format!("source `{failed}` is not available: {reason}");
             if name.is_some() {
                 started.close().await;
                 return Err(CommandError::Unreachable(message));
@@ -98,15 +103,6 @@ impl LocalSources {
             output::warning(&message);
         }
         Ok(started)
-    }
-
-    /// For commands on built-in operations: starts no source, but applies the demo and approval
-    /// settings.
-    fn built_in_only(registry: &Registry, file: Option<&Path>) -> Result<Self, CommandError> {
-        let config =
-            config_path(file).map(|file| Config::load(&file)).transpose()?.unwrap_or_default();
-        remove_demo(registry, &config);
-        Ok(Self { approval: config.approval, ..Self::default() })
     }
 
     /// Returns a gate that rejects calls requiring approval, because a local command has no
@@ -124,11 +120,9 @@ impl LocalSources {
         if sources.is_empty() {
             return Vec::new();
         }
-        let is_interactive = std::io::stderr().is_terminal();
-        let env = mcp_env(if is_interactive {
-            AuthorizationMode::Interactive
-        } else {
-            AuthorizationMode::NonInteractive
+        let env = mcp_env(match std::io::stderr().is_terminal() {
+            true => AuthorizationMode::Interactive,
+            false => AuthorizationMode::NonInteractive,
         })
         .await;
         let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
@@ -188,23 +182,4 @@ impl<'a> OperationSelection<'a> {
             }
         }
     }
-}
-
-fn remove_demo(registry: &Registry, config: &Config) {
-    if config.without_demo {
-        builtin::set_demo_operations(registry, false);
-    }
-}
-
-fn config_path(file: Option<&Path>) -> Option<PathBuf> {
-    file.map(PathBuf::from).or_else(Config::discover)
-}
-
-fn load_config(file: Option<&Path>) -> Result<Option<Config>, CommandError> {
-    let Some(file) = config_path(file) else { return Ok(None) };
-    let config = Config::load(&file)?;
-    if file == Path::new(ClientFile::FILE_NAME) && !config.sources.is_empty() {
-        output::notice("Reading .mcp.json, because there is no toolpost.toml in this folder.");
-    }
-    Ok(Some(config))
 }

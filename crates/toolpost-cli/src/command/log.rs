@@ -74,7 +74,7 @@ fn gateway_ids(response: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn list_input(options: &LogOptions) -> Value {
-    let mut input = filter_input(&options.filter);
+    let mut input = json!(options.filter);
     input["limit"] = options.limit.unwrap_or(DEFAULT_LIMIT).into();
     if let Some(gateway_id) = &options.gateway {
         input["gatewayId"] = gateway_id.as_str().into();
@@ -114,7 +114,7 @@ async fn follow(options: &LogOptions) -> Result<(), CommandError> {
 /// Prints calls as they end. With `--since` or `--limit`, prints the calls already in the journal
 /// first.
 async fn print_tail(backend: &Backend, options: &LogOptions) -> Result<(), CommandError> {
-    let mut input = filter_input(&options.filter);
+    let mut input = json!(options.filter);
     input.as_object_mut().expect("the filter is an object").remove("since");
     let mut calls = backend.client.subscribe(CallRequest::new("gateway.logs", input));
     let (mut printed_seqs, mut buffered) = (HashSet::new(), Vec::new());
@@ -179,7 +179,7 @@ async fn export_all(backend: &Backend, options: &ExportOptions) -> Result<(), Co
 /// Returns one query for calls and one for the messages of all rooms. With `--room` or `--op`,
 /// returns only the one requested.
 fn export_inputs(filter: &LogFilter) -> Vec<Value> {
-    let calls = filter_input(filter);
+    let calls = json!(filter);
     if filter.room.is_some() || filter.op.is_some() {
         return vec![calls];
     }
@@ -254,20 +254,6 @@ pub(crate) async fn replay(options: &ReplayOptions) -> Result<(), CommandError> 
         true => Err(CommandError::Reported),
         false => Ok(()),
     }
-}
-
-fn filter_input(filter: &LogFilter) -> Value {
-    let mut input = json!({});
-    let LogFilter { op, since, identity, room, .. } = filter;
-    for (name, value) in [("op", op), ("since", since), ("identity", identity), ("room", room)] {
-        if let Some(value) = value {
-            input[name] = value.as_str().into();
-        }
-    }
-    if filter.errors {
-        input["errors"] = true.into();
-    }
-    input
 }
 
 /// Connects to the gateway. If it is unreachable and no address was given, opens the journal files

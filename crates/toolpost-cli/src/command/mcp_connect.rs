@@ -40,7 +40,6 @@ pub(super) async fn mcp_env(mode: AuthorizationMode) -> McpEnv {
     environment
 }
 
-/// A spinner on the terminal, shown until it is dropped.
 pub(super) fn spinner(message: String) -> ProgressBar {
     let bar = progress_bar();
     bar.set_style(progress_style("{spinner} {msg} ({elapsed})"));

@@ -96,7 +96,8 @@ impl<'a> TomlDocument<'a> {
         };
         let mut read = BTreeMap::new();
         for (name, value) in entries {
-            let node = TomlNode::new(self, value, dotted_key(table, name.get_ref()));
+            let key = dotted_key(table, name.get_ref());
+            let node = TomlNode { document: self, value, key };
             let source = (table == SOURCE_TABLE).then(|| name.get_ref().to_string());
             self.current_source.replace(source);
             if let Some(entry) = self.entry(&node) {
@@ -110,7 +111,7 @@ impl<'a> TomlDocument<'a> {
     pub(super) fn value<T: DeserializeOwned>(&self, key: &'static str) -> Option<T> {
         self.known.borrow_mut().push(key);
         let value = self.root.get_ref().get(key)?;
-        self.entry(&TomlNode::new(self, value, key.to_owned()))
+        self.entry(&TomlNode { document: self, value, key: key.to_owned() })
     }
 
     /// Reads an entry as far as possible. Each iteration skips one more invalid key, and the number
@@ -123,7 +124,7 @@ impl<'a> TomlDocument<'a> {
             };
             let field = misfit.field.clone();
             // A skipped key also appears to be missing, but is already reported.
-            let table = field.as_deref().unwrap_or(node.key());
+            let table = field.as_deref().unwrap_or(&node.key);
             let is_reported = misfit.missing.is_some_and(|missing| {
                 self.is_skipped(&dotted_key(table, missing)) || self.has_suggestion(table, missing)
             });
@@ -237,11 +238,6 @@ impl Section<'_, '_> {
     /// Whether an unknown key of this table was reported as a misspelling of `name`.
     pub(super) fn has_suggestion(&self, name: &str) -> bool {
         self.document.has_suggestion(&dotted_path("", self.path), name)
-    }
-
-    /// Returns the directory that relative paths are resolved against.
-    pub(super) fn folder(&self) -> &Path {
-        self.document.folder()
     }
 
     /// Reads the secret file that the value at `path` names. If it is missing, only the source of

@@ -131,7 +131,6 @@ impl<'a> Expander<'a> {
         Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
     }
 
-    /// Adds a note if every user can read the secret file.
     fn warn_if_world_readable(&self, file: &Path) {
         let mode = std::fs::metadata(file).map(|metadata| metadata.permissions().mode());
         if mode.is_ok_and(|mode| mode & 0o004 != 0) {
@@ -143,7 +142,6 @@ impl<'a> Expander<'a> {
     }
 }
 
-/// Splits a reference into the variable and its optional default.
 fn split_default(reference: &str) -> Option<(&str, Option<&str>)> {
     let (variable, default) = match reference.split_once(":-") {
         Some((variable, default)) => (variable, Some(default)),

@@ -5,6 +5,7 @@ use std::path::Path;
 use toolpost::mcp::{McpTransport, StdioSettings};
 use toolpost::openapi::{DocumentLocation, Namespaces};
 
+use super::node::did_you_mean;
 use super::{Config, Glob, SourceConfig, SourceKind};
 use crate::admin::OPERATOR;
 use crate::approval::ApprovalSettings;
@@ -56,7 +57,13 @@ impl Config {
             !ids.iter().any(|id| alone.requires_approval(id))
                 && !unseen.iter().any(|name| could_match(pattern, name))
         });
-        unfit.map(|pattern| unmatched_pattern_message(pattern.as_str(), ids)).collect()
+        let message = |pattern: &Glob| {
+            let (pattern, hint) = (pattern.as_str(), did_you_mean(pattern.as_str(), ids));
+            format!(
+                "[approval]: `{pattern}` matches no operation, so it requires no approval{hint}"
+            )
+        };
+        unfit.map(message).collect()
     }
 }
 
@@ -71,12 +78,6 @@ fn could_match(pattern: &Glob, source: &str) -> bool {
         // The star may also match the dot.
         None => pattern.as_str().split('*').next().is_some_and(|start| source.starts_with(start)),
     }
-}
-
-fn unmatched_pattern_message(pattern: &str, ids: &[&str]) -> String {
-    let meant = toolpost::suggest_name(pattern, ids.iter().copied());
-    let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-    format!("[approval]: `{pattern}` matches no operation, so it requires no approval{meant}")
 }
 
 /// Returns a warning if a source needs a program or document that does not exist on this machine.

@@ -273,7 +273,7 @@ impl McpEntry {
             }
             settings.env.insert(name, Secret::new(value));
         }
-        let cwd = self.cwd.take().map(|cwd| at.folder().join(cwd));
+        let cwd = self.cwd.take().map(|cwd| at.document.folder().join(cwd));
         settings.cwd = cwd.filter(|cwd| cwd != Path::new(""));
         settings
     }

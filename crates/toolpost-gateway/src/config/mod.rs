@@ -39,7 +39,7 @@ use file::ConfigFile;
 
 pub use crate::glob::Glob;
 pub use crate::units::parse_duration;
-pub use client_file::{ClientFile, ClientServer, RejectedServer};
+pub use client_file::{ClientFile, ClientServer};
 pub use edit::{
     ConfigOverview, EditError, IfExists, OpenApiEntry, SourceEntry, check_source,
     create_with_mcp_servers, mcp_settings, overview, preserve_mcp_entry, preserve_openapi_entry,
@@ -219,9 +219,12 @@ impl Config {
             Err(error) => return error.into_problems(),
         };
         self.notes.extend(read.notes);
-        let rejected = read.rejected.into_iter();
-        let mut problems: Vec<_> = rejected.flat_map(|server| server.problems).collect();
+        let mut problems = Vec::new();
         for server in read.servers {
+            if !server.problems.is_empty() {
+                problems.extend(server.problems);
+                continue;
+            }
             // Problems are reported at the server's key in its own file.
             let own = dotted_path("", &["source", &server.name, "mcp"]);
             let place = |problem: &mut ConfigProblem| {

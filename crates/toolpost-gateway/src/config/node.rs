@@ -16,29 +16,12 @@ use super::document::{TomlDocument, dotted_key};
 
 #[derive(Clone)]
 pub(super) struct TomlNode<'a> {
-    document: &'a TomlDocument<'a>,
-    value: &'a Spanned<DeValue<'a>>,
-    key: String,
+    pub(super) document: &'a TomlDocument<'a>,
+    pub(super) value: &'a Spanned<DeValue<'a>>,
+    pub(super) key: String,
 }
 
 impl<'a> TomlNode<'a> {
-    pub(super) fn new(
-        document: &'a TomlDocument<'a>,
-        value: &'a Spanned<DeValue<'a>>,
-        key: String,
-    ) -> Self {
-        Self { document, value, key }
-    }
-
-    pub(super) fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Returns the dotted key of a value in this table.
-    fn child_key(&self, name: &str) -> String {
-        dotted_key(&self.key, name)
-    }
-
     fn text(&self, raw: &str) -> Result<String, NodeError> {
         let expanded = self.document.expander.expand(raw).map_err(|error| NodeError {
             is_missing_reference: error.is_missing(),
@@ -52,7 +35,7 @@ impl<'a> TomlNode<'a> {
         let mut fields = Vec::new();
         for (name, value) in self.value.get_ref().as_table().into_iter().flatten() {
             let (at, name) = (name.span(), name.get_ref().as_ref());
-            let key = self.child_key(name);
+            let key = dotted_key(&self.key, name);
             if self.document.is_skipped(&key) {
                 continue;
             }
@@ -166,14 +149,12 @@ impl<'a> Deserializer<'a> for TomlNode<'a> {
 
 struct NodeField<'a> {
     name: &'a str,
-    /// Offset of the key in the text.
     offset: usize,
     node: TomlNode<'a>,
 }
 
 struct NodeFields<'a> {
     rest: std::vec::IntoIter<NodeField<'a>>,
-    /// The value of the key that was read last.
     value: Option<TomlNode<'a>>,
     /// Whether the keys are a fixed, small set.
     is_struct: bool,
@@ -293,11 +274,8 @@ impl serde::de::Error for NodeError {
     }
 
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
-        let list = expected.join("`, `");
-        let hint = suggest_name(found, expected.iter().copied())
-            .map(|name| format!("; did you mean `{name}`?"));
-        let hint = hint.unwrap_or_default();
-        Self::custom(format!("expected one of `{list}`{hint}"))
+        let hint = did_you_mean(found, expected);
+        Self::custom(format!("expected one of `{}`{hint}", expected.join("`, `")))
     }
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
@@ -316,6 +294,12 @@ pub(super) fn suggestion(input: &str, known: &[&str]) -> String {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("known keys: `{}`", known.join("`, `")),
     }
+}
+
+/// Returns a question with the closest known name, to append to a message; empty if there is none.
+pub(super) fn did_you_mean(input: &str, known: &[&str]) -> String {
+    let name = suggest_name(input, known.iter().copied());
+    name.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
 }
 
 /// Describes the type of a value without quoting it.

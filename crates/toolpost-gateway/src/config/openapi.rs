@@ -55,7 +55,6 @@ pub(super) struct OpenApiTable {
     refresh: Option<Duration>,
 }
 
-/// Maximum configurable number of retries.
 const MAX_RETRIES: u32 = 10;
 
 /// `openapi = "api.yaml"` is the document.
@@ -232,7 +231,7 @@ impl ServiceSection<'_, '_, '_> {
             self.report("document", "invalid document; use a file or https://HOST/…");
             return None;
         }
-        Some(DocumentLocation::File(self.0.folder().join(text)))
+        Some(DocumentLocation::File(self.0.document.folder().join(text)))
     }
 
     fn address(&self, key: &str, text: &str) -> Option<Url> {

@@ -11,6 +11,7 @@ use toolpost::openapi::OpenApiSettings;
 use toolpost::{AccessControl, OperationSpec, ResultPolicy};
 
 use super::fingerprint::FileFingerprint;
+use super::node::did_you_mean;
 use super::problem::ConfigProblem;
 use crate::approval;
 use crate::auth::Token;
@@ -280,11 +281,8 @@ impl Adjustments {
 
     fn unknown_operations(&self, names: &[&str]) -> impl Iterator<Item = String> {
         let unknown = self.operations.keys().filter(|name| !names.contains(&name.as_str()));
-        unknown.map(|name| {
-            let meant = toolpost::suggest_name(name, names.iter().copied());
-            let meant = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-            format!("`operation`: no operation `{name}`{meant}")
-        })
+        unknown
+            .map(|name| format!("`operation`: no operation `{name}`{}", did_you_mean(name, names)))
     }
 
     /// Returns the adjusted operation and its result policy; `None` if the operation is excluded.

@@ -196,7 +196,6 @@ impl From<ShortOrLong<Self>> for ApprovalRule {
     }
 }
 
-/// The keys of which a source has exactly one.
 pub(super) const SOURCE_KINDS: [&str; 4] = ["mcp", "openapi", "spoke", "hub"];
 
 /// Checks that a source name is a valid namespace and not reserved by the gateway.

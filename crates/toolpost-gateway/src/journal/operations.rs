@@ -11,7 +11,7 @@ use toolpost::{
 use super::index::BlockMark;
 use super::reader::JournalReader;
 use super::replay::{self, ReplayReport};
-use super::search::{NameFilter, QueryError, RecordFilter};
+use super::search::{QueryError, RecordFilter};
 use super::tail::Tail;
 use super::verify::{Anchor, ChainReport};
 use crate::admin::scope;
@@ -176,7 +176,7 @@ impl JournalInput {
         Ok(RecordFilter {
             gateway: self.gateway_id.or(own),
             marks,
-            name: name.map(|name| NameFilter::Matching(Glob::new(name))),
+            name: name.map(Glob::new),
             identity: self.identity,
             since: since.unwrap_or(i64::MIN),
             before: self.before.unwrap_or(u64::MAX),
@@ -260,7 +260,7 @@ fn logs(
 ) -> impl Stream<Item = Result<Value, HandlerError>> + use<> {
     let filter = RecordFilter {
         marks: call_marks(input.errors),
-        name: input.op.map(|op| NameFilter::Matching(Glob::new(op))),
+        name: input.op.map(Glob::new),
         identity: input.identity,
         ..RecordFilter::default()
     };

@@ -131,7 +131,6 @@ fn preflight_problems(
     }
 }
 
-/// Returns the result as the journal would record it.
 fn masked_result(operation: Option<&Operation>, envelope: Envelope<Value>) -> Value {
     let mut payload = Envelope::local(Payload::from(envelope.data), "");
     payload.meta = envelope.meta;

@@ -7,8 +7,9 @@ use toolpost::epoch_ms;
 use super::index::BlockMark;
 use super::queue::{Durability, WriteReceipt};
 use super::record::{RecordKind, RecordSummary};
-use super::search::{FoundRecord, NameFilter, RecordFilter, message_json, search};
+use super::search::{FoundRecord, RecordFilter, message_json, search};
 use super::{Journal, JournalMode};
+use crate::glob::Glob;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RoomMessageRecord<'a> {
@@ -113,7 +114,8 @@ impl Journal {
             let is_own = chain.gateway_id == self.gateway_id();
             let filter = RecordFilter {
                 marks: &[BlockMark::Message],
-                name: Some(NameFilter::Exact(room.to_owned())),
+                // A room name has no `*`, so it matches only itself.
+                name: Some(Glob::new(room)),
                 until: if is_own { i64::MAX } else { self.0.opened_at },
                 limit: max,
                 max_bytes,

@@ -23,7 +23,7 @@ pub(super) struct RecordFilter {
     /// Calls or failed calls; or messages, rejections or both.
     pub(super) marks: &'static [BlockMark],
     /// Only these operations or rooms.
-    pub(super) name: Option<NameFilter>,
+    pub(super) name: Option<Glob>,
     pub(super) identity: Option<String>,
     /// Only records written at or after this time, in milliseconds since the Unix epoch.
     pub(super) since: i64,
@@ -34,21 +34,6 @@ pub(super) struct RecordFilter {
     pub(super) limit: usize,
     /// Maximum total size of the messages after the first one.
     pub(super) max_bytes: usize,
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum NameFilter {
-    Exact(String),
-    Matching(Glob),
-}
-
-impl NameFilter {
-    pub(super) fn matches(&self, name: &str) -> bool {
-        match self {
-            Self::Exact(expected) => expected == name,
-            Self::Matching(glob) => glob.matches(name),
-        }
-    }
 }
 
 impl Default for RecordFilter {
@@ -181,7 +166,6 @@ impl<'a> Search<'a> {
         Ok(Self { chain, filter, index, last, found, bytes: 0, is_done, exits })
     }
 
-    /// Scans the records after the last indexed block.
     pub(super) fn scan_unindexed(&mut self) -> Result<(), QueryError> {
         let mut segments = self.chain.segments.list()?;
         segments.retain(|&segment| segment >= self.last.segment);
@@ -205,7 +189,6 @@ impl<'a> Search<'a> {
         blocks.iter().try_for_each(|block| self.scan(block.segment, block.offset, block.bytes))
     }
 
-    /// Scans a range of a segment, newest record first.
     fn scan(&mut self, segment: u64, offset: u64, bytes: u64) -> Result<(), QueryError> {
         if self.is_done {
             return Ok(());

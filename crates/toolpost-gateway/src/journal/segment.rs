@@ -154,7 +154,6 @@ impl Segments {
         Ok((end, unfinished))
     }
 
-    /// Truncates a partial record at the end of the chain.
     pub(super) fn truncate_after(&self, end: &ChainEnd, unfinished: u64) -> io::Result<()> {
         if unfinished > 0 {
             let after = end.seq;

@@ -18,7 +18,7 @@ use super::head::{PositionKind, SignedPosition};
 use super::index::BlockMark;
 use super::key::SigningKey;
 use super::layout::Chain;
-use super::search::{NameFilter, RecordFilter, Search};
+use super::search::{RecordFilter, Search};
 use super::segment::Segments;
 use super::verify::ProblemKind;
 use super::*;
@@ -72,8 +72,8 @@ fn only_segment(scratch: &TempDir, gateway_id: &str) -> PathBuf {
     layout.chain(gateway_id).segments.path(1)
 }
 
-fn matching(pattern: &str) -> Option<NameFilter> {
-    Some(NameFilter::Matching(crate::glob::Glob::new(pattern)))
+fn matching(pattern: &str) -> Option<crate::glob::Glob> {
+    Some(crate::glob::Glob::new(pattern))
 }
 
 #[tokio::test]

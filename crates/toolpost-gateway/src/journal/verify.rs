@@ -115,6 +115,10 @@ impl ChainProblem {
     }
 }
 
+fn fail<T>(kind: ProblemKind, seq: u64, message: impl Into<String>) -> Result<T, ChainProblem> {
+    Err(ChainProblem::new(kind, seq, message))
+}
+
 impl ChainReport {
     /// Report for an anchor whose chain does not exist.
     pub(super) fn for_missing_chain(anchor: &Anchor) -> Self {
@@ -157,17 +161,17 @@ fn check_chain(
     anchor: Option<&SignedPosition>,
     report: &mut ChainReport,
 ) -> Result<(), ChainProblem> {
-    let problem = |seq, message: String| ChainProblem::new(ProblemKind::Head, seq, message);
-    let head = head.map_err(|error| problem(0, format!("cannot read the head: {error}")))?;
+    let problem = |message: String| ChainProblem::new(ProblemKind::Head, 0, message);
+    let head = head.map_err(|error| problem(format!("cannot read the head: {error}")))?;
     if head.gateway_id != chain.gateway_id || head.about != PositionKind::Head {
-        return Err(problem(head.seq, "the head belongs to another journal".to_owned()));
+        return fail(ProblemKind::Head, head.seq, "the head belongs to another journal");
     }
     if !head.is_signature_valid() {
-        return Err(problem(head.seq, "the signature of the head is invalid".to_owned()));
+        return fail(ProblemKind::Head, head.seq, "the signature of the head is invalid");
     }
     let start = chain.start();
     let (seq, hash) =
-        start.map_err(|error| problem(0, format!("the checkpoint is invalid: {error}")))?;
+        start.map_err(|error| problem(format!("the checkpoint is invalid: {error}")))?;
     (report.first, report.last) = (seq + 1, seq);
     ChainVerifier { chain, head, anchor, hash, report, index_check: None }.check_records()
 }
@@ -216,7 +220,7 @@ impl ChainVerifier<'_> {
         let removed = self.report.last;
         if self.head.seq < removed {
             let message = format!("the head is older than the checkpoint of record {removed}");
-            return Err(ChainProblem::new(ProblemKind::Head, self.head.seq, message));
+            return fail(ProblemKind::Head, self.head.seq, message);
         }
         let Some(anchor) = self.anchor.filter(|anchor| anchor.seq < removed) else {
             return Ok(());
@@ -224,7 +228,7 @@ impl ChainVerifier<'_> {
         let message = format!(
             "the head given for comparison is too old: the records up to {removed} were removed; use a newer head"
         );
-        Err(ChainProblem::new(ProblemKind::Anchor, anchor.seq, message))
+        fail(ProblemKind::Anchor, anchor.seq, message)
     }
 
     fn check_segment(&mut self, first: u64) -> Result<(), ChainProblem> {
@@ -253,13 +257,13 @@ impl ChainVerifier<'_> {
     fn check_line(&mut self, line: &[u8]) -> Result<(), ChainProblem> {
         let Some(line) = RecordLine::parse(line) else {
             let message = "the line is not a record";
-            return Err(ChainProblem::new(ProblemKind::Damaged, self.report.last + 1, message));
+            return fail(ProblemKind::Damaged, self.report.last + 1, message);
         };
         self.check_seq(line.seq)?;
         let hash = self.hash.next(line.content);
         if hash != line.hash {
             let message = "the record does not match its hash";
-            return Err(ChainProblem::new(ProblemKind::Edited, line.seq, message));
+            return fail(ProblemKind::Edited, line.seq, message);
         }
         (self.report.last, self.hash) = (line.seq, hash);
         self.report.records += 1;
@@ -274,14 +278,14 @@ impl ChainVerifier<'_> {
         let expected = self.report.last + 1;
         if found < expected {
             let message = format!("record {found} comes after record {}", self.report.last);
-            return Err(ChainProblem::new(ProblemKind::Order, found, message));
+            return fail(ProblemKind::Order, found, message);
         }
         let message = match found - expected {
             0 => return Ok(()),
             1 => format!("record {expected} is missing"),
             _ => format!("records {expected} to {} are missing", found - 1),
         };
-        Err(ChainProblem::new(ProblemKind::Missing, expected, message))
+        fail(ProblemKind::Missing, expected, message)
     }
 
     /// Checks that the last record read matches the anchor and the head, if they refer to it.
@@ -291,11 +295,11 @@ impl ChainVerifier<'_> {
             |position: &SignedPosition| position.seq == seq && position.hash() != Some(self.hash);
         if self.anchor.is_some_and(is_wrong) {
             let message = "the record differs from the head given for comparison";
-            return Err(ChainProblem::new(ProblemKind::Anchor, seq, message));
+            return fail(ProblemKind::Anchor, seq, message);
         }
         if is_wrong(self.head) {
             let message = "the record differs from the signed head";
-            return Err(ChainProblem::new(ProblemKind::Rewritten, seq, message));
+            return fail(ProblemKind::Rewritten, seq, message);
         }
         Ok(())
     }
@@ -309,7 +313,7 @@ impl ChainVerifier<'_> {
         for (position, kind, whose) in positions {
             if let Some(SignedPosition { seq, .. }) = position.filter(|at| last < at.seq) {
                 let message = format!("the last record is {last}, but {whose} is at record {seq}");
-                return Err(ChainProblem::new(kind, last + 1, message));
+                return fail(kind, last + 1, message);
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use toolpost::protocol::Secret;
-use toolpost_gateway::config::{ClientFile, McpEntry, OAuthEntry};
+use toolpost_gateway::config::{ClientFile, ClientServer, McpEntry, OAuthEntry};
 
 use crate::arguments::{AddMcpOptions, separator_hint};
 use crate::error::CommandError;
@@ -99,16 +99,14 @@ fn candidates_from_file(
     let read = ClientFile::load(file)?;
     print_notes(file, names, &read.notes);
     let folder = file.parent().unwrap_or(Path::new(""));
-    let usable = read.servers.into_iter().map(|server| {
-        let entry = with_absolute_cwd(server.entry, folder);
-        (server.client_name, ServerCandidate { name: server.name, entry, rejection: None })
-    });
-    let rejected = read.rejected.into_iter().map(|server| {
+    let candidate = |server: ClientServer| {
         let reasons: Vec<String> = server.problems.iter().map(ToString::to_string).collect();
-        let (name, rejection) = (server.name, Some(reasons.join("; ")));
-        (server.client_name, ServerCandidate { name, entry: McpEntry::default(), rejection })
-    });
-    let mut known: Vec<(String, ServerCandidate)> = usable.chain(rejected).collect();
+        let rejection = (!reasons.is_empty()).then(|| reasons.join("; "));
+        let entry = with_absolute_cwd(server.entry, folder);
+        (server.client_name, ServerCandidate { name: server.name, entry, rejection })
+    };
+    let mut known: Vec<(String, ServerCandidate)> =
+        read.servers.into_iter().map(candidate).collect();
     let is_named = |(client_name, server): &(String, ServerCandidate), name: &String| {
         [client_name, &server.name].contains(&name)
     };

@@ -27,10 +27,8 @@ use candidate::ServerCandidate;
 pub(super) use candidate::{parse_headers, reveal};
 use report::ServerReport;
 
-/// Time limit for authorizing in a browser.
 const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Time limit for server processes to exit.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The configuration file that a source is written to.
@@ -50,7 +48,6 @@ impl<'a> TargetConfig<'a> {
         check_source(self.file, name, self.options.if_exists())
     }
 
-    /// Writes a source and returns the access to it.
     pub(super) fn write(&self, name: &str, entry: SourceEntry<'_>) -> Result<Access, EditError> {
         // Without authentication the gateway serves only loopback, and every caller has access.
         let access = (!self.has_identities).then_some(Access::Open);

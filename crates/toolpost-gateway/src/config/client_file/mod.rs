@@ -38,32 +38,17 @@ const SERVER_KEYS: [&str; 3] = ["mcpServers", "servers", "context_servers"];
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ClientFile {
-    /// The enabled servers, in file order.
+    /// The enabled servers, usable or not, in file order.
     pub servers: Vec<ClientServer>,
     /// Messages about servers and members that were skipped or changed.
     pub notes: Vec<String>,
-    /// The servers that cannot be used.
-    pub rejected: Vec<RejectedServer>,
-}
-
-/// A server in a client file that cannot be used.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct RejectedServer {
-    /// Name of the source it would become, or the client's name if no source name can be derived
-    /// from it.
-    pub name: String,
-    /// The name that the client uses.
-    pub client_name: String,
-    /// All problems of the server.
-    pub problems: Vec<ConfigProblem>,
 }
 
 /// A server in a client file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ClientServer {
-    /// Name of the source it becomes.
+    /// Name of the source it becomes, or the client's name if no source name can be derived from it.
     pub name: String,
     /// The name that the client uses.
     pub client_name: String,
@@ -71,6 +56,8 @@ pub struct ClientServer {
     pub key: String,
     /// How to connect to the server.
     pub entry: McpEntry,
+    /// Why the server cannot be used; empty if it can.
+    pub problems: Vec<ConfigProblem>,
 }
 
 impl ClientFile {
@@ -151,48 +138,57 @@ impl ClientFileParser<'_> {
     fn parse_server(&mut self, key: String, client_name: &str, server: &Value) {
         let Some(members) = server.as_object() else {
             let message = "expected an object with `command` or `url`";
-            return self.reject(client_name, vec![(key, message.to_owned())]);
+            return self.add_server(client_name, key.clone(), Err(vec![(key, message.to_owned())]));
         };
         if let Some(reason) = server::skip_reason(members) {
             return self.add_note(client_name, reason);
         }
         let mut parser = ServerParser::new(&self.variables, &key);
         let (entry, notes) = parser.parse(members);
-        if !parser.problems.is_empty() {
-            let problems = parser.problems;
-            return self.reject(client_name, problems);
+        let mut problems = parser.problems;
+        if problems.is_empty() {
+            notes.iter().for_each(|note| self.add_note(client_name, note));
+            problems.extend(self.check_name(client_name).err().map(|why| (key.clone(), why)));
         }
-        notes.iter().for_each(|note| self.add_note(client_name, note));
-        let Some(name) = namespace_from_name(client_name) else {
-            let message = "no source name can be derived from this name; rename it";
-            return self.reject(client_name, vec![(key, message.to_owned())]);
-        };
+        let result = if problems.is_empty() { Ok(entry) } else { Err(problems) };
+        self.add_server(client_name, key, result);
+    }
+
+    /// Checks that the client's name becomes a source name of its own.
+    fn check_name(&mut self, client_name: &str) -> Result<(), String> {
+        let name = namespace_from_name(client_name)
+            .ok_or("no source name can be derived from this name; rename it")?;
         if let Some(other) = self.names.insert(name.clone(), client_name.to_owned()) {
-            let message = format!("same source name `{name}` as `{other}`; rename one");
-            return self.reject(client_name, vec![(key, message)]);
+            return Err(format!("same source name `{name}` as `{other}`; rename one"));
         }
         if name != client_name {
             self.add_note(client_name, &format!("becomes the source `{name}`"));
         }
-        let client_name = client_name.to_owned();
-        self.parsed.servers.push(ClientServer { name, client_name, key, entry });
+        Ok(())
     }
 
     fn add_note(&mut self, client_name: &str, text: &str) {
         self.parsed.notes.push(format!("{}: `{client_name}` {text}", self.file.display()));
     }
 
-    /// Records the problems of a server, each a key and a message.
-    fn reject(&mut self, client_name: &str, problems: Vec<(String, String)>) {
+    /// Adds a server, or its problems, each a key and a message.
+    fn add_server(
+        &mut self,
+        client_name: &str,
+        key: String,
+        result: Result<McpEntry, Vec<(String, String)>>,
+    ) {
+        let client_name = client_name.to_owned();
+        let name = namespace_from_name(&client_name).unwrap_or_else(|| client_name.clone());
+        let (entry, problems) = match result {
+            Ok(entry) => (entry, Vec::new()),
+            Err(problems) => (McpEntry::default(), problems),
+        };
         let problems = problems.into_iter();
         let problems =
             problems.map(|(key, message)| ConfigProblem::in_file(self.file, key, message));
-        let client_name = client_name.to_owned();
-        self.parsed.rejected.push(RejectedServer {
-            name: namespace_from_name(&client_name).unwrap_or_else(|| client_name.clone()),
-            client_name,
-            problems: problems.collect(),
-        });
+        let problems = problems.collect();
+        self.parsed.servers.push(ClientServer { name, client_name, key, entry, problems });
     }
 }
 

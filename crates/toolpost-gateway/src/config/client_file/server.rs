@@ -17,7 +17,6 @@ enum TransportHint {
     Http,
     /// The HTTP+SSE transport of the 2024 protocol version.
     Sse,
-    /// No transport is declared.
     Unspecified,
 }
 
@@ -63,7 +62,6 @@ const URL_KEYS: [&str; 3] = ["url", "serverUrl", "httpUrl"];
 pub(super) struct ServerParser<'a> {
     variables: &'a ClientVariables,
     key: &'a str,
-    /// Keys and messages.
     pub(super) problems: Vec<(String, String)>,
 }
 

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::*;
 
 fn parse(text: &str) -> Result<ClientFile, ConfigError> {
-    let mut file = ClientFile::parse(Path::new("/home/x/.mcp.json"), text)?;
-    let problems = std::mem::take(&mut file.rejected).into_iter();
-    let problems: Vec<_> = problems.flat_map(|server| server.problems).collect();
+    let file = ClientFile::parse(Path::new("/home/x/.mcp.json"), text)?;
+    let problems = file.servers.iter().flat_map(|server| server.problems.clone());
+    let problems: Vec<_> = problems.collect();
     if problems.is_empty() { Ok(file) } else { Err(ConfigError::new(problems)) }
 }
 

@@ -55,7 +55,6 @@ fn set_or_merge(old: &mut dyn TableLike, key: &str, value: &Value) {
     }
 }
 
-/// Returns the lines above a key if they contain a comment.
 fn leading_comments(table: &dyn TableLike, key: &str) -> String {
     let key = table.key(key);
     let above = key.and_then(|key| key.leaf_decor().prefix()).and_then(RawString::as_str);

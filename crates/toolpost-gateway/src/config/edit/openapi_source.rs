@@ -158,7 +158,6 @@ fn is_same_service(table: &dyn TableLike, entry: &OpenApiEntry) -> bool {
         && old.and_then(|old| old.get("server")?.as_str()) == entry.server.as_deref()
 }
 
-/// Returns the document of `openapi = …`.
 fn document_of(openapi: &Item) -> Option<&str> {
     openapi.as_str().or_else(|| openapi.get("document")?.as_str())
 }

@@ -24,7 +24,6 @@ pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
     ("/quit", "", "leave"),
 ];
 
-/// Number of messages shown by `/history` without an argument.
 const DEFAULT_HISTORY: usize = 20;
 /// Maximum number of messages that a gateway returns at once.
 const MAX_HISTORY: usize = 1_000;
@@ -193,7 +192,6 @@ fn split_words(text: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// Parses one capability: a JSON pattern or a string.
 fn parse_capability(text: &str) -> Option<Value> {
     match text {
         "" => None,

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::parse::{self, COMMANDS};
-use super::room_view::{NameKind, RoomView};
+use super::room_view::RoomView;
 use crate::output;
 
 /// Maximum number of queued input lines. Reading pauses when the queue is full.
@@ -125,7 +125,6 @@ fn create_prompt(
     Ok((editor, Box::new(printer)))
 }
 
-/// Reads lines until the user leaves. The end of input and Ctrl-C also leave.
 fn read_prompt(mut editor: PromptEditor, lines: &mpsc::Sender<String>) {
     loop {
         let line = match editor.readline("> ") {
@@ -175,7 +174,6 @@ impl Hinter for RoomCompleter {
     type Hint = String;
 }
 
-/// Returns the start of the last word and its completions.
 fn completions(view: &RoomView, line: &str) -> (usize, Vec<String>) {
     let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     let (before, prefix) = line.split_at(start);
@@ -187,19 +185,18 @@ fn completions(view: &RoomView, line: &str) -> (usize, Vec<String>) {
         return (start, matching_names(commands, prefix));
     }
     let has_target = typed_words.next().is_some_and(|first| first.starts_with('@'));
-    let names = |kind: NameKind| view.names(kind).into_iter().map(ToOwned::to_owned);
-    let kind = match (command, position_in_line) {
+    let participants = || view.participant_names().into_iter().map(ToOwned::to_owned);
+    let names: Vec<String> = match (command, position_in_line) {
         ("/call" | "/propose", 0) if prefix.starts_with('@') => {
-            let participants = names(NameKind::Participants).map(|name| format!("@{name}"));
-            return (start, matching_names(participants, prefix));
+            participants().map(|name| format!("@{name}")).collect()
         }
-        ("/call" | "/propose", 0) => NameKind::Tools,
-        ("/call" | "/propose", 1) if has_target => NameKind::Tools,
-        ("/approve" | "/reject" | "/withdraw", 0) => NameKind::Proposals,
-        ("/tools" | "/grant" | "/revoke" | "/kick" | "/to", 0) => NameKind::Participants,
-        _ => return (start, Vec::new()),
+        ("/call" | "/propose", 0) => view.tools.keys().cloned().collect(),
+        ("/call" | "/propose", 1) if has_target => view.tools.keys().cloned().collect(),
+        ("/approve" | "/reject" | "/withdraw", 0) => view.proposals.keys().cloned().collect(),
+        ("/tools" | "/grant" | "/revoke" | "/kick" | "/to", 0) => participants().collect(),
+        _ => Vec::new(),
     };
-    (start, matching_names(names(kind), prefix))
+    (start, matching_names(names.into_iter(), prefix))
 }
 
 /// Returns the names that start with the prefix. A single match gets a trailing space. Names with

@@ -62,7 +62,7 @@ pub(super) fn welcome(room: &str, payload: &Value) -> String {
 }
 
 pub(super) fn capabilities_changed(payload: &Value) -> String {
-    let capabilities = join(&payload["you"]["capabilities"], capability);
+    let capabilities = join(&payload["you"]["capabilities"], text_or_json);
     dim(&format!("your capabilities are now: {capabilities}"))
 }
 
@@ -149,7 +149,7 @@ fn system_text(kind: &str, payload: &Value) -> Option<String> {
 }
 
 fn capability_change(payload: &Value, verb: &str) -> String {
-    let listed = join(&payload["capabilities"], capability);
+    let listed = join(&payload["capabilities"], text_or_json);
     let what = match payload["grant_id"].as_str() {
         Some(grant) if listed.is_empty() => {
             format!("the capabilities of grant {}", one_line(grant))
@@ -199,11 +199,6 @@ fn reason_suffix(payload: &Value) -> String {
     }
 }
 
-fn capability(value: &Value) -> String {
-    value.as_str().map_or_else(|| json(value), one_line)
-}
-
-/// Formats the participants that a message is addressed to, if any.
 fn recipients(message: &Value) -> Option<String> {
     let names: Vec<String> = elements(&message["to"]).take(MAX_NAMES).map(name_text).collect();
     (!names.is_empty()).then(|| format!("@{}", names.join(" @")))
@@ -213,7 +208,6 @@ fn join(list: &Value, text: impl Fn(&Value) -> String) -> String {
     elements(list).take(MAX_NAMES).map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Formats a sender name in a color derived from the name.
 fn sender(from: &Value) -> String {
     let name = name_text(from);
     let sum: usize = name.bytes().map(usize::from).sum();

@@ -18,8 +18,8 @@ pub(super) struct RoomView {
     pub(super) own_id: Option<String>,
     pub(super) participants: BTreeSet<String>,
     /// Tool names and the participants that provide them.
-    tools: BTreeMap<String, String>,
-    proposals: BTreeMap<String, RoomProposal>,
+    pub(super) tools: BTreeMap<String, String>,
+    pub(super) proposals: BTreeMap<String, RoomProposal>,
     /// Ids of sent messages that were neither echoed nor rejected.
     pub(super) unacknowledged: BTreeSet<String>,
     /// Ids of sent requests without a response.
@@ -98,17 +98,10 @@ impl RoomView {
         }
     }
 
-    /// Returns the known names of a kind, for completion.
-    pub(super) fn names(&self, kind: NameKind) -> Vec<&str> {
-        match kind {
-            NameKind::Participants => {
-                let gateway = (!self.participants.contains(GATEWAY_PARTICIPANT))
-                    .then_some(GATEWAY_PARTICIPANT);
-                self.participants.iter().map(String::as_str).chain(gateway).collect()
-            }
-            NameKind::Tools => self.tools.keys().map(String::as_str).collect(),
-            NameKind::Proposals => self.proposals.keys().map(String::as_str).collect(),
-        }
+    /// Returns the names of the participants, including the gateway.
+    pub(super) fn participant_names(&self) -> Vec<&str> {
+        let gateway = Some(GATEWAY_PARTICIPANT).filter(|name| !self.participants.contains(*name));
+        self.participants.iter().map(String::as_str).chain(gateway).collect()
     }
 
     fn apply_welcome(&mut self, raw_message: &str, payload: &Value) {
@@ -168,13 +161,6 @@ impl RoomView {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NameKind {
-    Participants,
-    Tools,
-    Proposals,
-}
-
 /// Whether a response is an error or a failed tool result.
 pub(super) fn has_failed(payload: &Value) -> bool {
     payload.get("error").is_some_and(|error| !error.is_null())
@@ -226,21 +212,21 @@ mod tests {
     fn room_view_tracks_participants_and_tools() {
         let mut view = joined_view();
         assert_eq!(view.own_id.as_deref(), Some("me"));
-        assert_eq!(view.names(NameKind::Participants), ["bob", "toolpost"]);
-        assert_eq!(view.names(NameKind::Proposals), ["P-old"]);
+        assert_eq!(view.participant_names(), ["bob", "toolpost"]);
+        assert!(view.proposals.keys().eq(["P-old"]));
         let presence = |event: &str, id: &str| {
             json!({"kind": "system/presence",
             "payload": {"event": event, "participant": {"id": id}}})
         };
         apply_message(&mut view, &presence("join", "eve"));
         apply_message(&mut view, &presence("leave", "bob"));
-        assert_eq!(view.names(NameKind::Participants), ["eve", "toolpost"]);
+        assert_eq!(view.participant_names(), ["eve", "toolpost"]);
         apply_message(
             &mut view,
             &json!({"kind": "mcp/response", "from": "files", "correlation_id": ["q"],
             "payload": {"result": {"tools": [{"name": "read"}, {"name": 7}]}}}),
         );
-        assert_eq!(view.names(NameKind::Tools), ["read"]);
+        assert!(view.tools.keys().eq(["read"]));
         assert_eq!((view.provider_of("read"), view.provider_of("other")), ("files", "toolpost"));
     }
 
