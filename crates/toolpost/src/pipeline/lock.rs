@@ -35,15 +35,8 @@ pub(super) struct LockGuard {
     _queue_ref: QueueRef,
 }
 
-pub(super) async fn acquire(call: &CallState) -> Result<Option<Box<LockGuard>>, CallError> {
-    if !call.operation()?.spec().exclusive {
-        return Ok(None);
-    }
-    // Boxed to keep the future of non-exclusive calls small.
-    Box::pin(acquire_exclusive(call)).await.map(Some)
-}
-
-async fn acquire_exclusive(call: &CallState) -> Result<Box<LockGuard>, CallError> {
+/// Waits until no other call of the exclusive operation runs.
+pub(super) async fn acquire(call: &CallState) -> Result<Box<LockGuard>, CallError> {
     let id = call.operation()?.id();
     if call.context.would_deadlock() {
         return Err(CallError::execution(format!(

@@ -146,7 +146,11 @@ async fn prepare(call: &mut CallState) -> Result<dispatch::Guards, CallError> {
     access::check(call)?;
     input::check(call)?;
     approval::wait_for_approval(call).await?;
-    let lock = lock::acquire(call).await?;
+    let lock = match call.operation()?.spec().exclusive {
+        // Boxed to keep the future of other calls small.
+        true => Some(Box::pin(lock::acquire(call)).await?),
+        false => None,
+    };
     let source_permit = limits::acquire_source(call).await?;
     call.ensure_active()?;
     Ok(Some((admission, source_permit, lock)))
