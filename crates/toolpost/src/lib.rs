@@ -64,6 +64,9 @@
 #[cfg(all(feature = "mcp", not(unix)))]
 compile_error!("the feature `mcp` of toolpost needs Unix: it uses process groups and signals");
 
+#[macro_use]
+mod debug_fields;
+
 mod access;
 mod circuit_breaker;
 mod clock;
@@ -98,6 +101,7 @@ mod spec;
 #[cfg(feature = "sse")]
 pub mod sse;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
+#[cfg_attr(not(feature = "mcp"), allow(dead_code, reason = "OpenAPI uses only a part"))]
 mod token_endpoint;
 pub mod tool_envelope;
 mod trace;

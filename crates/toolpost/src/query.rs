@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::json::escape_token;
+use crate::json::{JsonObject, escape_token};
 use crate::payload::Payload;
 use crate::schema::Issue;
 use param_type::{ParamType, ScalarKind};
@@ -133,7 +133,7 @@ impl<'a> QueryEncoding<'a> {
         }
     }
 
-    fn insert(&self, input: &mut Map<String, Value>, name: &str, text: &str) -> Result<(), String> {
+    fn insert(&self, input: &mut JsonObject, name: &str, text: &str) -> Result<(), String> {
         let (style, scalar_kind) = match self {
             Self::Properties(parameters) => {
                 let parameter = parameters.iter().find(|parameter| parameter.name == name);

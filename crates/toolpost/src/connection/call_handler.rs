@@ -73,8 +73,7 @@ impl CallHandler {
         if self.draining.is_cancelled() {
             return self.reject(peer, request, shutting_down(), tasks);
         }
-        let id = Arc::clone(&request.id);
-        let operation = Arc::clone(&request.operation);
+        let (id, operation) = (Arc::clone(&request.id), Arc::clone(&request.operation));
         let window = request.window;
         let (request, authority) = self.to_call_request(peer, &operation, request);
         // A request with a window is a subscription and expects a completion event.
@@ -83,10 +82,10 @@ impl CallHandler {
             None => self.pipeline.start(request, authority),
         };
         let mut call = match started {
+            StartedCall::Call(call) => call,
             StartedCall::Stream(values) => {
                 return self.serve_stream(peer, id, values, window, tasks);
             }
-            StartedCall::Call(call) => call,
         };
         // Most calls complete on the first poll and need no async task.
         if let Some(result) = (&mut call).now_or_never() {
@@ -241,9 +240,10 @@ fn shutting_down() -> CallError {
 fn progress_sender(peer: &Arc<PeerHandle>, id: Arc<str>) -> ProgressSender {
     let peer = Arc::downgrade(peer);
     ProgressSender::from_fn(move |progress| {
-        if let Some(peer) =
-            peer.upgrade().filter(|peer| peer.outgoing.capacity() > SEND_QUEUE_CAPACITY / 2)
-        {
+        let peer = peer.upgrade();
+        let has_capacity =
+            |peer: &Arc<PeerHandle>| peer.outgoing.capacity() > SEND_QUEUE_CAPACITY / 2;
+        if let Some(peer) = peer.filter(has_capacity) {
             let _ = peer.outgoing.try_send(CallEvent::Progress { id: Arc::clone(&id), progress });
         }
     })

@@ -354,20 +354,8 @@ impl Drop for ClientCall {
     }
 }
 
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("pending", &self.pending_count()).finish_non_exhaustive()
-    }
-}
+debug_fields!(client: Client, pending = client.pending_count());
 
-impl std::fmt::Debug for ClientCall {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientCall").finish_non_exhaustive()
-    }
-}
+debug_fields!(_call: ClientCall);
 
-impl std::fmt::Debug for ClientAbortHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientAbortHandle").finish_non_exhaustive()
-    }
-}
+debug_fields!(_handle: ClientAbortHandle);

@@ -148,10 +148,4 @@ impl Drop for DisconnectGuard<'_> {
     }
 }
 
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection")
-            .field("incoming_requests", &self.incoming_requests)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(connection: Connection, incoming_requests = connection.incoming_requests);

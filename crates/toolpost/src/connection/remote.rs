@@ -92,24 +92,21 @@ impl RequestGuard {
 impl Drop for RequestGuard {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.peer.cancel_request(&self.id, Some("the caller canceled the call"), self.was_sent);
+            self.peer.cancel_request(&self.id, "the caller canceled the call", self.was_sent);
         }
     }
 }
 
-/// Whether a call has been sent. Kept small, because tens of thousands of calls may be waiting.
-enum SendState {
-    Sent,
-    /// Boxed because most calls find capacity at once.
-    WaitingForCapacity(BoxFuture<'static, bool>),
-}
+/// A call that waits for capacity and returns whether it was sent. Boxed because most calls find
+/// capacity at once, and tens of thousands may be waiting for a response.
+type WaitingCall = Option<BoxFuture<'static, bool>>;
 
 pub(super) async fn call(
     peer: Arc<PeerHandle>,
     outgoing_request: OutgoingRequest,
 ) -> Result<Outcome, CallError> {
-    let (mut guard, mut response, calling) = start_call(&peer, outgoing_request)?;
-    if let SendState::WaitingForCapacity(sending) = calling {
+    let (mut guard, mut response, waiting) = start_call(&peer, outgoing_request)?;
+    if let Some(sending) = waiting {
         // A request that times out while waiting for capacity fails without being sent.
         tokio::select! {
             biased;
@@ -126,22 +123,20 @@ type ResponseReceiver = oneshot::Receiver<Result<Outcome, CallError>>;
 fn start_call(
     peer: &Arc<PeerHandle>,
     outgoing_request: OutgoingRequest,
-) -> Result<(RequestGuard, ResponseReceiver, SendState), CallError> {
+) -> Result<(RequestGuard, ResponseReceiver, WaitingCall), CallError> {
     let (reply, response) = oneshot::channel();
     let (mut guard, event) =
         register(peer, outgoing_request, Consumer::Call, ResponseSink::Call(reply))?;
-    let send_state = match peer.outgoing.try_send(event) {
-        Ok(()) => {
-            guard.was_sent = true;
-            SendState::Sent
-        }
+    let waiting = match peer.outgoing.try_send(event) {
+        Ok(()) => None,
         Err(mpsc::error::TrySendError::Closed(_)) => return Err(peer.closed_error().not_sent()),
         Err(mpsc::error::TrySendError::Full(event)) => {
             let outgoing = peer.outgoing.clone();
-            SendState::WaitingForCapacity(async move { outgoing.send(event).await.is_ok() }.boxed())
+            Some(async move { outgoing.send(event).await.is_ok() }.boxed())
         }
     };
-    Ok((guard, response, send_state))
+    guard.was_sent = waiting.is_none();
+    Ok((guard, response, waiting))
 }
 
 fn register(
@@ -240,9 +235,8 @@ impl RemoteStream {
     fn grow_window(&mut self) -> u32 {
         let settings = &self.guard.peer.settings;
         let wider = self.window.saturating_mul(2).min(settings.max_window);
-        if self.values.largest_value().saturating_mul(wider as usize)
-            > settings.max_buffered_bytes / 2
-        {
+        let size = self.values.largest_value().saturating_mul(wider as usize);
+        if size > settings.max_buffered_bytes / 2 {
             return 0;
         }
         let more = wider.saturating_sub(self.window);

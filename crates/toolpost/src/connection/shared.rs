@@ -139,7 +139,7 @@ impl PeerHandle {
     pub(super) fn cancel_request(
         &self,
         id: &Arc<str>,
-        reason: Option<&str>,
+        reason: &str,
         was_sent: bool,
     ) -> Option<Waiter> {
         let mut state = self.state();
@@ -152,7 +152,7 @@ impl PeerHandle {
 
     /// Aborts a request of this side and returns whether it was pending.
     pub(super) fn abort_request(&self, id: &Arc<str>, reason: &str) -> bool {
-        let Some(waiter) = self.cancel_request(id, Some(reason), true) else { return false };
+        let Some(waiter) = self.cancel_request(id, reason, true) else { return false };
         waiter.finish(Err(CallError::aborted(format!("the call was aborted: {reason}"))));
         true
     }
@@ -202,10 +202,8 @@ impl PeerHandle {
         let mut state = self.state();
         let expired = state.pending.expire(Instant::now(), Waiter::is_lagging);
         for expired_request in &expired {
-            self.enqueue_locked(
-                &mut state,
-                aborted_event(&expired_request.id, Some("the deadline passed")),
-            );
+            let event = aborted_event(&expired_request.id, "the deadline passed");
+            self.enqueue_locked(&mut state, event);
         }
         drop(state);
         for expired_request in expired {
@@ -230,16 +228,14 @@ impl PeerHandle {
             }
             EventEffect::Unsolicited => {
                 // No consumer is left, so the peer should stop the stream.
-                return self.enqueue_locked(
-                    &mut state,
-                    aborted_event(&id, Some("no pending request has this id")),
-                );
+                let event = aborted_event(&id, "no pending request has this id");
+                return self.enqueue_locked(&mut state, event);
             }
             EventEffect::Ignored => return,
         };
         if let Some(error) = lag_error {
             let waiter = state.pending.remove(&id);
-            self.enqueue_locked(&mut state, aborted_event(&id, Some("the consumer was too slow")));
+            self.enqueue_locked(&mut state, aborted_event(&id, "the consumer was too slow"));
             drop(state);
             if let Some(waiter) = waiter {
                 waiter.finish(Err(error));
@@ -297,16 +293,14 @@ impl PeerHandle {
             drop(state);
             return self.handle_response(CallEvent::Aborted { id, reason });
         };
-        match running.abort.clone() {
+        let abort = running.abort.clone();
+        drop(state);
+        match abort {
             Some(abort) => {
-                drop(state);
                 abort.abort(reason.unwrap_or_else(|| "the caller canceled the call".to_owned()));
             }
             // The request is served over a channel and has no handle to abort.
-            None => {
-                drop(state);
-                self.end_request(&id);
-            }
+            None => self.end_request(&id),
         }
     }
 
@@ -391,8 +385,8 @@ impl Waiter {
     }
 }
 
-fn aborted_event(id: &Arc<str>, reason: Option<&str>) -> CallEvent {
-    CallEvent::Aborted { id: Arc::clone(id), reason: reason.map(str::to_owned) }
+fn aborted_event(id: &Arc<str>, reason: &str) -> CallEvent {
+    CallEvent::Aborted { id: Arc::clone(id), reason: Some(reason.to_owned()) }
 }
 
 /// Adds credit up to a fixed maximum, because a semaphore panics when its permits overflow.

@@ -1,9 +1,10 @@
 //! MCP content blocks: typed where the type is known, otherwise kept as JSON.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::members::{is_string_array, take};
+use crate::json::JsonObject;
 
 /// A content block of a tool result.
 ///
@@ -48,7 +49,7 @@ pub struct TextBlock {
     pub annotations: Option<Annotations>,
     /// Unknown members, preserved as received.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: JsonObject,
 }
 
 /// An image or audio block.
@@ -65,7 +66,7 @@ pub struct MediaBlock {
     pub annotations: Option<Annotations>,
     /// Unknown members, preserved as received.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: JsonObject,
 }
 
 /// A block that embeds the contents of a resource.
@@ -80,7 +81,7 @@ pub struct ResourceBlock {
     pub annotations: Option<Annotations>,
     /// Unknown members, preserved as received.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: JsonObject,
 }
 
 /// The contents of a resource: text, or base64-encoded bytes.
@@ -101,7 +102,7 @@ pub struct ResourceContents {
     pub blob: Option<String>,
     /// Unknown members, preserved as received.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: JsonObject,
 }
 
 /// A block that links to a resource.
@@ -124,7 +125,7 @@ pub struct ResourceLinkBlock {
     pub annotations: Option<Annotations>,
     /// Unknown members, preserved as received.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: JsonObject,
 }
 
 /// Hints from the server on how to use a block.
@@ -143,7 +144,7 @@ pub struct Annotations {
     pub last_modified: Option<String>,
     /// Unknown members, preserved as received.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: JsonObject,
 }
 
 impl ContentBlock {
@@ -174,7 +175,7 @@ impl ContentBlock {
         serde_json::to_value(&self).unwrap_or_default()
     }
 
-    fn from_supported(mut members: Map<String, Value>) -> Self {
+    fn from_supported(mut members: JsonObject) -> Self {
         let kind: Option<String> = take(&mut members, "type", Value::is_string);
         match kind.as_deref() {
             Some("image") => Self::Image(MediaBlock::from_members(members)),
@@ -187,7 +188,7 @@ impl ContentBlock {
 }
 
 /// Whether the type is known and its required members have the right type.
-fn has_required_members(members: &Map<String, Value>) -> bool {
+fn has_required_members(members: &JsonObject) -> bool {
     let has = |key: &str| members.get(key).is_some_and(Value::is_string);
     match members.get("type").and_then(Value::as_str) {
         Some("text") => has("text"),
@@ -201,12 +202,12 @@ fn has_required_members(members: &Map<String, Value>) -> bool {
     }
 }
 
-fn take_string(members: &mut Map<String, Value>, key: &str) -> Option<String> {
+fn take_string(members: &mut JsonObject, key: &str) -> Option<String> {
     take(members, key, Value::is_string)
 }
 
 impl TextBlock {
-    fn from_members(mut members: Map<String, Value>) -> Self {
+    fn from_members(mut members: JsonObject) -> Self {
         Self {
             text: take_string(&mut members, "text").unwrap_or_default(),
             annotations: Annotations::take_from_members(&mut members),
@@ -216,7 +217,7 @@ impl TextBlock {
 }
 
 impl MediaBlock {
-    fn from_members(mut members: Map<String, Value>) -> Self {
+    fn from_members(mut members: JsonObject) -> Self {
         Self {
             data: take_string(&mut members, "data").unwrap_or_default(),
             mime_type: take_string(&mut members, "mimeType").unwrap_or_default(),
@@ -227,8 +228,8 @@ impl MediaBlock {
 }
 
 impl ResourceBlock {
-    fn from_members(mut members: Map<String, Value>) -> Self {
-        let mut resource: Map<String, Value> =
+    fn from_members(mut members: JsonObject) -> Self {
+        let mut resource: JsonObject =
             take(&mut members, "resource", Value::is_object).unwrap_or_default();
         Self {
             resource: ResourceContents {
@@ -245,7 +246,7 @@ impl ResourceBlock {
 }
 
 impl ResourceLinkBlock {
-    fn from_members(mut members: Map<String, Value>) -> Self {
+    fn from_members(mut members: JsonObject) -> Self {
         Self {
             uri: take_string(&mut members, "uri").unwrap_or_default(),
             name: take_string(&mut members, "name").unwrap_or_default(),
@@ -258,8 +259,8 @@ impl ResourceLinkBlock {
 }
 
 impl Annotations {
-    fn take_from_members(members: &mut Map<String, Value>) -> Option<Self> {
-        let mut hints: Map<String, Value> = take(members, "annotations", Value::is_object)?;
+    fn take_from_members(members: &mut JsonObject) -> Option<Self> {
+        let mut hints: JsonObject = take(members, "annotations", Value::is_object)?;
         Some(Self {
             audience: take(&mut hints, "audience", is_string_array),
             priority: take(&mut hints, "priority", Value::is_number),

@@ -1,11 +1,13 @@
 //! Takes typed members out of a JSON object. Members of another type stay in it.
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::json::JsonObject;
 
 /// Takes a member if it has the expected type.
 pub(super) fn take<T: DeserializeOwned>(
-    members: &mut Map<String, Value>,
+    members: &mut JsonObject,
     key: &str,
     is_expected: fn(&Value) -> bool,
 ) -> Option<T> {
@@ -13,7 +15,7 @@ pub(super) fn take<T: DeserializeOwned>(
 }
 
 pub(super) fn take_value(
-    members: &mut Map<String, Value>,
+    members: &mut JsonObject,
     key: &str,
     is_expected: fn(&Value) -> bool,
 ) -> Option<Value> {

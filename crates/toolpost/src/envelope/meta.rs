@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::block::ContentBlock;
 use super::members::{as_integer, is_string_array, take, take_value};
+use crate::json::JsonObject;
 
 /// Name under which the own `source` member of a tool result is stored. In the meta of an envelope,
 /// `source` names the kind of source, which no server may set.
@@ -39,7 +40,7 @@ pub struct LocalMeta {
     pub timestamp: i64,
     /// Unknown members, if there are any.
     #[serde(flatten)]
-    pub extra: Option<Box<Map<String, Value>>>,
+    pub extra: Option<Box<JsonObject>>,
 }
 
 /// Metadata of a response from an HTTP service.
@@ -61,7 +62,7 @@ pub struct HttpMeta {
     pub sse: Option<SseMeta>,
     /// Unknown members.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: JsonObject,
 }
 
 /// Fields of one server-sent event.
@@ -92,10 +93,10 @@ pub struct McpMeta {
     pub structured_content: Option<Value>,
     /// The `_meta` object of the result.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    pub meta: Option<Map<String, Value>>,
+    pub meta: Option<JsonObject>,
     /// Unknown members.
     #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    pub extra: JsonObject,
 }
 
 impl Meta {
@@ -109,7 +110,7 @@ impl Meta {
     }
 
     /// Whether the members are valid metadata: a known source with its required fields.
-    pub(super) fn recognizes(members: &Map<String, Value>) -> bool {
+    pub(super) fn recognizes(members: &JsonObject) -> bool {
         match members.get("source").and_then(Value::as_str) {
             Some("local") => LocalMeta::recognizes(members),
             Some("http") => HttpMeta::recognizes(members),
@@ -119,9 +120,7 @@ impl Meta {
     }
 
     /// Parses the members, or returns them unchanged as the error.
-    pub(super) fn from_members(
-        mut members: Map<String, Value>,
-    ) -> Result<Self, Map<String, Value>> {
+    pub(super) fn from_members(mut members: JsonObject) -> Result<Self, JsonObject> {
         if !Self::recognizes(&members) {
             return Err(members);
         }
@@ -140,12 +139,12 @@ impl LocalMeta {
         Self { operation_id: operation_id.into(), timestamp, extra: None }
     }
 
-    fn recognizes(members: &Map<String, Value>) -> bool {
+    fn recognizes(members: &JsonObject) -> bool {
         members.get("operationId").is_some_and(Value::is_string)
             && members.get("timestamp").is_some_and(|time| as_integer(time).is_some())
     }
 
-    fn from_members(mut members: Map<String, Value>) -> Self {
+    fn from_members(mut members: JsonObject) -> Self {
         Self {
             operation_id: take_string(&mut members, "operationId").into(),
             timestamp: take_integer(&mut members, "timestamp").unwrap_or_default(),
@@ -187,7 +186,7 @@ impl HttpMeta {
         joined.push_str(value);
     }
 
-    fn recognizes(members: &Map<String, Value>) -> bool {
+    fn recognizes(members: &JsonObject) -> bool {
         members
             .get("statusCode")
             .and_then(as_integer)
@@ -199,7 +198,7 @@ impl HttpMeta {
                 .is_some_and(|headers| headers.values().all(Value::is_string))
     }
 
-    fn from_members(mut members: Map<String, Value>) -> Self {
+    fn from_members(mut members: JsonObject) -> Self {
         let status_code = take_integer(&mut members, "statusCode");
         // An empty list is not written, so it stays in `extra`.
         let is_nonempty = |value: &Value| is_string_array(value) && *value != Value::Array(vec![]);
@@ -231,7 +230,7 @@ impl McpMeta {
         Self { content, ..Self::default() }
     }
 
-    fn recognizes(members: &Map<String, Value>) -> bool {
+    fn recognizes(members: &JsonObject) -> bool {
         members.get("isError").is_some_and(Value::is_boolean)
             && members
                 .get("content")
@@ -239,7 +238,7 @@ impl McpMeta {
                 .is_some_and(|blocks| blocks.iter().all(Value::is_object))
     }
 
-    fn from_members(mut members: Map<String, Value>) -> Self {
+    fn from_members(mut members: JsonObject) -> Self {
         let blocks = match take_value(&mut members, "content", Value::is_array) {
             Some(Value::Array(blocks)) => blocks,
             _ => Vec::new(),
@@ -254,10 +253,10 @@ impl McpMeta {
     }
 }
 
-fn take_string(members: &mut Map<String, Value>, key: &str) -> String {
+fn take_string(members: &mut JsonObject, key: &str) -> String {
     take(members, key, Value::is_string).unwrap_or_default()
 }
 
-fn take_integer(members: &mut Map<String, Value>, key: &str) -> Option<i64> {
+fn take_integer(members: &mut JsonObject, key: &str) -> Option<i64> {
     as_integer(&take_value(members, key, |value| as_integer(value).is_some())?)
 }

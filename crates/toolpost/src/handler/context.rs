@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use serde_json::{Map, Value};
+
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,7 @@ use super::progress::{LogMessage, Progress, ProgressSender};
 use super::request_id::RequestId;
 use crate::access::Identity;
 use crate::error::CallError;
+use crate::json::JsonObject;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::spec::OperationKind;
@@ -59,7 +60,7 @@ pub(crate) struct CallStart {
     pub(crate) progress: ProgressSender,
     /// Channel to the client while the call runs.
     pub(crate) client_channel: Option<ClientChannel>,
-    pub(crate) metadata: Option<Arc<Map<String, Value>>>,
+    pub(crate) metadata: Option<Arc<JsonObject>>,
     pub(crate) attached: Option<Attachment>,
 }
 
@@ -109,7 +110,7 @@ impl CallContext {
     pub(crate) fn nested(
         call: &NestedCall<'_>,
         operation: Arc<str>,
-        metadata: Option<Arc<Map<String, Value>>>,
+        metadata: Option<Arc<JsonObject>>,
     ) -> Self {
         let (caller, above) = (call.from, &call.from.0.start);
         let own = call.timeout.and_then(deadline_after);
@@ -180,7 +181,7 @@ impl CallContext {
     }
 
     /// Like [`CallContext::metadata`], as a shared pointer.
-    pub(crate) fn shared_metadata(&self) -> Option<Arc<Map<String, Value>>> {
+    pub(crate) fn shared_metadata(&self) -> Option<Arc<JsonObject>> {
         self.0.start.metadata.clone()
     }
 
@@ -190,7 +191,7 @@ impl CallContext {
     }
 
     /// Metadata of the request, such as a trace context.
-    pub fn metadata(&self) -> Option<&Map<String, Value>> {
+    pub fn metadata(&self) -> Option<&JsonObject> {
         self.0.start.metadata.as_deref()
     }
 
@@ -304,12 +305,4 @@ pub(crate) fn deadline_after(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
 
-impl std::fmt::Debug for CallContext {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallContext")
-            .field("operation", &self.0.start.operation)
-            .field("request_id", &self.0.start.request_id)
-            .field("parent_request_id", &self.0.start.parent_request_id)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(context: CallContext, operation = context.0.start.operation, request_id = context.0.start.request_id, parent_request_id = context.0.start.parent_request_id);

@@ -43,11 +43,7 @@ pub use typed::{IntoOnceHandler, IntoStreamHandler};
 /// future is polled for up to `PipelineSettings::cancel_grace` and then dropped.
 pub trait OnceHandler: Send + Sync + 'static {
     /// Starts one call.
-    fn call(
-        &self,
-        context: CallContext,
-        input: Payload,
-    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>>;
+    fn call(&self, context: CallContext, input: Payload) -> BoxFuture<'static, HandlerResult>;
 }
 
 /// Handler of a subscription; returns a stream of values.
@@ -57,11 +53,7 @@ pub trait OnceHandler: Send + Sync + 'static {
 /// As for [`OnceHandler`]. The stream is polled only when its consumer requests the next value.
 pub trait StreamHandler: Send + Sync + 'static {
     /// Starts one subscription.
-    fn subscribe(
-        &self,
-        context: CallContext,
-        input: Payload,
-    ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>>;
+    fn subscribe(&self, context: CallContext, input: Payload) -> BoxStream<'static, HandlerResult>;
 }
 
 /// The output of a handler. The variant determines how the result stage processes it.
@@ -87,6 +79,9 @@ impl HandlerOutput {
     }
 }
 
+/// The result of a handler, or one value of its stream.
+pub(crate) type HandlerResult = Result<HandlerOutput, HandlerError>;
+
 /// A handler, either for single results or for streams.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -111,7 +106,7 @@ impl Handler {
     pub fn once_fn<F, Fut>(function: F) -> Self
     where
         F: Fn(CallContext, Payload) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<HandlerOutput, HandlerError>> + Send + 'static,
+        Fut: Future<Output = HandlerResult> + Send + 'static,
     {
         Self::Once(Arc::new(move |context, input| function(context, input).boxed()))
     }
@@ -121,7 +116,7 @@ impl Handler {
     pub fn stream_fn<F, S>(function: F) -> Self
     where
         F: Fn(CallContext, Payload) -> S + Send + Sync + 'static,
-        S: futures::Stream<Item = Result<HandlerOutput, HandlerError>> + Send + 'static,
+        S: futures::Stream<Item = HandlerResult> + Send + 'static,
     {
         Self::Stream(Arc::new(move |context, input| function(context, input).boxed()))
     }
@@ -138,32 +133,18 @@ impl std::fmt::Debug for Handler {
 
 impl<F> OnceHandler for F
 where
-    F: Fn(CallContext, Payload) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>>
-        + Send
-        + Sync
-        + 'static,
+    F: Fn(CallContext, Payload) -> BoxFuture<'static, HandlerResult> + Send + Sync + 'static,
 {
-    fn call(
-        &self,
-        context: CallContext,
-        input: Payload,
-    ) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>> {
+    fn call(&self, context: CallContext, input: Payload) -> BoxFuture<'static, HandlerResult> {
         self(context, input)
     }
 }
 
 impl<F> StreamHandler for F
 where
-    F: Fn(CallContext, Payload) -> BoxStream<'static, Result<HandlerOutput, HandlerError>>
-        + Send
-        + Sync
-        + 'static,
+    F: Fn(CallContext, Payload) -> BoxStream<'static, HandlerResult> + Send + Sync + 'static,
 {
-    fn subscribe(
-        &self,
-        context: CallContext,
-        input: Payload,
-    ) -> BoxStream<'static, Result<HandlerOutput, HandlerError>> {
+    fn subscribe(&self, context: CallContext, input: Payload) -> BoxStream<'static, HandlerResult> {
         self(context, input)
     }
 }

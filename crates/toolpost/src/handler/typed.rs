@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{CallContext, HandlerOutput, OnceHandler, StreamHandler};
+use super::{CallContext, HandlerOutput, HandlerResult, OnceHandler, StreamHandler};
 use crate::error::{CallError, HandlerError};
 use crate::payload::Payload;
 use crate::schema::{Issue, Schema};
@@ -28,70 +28,37 @@ pub trait IntoStreamHandler<Marker> {
     fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema);
 }
 
-impl<F, I, Fut, O, E> IntoOnceHandler<fn(I) -> Result<O, E>> for F
-where
-    F: Fn(I) -> Fut + Send + Sync + 'static,
-    I: DeserializeOwned + JsonSchema + 'static,
-    Fut: Future<Output = Result<O, E>> + Send + 'static,
-    O: Serialize + JsonSchema + 'static,
-    E: Into<HandlerError> + 'static,
-{
-    fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema) {
-        let run = move |_: CallContext, input: Payload| call_typed(input, &self);
-        (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
-    }
+/// Implements a handler trait for functions with or without a context.
+macro_rules! impl_into_handler {
+    ($into:ident, $handler:ident, $returns:ident<$item:ident>, $run:ident $(, $context:ident)?) => {
+        impl<F, I, R, O, E> $into<fn($($context,)? I) -> Result<O, E>> for F
+        where
+            F: Fn($($context,)? I) -> R + Send + Sync + 'static,
+            I: DeserializeOwned + JsonSchema + 'static,
+            R: $returns<$item = Result<O, E>> + Send + 'static,
+            O: Serialize + JsonSchema + 'static,
+            E: Into<HandlerError> + 'static,
+        {
+            #[allow(unused_variables, reason = "only some functions take the context")]
+            fn into_handler(self) -> (Arc<dyn $handler>, Schema, Schema) {
+                let run = move |context: CallContext, input: Payload| {
+                    $run(input, |input| self($(std::convert::identity::<$context>(context),)? input))
+                };
+                (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
+            }
+        }
+    };
 }
 
-impl<F, I, Fut, O, E> IntoOnceHandler<fn(CallContext, I) -> Result<O, E>> for F
-where
-    F: Fn(CallContext, I) -> Fut + Send + Sync + 'static,
-    I: DeserializeOwned + JsonSchema + 'static,
-    Fut: Future<Output = Result<O, E>> + Send + 'static,
-    O: Serialize + JsonSchema + 'static,
-    E: Into<HandlerError> + 'static,
-{
-    fn into_handler(self) -> (Arc<dyn OnceHandler>, Schema, Schema) {
-        let run = move |context: CallContext, input: Payload| {
-            call_typed(input, |input| self(context, input))
-        };
-        (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
-    }
-}
-
-impl<F, I, S, O, E> IntoStreamHandler<fn(I) -> Result<O, E>> for F
-where
-    F: Fn(I) -> S + Send + Sync + 'static,
-    I: DeserializeOwned + JsonSchema + 'static,
-    S: Stream<Item = Result<O, E>> + Send + 'static,
-    O: Serialize + JsonSchema + 'static,
-    E: Into<HandlerError> + 'static,
-{
-    fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema) {
-        let run = move |_: CallContext, input: Payload| subscribe_typed(input, &self);
-        (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
-    }
-}
-
-impl<F, I, S, O, E> IntoStreamHandler<fn(CallContext, I) -> Result<O, E>> for F
-where
-    F: Fn(CallContext, I) -> S + Send + Sync + 'static,
-    I: DeserializeOwned + JsonSchema + 'static,
-    S: Stream<Item = Result<O, E>> + Send + 'static,
-    O: Serialize + JsonSchema + 'static,
-    E: Into<HandlerError> + 'static,
-{
-    fn into_handler(self) -> (Arc<dyn StreamHandler>, Schema, Schema) {
-        let run = move |context: CallContext, input: Payload| {
-            subscribe_typed(input, |input| self(context, input))
-        };
-        (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
-    }
-}
+impl_into_handler!(IntoOnceHandler, OnceHandler, Future<Output>, call_typed);
+impl_into_handler!(IntoOnceHandler, OnceHandler, Future<Output>, call_typed, CallContext);
+impl_into_handler!(IntoStreamHandler, StreamHandler, Stream<Item>, subscribe_typed);
+impl_into_handler!(IntoStreamHandler, StreamHandler, Stream<Item>, subscribe_typed, CallContext);
 
 fn call_typed<I, Fut, O, E>(
     input: Payload,
     run: impl FnOnce(I) -> Fut,
-) -> BoxFuture<'static, Result<HandlerOutput, HandlerError>>
+) -> BoxFuture<'static, HandlerResult>
 where
     I: DeserializeOwned,
     Fut: Future<Output = Result<O, E>> + Send + 'static,
@@ -107,7 +74,7 @@ where
 fn subscribe_typed<I, S, O, E>(
     input: Payload,
     run: impl FnOnce(I) -> S,
-) -> BoxStream<'static, Result<HandlerOutput, HandlerError>>
+) -> BoxStream<'static, HandlerResult>
 where
     I: DeserializeOwned,
     S: Stream<Item = Result<O, E>> + Send + 'static,
@@ -128,9 +95,7 @@ fn parse_input<I: DeserializeOwned>(input: Payload) -> Result<I, HandlerError> {
     })
 }
 
-fn serialize_output<O: Serialize, E: Into<HandlerError>>(
-    result: Result<O, E>,
-) -> Result<HandlerOutput, HandlerError> {
+fn serialize_output<O: Serialize, E: Into<HandlerError>>(result: Result<O, E>) -> HandlerResult {
     let value = serde_json::to_value(result.map_err(Into::into)?)?;
     Ok(HandlerOutput::Data(value.into()))
 }

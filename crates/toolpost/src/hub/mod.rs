@@ -198,7 +198,7 @@ impl Hub {
         let settings = self.0.settings.connection.clone();
         let (client, connection) =
             Connection::new(channel, IncomingRequests::Call(handler), settings);
-        registrant.set_client(client.clone());
+        let _ = registrant.client.set(client.clone());
         self.0.spawn_connection(connection_id, &client, connection, Some(identity));
     }
 
@@ -263,21 +263,13 @@ impl HubInner {
         });
     }
 
-    /// Marks the operations of a disconnected peer as offline.
-    fn take_offline(&self, connection_id: u64) {
-        let mut spokes = self.spokes();
-        let changes = spokes.detach(connection_id, &self.pipeline.registry().catalog());
-        // The lock is held, so a spoke that reconnects at once is registered afterwards.
-        self.apply(changes);
-    }
-
     /// Applies changes that register no new id.
     fn apply(&self, changes: impl IntoIterator<Item = Change>) {
         self.pipeline.registry().apply(changes).expect("replacing and removing cannot clash");
     }
 }
 
-/// Removes a peer from the hub when its connection is lost.
+/// Removes a peer from the hub when its connection is lost, and marks its operations offline.
 struct HubConnectionGuard {
     hub: Arc<HubInner>,
     connection_id: u64,
@@ -286,21 +278,13 @@ struct HubConnectionGuard {
 impl Drop for HubConnectionGuard {
     fn drop(&mut self) {
         self.hub.connections.lock().remove(&self.connection_id);
-        self.hub.take_offline(self.connection_id);
+        let mut spokes = self.hub.spokes();
+        let catalog = self.hub.pipeline.registry().catalog();
+        // The lock is held, so a spoke that reconnects at once is registered afterwards.
+        self.hub.apply(spokes.detach(self.connection_id, &catalog));
     }
 }
 
-impl std::fmt::Debug for Hub {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hub").field("stats", &self.stats()).finish_non_exhaustive()
-    }
-}
+debug_fields!(hub: Hub, stats = hub.stats());
 
-impl std::fmt::Debug for SpokeConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SpokeConfig")
-            .field("owner", &self.owner)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(config: SpokeConfig, owner = config.owner, timeout = config.timeout);

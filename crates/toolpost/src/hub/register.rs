@@ -34,16 +34,12 @@ pub(super) struct CallingConnection {
     connection_id: u64,
     identity: Arc<Identity>,
     /// Set before the first call on the connection.
-    client: OnceLock<Client>,
+    pub(super) client: OnceLock<Client>,
 }
 
 impl CallingConnection {
     pub(super) fn new(hub: &Arc<HubInner>, connection_id: u64, identity: Arc<Identity>) -> Self {
         Self { hub: Arc::downgrade(hub), connection_id, identity, client: OnceLock::new() }
-    }
-
-    pub(super) fn set_client(&self, client: Client) {
-        let _ = self.client.set(client);
     }
 }
 
@@ -125,9 +121,8 @@ impl HubInner {
         let ids: Vec<OperationId> = operations.iter().map(|made| made.id().clone()).collect();
         let registered = ids.iter().map(OperationId::to_string).collect();
         let removed_ids = spokes.attach(name, connection_id, client.clone(), ids, retained_specs);
-        let changes = removed_ids.into_iter().map(Change::Unregister);
-        let changes = changes.chain(operations.into_iter().map(Change::Replace));
-        self.apply(changes);
+        let removals = removed_ids.into_iter().map(Change::Unregister);
+        self.apply(removals.chain(operations.into_iter().map(Change::Replace)));
         Ok(RegisterOutput { registered, refused: rejected })
     }
 
@@ -164,8 +159,7 @@ impl HubInner {
     /// Removes a name and its operations, and returns its connection.
     pub(super) fn remove_spoke(&self, spokes: &mut SpokeRegistry, name: &str) -> Option<Client> {
         let (client, removed) = spokes.remove(name);
-        let removed = removed.into_iter().map(Change::Unregister);
-        self.apply(removed);
+        self.apply(removed.into_iter().map(Change::Unregister));
         client
     }
 
@@ -178,8 +172,7 @@ impl HubInner {
         let catalog = self.pipeline.registry().catalog();
         let (route, forgotten) =
             spokes.claim(name, identity, self.settings.max_spokes, &catalog)?;
-        let changes = forgotten.into_iter().map(Change::Unregister);
-        self.apply(changes);
+        self.apply(forgotten.into_iter().map(Change::Unregister));
         Ok((route, spokes.config(name)))
     }
 }

@@ -6,6 +6,9 @@ mod pointer;
 mod raw_object;
 mod short_bytes;
 
+/// The members of a JSON object.
+pub type JsonObject = serde_json::Map<String, serde_json::Value>;
+
 pub use depth::is_nested_deeper;
 pub(crate) use path::ValuePath;
 pub use pointer::JsonPointer;

@@ -1,12 +1,12 @@
 //! Lossless conversion of tool results into envelopes.
 
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
 use super::json;
 use super::settings::McpSettings;
 use crate::envelope::{ContentBlock, Envelope, McpMeta, SOURCE_MEMBER};
-use crate::json::RawObject;
+use crate::json::{JsonObject, RawObject};
 use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::tool_envelope;
@@ -32,8 +32,8 @@ struct ToolResult<'a> {
     structured: Option<&'a RawValue>,
     /// Whether the flag is set; a value that is not a boolean counts as an error.
     is_error: bool,
-    meta: Option<Map<String, Value>>,
-    extra: Map<String, Value>,
+    meta: Option<JsonObject>,
+    extra: JsonObject,
 }
 
 impl<'a> ToolResult<'a> {

@@ -13,6 +13,7 @@ use super::rpc::RpcError;
 use super::settings::{Elicitation, McpSettings, Root, Roots};
 use super::subscriptions::ResourceSubscriptions;
 use crate::handler::LogMessage;
+use crate::json::JsonObject;
 use crate::schema::Schema;
 
 /// Handler of the messages that a server initiates.
@@ -196,7 +197,7 @@ fn method_not_found(message: impl Into<String>) -> RpcError {
 }
 
 /// Fills the form with the values and defaults; `None` if the result is invalid.
-fn fill_form(schema: &Value, given: &Map<String, Value>) -> Option<Map<String, Value>> {
+fn fill_form(schema: &Value, given: &JsonObject) -> Option<JsonObject> {
     let fields = schema["properties"].as_object()?;
     let responses = fields.iter().filter_map(|(name, field)| {
         let response = given.get(name).or_else(|| field.get("default"))?;

@@ -131,20 +131,11 @@ impl HttpSettings {
     }
 }
 
-/// Omits the arguments and the environment, which may contain secrets.
-impl fmt::Debug for StdioSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StdioSettings").field("command", &self.command).finish_non_exhaustive()
-    }
-}
+// Omits the arguments and the environment, which may contain secrets.
+debug_fields!(settings: StdioSettings, command = settings.command);
 
-/// Omits the path and the headers, which may contain secrets.
-impl fmt::Debug for HttpSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let origin = self.url.origin().ascii_serialization();
-        f.debug_struct("HttpSettings").field("origin", &origin).finish_non_exhaustive()
-    }
-}
+// Omits the path and the headers, which may contain secrets.
+debug_fields!(settings: HttpSettings, origin = settings.url.origin().ascii_serialization());
 
 /// The OAuth client and the scopes to request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

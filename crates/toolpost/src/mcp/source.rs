@@ -37,11 +37,7 @@ pub struct OAuthHooks {
     pub authorizer: Option<Arc<dyn Authorizer>>,
 }
 
-impl std::fmt::Debug for OAuthHooks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OAuthHooks").finish_non_exhaustive()
-    }
-}
+debug_fields!(_hooks: OAuthHooks);
 
 /// An MCP server whose tools are operations.
 #[derive(Debug)]

@@ -58,11 +58,7 @@ impl ProgressObserver for ContextObserver {
     }
 }
 
-impl std::fmt::Debug for SourceHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SourceHandle").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+debug_fields!(handle: SourceHandle, name = handle.name);
 
 impl SourceHandle {
     pub(super) fn new(context: &SourceContext, settings: &Arc<McpSettings>) -> Self {

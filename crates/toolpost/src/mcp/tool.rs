@@ -1,8 +1,9 @@
 //! Conversion of tools into operations.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::header_params::{self, HeaderParam};
+use crate::json::JsonObject;
 use crate::schema::Schema;
 use crate::spec::{OperationId, OperationKind, OperationMeta, OperationSpec};
 
@@ -54,30 +55,25 @@ pub(super) fn parse(
 }
 
 /// Returns `Query` for a tool with `readOnlyHint`, otherwise `Mutation`.
-fn kind(members: &Map<String, Value>) -> OperationKind {
+fn kind(members: &JsonObject) -> OperationKind {
     if hint(members, "readOnlyHint") { OperationKind::Query } else { OperationKind::Mutation }
 }
 
-fn hint(members: &Map<String, Value>, name: &str) -> bool {
+fn hint(members: &JsonObject, name: &str) -> bool {
     members.get("annotations").and_then(|hints| hints.get(name)) == Some(&Value::Bool(true))
 }
 
-fn title(members: &Map<String, Value>) -> Option<String> {
+fn title(members: &JsonObject) -> Option<String> {
     let annotated = || members.get("annotations")?.get("title")?.as_str().map(str::to_owned);
     text(members, "title").or_else(annotated)
 }
 
-fn text(members: &Map<String, Value>, name: &str) -> Option<String> {
+fn text(members: &JsonObject, name: &str) -> Option<String> {
     members.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
 /// Returns the schema; if it is invalid, the unknown schema and a warning.
-fn schema(
-    members: &Map<String, Value>,
-    tool: &str,
-    name: &str,
-    warnings: &mut Vec<String>,
-) -> Schema {
+fn schema(members: &JsonObject, tool: &str, name: &str, warnings: &mut Vec<String>) -> Schema {
     let Some(json) = members.get(name) else { return Schema::unknown() };
     let compiled = Schema::new(json.clone()).and_then(|schema| schema.compile().map(|()| schema));
     compiled.unwrap_or_else(|error| {
@@ -87,11 +83,11 @@ fn schema(
 }
 
 /// Returns the members without an equivalent in an operation.
-fn extra_members(members: &Map<String, Value>) -> Option<OperationMeta> {
+fn extra_members(members: &JsonObject) -> Option<OperationMeta> {
     let is_mapped = |name: &str| {
         matches!(name, "name" | "title" | "description" | "inputSchema" | "outputSchema")
     };
-    let rest: Map<String, Value> = members
+    let rest: JsonObject = members
         .iter()
         .filter(|(name, _)| !is_mapped(name))
         .map(|(name, value)| (name.clone(), value.clone()))

@@ -250,8 +250,7 @@ pub(super) fn server_warnings(
     }
     let warning = |(reason, count): (String, usize)| {
         let what = if count == 1 { "operation" } else { "operations" };
-        let message = format!("{count} {what} cannot be called: {reason}");
-        DocumentWarning { at: "/servers".to_owned(), message }
+        DocumentWarning::new("/servers", format!("{count} {what} cannot be called: {reason}"))
     };
     reasons.into_iter().map(warning).collect()
 }
@@ -282,7 +281,7 @@ fn unmatched_config(
             "configuration does not match the document"
         );
     }
-    messages.into_iter().map(|message| DocumentWarning { at: String::new(), message }).collect()
+    messages.into_iter().map(|message| DocumentWarning::new("", message)).collect()
 }
 
 /// Returns a handler that fails every call with `reason`.

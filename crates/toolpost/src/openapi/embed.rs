@@ -64,8 +64,7 @@ pub fn from_openapi(
     let service = Arc::new(build_service(name, settings)?);
     let BuiltOperations { operations, mut info, .. } =
         build_operations(&service, &Arc::new(documents), &SourceHooks::default())?;
-    let odd =
-        parsed.warnings.into_iter().map(|message| DocumentWarning { at: String::new(), message });
+    let odd = parsed.warnings.into_iter().map(|message| DocumentWarning::new("", message));
     info.warnings.splice(0..0, odd);
     info.counts.warnings = info.warnings.len();
     registry.apply(operations.into_iter().map(Change::Register))?;

@@ -146,7 +146,7 @@ pub(crate) struct BodyContent {
 }
 
 /// Encoding of one property of a form or multipart body.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct PropertyEncoding {
     pub(crate) property: String,
     /// Declared media types. The first is sent, unless a `$binary` value states another.

@@ -1,6 +1,5 @@
 //! Settings of a source.
 
-use std::fmt;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -10,7 +9,6 @@ use url::Url;
 use super::credential::Credentials;
 use super::load::{DocumentLocation, LoadSettings};
 use super::request::ServerSettings;
-use crate::http::redact_url;
 
 /// Settings of an OpenAPI source.
 #[derive(Clone, PartialEq)]
@@ -58,14 +56,8 @@ impl OpenApiSettings {
     }
 }
 
-/// Omits credentials and URL queries, which may contain secrets.
-impl fmt::Debug for OpenApiSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let document = self.document.url().map(|address| redact_url(&address));
-        let document = document.unwrap_or_default();
-        f.debug_struct("OpenApiSettings").field("document", &document).finish_non_exhaustive()
-    }
-}
+// Omits credentials and URL queries, which may contain secrets.
+debug_fields!(settings: OpenApiSettings, document = settings.document.display_name());
 
 /// Namespaces of the operations of another gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -108,17 +100,8 @@ pub struct ClientSettings {
     pub ca_certificates: Option<String>,
 }
 
-/// Omits the proxy, whose URL may contain a password.
-impl fmt::Debug for ClientSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientSettings")
-            .field("timeout", &self.timeout)
-            .field("response_bytes", &self.response_bytes)
-            .field("retry", &self.retry)
-            .field("breaker", &self.breaker)
-            .finish_non_exhaustive()
-    }
-}
+// Omits the proxy, whose URL may contain a password.
+debug_fields!(settings: ClientSettings, timeout = settings.timeout, response_bytes = settings.response_bytes, retry = settings.retry, breaker = settings.breaker);
 
 impl Default for ClientSettings {
     fn default() -> Self {

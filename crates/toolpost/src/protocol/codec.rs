@@ -141,7 +141,7 @@ impl<'a> RawFrame<'a> {
 
     fn decode_control(&self) -> Result<Control, String> {
         match &*self.kind {
-            names::AUTH => Ok(Control::Auth(Secret::new(self.parse_payload::<AuthIn>()?.token))),
+            names::AUTH => Ok(Control::Auth(self.parse_payload::<AuthIn>()?.token)),
             names::SUBSCRIBE => Ok(Control::Subscribe(self.decode_topic()?)),
             names::UNSUBSCRIBE => Ok(Control::Unsubscribe(self.decode_topic()?)),
             names::MORE => {
@@ -268,7 +268,7 @@ struct AbortedIn {
 
 #[derive(Deserialize)]
 struct AuthIn {
-    token: String,
+    token: Secret,
 }
 
 #[derive(Deserialize)]
@@ -317,14 +317,10 @@ fn unknown_type(name: &str) -> String {
     if name.len() > MAX_TYPE_NAME_LEN {
         return "unknown type of event".to_owned();
     }
-    let closest = names::ALL
-        .iter()
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .min()
-        .filter(|(distance, _)| *distance <= 3);
-    match closest {
-        Some((_, known)) => format!("unknown type of event; did you mean `{known}`?"),
-        None => "unknown type of event".to_owned(),
+    let known = names::ALL.iter().map(|known| (strsim::damerau_levenshtein(name, known), known));
+    match known.min() {
+        Some((0..=3, known)) => format!("unknown type of event; did you mean `{known}`?"),
+        _ => "unknown type of event".to_owned(),
     }
 }
 
@@ -337,9 +333,8 @@ fn malformed_frame(text: &str, message: String) -> FrameError {
         let (found, _) = rest.trim_start().strip_prefix('"')?.split_once('"')?;
         (!found.contains('\\') && validate_id(found).is_ok()).then_some(found)
     };
-    let is_response_type = |kind: &str| matches!(kind, names::RESPONDED | names::ERROR);
     if let (Some(kind), Some(id)) = (text_of("type"), text_of("id")) {
-        frame_error.is_response = is_response_type(kind);
+        frame_error.is_response = matches!(kind, names::RESPONDED | names::ERROR);
         frame_error.id = id.into();
     }
     frame_error

@@ -206,13 +206,10 @@ impl<W> PendingRequests<W> {
     }
 
     fn handle_response(&mut self, now: Instant, id: &str, outcome: Outcome) -> EventEffect<'_, W> {
-        let consumer = match self.entries.get(id) {
-            Some(entry) => entry.consumer,
-            None => return EventEffect::Unsolicited,
-        };
-        match consumer {
-            Consumer::Call => self.finish(id, |_| Ok(Some(outcome))),
-            Consumer::Subscription => match self.touch(now, id) {
+        match self.entries.get(id).map(|entry| entry.consumer) {
+            None => EventEffect::Unsolicited,
+            Some(Consumer::Call) => self.finish(id, |_| Ok(Some(outcome))),
+            Some(Consumer::Subscription) => match self.touch(now, id) {
                 Some(entry) => EventEffect::Value(&mut entry.waiter, outcome),
                 None => EventEffect::Ignored,
             },

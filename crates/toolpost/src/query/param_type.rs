@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::QueryStyle;
+use crate::json::JsonObject;
 use crate::schema::type_name;
 
 /// Maximum number of references and nullable choices; a longer chain counts as a cycle.
@@ -39,8 +40,8 @@ pub(super) struct ParamType<'a> {
 
 #[derive(Debug, Clone)]
 enum ParamShape<'a> {
-    Text(&'a Map<String, Value>, ScalarKind),
-    List(&'a Map<String, Value>, &'a Map<String, Value>, ScalarKind),
+    Text(&'a JsonObject, ScalarKind),
+    List(&'a JsonObject, &'a JsonObject, ScalarKind),
     Json,
 }
 
@@ -57,7 +58,7 @@ pub(super) enum ScalarKind {
 /// Returns the properties of a plain object schema, one with only `type`, `properties`, `required`,
 /// a trivial `additionalProperties` or `unevaluatedProperties`, and annotations. Other schemas
 /// cannot be described parameter by parameter.
-pub(super) fn plain_properties(root: &Value) -> Option<&Map<String, Value>> {
+pub(super) fn plain_properties(root: &Value) -> Option<&JsonObject> {
     let members = root.as_object()?;
     let is_plain = members.iter().all(|(keyword, value)| match keyword.as_str() {
         "type" => value == "object",
@@ -70,7 +71,7 @@ pub(super) fn plain_properties(root: &Value) -> Option<&Map<String, Value>> {
     if !is_plain {
         return None;
     }
-    static EMPTY: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+    static EMPTY: std::sync::LazyLock<JsonObject> = std::sync::LazyLock::new(Map::new);
     let is_closed = members.get("additionalProperties") == Some(&Value::Bool(false));
     match members.get("properties") {
         Some(properties) => properties.as_object(),
@@ -137,7 +138,7 @@ fn param_shape<'a>(root: &'a Value, property: &'a Value) -> Option<ParamShape<'a
 }
 
 /// Resolves references, and choices between a schema and null, to a schema without either.
-fn resolve_refs<'a>(root: &'a Value, mut schema: &'a Value) -> Option<&'a Map<String, Value>> {
+fn resolve_refs<'a>(root: &'a Value, mut schema: &'a Value) -> Option<&'a JsonObject> {
     for _ in 0..MAX_REF_DEPTH {
         let members = schema.as_object()?;
         let mut composing =
@@ -166,7 +167,7 @@ fn non_null_choice(choices: &[Value]) -> Option<&Value> {
 }
 
 /// Returns how text is parsed if the schema allows only strings, or only numbers and booleans.
-fn scalar_kind(schema: &Map<String, Value>) -> Option<ScalarKind> {
+fn scalar_kind(schema: &JsonObject) -> Option<ScalarKind> {
     let types = non_null_types(schema)?;
     let is_string = |name: &&str| *name == "string";
     let is_literal = |name: &&str| matches!(*name, "integer" | "number" | "boolean");
@@ -179,7 +180,7 @@ fn scalar_kind(schema: &Map<String, Value>) -> Option<ScalarKind> {
 }
 
 /// Returns the types other than null, if the schema declares types.
-fn non_null_types(schema: &Map<String, Value>) -> Option<Vec<&str>> {
+fn non_null_types(schema: &JsonObject) -> Option<Vec<&str>> {
     let types = match schema.get("type") {
         Some(Value::String(name)) => vec![name.as_str()],
         Some(Value::Array(names)) => names.iter().map(Value::as_str).collect::<Option<_>>()?,
@@ -193,7 +194,7 @@ fn non_null_types(schema: &Map<String, Value>) -> Option<Vec<&str>> {
     Some(types.into_iter().filter(|name| *name != "null").collect())
 }
 
-fn without_null(schema: &Map<String, Value>) -> Map<String, Value> {
+fn without_null(schema: &JsonObject) -> JsonObject {
     let mut schema = schema.clone();
     if let Some(Value::Array(names)) = schema.get_mut("type") {
         names.retain(|name| name != "null");

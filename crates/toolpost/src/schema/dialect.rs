@@ -1,11 +1,11 @@
 //! Rewrites notations of OpenAPI 3.0 and older drafts before compilation.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::SchemaError;
 use super::program::MAX_DEPTH;
 use super::subschemas::KeywordValue;
-use crate::json::escape_token;
+use crate::json::{JsonObject, escape_token};
 
 /// Rewrites older notations for both engines. Returns `None` if nothing needs rewriting.
 ///
@@ -14,10 +14,8 @@ use crate::json::escape_token;
 /// of schemas under `items` becomes `prefixItems` if the document has no `$schema`.
 pub(super) fn rewrite(document: &Value) -> Result<Option<Value>, SchemaError> {
     if nests_deeper(document, MAX_SCHEMA_DEPTH) {
-        return Err(SchemaError::DoesNotCompile {
-            at: String::new(),
-            message: format!("schema nests deeper than {MAX_SCHEMA_DEPTH} levels"),
-        });
+        let message = format!("schema nests deeper than {MAX_SCHEMA_DEPTH} levels");
+        return Err(SchemaError::at_root(message));
     }
     let draft = jsonschema::Draft::default().detect(document);
     let notation = LegacyNotation {
@@ -115,7 +113,7 @@ impl LegacyNotation {
         }
     }
 
-    fn rewrite_members(self, members: &mut Map<String, Value>) {
+    fn rewrite_members(self, members: &mut JsonObject) {
         if is_nullable(members) {
             add_null(members);
         }
@@ -139,16 +137,16 @@ impl LegacyNotation {
     }
 }
 
-fn is_nullable(schema: &Map<String, Value>) -> bool {
+fn is_nullable(schema: &JsonObject) -> bool {
     schema.get("nullable") == Some(&Value::Bool(true))
         && matches!(schema.get("type"), Some(Value::String(_) | Value::Array(_)))
 }
 
-fn has_boolean_limit(schema: &Map<String, Value>) -> bool {
+fn has_boolean_limit(schema: &JsonObject) -> bool {
     LIMITS.iter().any(|(exclusive, _)| matches!(schema.get(*exclusive), Some(Value::Bool(_))))
 }
 
-fn add_null(schema: &mut Map<String, Value>) {
+fn add_null(schema: &mut JsonObject) {
     let Some(types) = schema.get_mut("type") else {
         return;
     };
@@ -161,7 +159,7 @@ fn add_null(schema: &mut Map<String, Value>) {
     }
 }
 
-fn rewrite_limit(schema: &mut Map<String, Value>, (exclusive, inclusive): (&str, &str)) {
+fn rewrite_limit(schema: &mut JsonObject, (exclusive, inclusive): (&str, &str)) {
     let Some(Value::Bool(on)) = schema.get(exclusive) else {
         return;
     };
@@ -172,7 +170,7 @@ fn rewrite_limit(schema: &mut Map<String, Value>, (exclusive, inclusive): (&str,
     }
 }
 
-fn rewrite_items(schema: &mut Map<String, Value>) {
+fn rewrite_items(schema: &mut JsonObject) {
     let tuple = schema.shift_remove("items");
     if let Some(rest) = schema.shift_remove("additionalItems") {
         schema.insert("items".to_owned(), rest);

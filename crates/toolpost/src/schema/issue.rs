@@ -44,10 +44,10 @@ fn truncate_message(message: String) -> String {
     if message.chars().nth(MAX_MESSAGE_CHARS).is_none() {
         return message;
     }
-    let keep = |characters: &mut dyn Iterator<Item = char>| -> String { characters.collect() };
-    let start = keep(&mut message.chars().take(MAX_MESSAGE_CHARS / 2));
-    let end: String = message.chars().rev().take(MAX_MESSAGE_CHARS / 2).collect();
-    format!("{start} … {}", keep(&mut end.chars().rev()))
+    let start: String = message.chars().take(MAX_MESSAGE_CHARS / 2).collect();
+    let omitted = message.chars().count() - MAX_MESSAGE_CHARS / 2;
+    let end: String = message.chars().skip(omitted).collect();
+    format!("{start} … {end}")
 }
 
 impl std::fmt::Display for Issue {

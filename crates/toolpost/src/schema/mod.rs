@@ -110,6 +110,12 @@ pub enum SchemaError {
     },
 }
 
+impl SchemaError {
+    fn at_root(message: impl Into<String>) -> Self {
+        Self::DoesNotCompile { at: String::new(), message: message.into() }
+    }
+}
+
 /// Rewrites OpenAPI 3.0 and older drafts to 2020-12; `None` if the document nests too deeply.
 pub(crate) fn rewrite_to_2020_12(document: &Value) -> Option<Cow<'_, Value>> {
     Some(dialect::rewrite(document).ok()?.map_or(Cow::Borrowed(document), Cow::Owned))
@@ -362,10 +368,8 @@ impl CompiledSchema {
         let issues: Vec<Issue> =
             self.validator.iter_errors(value).map(|error| Issue::from_validation(&error)).collect();
         if issues.is_empty() {
-            return vec![Issue::new(
-                "",
-                "value and schema nest too deeply together to be validated",
-            )];
+            let message = "value and schema nest too deeply together to be validated";
+            return vec![Issue::new("", message)];
         }
         issues
     }

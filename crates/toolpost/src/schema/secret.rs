@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::json::JsonObject;
 
 use percent_encoding::percent_decode_str;
 
@@ -35,17 +37,21 @@ pub struct Secrets {
 struct SecretNode {
     is_secret: bool,
     properties: HashMap<String, usize>,
-    /// Subschemas of properties not in `properties`.
-    additional: Vec<usize>,
-    /// Subschemas of `patternProperties`; applied to every property, because names are not matched.
-    patterns: Vec<usize>,
+    /// Members that share subschemas. Names are not matched with `patternProperties`.
+    members: ChildSchemas,
     prefix: Vec<usize>,
-    /// Subschemas of the items after the prefix.
-    items: Vec<usize>,
-    /// Subschemas of `contains`; applied to every item.
-    contains: Vec<usize>,
+    /// Items that share subschemas.
+    items: ChildSchemas,
     /// Subschemas that apply to the same value: references and combinators.
     in_place: Vec<usize>,
+}
+
+#[derive(Debug, Default)]
+struct ChildSchemas {
+    /// Subschemas of children without their own.
+    other: Vec<usize>,
+    /// Subschemas of every child.
+    every: Vec<usize>,
 }
 
 impl Secrets {
@@ -74,17 +80,20 @@ impl Secrets {
             return true;
         }
         let mut found = false;
+        let mut mask_child = |child_nodes: Vec<usize>, child: &mut Value| {
+            found |= !child_nodes.is_empty() && self.mask_at(&child_nodes, child);
+        };
         match value {
             Value::Object(members) => {
                 for (name, member) in members {
-                    let child_nodes = self.property_nodes(&current_nodes, name);
-                    found |= !child_nodes.is_empty() && self.mask_at(&child_nodes, member);
+                    let own = |node: &SecretNode| node.properties.get(name).copied();
+                    mask_child(self.child_nodes(&current_nodes, |node| &node.members, own), member);
                 }
             }
             Value::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
-                    let child_nodes = self.item_nodes(&current_nodes, index);
-                    found |= !child_nodes.is_empty() && self.mask_at(&child_nodes, item);
+                    let own = |node: &SecretNode| node.prefix.get(index).copied();
+                    mask_child(self.child_nodes(&current_nodes, |node| &node.items, own), item);
                 }
             }
             _ => {}
@@ -104,26 +113,20 @@ impl Secrets {
         all
     }
 
-    fn property_nodes(&self, current_nodes: &[usize], name: &str) -> Vec<usize> {
+    /// Returns the subschemas of a child, which `own` finds if the child has its own.
+    fn child_nodes(
+        &self,
+        current_nodes: &[usize],
+        shared: impl Fn(&SecretNode) -> &ChildSchemas,
+        own: impl Fn(&SecretNode) -> Option<usize>,
+    ) -> Vec<usize> {
         let mut child_nodes = Vec::new();
         for node in current_nodes.iter().map(|&id| &self.nodes[id]) {
-            match node.properties.get(name) {
-                Some(&own) => child_nodes.push(own),
-                None => child_nodes.extend(&node.additional),
+            match own(node) {
+                Some(own) => child_nodes.push(own),
+                None => child_nodes.extend(&shared(node).other),
             }
-            child_nodes.extend(&node.patterns);
-        }
-        child_nodes
-    }
-
-    fn item_nodes(&self, current_nodes: &[usize], index: usize) -> Vec<usize> {
-        let mut child_nodes = Vec::new();
-        for node in current_nodes.iter().map(|&id| &self.nodes[id]) {
-            match node.prefix.get(index) {
-                Some(&own) => child_nodes.push(own),
-                None => child_nodes.extend(&node.items),
-            }
-            child_nodes.extend(&node.contains);
+            child_nodes.extend(&shared(node).every);
         }
         child_nodes
     }
@@ -177,18 +180,18 @@ impl<'a> SecretCompiler<'a> {
                     node.properties = all.collect();
                 }
                 ("patternProperties", Value::Object(list)) => {
-                    node.patterns = list.values().map(|schema| self.node(schema)).collect();
+                    node.members.every = list.values().map(|schema| self.node(schema)).collect();
                 }
                 ("additionalProperties" | "unevaluatedProperties", Value::Object(_)) => {
-                    node.additional.push(self.node(value));
+                    node.members.other.push(self.node(value));
                 }
                 ("prefixItems" | "items", Value::Array(list)) => {
                     node.prefix = list.iter().map(|schema| self.node(schema)).collect();
                 }
                 ("items" | "additionalItems" | "unevaluatedItems", Value::Object(_)) => {
-                    node.items.push(self.node(value));
+                    node.items.other.push(self.node(value));
                 }
-                ("contains", Value::Object(_)) => node.contains.push(self.node(value)),
+                ("contains", Value::Object(_)) => node.items.every.push(self.node(value)),
                 ("allOf" | "anyOf" | "oneOf", Value::Array(list)) => {
                     node.in_place.extend(list.iter().map(|schema| self.node(schema)));
                 }
@@ -223,21 +226,15 @@ struct RefIndex<'a> {
 
 impl<'a> RefIndex<'a> {
     fn of(document: &'a Value) -> Self {
-        let (addressed, anchored) = (HashMap::new(), HashMap::new());
-        let mut names = Self {
-            document,
-            by_id: addressed,
-            by_anchor: anchored,
-            enclosing_resources: HashMap::new(),
-        };
+        let (by_id, by_anchor, enclosing_resources) = Default::default();
+        let mut names = Self { document, by_id, by_anchor, enclosing_resources };
         let mut unread = vec![(document, None)];
         while let Some((value, home)) = unread.pop() {
             match value {
                 Value::Object(members) => {
                     let home = names.index_schema(value, members).or(home);
-                    names
-                        .enclosing_resources
-                        .extend(home.map(|home| (std::ptr::from_ref(value), home)));
+                    let enclosing = home.map(|home| (std::ptr::from_ref(value), home));
+                    names.enclosing_resources.extend(enclosing);
                     unread.extend(members.values().map(|member| (member, home)));
                 }
                 Value::Array(items) => unread.extend(items.iter().map(|item| (item, home))),
@@ -248,11 +245,7 @@ impl<'a> RefIndex<'a> {
     }
 
     /// Indexes the anchors and the id of a schema. Returns the schema if it has an id.
-    fn index_schema(
-        &mut self,
-        schema: &'a Value,
-        members: &'a Map<String, Value>,
-    ) -> Option<&'a Value> {
+    fn index_schema(&mut self, schema: &'a Value, members: &'a JsonObject) -> Option<&'a Value> {
         let string_member = |name: &str| members.get(name).and_then(Value::as_str);
         for anchor in ["$anchor", "$dynamicAnchor"].into_iter().filter_map(string_member) {
             add_target(&mut self.by_anchor, anchor, schema);
@@ -404,7 +397,7 @@ mod tests {
     #[test]
     fn secrets_resolve_long_ref_chains() {
         let length = 20_000;
-        let mut definitions: Map<String, Value> = (0..length)
+        let mut definitions: JsonObject = (0..length)
             .map(|n| (n.to_string(), json!({"$ref": format!("#/$defs/{}", n + 1)})))
             .collect();
         definitions.insert(length.to_string(), json!({"writeOnly": true}));

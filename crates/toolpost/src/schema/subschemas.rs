@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::json::JsonObject;
+
 /// What the value of a keyword holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeywordValue {
@@ -76,14 +78,11 @@ pub(crate) fn subschemas_mut<'a>(
 const MAX_DEPTH: u32 = 512;
 
 /// Calls `visitor` for every subschema that is an object, but not for data.
-pub(crate) fn visit_schemas<'a>(
-    schema: &'a Value,
-    visitor: &mut impl FnMut(&'a Map<String, Value>),
-) {
+pub(crate) fn visit_schemas<'a>(schema: &'a Value, visitor: &mut impl FnMut(&'a JsonObject)) {
     visit(schema, MAX_DEPTH, visitor);
 }
 
-fn visit<'a>(schema: &'a Value, depth: u32, visitor: &mut impl FnMut(&'a Map<String, Value>)) {
+fn visit<'a>(schema: &'a Value, depth: u32, visitor: &mut impl FnMut(&'a JsonObject)) {
     let (Some(depth), Some(members)) = (depth.checked_sub(1), schema.as_object()) else { return };
     visitor(members);
     for (keyword, value) in members {
@@ -92,14 +91,11 @@ fn visit<'a>(schema: &'a Value, depth: u32, visitor: &mut impl FnMut(&'a Map<Str
 }
 
 /// Like [`visit_schemas`], for mutation.
-pub(crate) fn visit_schemas_mut(
-    schema: &mut Value,
-    visitor: &mut impl FnMut(&mut Map<String, Value>),
-) {
+pub(crate) fn visit_schemas_mut(schema: &mut Value, visitor: &mut impl FnMut(&mut JsonObject)) {
     visit_mut(schema, MAX_DEPTH, visitor);
 }
 
-fn visit_mut(schema: &mut Value, depth: u32, visitor: &mut impl FnMut(&mut Map<String, Value>)) {
+fn visit_mut(schema: &mut Value, depth: u32, visitor: &mut impl FnMut(&mut JsonObject)) {
     let Some((depth, members)) = depth.checked_sub(1).zip(schema.as_object_mut()) else { return };
     visitor(members);
     for (keyword, value) in members {

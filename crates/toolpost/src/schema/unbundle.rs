@@ -31,21 +31,14 @@ pub(crate) fn unbundle<'d, 'c: 'd>(
 ) -> Option<Value> {
     let Some(root) = root_component(described) else { return Some(described.clone()) };
     let mut definition_refs = HashMap::from([(root, "#".to_owned())]);
-    let mut parts = vec![BundledPart {
-        keyword: "",
-        key: "",
-        annotations: described,
-        component: component(root)?,
-    }];
+    let part = |keyword, key, annotations, name| {
+        Some(BundledPart { keyword, key, annotations, component: component(name)? })
+    };
+    let mut parts = vec![part("", "", described, root)?];
     for (keyword, key, described) in definitions(described) {
         let name = root_component(described)?;
         definition_refs.insert(name, definition_ref(keyword, key));
-        parts.push(BundledPart {
-            keyword,
-            key,
-            annotations: described,
-            component: component(name)?,
-        });
+        parts.push(part(keyword, key, described, name)?);
     }
     let mut at = 0;
     while let Some(part) = parts.get(at) {

@@ -41,9 +41,7 @@ extensible_object! {
         /// Purpose of the template.
         description: Option<String> = "description",
     }
-}
 
-extensible_object! {
     /// A sequence of tool calls.
     #[derive(Default)]
     pub struct ToolChain tagged "kind" {
@@ -54,9 +52,7 @@ extensible_object! {
         /// Purpose of the chain.
         description: Option<String> = "description",
     }
-}
 
-extensible_object! {
     /// A call in a [`ToolChain`].
     #[derive(Default)]
     pub struct ToolChainStep {
@@ -65,9 +61,7 @@ extensible_object! {
         /// Purpose of the tool in this step.
         description: Option<String> = "description",
     }
-}
 
-extensible_object! {
     /// An input and its expected output.
     #[derive(Default)]
     pub struct WorkedExample tagged "kind" {
@@ -80,9 +74,7 @@ extensible_object! {
         /// Purpose of the example.
         description: Option<String> = "description",
     }
-}
 
-extensible_object! {
     /// Criteria for evaluating a result.
     #[derive(Default)]
     pub struct EvalCriteria tagged "kind" {
@@ -93,9 +85,7 @@ extensible_object! {
         /// Purpose of the criteria.
         description: Option<String> = "description",
     }
-}
 
-extensible_object! {
     /// A table with options as rows and criteria as columns.
     #[derive(Default)]
     pub struct ComparisonMatrix tagged "kind" {
@@ -108,9 +98,7 @@ extensible_object! {
         /// Purpose of the matrix.
         description: Option<String> = "description",
     }
-}
 
-extensible_object! {
     /// A row of a [`ComparisonMatrix`].
     #[derive(Default)]
     pub struct MatrixRow {

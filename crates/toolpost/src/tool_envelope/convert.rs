@@ -7,6 +7,7 @@ use super::{
     ERROR_TOOL, EnvelopeError, EnvelopeReader, EnvelopeResult, ErrorPayload, Fallback,
     ToolEnvelope, ToolEnvelopeMeta, WriteError,
 };
+use crate::json::JsonObject;
 use crate::schema::type_name;
 
 /// Error returned when readable JSON cannot be encoded as a tool result.
@@ -133,7 +134,7 @@ fn implied_error(payload: &Value, meta: &ToolEnvelopeMeta) -> Option<bool> {
     (meta.tool() == ERROR_TOOL && ErrorPayload::read(payload).is_ok()).then_some(true)
 }
 
-fn take(members: &mut Map<String, Value>, member: &'static str) -> Result<Value, EncodeError> {
+fn take(members: &mut JsonObject, member: &'static str) -> Result<Value, EncodeError> {
     members.shift_remove(member).ok_or(EncodeError::Missing { member })
 }
 
@@ -141,7 +142,7 @@ fn parse_is_error(is_error: &Value) -> Result<bool, EncodeError> {
     is_error.as_bool().ok_or_else(|| wrong_type("isError", "a boolean", is_error))
 }
 
-fn parse_extra(extra: Value) -> Result<Map<String, Value>, EncodeError> {
+fn parse_extra(extra: Value) -> Result<JsonObject, EncodeError> {
     let Value::Object(members) = extra else {
         return Err(wrong_type("extra", "an object", &extra));
     };

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{EnvelopeError, MAX_DEPTH, PREFIX};
 use crate::clock::timestamp;
+use crate::json::JsonObject;
 use crate::schema::type_name;
 
 /// A payload with the name of the tool that created it and the creation time.
@@ -18,7 +19,7 @@ pub struct ToolEnvelope {
     pub meta: ToolEnvelopeMeta,
     /// Members other than `payload` and `meta`, kept so that writing restores what was read.
     #[serde(flatten)]
-    pub(super) extra: Map<String, Value>,
+    pub(super) extra: JsonObject,
 }
 
 /// The tool that created an envelope, and when. The version is always 1.
@@ -29,7 +30,7 @@ pub struct ToolEnvelopeMeta {
     ts: String,
     version: u8,
     #[serde(flatten)]
-    extra: Map<String, Value>,
+    extra: JsonObject,
 }
 
 /// Error returned when an envelope cannot be serialized.
@@ -51,7 +52,7 @@ impl ToolEnvelope {
     }
 
     /// Returns the members of the envelope other than `payload` and `meta`.
-    pub fn extra(&self) -> &Map<String, Value> {
+    pub fn extra(&self) -> &JsonObject {
         &self.extra
     }
 
@@ -119,7 +120,7 @@ impl ToolEnvelopeMeta {
     }
 
     /// Returns the fields other than `tool`, `ts` and `version`.
-    pub fn extra(&self) -> &Map<String, Value> {
+    pub fn extra(&self) -> &JsonObject {
         &self.extra
     }
     pub(super) fn from_json(json: Value) -> Result<Self, EnvelopeError> {
@@ -133,14 +134,11 @@ impl ToolEnvelopeMeta {
     }
 }
 
-fn take(fields: &mut Map<String, Value>, field: &'static str) -> Result<Value, EnvelopeError> {
+fn take(fields: &mut JsonObject, field: &'static str) -> Result<Value, EnvelopeError> {
     fields.shift_remove(field).ok_or(EnvelopeError::MissingMetaField { field })
 }
 
-fn take_text(
-    fields: &mut Map<String, Value>,
-    field: &'static str,
-) -> Result<String, EnvelopeError> {
+fn take_text(fields: &mut JsonObject, field: &'static str) -> Result<String, EnvelopeError> {
     match take(fields, field)? {
         Value::String(text) => Ok(text),
         other => Err(wrong_type(field, "a string", &other)),

@@ -47,18 +47,18 @@ pub(super) trait ExtensibleValue: Sized + Serialize {
     }
 }
 
-/// Defines a struct with named members and `extra` for unknown members.
+/// Defines structs with named members and `extra` for unknown members.
 ///
 /// `tagged "kind"` names a member that is neither a field nor extra, because the enclosing enum
 /// represents it. A `null` in place of an optional member stays in `extra`, so that it is written
 /// back. Members are written in the order of the fields, `extra` last.
 macro_rules! extensible_object {
-    (
+    ($(
         $(#[$outer:meta])*
         pub struct $name:ident $(tagged $tag:literal)? {
             $($(#[$inner:meta])* $field:ident: $type:ty = $wire:literal,)*
         }
-    ) => {
+    )+) => {$(
         $(#[$outer])*
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
@@ -129,7 +129,7 @@ macro_rules! extensible_object {
                 Self::read(&json).map_err(serde::de::Error::custom)
             }
         }
-    };
+    )+};
 }
 pub(super) use extensible_object;
 

@@ -20,9 +20,7 @@ extensible_object! {
         /// Artifacts such as templates, examples and criteria.
         artifacts: Vec<Artifact> = "artifacts",
     }
-}
 
-extensible_object! {
     /// A model, with its id and label.
     #[derive(Default)]
     pub struct WorkflowModel {
@@ -31,9 +29,7 @@ extensible_object! {
         /// Human-readable model name.
         label: String = "label",
     }
-}
 
-extensible_object! {
     /// A step of a workflow.
     #[derive(Default)]
     pub struct WorkflowStep {
@@ -44,9 +40,7 @@ extensible_object! {
         /// Short summary of the step.
         summary: String = "summary",
     }
-}
 
-extensible_object! {
     /// A recommended next action.
     #[derive(Default)]
     pub struct Recommendation {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::json::JsonObject;
 use crate::spec::{OperationKind, OperationSpec, TOOL_META};
 
 /// Adds annotations, icons, `_meta` and other metadata.
@@ -9,7 +10,7 @@ use crate::spec::{OperationKind, OperationSpec, TOOL_META};
 /// Members from an MCP server are relayed unchanged. A malformed member, which would make clients
 /// reject the whole list, is moved to [`TOOL_META`] in `_meta`. So is `execution`, because the
 /// tasks it advertises are not available beyond this process.
-pub(super) fn add(tool: &mut Map<String, Value>, spec: &OperationSpec) {
+pub(super) fn add(tool: &mut JsonObject, spec: &OperationSpec) {
     let (mut meta, mut non_portable) = (Map::new(), Map::new());
     let mut own = spec.meta.clone().unwrap_or_default();
     for (name, value) in own.mcp_tool.take().into_iter().flatten() {
@@ -36,7 +37,7 @@ pub(super) fn add(tool: &mut Map<String, Value>, spec: &OperationSpec) {
 }
 
 /// Derives hints from the operation kind. `destructiveHint` cannot be derived.
-fn derived_annotations(spec: &OperationSpec) -> Map<String, Value> {
+fn derived_annotations(spec: &OperationSpec) -> JsonObject {
     let hints: &[(&str, bool)] = match spec.kind {
         OperationKind::Query => &[("readOnlyHint", true)],
         OperationKind::Mutation => &[("readOnlyHint", false), ("idempotentHint", spec.idempotent)],

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::boolean_schemas::{self, expand_booleans};
 use super::json_types::infer_types;
 use crate::error::CallError;
+use crate::json::JsonObject;
 use crate::payload::Payload;
 use crate::schema::{Issue, Schema, TypeSet, map_refs};
 
@@ -47,7 +48,7 @@ impl InputMapping {
             Self::Null => return Ok(Value::Null.into()),
             Self::Property { is_optional } => is_optional,
         };
-        let mut members: Map<String, Value> = arguments
+        let mut members: JsonObject = arguments
             .into_typed()
             .map_err(|error| CallError::validation(format!("invalid arguments: {error}"), &[]))?;
         match members.remove(INPUT_ARGUMENT) {
@@ -73,7 +74,7 @@ impl InputMapping {
     ///
     /// For an object input, this is the input schema of the operation with a root that all clients
     /// accept: `type` is `object`, and boolean subschemas are written as objects.
-    pub(super) fn arguments_schema(self, schema: &Schema) -> Map<String, Value> {
+    pub(super) fn arguments_schema(self, schema: &Schema) -> JsonObject {
         let mut root = Map::from_iter([("type".to_owned(), "object".into())]);
         match self {
             Self::Arguments => copy_root_keywords(&mut root, &schema.json()),
@@ -96,7 +97,7 @@ impl InputMapping {
     }
 }
 
-fn copy_root_keywords(root: &mut Map<String, Value>, document: &Value) {
+fn copy_root_keywords(root: &mut JsonObject, document: &Value) {
     match document {
         Value::Object(members) if has_portable_root(members) => {
             for (keyword, value) in members.iter().filter(|(keyword, _)| *keyword != "type") {
@@ -111,7 +112,7 @@ fn copy_root_keywords(root: &mut Map<String, Value>, document: &Value) {
 }
 
 /// Whether the root keywords have the types that clients expect.
-fn has_portable_root(members: &Map<String, Value>) -> bool {
+fn has_portable_root(members: &JsonObject) -> bool {
     let properties = members.get("properties").is_none_or(|properties| {
         let is_schema = |schema: &Value| schema.is_object() || schema.is_boolean();
         properties.as_object().is_some_and(|properties| properties.values().all(is_schema))

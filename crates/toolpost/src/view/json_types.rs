@@ -1,8 +1,9 @@
 //! Infers which JSON types a schema admits, without a value.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::portable::References;
+use crate::json::JsonObject;
 use crate::schema::{IntegerRule, TypeSet};
 
 /// Maximum number of schemas to inspect; beyond it all types count as possible.
@@ -48,7 +49,7 @@ impl TypeInference<'_> {
         }
     }
 
-    fn infer_keywords(&mut self, members: &Map<String, Value>, depth: u32) -> TypeSet {
+    fn infer_keywords(&mut self, members: &JsonObject, depth: u32) -> TypeSet {
         let mut types = TypeSet::ANY;
         if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
             let target = self.references.resolve(reference).filter(|target| !target.is_foreign);
@@ -79,7 +80,7 @@ impl TypeInference<'_> {
     }
 }
 
-fn type_keyword(members: &Map<String, Value>) -> TypeSet {
+fn type_keyword(members: &JsonObject) -> TypeSet {
     let types = match members.get("type") {
         Some(Value::String(name)) => type_from_name(name),
         Some(Value::Array(names)) if names.len() <= MAX_VALUES => {
@@ -95,10 +96,7 @@ fn type_keyword(members: &Map<String, Value>) -> TypeSet {
     }
 }
 
-fn list<'a>(
-    members: &'a Map<String, Value>,
-    keyword: &str,
-) -> impl Iterator<Item = &'a Value> + use<'a> {
+fn list<'a>(members: &'a JsonObject, keyword: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     members.get(keyword).and_then(Value::as_array).into_iter().flatten()
 }
 

@@ -9,6 +9,7 @@ use super::input::{EmbeddedSchema, embed};
 use super::json_types::infer_types;
 use super::portable::{self, PortableSchema};
 use super::settings::{Dialect, ProtocolGeneration};
+use crate::json::JsonObject;
 use crate::schema::{Issue, Schema, TypeSet};
 use crate::spec::{OperationKind, OperationSpec};
 
@@ -28,7 +29,7 @@ pub(super) struct OutputMapping {
 /// A declared schema, and notes about what it omits.
 #[derive(Debug, Default)]
 pub(super) struct OutputSchema {
-    pub(super) schema: Option<Map<String, Value>>,
+    pub(super) schema: Option<JsonObject>,
     pub(super) notes: Vec<String>,
 }
 
@@ -193,7 +194,7 @@ fn compile_data_schema(spec: &OperationSpec) -> Schema {
 }
 
 /// Puts `type: object` first in the root of a schema.
-fn with_object_type(schema: Map<String, Value>) -> Map<String, Value> {
+fn with_object_type(schema: JsonObject) -> JsonObject {
     let rest = schema.into_iter().filter(|(keyword, _)| keyword != "type");
     std::iter::once(("type".to_owned(), "object".into())).chain(rest).collect()
 }

@@ -1,6 +1,5 @@
 //! The OAuth client: provides tokens and handles authorization challenges.
 
-use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use futures::FutureExt;
@@ -203,8 +202,4 @@ impl OAuthInner {
     }
 }
 
-impl Debug for OAuth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OAuth").field("resource", &self.inner.store_key).finish_non_exhaustive()
-    }
-}
+debug_fields!(oauth: OAuth, resource = oauth.inner.store_key);

@@ -1,6 +1,5 @@
 //! Receives the redirect of the browser on a local port.
 
-use std::fmt::{self, Debug};
 use std::future::pending;
 use std::io;
 use std::net::Ipv4Addr;
@@ -141,14 +140,7 @@ impl Authorizer for LoopbackAuthorizer {
     }
 }
 
-impl Debug for LoopbackAuthorizer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LoopbackAuthorizer")
-            .field("redirect_uri", &self.redirect_uri.as_str())
-            .field("deadline", &self.timeout)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(authorizer: LoopbackAuthorizer, redirect_uri = authorizer.redirect_uri.as_str(), timeout = authorizer.timeout);
 
 /// Reads the request line and the headers.
 async fn read_head(stream: &mut TcpStream) -> io::Result<String> {

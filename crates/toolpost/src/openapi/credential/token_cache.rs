@@ -193,11 +193,7 @@ impl CachedToken {
     }
 }
 
-impl std::fmt::Debug for TokenCache {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TokenCache").field("url", &redact_url(&self.url)).finish_non_exhaustive()
-    }
-}
+debug_fields!(cache: TokenCache, url = redact_url(&cache.url));
 
 /// Checks that a secret may be sent to a URL: over HTTPS, or over HTTP to the loopback interface.
 pub(super) fn check_token_url(url: &Url) -> Result<(), CredentialError> {

@@ -18,13 +18,7 @@ const COMBINATORS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 
 /// Returns the encoding of a property without declarations.
 pub(super) fn property_encoding(property: &str, is_binary: bool) -> PropertyEncoding {
-    PropertyEncoding {
-        property: property.to_owned(),
-        content_type: None,
-        headers: Vec::new(),
-        style: None,
-        is_binary,
-    }
+    PropertyEncoding { property: property.to_owned(), is_binary, ..PropertyEncoding::default() }
 }
 
 impl<'l> Importer<'l> {

@@ -157,9 +157,8 @@ impl<'l> Importer<'l> {
     /// Adds one warning about the header parameters that are not part of the input.
     fn warn_implicit_headers(&mut self) {
         let names = self.implicit_headers.iter().map(|name| format!("`{name}`"));
-        let names: Vec<String> = names.collect();
+        let names = names.collect::<Vec<_>>().join(", ");
         if !names.is_empty() {
-            let names = names.join(", ");
             let message = format!(
                 "header parameters that follow from the request or from `auth` cannot be given: {names}"
             );
@@ -192,11 +191,8 @@ impl<'l> Importer<'l> {
                 }
                 _ => None,
             };
-            requests.push(naming::NameRequest {
-                operation: operations,
-                operation_id: id,
-                fixed_name: peer_name,
-            });
+            let (operation_id, fixed_name) = (id, peer_name);
+            requests.push(naming::NameRequest { operation: operations, operation_id, fixed_name });
         }
         naming::assign_names(&requests)
     }

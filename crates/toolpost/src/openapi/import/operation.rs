@@ -10,7 +10,7 @@ use super::body::PlannedBody;
 use super::parameter::PlannedParameter;
 use super::path_item::PathOperation;
 use super::{ImportedOperation, Importer, OPENAPI_META};
-use crate::json::ValuePath;
+use crate::json::{JsonObject, ValuePath};
 use crate::schema::Schema;
 use crate::spec::{OperationId, OperationKind, OperationSpec};
 
@@ -105,11 +105,8 @@ impl<'l> Importer<'l> {
         for PlannedParameter { parameter, node } in planned {
             let source = match *node {
                 Some(node) => {
-                    self.checker.check_parameter(
-                        &self.context,
-                        node,
-                        &path.member(&parameter.name),
-                    );
+                    let path = path.member(&parameter.name);
+                    self.checker.check_parameter(&self.context, node, &path);
                     PropertySource::Parameter(node.node_ref())
                 }
                 None => PropertySource::Undeclared,
@@ -150,7 +147,7 @@ fn set_description(spec: &mut OperationSpec, node: Node<'_>, item: Node<'_>) {
 }
 
 /// Returns the document data that has no field in the spec, as `_meta`.
-fn operation_meta(path_operation: &PathOperation<'_>, node: Node<'_>) -> Map<String, Value> {
+fn operation_meta(path_operation: &PathOperation<'_>, node: Node<'_>) -> JsonObject {
     let docs = node.get("externalDocs").and_then(|docs| docs.text("url"));
     let members = [
         ("method", Some(path_operation.method.as_str().into())),

@@ -153,10 +153,9 @@ impl<'l> Importer<'l> {
                 known.parameter.location == ParameterLocation::Path && known.parameter.name == name
             };
             if !planned.iter().any(is_it) {
-                self.warn(
-                    doc_path,
-                    format!("no parameter describes `{{{name}}}` of the path; it takes any text"),
-                );
+                let message =
+                    format!("no parameter describes `{{{name}}}` of the path; it takes any text");
+                self.warn(doc_path, message);
                 let parameter = Parameter {
                     name: name.to_owned(),
                     input: name.to_owned(),

@@ -65,13 +65,8 @@ impl<'l> Importer<'l> {
         for path_item in items {
             for (method_key, method, operation) in self.declared_operations(path_item, doc_path) {
                 if !operations[first..].iter().any(|known| known.method_key == method_key) {
-                    operations.push(PathOperation {
-                        method,
-                        method_key,
-                        path,
-                        path_item,
-                        operation,
-                    });
+                    let found = PathOperation { method, method_key, path, path_item, operation };
+                    operations.push(found);
                 }
             }
         }
@@ -95,9 +90,8 @@ impl<'l> Importer<'l> {
         };
         let keys = item.members().map(|(key, _)| key);
         let odd = keys.filter(|key| !is_method(key) && !is_known(key));
-        let odd: Vec<String> = odd.map(|key| format!("`{key}`")).collect();
+        let odd = odd.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
         if !odd.is_empty() {
-            let odd = odd.join(", ");
             let message = format!("{odd}: a path has no such member (methods are in lower case)");
             self.warn(doc_path, message);
         }

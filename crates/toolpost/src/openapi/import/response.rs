@@ -228,13 +228,9 @@ fn parse_status_range(status: &str) -> Option<StatusRange> {
         return Some(StatusRange::Default);
     }
     let class = status.strip_suffix("XX").or_else(|| status.strip_suffix("xx"));
-    match class {
-        Some(class) => {
-            class.parse().ok().filter(|class| (1..=5).contains(class)).map(StatusRange::Class)
-        }
-        None => {
-            let status = status.parse().ok().filter(|status| (100..=599).contains(status));
-            status.map(StatusRange::Exactly)
-        }
+    match (class, class.unwrap_or(status).parse().ok()?) {
+        (Some(_), class @ 1..=5) => Some(StatusRange::Class(class)),
+        (None, status @ 100..=599) => Some(StatusRange::Exactly(status)),
+        _ => None,
     }
 }

@@ -1,13 +1,13 @@
 //! Path templates. A parameter value cannot change the structure of the path.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization, Style};
 use super::escape::PercentEscape;
 use super::query::encode_content;
 use super::style::ValueSerializer;
 use super::template::TemplateError;
-use crate::json::ValuePath;
+use crate::json::{JsonObject, ValuePath};
 use crate::schema::Issue;
 
 /// A parsed path template.
@@ -56,7 +56,7 @@ impl PathTemplate {
         &self,
         out: &mut String,
         parameters: &[Parameter],
-        input: &Map<String, Value>,
+        input: &JsonObject,
     ) -> Result<(), Issue> {
         let mut last = None;
         for piece in &self.pieces {

@@ -5,6 +5,8 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName};
 use url::Url;
 
+use super::query::push_pair;
+
 /// A request that is ready to be sent. It tracks which parts are secret.
 #[derive(Clone)]
 pub(crate) struct PreparedRequest {
@@ -43,8 +45,7 @@ impl PreparedRequest {
     /// Sets or replaces a query parameter by a credential; both are percent-encoded.
     pub(crate) fn set_secret_parameter(&mut self, name: &str, value: &str) {
         let mut query = self.without_parameters(&[name]);
-        query.push_str(if query.is_empty() { "" } else { "&" });
-        query.extend([name, "=", value]);
+        push_pair(&mut query, name, value);
         self.url.set_query(Some(&query));
         if !self.secret_parameters.iter().any(|known| known == name) {
             self.secret_parameters.push(name.to_owned());
@@ -72,14 +73,13 @@ impl PreparedRequest {
     }
 }
 
-impl std::fmt::Debug for PreparedRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut output = f.debug_struct("PreparedRequest");
-        output.field("method", &self.method).field("url", &self.redacted_url());
-        // Headers with credentials are marked as sensitive, so their values are not printed.
-        output.field("headers", &self.headers).finish_non_exhaustive()
-    }
-}
+// Headers with credentials are marked as sensitive, so their values are not printed.
+debug_fields!(
+    request: PreparedRequest,
+    method = request.method,
+    url = request.redacted_url(),
+    headers = request.headers
+);
 
 /// Formats a URL without user and password, and without the values of secret query parameters.
 fn redact_url(url: &Url, secret: &[String]) -> String {

@@ -10,15 +10,13 @@ use super::value::scalar_text;
 
 /// Appends a parameter to a query, which may be empty.
 pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value: &Value) {
-    let mut give = |name: &str, value: &str| {
-        query.push_str(if query.is_empty() { "" } else { "&" });
-        query.extend([name, "=", value]);
-    };
     match &parameter.serialization {
         ParameterSerialization::Style { style, explode, allow_reserved } => {
             let escape = PercentEscape::for_query(*allow_reserved);
             let serializer = ValueSerializer { style: *style, explode: *explode, escape };
-            serializer.for_each_pair(&parameter.name, value, give);
+            serializer.for_each_pair(&parameter.name, value, |name, value| {
+                push_pair(query, name, value);
+            });
         }
         ParameterSerialization::Content(media_type)
             if parameter.location == ParameterLocation::QueryString =>
@@ -30,9 +28,15 @@ pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value:
         ParameterSerialization::Content(media_type) => {
             let plain = encode_content(media_type, value, PercentEscape::None);
             let escape = |text: &str| PercentEscape::All.escaped(text);
-            give(&escape(&parameter.name), &escape(&plain));
+            push_pair(query, &escape(&parameter.name), &escape(&plain));
         }
     }
+}
+
+/// Appends an encoded pair to a query or form, which may be empty.
+pub(super) fn push_pair(out: &mut String, name: &str, value: &str) {
+    out.push_str(if out.is_empty() { "" } else { "&" });
+    out.extend([name, "=", value]);
 }
 
 /// Serializes a value as a media type and escapes it. A form uses form escaping.

@@ -20,7 +20,7 @@ use super::prepared::PreparedRequest;
 use super::query;
 use super::value::is_undefined;
 use crate::error::CallError;
-use crate::json::ValuePath;
+use crate::json::{JsonObject, ValuePath};
 use crate::schema::Issue;
 
 /// Request template of an operation, without its input.
@@ -85,7 +85,7 @@ impl RequestTemplate {
         self.prepare(input).map_err(|issue| self.input_error(issue))
     }
 
-    fn prepare(&self, input: &Map<String, Value>) -> Result<PreparedRequest, Issue> {
+    fn prepare(&self, input: &JsonObject) -> Result<PreparedRequest, Issue> {
         let url = self.url(input)?;
         let mut headers = self.headers.clone();
         self.fill_headers(&mut headers, input)?;
@@ -104,7 +104,7 @@ impl RequestTemplate {
         Ok(PreparedRequest { method, headers, body, ..PreparedRequest::get(url) })
     }
 
-    fn url(&self, input: &Map<String, Value>) -> Result<Url, Issue> {
+    fn url(&self, input: &JsonObject) -> Result<Url, Issue> {
         let is_query = |(index, parameter, _): &(usize, &Parameter, &Value)| {
             matches!(parameter.location, ParameterLocation::Query | ParameterLocation::QueryString)
                 && !self.path.contains(*index)
@@ -131,11 +131,7 @@ impl RequestTemplate {
         Url::parse(&url_text).map_err(|_| Issue::new("", "the address that it makes is none"))
     }
 
-    fn fill_headers(
-        &self,
-        headers: &mut HeaderMap,
-        input: &Map<String, Value>,
-    ) -> Result<(), Issue> {
+    fn fill_headers(&self, headers: &mut HeaderMap, input: &JsonObject) -> Result<(), Issue> {
         let mut cookies = CookieHeader::default();
         for (index, parameter, value) in self.present_parameters(input) {
             match parameter.location {
@@ -172,7 +168,7 @@ impl RequestTemplate {
     /// Returns the parameters that the input sets, and undefined required ones.
     fn present_parameters<'a>(
         &'a self,
-        input: &'a Map<String, Value>,
+        input: &'a JsonObject,
     ) -> impl Iterator<Item = (usize, &'a Parameter, &'a Value)> {
         let parameters = self.plan.parameters.iter().enumerate();
         parameters.filter_map(|(index, parameter)| {

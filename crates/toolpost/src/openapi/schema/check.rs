@@ -37,7 +37,7 @@ pub(crate) struct SchemaChecker {
 
 impl SchemaChecker {
     pub(crate) fn warn(&mut self, path: &ValuePath<'_>, message: impl Into<String>) {
-        self.warnings.push(DocumentWarning { at: path.to_string(), message: message.into() });
+        self.warnings.push(DocumentWarning::new(path.to_string(), message));
     }
 
     /// Checks a schema and all schemas that it refers to.

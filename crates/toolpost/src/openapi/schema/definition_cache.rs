@@ -91,12 +91,8 @@ impl DefinitionCache {
         let next = self.definitions.len();
         let index = *self.indices.entry((node_ref, usage)).or_insert(next);
         if index == next {
-            self.definitions.push(CachedDefinition {
-                node_ref,
-                usage,
-                key: None,
-                naming_steps: None,
-            });
+            let (key, naming_steps) = (None, None);
+            self.definitions.push(CachedDefinition { node_ref, usage, key, naming_steps });
         }
         index
     }
@@ -144,13 +140,9 @@ impl SchemaExtraction<'_> {
             None => {
                 let node = context.documents.node(node_ref);
                 let mut writer = SchemaWriter { context, names: self };
-                let text = writer.write_schema(writer.cursor(node, usage));
+                let schema = writer.write_schema(writer.cursor(node, usage));
                 let key = self.cache.definitions[definition_index].key.clone();
-                self.cache.pending.push(SharedDefinition {
-                    index: definition_index,
-                    key,
-                    schema: text,
-                });
+                self.cache.pending.push(SharedDefinition { index: definition_index, key, schema });
                 deduplicate_steps(std::mem::take(&mut self.steps))
             }
         };

@@ -6,13 +6,14 @@ use super::super::document::{Node, NodeRef};
 use super::keyword::{is_schema, nests_deeper};
 use super::schema_writer::SchemaWriter;
 use super::shape::{InputProperty, PropertySource, SchemaUsage};
+use crate::json::JsonObject;
 
 /// Maximum number of examples per parameter.
 const MAX_EXAMPLES: usize = 3;
 
 impl<'c> SchemaWriter<'c, '_> {
     pub(super) fn write_input(&mut self, members: &[InputProperty]) -> Value {
-        let properties: Map<String, Value> = members
+        let properties: JsonObject = members
             .iter()
             .map(|member| (member.name.to_string(), self.write_source(&member.source)))
             .collect();
@@ -73,7 +74,7 @@ impl<'c> SchemaWriter<'c, '_> {
     }
 }
 
-fn object_schema(properties: Map<String, Value>, required: Vec<&str>) -> Map<String, Value> {
+fn object_schema(properties: JsonObject, required: Vec<&str>) -> JsonObject {
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
     schema.insert("properties".to_owned(), properties.into());

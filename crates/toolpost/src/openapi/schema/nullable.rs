@@ -1,6 +1,8 @@
 //! Translates `nullable` to JSON Schema.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::json::JsonObject;
 
 /// Keywords other than `type` and `enum` that may exclude null.
 const CONSTRAINT_KEYWORDS: [&str; 9] =
@@ -19,7 +21,7 @@ const ANNOTATION_KEYWORDS: [&str; 8] = [
 ];
 
 /// Changes a schema to also allow null, with `anyOf` if it has other constraints.
-pub(super) fn allow_null(schema: &mut Map<String, Value>) {
+pub(super) fn allow_null(schema: &mut JsonObject) {
     if CONSTRAINT_KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword)) {
         return wrap_any_of(schema);
     }
@@ -38,12 +40,12 @@ pub(super) fn allow_null(schema: &mut Map<String, Value>) {
     }
 }
 
-fn wrap_any_of(schema: &mut Map<String, Value>) {
+fn wrap_any_of(schema: &mut JsonObject) {
     let (outside, inside) = std::mem::take(schema)
         .into_iter()
         .partition(|(keyword, _)| ANNOTATION_KEYWORDS.contains(&keyword.as_str()));
     *schema = outside;
-    let inside: Map<String, Value> = inside;
+    let inside: JsonObject = inside;
     schema.insert("anyOf".to_owned(), json!([inside, {"type": "null"}]));
 }
 

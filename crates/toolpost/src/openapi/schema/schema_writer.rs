@@ -12,6 +12,7 @@ use super::context::SchemaContext;
 use super::keyword::{KeywordRule, is_nullable, is_schema, keyword_error, keyword_rule};
 use super::shape::{SchemaShape, SchemaUsage, binary_schema};
 use super::{definition_name, nullable, required};
+use crate::json::JsonObject;
 
 /// Maximum depth of inline schemas. Deeper schemas become definitions, in order to compile.
 const MAX_INLINE: u32 = 40;
@@ -154,7 +155,7 @@ impl<'c> SchemaWriter<'c, '_> {
     /// Returns the written keyword and its value, or `None` if it is omitted or written already.
     fn write_keyword<'k>(
         &mut self,
-        schema: &mut Map<String, Value>,
+        schema: &mut JsonObject,
         cursor: SchemaCursor<'c>,
         keyword: &'k str,
         value: Node<'c>,
@@ -219,12 +220,7 @@ impl<'c> SchemaWriter<'c, '_> {
     }
 
     /// Writes `items`. An array of schemas, as in older drafts, becomes `prefixItems`.
-    fn write_items(
-        &mut self,
-        schema: &mut Map<String, Value>,
-        cursor: SchemaCursor<'c>,
-        value: Node<'c>,
-    ) {
+    fn write_items(&mut self, schema: &mut JsonObject, cursor: SchemaCursor<'c>, value: Node<'c>) {
         if value.items().len() > 0 && !schema.contains_key("prefixItems") {
             let listed = self.write_list(cursor, "prefixItems", value);
             schema.insert("prefixItems".to_owned(), listed);
@@ -351,7 +347,7 @@ pub(crate) fn is_binary(schema: Node<'_>, usage: SchemaUsage) -> bool {
 }
 
 /// Replaces a string schema with its constraints by the schema of a `$binary` object.
-fn replace_with_binary(schema: &mut Map<String, Value>, usage: SchemaUsage) {
+fn replace_with_binary(schema: &mut JsonObject, usage: SchemaUsage) {
     schema.retain(|keyword, _| matches!(keyword.as_str(), "title" | "description" | "deprecated"));
     if let Value::Object(binary) = binary_schema(usage) {
         schema.extend(binary);
@@ -361,7 +357,7 @@ fn replace_with_binary(schema: &mut Map<String, Value>, usage: SchemaUsage) {
 /// Replaces `oneOf` by `anyOf` if open objects could match several of its schemas; services mean
 /// that at least one matches. If the discriminator has a mapping, each schema also restricts the
 /// discriminator property to its mapped values.
-fn relax_one_of(schema: &mut Map<String, Value>) {
+fn relax_one_of(schema: &mut JsonObject) {
     let discriminator = schema.get("discriminator").cloned();
     let is_choice =
         |schemas: &Value| schemas.as_array().is_some_and(|all| all.iter().any(is_open_object));
@@ -392,7 +388,7 @@ fn is_open_object(schema: &Value) -> bool {
 
 /// Allows additional properties in a discriminator base. Such a schema has a discriminator without
 /// alternatives and is extended by the schemas that include it.
-fn relax_discriminator_base(schema: &mut Map<String, Value>) {
+fn relax_discriminator_base(schema: &mut JsonObject) {
     let is_base = schema.contains_key("discriminator")
         && !["oneOf", "anyOf", "additionalProperties", "unevaluatedProperties"]
             .iter()

@@ -1,7 +1,7 @@
 //! Keywords that apply further schemas to the same value.
 
 use referencing::Draft;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::program::{
     Applicators, Condition, DependentSchema, Discriminator, NodeId, Union,
@@ -9,11 +9,12 @@ use super::super::program::{
 use super::object::entries;
 use super::reference::{ignores_ref_siblings, reference_in};
 use super::{ANY, CompileScope, SchemaCompiler, SchemaError};
+use crate::json::JsonObject;
 
 impl<'r> SchemaCompiler<'r> {
     pub(super) fn applicators(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Option<Applicators>, SchemaError> {
         let all = self.all(schema, scope)?;
@@ -47,7 +48,7 @@ impl<'r> SchemaCompiler<'r> {
     /// Compiles references and `allOf`, without unconstrained and duplicate nodes.
     fn all(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Box<[NodeId]>, SchemaError> {
         let mut all = Vec::new();
@@ -71,7 +72,7 @@ impl<'r> SchemaCompiler<'r> {
 
     fn unions(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Box<[Union]>, SchemaError> {
         let mut unions = Vec::new();
@@ -92,7 +93,7 @@ impl<'r> SchemaCompiler<'r> {
     /// Compiles `discriminator`. Tags are the last segment of a reference and names in `mapping`.
     fn discriminator(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         schemas: &'r [Value],
         variants: &[NodeId],
         scope: &CompileScope<'r>,
@@ -139,7 +140,7 @@ impl<'r> SchemaCompiler<'r> {
 
     fn condition(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Option<Condition>, SchemaError> {
         if matches!(scope.draft, Draft::Draft4 | Draft::Draft6) {
@@ -155,7 +156,7 @@ impl<'r> SchemaCompiler<'r> {
 
     fn dependents(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Box<[DependentSchema]>, SchemaError> {
         let recent = !matches!(scope.draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7);

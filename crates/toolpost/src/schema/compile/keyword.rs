@@ -3,16 +3,17 @@
 use std::cmp::Ordering;
 
 use referencing::Draft;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Number, Value, json};
 
 use super::super::program::{
     Bound, ContentRule, IntegerRule, Multiple, NumberRules, PatternMatcher, StringRules, TypeSet,
 };
+use crate::json::JsonObject;
 
 /// Largest divisor for which integer and float arithmetic agree; floats are exact up to it.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
-pub(super) fn types(schema: &Map<String, Value>) -> TypeSet {
+pub(super) fn types(schema: &JsonObject) -> TypeSet {
     match schema.get("type") {
         Some(Value::String(name)) => TypeSet::from_name(name),
         Some(Value::Array(names)) => names
@@ -24,7 +25,7 @@ pub(super) fn types(schema: &Map<String, Value>) -> TypeSet {
 }
 
 /// Returns the values that both `const` and `enum` admit.
-pub(super) fn literals(schema: &Map<String, Value>, draft: Draft) -> Option<Box<[Value]>> {
+pub(super) fn literals(schema: &JsonObject, draft: Draft) -> Option<Box<[Value]>> {
     let constant = schema.get("const").filter(|_| draft != Draft::Draft4);
     let listed = schema.get("enum").and_then(Value::as_array);
     match (constant, listed) {
@@ -48,7 +49,7 @@ pub(super) fn types_of(literals: &[Value]) -> TypeSet {
     })
 }
 
-pub(super) fn number(schema: &Map<String, Value>, draft: Draft) -> Option<NumberRules> {
+pub(super) fn number(schema: &JsonObject, draft: Draft) -> Option<NumberRules> {
     let mut bounds = Vec::new();
     let sides = [
         ("minimum", "exclusiveMinimum", Ordering::Greater),
@@ -77,7 +78,7 @@ fn multiple(divisor: &Value) -> Option<Multiple> {
     Some(Multiple { integer: integer_divisor, fallback: Box::new(exact) })
 }
 
-pub(super) fn string(schema: &Map<String, Value>, draft: Draft) -> Option<StringRules> {
+pub(super) fn string(schema: &JsonObject, draft: Draft) -> Option<StringRules> {
     let rules = StringRules {
         min: size(schema, "minLength").unwrap_or(0),
         max: size(schema, "maxLength"),
@@ -88,11 +89,11 @@ pub(super) fn string(schema: &Map<String, Value>, draft: Draft) -> Option<String
     (has_constraints || rules.content.is_some()).then_some(rules)
 }
 
-fn content(schema: &Map<String, Value>, draft: Draft) -> Option<ContentRule> {
+fn content(schema: &JsonObject, draft: Draft) -> Option<ContentRule> {
     if !matches!(draft, Draft::Draft6 | Draft::Draft7) {
         return None;
     }
-    let asserted: Map<String, Value> = ["contentEncoding", "contentMediaType"]
+    let asserted: JsonObject = ["contentEncoding", "contentMediaType"]
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), schema.get(name)?.clone())))
         .collect();
@@ -104,7 +105,7 @@ fn content(schema: &Map<String, Value>, draft: Draft) -> Option<ContentRule> {
 }
 
 /// Returns the value of a size keyword, which can be a float. Values beyond `usize::MAX` saturate.
-pub(super) fn size(schema: &Map<String, Value>, keyword: &str) -> Option<usize> {
+pub(super) fn size(schema: &JsonObject, keyword: &str) -> Option<usize> {
     let number = schema.get(keyword)?.as_number()?;
     Some(saturating_size(number))
 }

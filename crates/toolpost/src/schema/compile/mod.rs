@@ -38,15 +38,15 @@ pub(super) fn compile(document: &Value) -> Result<SchemaProgram, SchemaError> {
         let node = compiler.build(&task)?;
         compiler.nodes[task.id as usize] = node;
     }
-    let integers =
-        if draft == Draft::Draft4 { IntegerRule::ByNotation } else { IntegerRule::ByValue };
-    let requires_fallback = compiler.requires_fallback || draft == Draft::Unknown;
     let mut program = SchemaProgram {
         nodes: compiler.nodes,
         root,
-        integer_rule: integers,
+        integer_rule: match draft {
+            Draft::Draft4 => IntegerRule::ByNotation,
+            _ => IntegerRule::ByValue,
+        },
         draft,
-        requires_fallback,
+        requires_fallback: compiler.requires_fallback || draft == Draft::Unknown,
     };
     analyze::analyze(&mut program);
     // JSON Schema does not define the meaning of a schema that refers to itself in place, so the
@@ -114,7 +114,8 @@ impl<'r> SchemaCompiler<'r> {
         if let Some(id) = self.node_ids.get(&address) {
             return Ok(*id);
         }
-        let id = NodeId::try_from(self.nodes.len()).map_err(|_| too_large())?;
+        let id = NodeId::try_from(self.nodes.len())
+            .map_err(|_| SchemaError::at_root("schema is too large"))?;
         self.nodes.push(SchemaNode::from_types(TypeSet::ANY));
         self.node_ids.insert(address, id);
         self.queue.push_back(CompileTask { id, schema: members, scope });
@@ -166,11 +167,7 @@ fn assign_defaults(
     }
 }
 
-fn too_large() -> SchemaError {
-    SchemaError::DoesNotCompile { at: String::new(), message: "schema is too large".to_owned() }
-}
-
 #[expect(clippy::needless_pass_by_value, reason = "it is the function of `map_err`")]
 fn resolve_error(error: referencing::Error) -> SchemaError {
-    SchemaError::DoesNotCompile { at: String::new(), message: error.to_string() }
+    SchemaError::at_root(error.to_string())
 }

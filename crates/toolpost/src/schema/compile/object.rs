@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use referencing::Draft;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::program::{
     AdditionalProperties, ArrayRules, Contains, DependentRequired, NodeId, ObjectRules,
@@ -11,6 +11,7 @@ use super::super::program::{
 };
 use super::keyword::size;
 use super::{ANY, CompileScope, NEVER, SchemaCompiler, SchemaError};
+use crate::json::JsonObject;
 
 /// Keywords that constrain objects. A schema without any of them has no object rules.
 const OBJECT_KEYWORDS: [&str; 9] = [
@@ -32,7 +33,7 @@ impl<'r> SchemaCompiler<'r> {
     pub(super) fn object(
         &mut self,
         id: NodeId,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Option<ObjectRules>, SchemaError> {
         if !OBJECT_KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword)) {
@@ -69,7 +70,7 @@ impl<'r> SchemaCompiler<'r> {
     fn properties(
         &mut self,
         id: NodeId,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Vec<Property>, SchemaError> {
         let mut names = Vec::new();
@@ -78,23 +79,14 @@ impl<'r> SchemaCompiler<'r> {
             if !candidates.is_empty() {
                 self.defaults.push((id, names.len(), candidates));
             }
-            names.push(Property {
-                name: name.as_str().into(),
-                node: Some(self.node(property, scope)?),
-                required: false,
-                default: None,
-            });
+            let node = Some(self.node(property, scope)?);
+            names.push(Property { name: name.as_str().into(), node, ..Property::default() });
         }
         let mut index_by_name: HashMap<Box<str>, usize> =
             names.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
         for name in strings(schema.get("required")) {
             let at = *index_by_name.entry(name.into()).or_insert_with(|| {
-                names.push(Property {
-                    name: name.into(),
-                    node: None,
-                    required: false,
-                    default: None,
-                });
+                names.push(Property { name: name.into(), ..Property::default() });
                 names.len() - 1
             });
             names[at].required = true;
@@ -104,16 +96,14 @@ impl<'r> SchemaCompiler<'r> {
 
     fn patterns(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Vec<(PatternMatcher, NodeId)>, SchemaError> {
         let mut patterns = Vec::new();
         for (pattern, property) in entries(schema, "patternProperties") {
-            let compiled =
-                PatternMatcher::compile(pattern).ok_or_else(|| SchemaError::DoesNotCompile {
-                    at: String::new(),
-                    message: format!("`{pattern}` is not a regular expression"),
-                })?;
+            let compiled = PatternMatcher::compile(pattern).ok_or_else(|| {
+                SchemaError::at_root(format!("`{pattern}` is not a regular expression"))
+            })?;
             patterns.push((compiled, self.node(property, scope)?));
         }
         Ok(patterns)
@@ -121,7 +111,7 @@ impl<'r> SchemaCompiler<'r> {
 
     pub(super) fn array(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Option<ArrayRules>, SchemaError> {
         if !ARRAY_KEYWORDS.iter().any(|keyword| schema.contains_key(*keyword)) {
@@ -148,7 +138,7 @@ impl<'r> SchemaCompiler<'r> {
 
     fn contains(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         scope: &CompileScope<'r>,
     ) -> Result<Option<Contains>, SchemaError> {
         let counted = !matches!(scope.draft, Draft::Draft6 | Draft::Draft7);
@@ -169,7 +159,7 @@ impl<'r> SchemaCompiler<'r> {
     /// Returns the node of a keyword that holds one schema.
     pub(super) fn optional_schema(
         &mut self,
-        schema: &'r Map<String, Value>,
+        schema: &'r JsonObject,
         keyword: &str,
         scope: &CompileScope<'r>,
     ) -> Result<Option<NodeId>, SchemaError> {
@@ -179,7 +169,7 @@ impl<'r> SchemaCompiler<'r> {
 
 /// Returns the entries of a keyword whose value is a map.
 pub(super) fn entries<'r>(
-    schema: &'r Map<String, Value>,
+    schema: &'r JsonObject,
     keyword: &str,
 ) -> impl Iterator<Item = (&'r String, &'r Value)> {
     schema.get(keyword).and_then(Value::as_object).into_iter().flatten()
@@ -190,7 +180,7 @@ fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {
 }
 
 /// Compiles `dependentRequired`, and the name lists of `dependencies` in every draft.
-fn dependent_required(schema: &Map<String, Value>, draft: Draft) -> Box<[DependentRequired]> {
+fn dependent_required(schema: &JsonObject, draft: Draft) -> Box<[DependentRequired]> {
     let modern = matches!(draft, Draft::Draft201909 | Draft::Draft202012 | Draft::Unknown);
     entries(schema, "dependentRequired")
         .filter(|_| modern)

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use referencing::Draft;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::program::NodeId;
 use super::{CompileScope, SchemaCompiler, SchemaError, resolve_error};
+use crate::json::JsonObject;
 
 /// Maximum length of a reference chain; longer chains count as cyclic.
 const MAX_REF_CHAIN: usize = 256;
@@ -34,7 +35,7 @@ const ANNOTATION_KEYWORDS: [&str; 18] = [
 ];
 
 /// Whether the schema has a `$ref` and the draft ignores all keywords next to it.
-pub(super) fn ignores_ref_siblings(schema: &Map<String, Value>, draft: Draft) -> bool {
+pub(super) fn ignores_ref_siblings(schema: &JsonObject, draft: Draft) -> bool {
     matches!(draft, Draft::Draft4 | Draft::Draft6 | Draft::Draft7)
         && matches!(schema.get("$ref"), Some(Value::String(_)))
 }
@@ -144,7 +145,7 @@ impl<'r> SchemaCompiler<'r> {
     /// Pushes the schemas that apply together with this one, the first last.
     fn push_applied_schemas(
         &mut self,
-        members: &'r Map<String, Value>,
+        members: &'r JsonObject,
         scope: &CompileScope<'r>,
         variant: Option<NodeId>,
         pending: &mut Vec<(&'r Value, CompileScope<'r>, Option<NodeId>)>,
@@ -177,7 +178,7 @@ pub(super) struct DefaultCandidate {
 }
 
 fn subschemas<'r>(
-    schema: &'r Map<String, Value>,
+    schema: &'r JsonObject,
     keyword: &str,
 ) -> impl DoubleEndedIterator<Item = &'r Value> {
     schema.get(keyword).and_then(Value::as_array).into_iter().flatten()
@@ -185,7 +186,7 @@ fn subschemas<'r>(
 
 /// Returns the value of a reference keyword if the draft supports the keyword.
 pub(super) fn reference_in<'s>(
-    schema: &'s Map<String, Value>,
+    schema: &'s JsonObject,
     keyword: &str,
     draft: Draft,
 ) -> Option<&'s str> {

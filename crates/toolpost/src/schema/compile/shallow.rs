@@ -1,8 +1,9 @@
 //! Extracts the part of a schema that describes errors at one value, without its children.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::program::{AdditionalProperties, SchemaNode};
+use crate::json::JsonObject;
 
 /// Keywords that apply to the value itself, not to its children.
 const LOCAL_KEYWORDS: [&str; 21] = [
@@ -30,7 +31,7 @@ const LOCAL_KEYWORDS: [&str; 21] = [
 ];
 
 /// Returns the schema without constraints on children, if they can be separated.
-pub(super) fn shallow_schema(schema: &Map<String, Value>, node: &SchemaNode) -> Option<Value> {
+pub(super) fn shallow_schema(schema: &JsonObject, node: &SchemaNode) -> Option<Value> {
     if let Some(applicators) = node.applicators.as_deref() {
         let union = applicators.only_union().filter(|_| !node.has_rules())?;
         let keyword = if union.exactly_one { "oneOf" } else { "anyOf" };
@@ -40,7 +41,7 @@ pub(super) fn shallow_schema(schema: &Map<String, Value>, node: &SchemaNode) -> 
     if mixed.iter().any(|keyword| schema.contains_key(*keyword)) {
         return None;
     }
-    let mut local: Map<String, Value> = LOCAL_KEYWORDS
+    let mut local: JsonObject = LOCAL_KEYWORDS
         .iter()
         .filter_map(|keyword| Some(((*keyword).to_owned(), schema.get(*keyword)?.clone())))
         .collect();

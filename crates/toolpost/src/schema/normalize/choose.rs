@@ -1,10 +1,11 @@
 //! Selects the union variant for a value.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::program::{NodeId, TypeSet, Union};
 use super::super::validate::address;
 use super::Normalizer;
+use crate::json::JsonObject;
 
 /// The only variant that a value can match.
 #[derive(Clone, Copy)]
@@ -50,7 +51,7 @@ impl<'p> Normalizer<'p> {
     }
 
     /// Returns the first tag property of the variant that has another value in the object.
-    fn contradicted_property(&self, variant: NodeId, map: &Map<String, Value>) -> Option<&'p str> {
+    fn contradicted_property(&self, variant: NodeId, map: &JsonObject) -> Option<&'p str> {
         let rules = self.program.node(variant).object.as_deref()?;
         rules.tags.iter().find_map(|tag| {
             let property = &rules.properties.entries()[*tag as usize];
@@ -62,12 +63,7 @@ impl<'p> Normalizer<'p> {
 
     /// Whether every other variant is contradicted by a tag property of this one, so that no repair
     /// under this variant can make another one match.
-    fn contradicts_all_others(
-        &self,
-        union: &'p Union,
-        variant: NodeId,
-        map: &Map<String, Value>,
-    ) -> bool {
+    fn contradicts_all_others(&self, union: &'p Union, variant: NodeId, map: &JsonObject) -> bool {
         let Some(rules) = self.program.node(variant).object.as_deref() else {
             return false;
         };
@@ -152,7 +148,7 @@ impl<'p> Normalizer<'p> {
     }
 
     /// Returns the number of matching tag properties; `None` if there are none or one differs.
-    fn count_tag_matches(&self, variant: NodeId, map: &Map<String, Value>) -> Option<usize> {
+    fn count_tag_matches(&self, variant: NodeId, map: &JsonObject) -> Option<usize> {
         let mut seen = vec![variant];
         let (mut at, mut matching) = (0, 0);
         while let Some(id) = seen.get(at) {

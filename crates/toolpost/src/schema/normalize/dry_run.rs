@@ -1,6 +1,6 @@
 //! Dry run: computes the cost of repairing a value without changing it.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::program::{AdditionalProperties, NodeId, ObjectRules};
 use super::super::repair::Extras;
@@ -8,6 +8,7 @@ use super::super::validate::address;
 use super::Normalizer;
 use super::applicable::Purpose;
 use super::convert::conversion;
+use crate::json::JsonObject;
 
 /// The cost of repairing a value, and whether the result is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,12 +92,7 @@ impl<'p> Normalizer<'p> {
         cost
     }
 
-    fn estimate_object(
-        &mut self,
-        nodes: &[NodeId],
-        map: &Map<String, Value>,
-        value: &Value,
-    ) -> RepairCost {
+    fn estimate_object(&mut self, nodes: &[NodeId], map: &JsonObject, value: &Value) -> RepairCost {
         let mut cost = RepairCost::ZERO;
         let mut extras = 0;
         for (name, child) in map {
@@ -159,7 +155,7 @@ impl ObjectRules {
             && dependent.all(|(trigger, names)| !has(trigger) || names.iter().all(|name| has(name)))
     }
 
-    fn admits_additional(&self, map: &Map<String, Value>) -> bool {
+    fn admits_additional(&self, map: &JsonObject) -> bool {
         self.additional != AdditionalProperties::Forbidden
             || map.keys().all(|name| {
                 self.properties.get(name).is_some_and(|property| property.node.is_some())

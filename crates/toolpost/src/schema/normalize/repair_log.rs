@@ -1,10 +1,10 @@
 //! The list of repairs, with undo.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use smallvec::SmallVec;
 
 use super::super::repair::{Repair, RepairAction};
-use crate::json::{JsonPointer, ValuePath, unescape_token};
+use crate::json::{JsonObject, JsonPointer, ValuePath, unescape_token};
 
 /// The repairs made so far, with the data needed to undo them.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl RepairLog {
     pub(super) fn strip(
         &mut self,
         at: &ValuePath<'_>,
-        map: &mut Map<String, Value>,
+        map: &mut JsonObject,
         mut is_extra: impl FnMut() -> bool,
     ) {
         let mut position = 0;
@@ -70,7 +70,7 @@ impl RepairLog {
     pub(super) fn strip_at(
         &mut self,
         at: &ValuePath<'_>,
-        map: &mut Map<String, Value>,
+        map: &mut JsonObject,
         positions: &[usize],
     ) {
         let start = self.repairs.len();
@@ -150,7 +150,7 @@ mod tests {
     fn strip_at_matches_strip_and_both_undo() {
         let names =
             ["a", "b~", "c/d", "", "~1", "a name longer than a path kept in place", "€", "z"];
-        let original: Map<String, Value> =
+        let original: JsonObject =
             names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), json!([at]))).collect();
         let root = ValuePath::ROOT;
         let at = root.member("x");

@@ -1,6 +1,6 @@
 //! Normalizes values to which one schema applies: validates and repairs in a single walk.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::program::{
     AdditionalProperties, Applicators, ArrayRules, NodeId, ObjectRules, Property, SchemaNode,
@@ -10,6 +10,7 @@ use super::super::validate::{address, admits_scalar};
 use super::choose::VariantCandidate;
 use super::convert::{conversion, convert_mismatched};
 use super::{Normalizer, ValuePath};
+use crate::json::JsonObject;
 
 /// Maximum number of properties that are removed from an object one by one.
 const MAX_SINGLE_REMOVALS: usize = 2;
@@ -188,7 +189,7 @@ impl<'p> Normalizer<'p> {
     fn normalize_object(
         &mut self,
         rules: &'p ObjectRules,
-        map: &mut Map<String, Value>,
+        map: &mut JsonObject,
         at: &ValuePath<'_>,
     ) -> (bool, bool) {
         let mut scan = ObjectScan::default();
@@ -271,7 +272,7 @@ impl<'p> Normalizer<'p> {
     fn fill_defaults(
         &mut self,
         rules: &'p ObjectRules,
-        map: &mut Map<String, Value>,
+        map: &mut JsonObject,
         at: &ValuePath<'_>,
         scan: &mut ObjectScan,
     ) -> bool {
@@ -313,7 +314,7 @@ impl<'p> Normalizer<'p> {
     fn strip_extras(
         &mut self,
         rules: &'p ObjectRules,
-        map: &mut Map<String, Value>,
+        map: &mut JsonObject,
         at: &ValuePath<'_>,
         scan: &mut ObjectScan,
     ) {
@@ -340,7 +341,7 @@ impl<'p> Normalizer<'p> {
     fn strip_positions(
         &mut self,
         at: &ValuePath<'_>,
-        map: &mut Map<String, Value>,
+        map: &mut JsonObject,
         positions: &PositionSet,
         smallest: usize,
     ) -> usize {
@@ -365,7 +366,7 @@ impl<'p> Normalizer<'p> {
     pub(super) fn strip_all_but(
         &mut self,
         at: &ValuePath<'_>,
-        map: &mut Map<String, Value>,
+        map: &mut JsonObject,
         retained: &[bool],
         smallest: usize,
     ) -> usize {
@@ -447,7 +448,7 @@ impl ObjectScan {
     }
 
     /// Whether a property with a default is present.
-    fn has_default(&self, index: usize, name: &str, map: &Map<String, Value>) -> bool {
+    fn has_default(&self, index: usize, name: &str, map: &JsonObject) -> bool {
         if index < 64 { self.present_defaults & (1 << index) != 0 } else { map.contains_key(name) }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{NodeId, PatternMatcher};
-use crate::json::str_eq;
+use crate::json::{JsonObject, str_eq};
 
 pub(crate) struct ObjectRules {
     pub(crate) properties: PropertyTable,
@@ -37,6 +37,7 @@ pub(crate) enum AdditionalProperties {
     Schema(NodeId),
 }
 
+#[derive(Default)]
 pub(crate) struct Property {
     pub(crate) name: Box<str>,
     /// `None` for a name that occurs only in `required`.
@@ -51,14 +52,14 @@ impl ObjectRules {
         size >= self.min && self.max.is_none_or(|max| size <= max)
     }
 
-    pub(crate) fn admits_dependencies(&self, map: &Map<String, Value>) -> bool {
+    pub(crate) fn admits_dependencies(&self, map: &JsonObject) -> bool {
         self.dependent_required.iter().all(|(trigger, names)| {
             !map.contains_key(&**trigger) || names.iter().all(|name| map.contains_key(&**name))
         })
     }
 
     /// Also retains properties that retained ones require.
-    pub(crate) fn retain_dependents(&self, map: &Map<String, Value>, retained: &mut [bool]) {
+    pub(crate) fn retain_dependents(&self, map: &JsonObject, retained: &mut [bool]) {
         if self.dependent_required.is_empty() {
             return;
         }

@@ -1,16 +1,17 @@
 //! Objects.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::program::{AdditionalProperties, ObjectRules};
 use super::super::repair::Extras;
 use super::{EvaluatedSet, Evaluator};
+use crate::json::JsonObject;
 
 impl<'p> Evaluator<'p> {
     pub(super) fn apply_object<const CLEAN: bool>(
         &mut self,
         rules: &'p ObjectRules,
-        map: &Map<String, Value>,
+        map: &JsonObject,
         mut evaluated: Option<&mut EvaluatedSet>,
     ) -> bool {
         if !rules.admits_size(map.len()) {
@@ -70,11 +71,7 @@ impl<'p> Evaluator<'p> {
     }
 
     /// Checks `propertyNames`, which validates names as string values.
-    pub(crate) fn admits_property_names(
-        &mut self,
-        rules: &ObjectRules,
-        map: &Map<String, Value>,
-    ) -> bool {
+    pub(crate) fn admits_property_names(&mut self, rules: &ObjectRules, map: &JsonObject) -> bool {
         let Some(node) = rules.property_names else {
             return true;
         };

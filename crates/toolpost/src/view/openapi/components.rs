@@ -11,11 +11,12 @@ use super::name::{UniqueNames, type_name};
 use super::publish::{DefinitionLookup, lookup_in, sanitize, to_portable_schema, upgrade_draft};
 use super::shared;
 use super::shared_defs::{ImportKey, ImportedDocument};
+use crate::json::JsonObject;
 use crate::schema::{self, COMPONENTS_PREFIX, ComponentNames, DEFINITION_EXTENSION, Schema};
 
 /// The component schemas of a document.
 pub(super) struct Components {
-    schemas: Map<String, Value>,
+    schemas: JsonObject,
     pub(super) names: UniqueNames,
     /// Definitions shared by the operations of a namespace.
     shared: HashMap<DefinitionKey, Rc<SchemaFragment>>,
@@ -62,7 +63,7 @@ impl Components {
         components
     }
 
-    pub(super) fn into_schemas(mut self) -> Map<String, Value> {
+    pub(super) fn into_schemas(mut self) -> JsonObject {
         self.schemas.sort_keys();
         self.schemas
     }

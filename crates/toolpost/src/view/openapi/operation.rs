@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::components::{Components, PublishedSchema, SchemaOwner};
 use super::name::{self, UniqueNames, code_name, type_name};
 use super::{parameter, response};
+use crate::json::JsonObject;
 use crate::operation::{Operation, OutputPolicy};
 use crate::query::QueryEncoding;
 use crate::schema::Schema;
@@ -67,7 +68,7 @@ fn post(
     spec: &OperationSpec,
     schemas: &OperationSchemas,
     name: &str,
-    responses: &Map<String, Value>,
+    responses: &JsonObject,
 ) -> Value {
     let mut described = operation_base(spec, name);
     let mut parameters = parameter::options(|_| true);
@@ -90,7 +91,7 @@ fn get(
     schemas: &OperationSchemas,
     components: &Components,
     name: &str,
-    responses: &Map<String, Value>,
+    responses: &JsonObject,
 ) -> Value {
     let mut described = operation_base(spec, name);
     let input = spec.input_schema.json();
@@ -113,7 +114,7 @@ fn get(
     described.into()
 }
 
-fn operation_base(spec: &OperationSpec, name: &str) -> Map<String, Value> {
+fn operation_base(spec: &OperationSpec, name: &str) -> JsonObject {
     let mut tags = vec![&spec.namespace];
     tags.extend(spec.tags.iter().filter(|tag| **tag != spec.namespace));
     let mut head = Map::new();

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::super::boolean_schemas::expand_booleans;
 use super::super::portable::to_portable;
+use crate::json::JsonObject;
 use crate::schema::{self, DEFINITION_EXTENSION, Schema};
 
 /// Looks up a definition by keyword and key.
@@ -47,7 +48,7 @@ pub(super) fn upgrade_draft(original: &Value) -> Cow<'_, Value> {
     Cow::Owned(modern)
 }
 
-fn split_dependencies(members: &mut Map<String, Value>) {
+fn split_dependencies(members: &mut JsonObject) {
     let Some(Value::Object(dependencies)) = members.shift_remove("dependencies") else { return };
     let (names, schemas): (Map<_, _>, Map<_, _>) =
         dependencies.into_iter().partition(|(_, dependency)| dependency.is_array());
@@ -82,7 +83,7 @@ pub(super) fn sanitize(part: &Value, find: DefinitionLookup<'_, '_>) -> Option<V
     jsonschema::draft202012::meta::is_valid(&sanitized).then_some(sanitized)
 }
 
-fn remove_invalid_examples(members: &mut Map<String, Value>, find: DefinitionLookup<'_, '_>) {
+fn remove_invalid_examples(members: &mut JsonObject, find: DefinitionLookup<'_, '_>) {
     const EXAMPLES: [&str; 3] = ["default", "example", "examples"];
     if EXAMPLES.iter().all(|keyword| !members.contains_key(*keyword)) {
         return;
@@ -105,10 +106,7 @@ fn remove_invalid_examples(members: &mut Map<String, Value>, find: DefinitionLoo
 const MAX_DEFINITIONS: usize = 64;
 
 /// Returns part of a document as a standalone schema, with the definitions that it references.
-fn standalone_schema(
-    members: &Map<String, Value>,
-    find: DefinitionLookup<'_, '_>,
-) -> Option<Schema> {
+fn standalone_schema(members: &JsonObject, find: DefinitionLookup<'_, '_>) -> Option<Schema> {
     let mut part = members.clone();
     for keyword in ["default", "example", "examples"] {
         part.shift_remove(keyword);

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::PortableError;
+use crate::json::JsonObject;
 
 /// Maximum length of a reference chain for one value. Some clients follow references recursively.
 pub(super) const MAX_REF_CHAIN: usize = 32;
 
 /// Rejects a schema whose references form a cycle or too long a chain for the same value.
 pub(super) fn check_ref_cycles(
-    root: &Map<String, Value>,
-    definitions: &Map<String, Value>,
+    root: &JsonObject,
+    definitions: &JsonObject,
     base_pointer: &str,
 ) -> Result<(), PortableError> {
     let targets: HashMap<String, usize> = std::iter::once(base_pointer.to_owned())
@@ -51,7 +52,7 @@ fn check_acyclic(edges: &[Vec<usize>]) -> Result<(), PortableError> {
 }
 
 /// Collects the references that apply to the value itself, not to its children.
-fn collect_in_place_refs<'a>(body: &'a Map<String, Value>, references: &mut Vec<&'a str>) {
+fn collect_in_place_refs<'a>(body: &'a JsonObject, references: &mut Vec<&'a str>) {
     for (keyword, value) in body {
         match (keyword.as_str(), value) {
             ("$ref", Value::String(reference)) => references.push(reference),

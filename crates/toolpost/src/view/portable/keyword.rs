@@ -1,8 +1,9 @@
 //! Keywords whose value is data; kept if all clients interpret them alike.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::pattern::{self, PatternPortability};
+use crate::json::JsonObject;
 
 /// How a keyword is written in portable form.
 #[derive(Debug, PartialEq)]
@@ -21,7 +22,7 @@ pub(super) enum KeywordMapping {
 pub(super) fn map_keyword(
     keyword: &str,
     value: &Value,
-    siblings: &Map<String, Value>,
+    siblings: &JsonObject,
 ) -> Option<KeywordMapping> {
     let exact_if = |fits: bool| {
         if fits { KeywordMapping::Exact(value.clone()) } else { KeywordMapping::Unsupported }
@@ -78,7 +79,7 @@ fn annotation(value: &Value, is_valid: bool) -> KeywordMapping {
 }
 
 /// Maps `type`, and adds `null` if the schema is `nullable`.
-fn types(value: &Value, siblings: &Map<String, Value>) -> KeywordMapping {
+fn types(value: &Value, siblings: &JsonObject) -> KeywordMapping {
     let names = match value {
         Value::String(_) => std::slice::from_ref(value),
         Value::Array(names) => names,
@@ -102,7 +103,7 @@ fn types(value: &Value, siblings: &Map<String, Value>) -> KeywordMapping {
 }
 
 /// Maps `minimum` or `maximum`, which a boolean sibling can make exclusive.
-fn limit(value: &Value, siblings: &Map<String, Value>, exclusive: &str) -> KeywordMapping {
+fn limit(value: &Value, siblings: &JsonObject, exclusive: &str) -> KeywordMapping {
     match siblings.get(exclusive) {
         Some(Value::Bool(true)) => KeywordMapping::Ignored,
         _ if value.is_number() => KeywordMapping::Exact(value.clone()),
@@ -110,7 +111,7 @@ fn limit(value: &Value, siblings: &Map<String, Value>, exclusive: &str) -> Keywo
     }
 }
 
-fn exclusive(value: &Value, siblings: &Map<String, Value>, limit: &str) -> KeywordMapping {
+fn exclusive(value: &Value, siblings: &JsonObject, limit: &str) -> KeywordMapping {
     match (value, siblings.get(limit)) {
         (Value::Bool(true), Some(limit)) if limit.is_number() => {
             KeywordMapping::Exact(limit.clone())
@@ -168,6 +169,6 @@ mod tests {
                 "{schema}"
             );
         }
-        assert_eq!(map_keyword("format", &json!("date"), &Map::new()), None);
+        assert_eq!(map_keyword("format", &json!("date"), &JsonObject::new()), None);
     }
 }

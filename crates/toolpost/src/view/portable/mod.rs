@@ -15,6 +15,8 @@ mod writer;
 
 use serde_json::{Map, Value};
 
+use crate::json::JsonObject;
+
 pub(super) use reference::References;
 use writer::PortableWriter;
 
@@ -22,16 +24,16 @@ use writer::PortableWriter;
 #[derive(Debug, Default)]
 pub(super) struct PortableSchema {
     /// The root schema; its references target the definitions or the root itself.
-    pub(super) root: Map<String, Value>,
+    pub(super) root: JsonObject,
     /// Definitions, to be placed under `$defs` at the root of the document.
-    pub(super) definitions: Map<String, Value>,
+    pub(super) definitions: JsonObject,
     /// Names of the omitted keywords.
     pub(super) omitted: Vec<String>,
 }
 
 impl PortableSchema {
     /// Returns the schema with its definitions.
-    pub(super) fn into_document(mut self) -> Map<String, Value> {
+    pub(super) fn into_document(mut self) -> JsonObject {
         if !self.definitions.is_empty() {
             self.root.insert("$defs".to_owned(), self.definitions.into());
         }

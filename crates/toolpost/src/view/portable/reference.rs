@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use percent_encoding::percent_decode_str;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::json::{escape_token, unescape_token};
+use crate::json::{JsonObject, escape_token, unescape_token};
 
 /// Maximum depth of the search for anchors.
 const MAX_DEPTH: u32 = 128;
@@ -136,7 +136,7 @@ fn collect_anchors<'a>(
 }
 
 /// Returns the anchors of a schema in the notation of any draft.
-fn anchor_names(members: &Map<String, Value>) -> impl Iterator<Item = &str> {
+fn anchor_names(members: &JsonObject) -> impl Iterator<Item = &str> {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
     let old = text("$id").and_then(|id| id.strip_prefix('#'));
     [text("$anchor"), text("$dynamicAnchor"), old].into_iter().flatten()

@@ -5,14 +5,15 @@ use serde_json::{Map, Value, json};
 use super::keyword::{self, KeywordMapping, count};
 use super::pattern::{self, PatternPortability};
 use super::writer::{PortableWriter, WalkContext, WrittenSchema};
+use crate::json::JsonObject;
 
 /// A schema under construction.
 pub(super) struct SchemaBuilder<'w, 'a> {
     writer: &'w mut PortableWriter<'a>,
     /// The keywords of the original.
-    members: &'a Map<String, Value>,
+    members: &'a JsonObject,
     context: WalkContext,
-    keywords: Map<String, Value>,
+    keywords: JsonObject,
     /// Additional constraints, written under `allOf`.
     all_of: Vec<Value>,
     is_weaker: bool,
@@ -21,7 +22,7 @@ pub(super) struct SchemaBuilder<'w, 'a> {
 impl<'w, 'a> SchemaBuilder<'w, 'a> {
     pub(super) fn new(
         writer: &'w mut PortableWriter<'a>,
-        members: &'a Map<String, Value>,
+        members: &'a JsonObject,
         context: WalkContext,
     ) -> Self {
         let (keywords, all_of) = (Map::new(), Vec::new());
@@ -265,7 +266,7 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
 }
 
 /// Whether all clients agree on which properties are additional.
-fn has_portable_patterns(members: &Map<String, Value>) -> bool {
+fn has_portable_patterns(members: &JsonObject) -> bool {
     let patterns = members.get("patternProperties").map(Value::as_object);
     members.get("properties").is_none_or(Value::is_object)
         && patterns.is_none_or(|patterns| {

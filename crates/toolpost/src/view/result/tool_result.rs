@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META};
 use crate::envelope::{ContentBlock, Meta, SOURCE_MEMBER};
+use crate::json::JsonObject;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Repair};
@@ -26,9 +27,9 @@ pub(super) struct ToolResult<'a> {
     pub(super) structured: Option<Vec<&'a str>>,
     pub(super) is_error: bool,
     /// The `_meta` of the server's result.
-    meta: Option<&'a Map<String, Value>>,
+    meta: Option<&'a JsonObject>,
     /// Unknown members of the server's result.
-    extra: Option<&'a Map<String, Value>>,
+    extra: Option<&'a JsonObject>,
     /// A `_meta` value that is not an object.
     invalid_meta: Option<&'a Value>,
     repairs: &'a [Repair],

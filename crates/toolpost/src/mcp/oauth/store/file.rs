@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 
 use super::memory::upsert;
-use super::{CredentialStore, Credentials, StoreError, StoreGuard};
+use super::{CredentialStore, Credentials, StoreError, StoreFuture, StoreGuard};
 
 /// Maximum size of the file in bytes.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -85,28 +84,17 @@ impl FileStore {
 }
 
 impl CredentialStore for FileStore {
-    fn load<'a>(
-        &'a self,
-        resource: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Credentials>, StoreError>> {
+    fn load<'a>(&'a self, resource: &'a str) -> StoreFuture<'a, Vec<Credentials>> {
         let (path, resource) = (self.0.clone(), resource.to_owned());
         run_blocking(move || Ok(read(&path)?.remove(&resource).unwrap_or_default())).boxed()
     }
 
-    fn save<'a>(
-        &'a self,
-        resource: &'a str,
-        credentials: Credentials,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, resource: &'a str, credentials: Credentials) -> StoreFuture<'a, ()> {
         let resource = resource.to_owned();
         self.update(move |stored| upsert(stored.entry(resource).or_default(), credentials)).boxed()
     }
 
-    fn remove<'a>(
-        &'a self,
-        resource: &'a str,
-        issuer: &'a str,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn remove<'a>(&'a self, resource: &'a str, issuer: &'a str) -> StoreFuture<'a, ()> {
         let (resource, issuer) = (resource.to_owned(), issuer.to_owned());
         self.update(move |stored| {
             if let Some(list) = stored.get_mut(&resource) {
@@ -117,7 +105,7 @@ impl CredentialStore for FileStore {
         .boxed()
     }
 
-    fn lock<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Result<StoreGuard, StoreError>> {
+    fn lock<'a>(&'a self, resource: &'a str) -> StoreFuture<'a, StoreGuard> {
         let digest = Sha256::digest(resource);
         let name = HEXLOWER.encode(&digest[..8]);
         async move { Ok(StoreGuard::new(self.lock_file(&name).await?)) }.boxed()

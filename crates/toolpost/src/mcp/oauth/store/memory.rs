@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, ready};
+use futures::future::ready;
 use parking_lot::Mutex;
 
-use super::{CredentialStore, Credentials, StoreError};
+use super::{CredentialStore, Credentials, StoreFuture};
 
 /// Keeps credentials in memory until the process exits.
 #[derive(Debug, Default)]
@@ -20,28 +20,17 @@ impl MemoryStore {
 }
 
 impl CredentialStore for MemoryStore {
-    fn load<'a>(
-        &'a self,
-        resource: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Credentials>, StoreError>> {
+    fn load<'a>(&'a self, resource: &'a str) -> StoreFuture<'a, Vec<Credentials>> {
         ready(Ok(self.0.lock().get(resource).cloned().unwrap_or_default())).boxed()
     }
 
-    fn save<'a>(
-        &'a self,
-        resource: &'a str,
-        credentials: Credentials,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn save<'a>(&'a self, resource: &'a str, credentials: Credentials) -> StoreFuture<'a, ()> {
         let mut stored = self.0.lock();
         upsert(stored.entry(resource.to_owned()).or_default(), credentials);
         ready(Ok(())).boxed()
     }
 
-    fn remove<'a>(
-        &'a self,
-        resource: &'a str,
-        issuer: &'a str,
-    ) -> BoxFuture<'a, Result<(), StoreError>> {
+    fn remove<'a>(&'a self, resource: &'a str, issuer: &'a str) -> StoreFuture<'a, ()> {
         if let Some(list) = self.0.lock().get_mut(resource) {
             list.retain(|stored| stored.issuer != issuer);
         }

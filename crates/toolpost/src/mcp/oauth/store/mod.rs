@@ -15,31 +15,25 @@ use crate::protocol::Secret;
 pub use file::FileStore;
 pub use memory::MemoryStore;
 
+/// Result of a store operation.
+pub(super) type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
 /// Stores the credentials issued for each pair of resource and issuer.
 pub trait CredentialStore: Send + Sync + Debug {
     /// Returns all credentials for a resource, most recent first.
-    fn load<'a>(&'a self, resource: &'a str)
-    -> BoxFuture<'a, Result<Vec<Credentials>, StoreError>>;
+    fn load<'a>(&'a self, resource: &'a str) -> StoreFuture<'a, Vec<Credentials>>;
 
     /// Stores credentials at the front, replacing those of the same resource and issuer.
-    fn save<'a>(
-        &'a self,
-        resource: &'a str,
-        credentials: Credentials,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn save<'a>(&'a self, resource: &'a str, credentials: Credentials) -> StoreFuture<'a, ()>;
 
     /// Removes the credentials of a resource and an issuer, if present.
-    fn remove<'a>(
-        &'a self,
-        resource: &'a str,
-        issuer: &'a str,
-    ) -> BoxFuture<'a, Result<(), StoreError>>;
+    fn remove<'a>(&'a self, resource: &'a str, issuer: &'a str) -> StoreFuture<'a, ()>;
 
     /// Prevents other users of this store from refreshing the tokens of a resource until the guard
     /// is dropped. An authorization server treats a refresh token that is used twice as stolen.
     ///
     /// The default does nothing, which is sufficient for a store with one client per resource.
-    fn lock<'a>(&'a self, resource: &'a str) -> BoxFuture<'a, Result<StoreGuard, StoreError>> {
+    fn lock<'a>(&'a self, resource: &'a str) -> StoreFuture<'a, StoreGuard> {
         let _ = resource;
         futures::future::ready(Ok(StoreGuard::new(()))).boxed()
     }
@@ -151,11 +145,7 @@ impl StoreGuard {
     }
 }
 
-impl Debug for StoreGuard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StoreGuard").finish_non_exhaustive()
-    }
-}
+debug_fields!(_guard: StoreGuard);
 
 /// Error of a credential store.
 #[derive(Debug, thiserror::Error)]

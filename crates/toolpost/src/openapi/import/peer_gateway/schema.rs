@@ -6,10 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::super::super::document::{DocumentSet, Node, NodeRef};
-use crate::schema::{Schema, SchemaPart, referenced_components, unbundle};
+use crate::schema::{COMPONENTS_PREFIX, Schema, SchemaPart, referenced_components, unbundle};
 
-/// Prefix of references to schema components.
-const COMPONENT_PREFIX: &str = "#/components/schemas/";
 /// Maximum number of component values that are copied for all schemas of a document. A component
 /// can be part of many schemas, so a small document could otherwise cause excessive work.
 const MAX_COMPONENT_VALUES: usize = 4_000_000;
@@ -108,7 +106,7 @@ fn component_names(node: Node<'_>) -> impl Iterator<Item = &str> {
 }
 
 fn component_name(node: Node<'_>) -> Option<&str> {
-    node.text("$ref")?.strip_prefix(COMPONENT_PREFIX)
+    node.text("$ref")?.strip_prefix(COMPONENTS_PREFIX)
 }
 
 fn value_count(node: Node<'_>) -> usize {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::super::media_type;
 use super::super::super::plan::{BodyContent, PropertyEncoding};
 use super::super::escape::PercentEscape;
-use super::super::query::append_form_pairs;
+use super::super::query::{append_form_pairs, push_pair};
 use super::super::style::ValueSerializer;
 use super::binary::BinaryValue;
 use crate::json::ValuePath;
@@ -35,10 +35,8 @@ fn encode_property(
         && !value.is_null()
     {
         let escape = PercentEscape::for_query(allow_reserved);
-        ValueSerializer { style, explode, escape }.for_each_pair(name, value, |name, value| {
-            out.push_str(if out.is_empty() { "" } else { "&" });
-            out.extend([name, "=", value]);
-        });
+        let serializer = ValueSerializer { style, explode, escape };
+        serializer.for_each_pair(name, value, |name, value| push_pair(out, name, value));
         return Ok(());
     }
     let media_type = encoding.and_then(|encoding| encoding.content_type.as_deref());

@@ -6,12 +6,12 @@ mod multipart;
 
 use bytes::Bytes;
 use reqwest::header::HeaderValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::super::media_type::{self, MediaKind};
 use super::super::plan::{BodyContent, RequestBody};
 use super::value::{scalar_text, type_with_article};
-use crate::json::ValuePath;
+use crate::json::{JsonObject, ValuePath};
 use crate::schema::Issue;
 use binary::{BinaryValue, OCTET_STREAM};
 
@@ -25,7 +25,7 @@ pub(super) struct EncodedBody {
 /// Encodes the body of an input, if there is one.
 pub(super) fn encode_body(
     body: &RequestBody,
-    input: &Map<String, Value>,
+    input: &JsonObject,
 ) -> Result<Option<EncodedBody>, Issue> {
     let path = ValuePath::ROOT.member(&body.input);
     let value = match input.get(&body.input) {
