@@ -68,9 +68,8 @@ fn requires_approval(settings: &ApprovalSettings, call: &CallView<'_>) -> bool {
         || settings.requires_approval(call.operation_id) && !is_list_operation(operation.spec())
 }
 
-/// Whether an operation reads a list of an MCP server. Clients call such operations frequently and
-/// they change nothing, so gateway-wide patterns and a blanket approval rule of the source do not
-/// apply to them.
+/// Whether an operation reads a list of an MCP server. Clients list frequently and change nothing,
+/// so patterns and blanket approval rules do not apply.
 pub fn is_list_operation(spec: &OperationSpec) -> bool {
     toolpost::mcp::method_of(spec).is_some_and(|method| method.ends_with("/list"))
 }
@@ -117,11 +116,8 @@ impl ApprovalWait {
         }
     }
 
-    /// Waits until the call is decided, expires or is canceled by shutdown.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future removes the call from the queue.
+    /// Waits until the call is decided, expires or is canceled by shutdown. Dropping the future
+    /// removes the call from the queue.
     async fn wait(mut self) -> Result<Option<Approval>, CallError> {
         let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

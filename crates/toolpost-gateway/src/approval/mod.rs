@@ -2,17 +2,8 @@
 //!
 //! A call of an operation that requires approval is pending until another identity with the scope
 //! `toolpost:approve` approves or rejects it, once. The caller gets progress while the call is pending.
-//! The pending call ends when its caller disconnects or it expires.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `queue` | the pending calls and their state changes, without I/O; time is an argument |
-//! | `pending_call` | one pending call and what is shown of it |
-//! | `input_digest` | the digest that identifies an input |
-//! | `gate` | the pipeline stage that waits for the decision |
-//! | `operation` | `gateway.approvals`, `gateway.approve`, `gateway.reject` |
-//!
-//! The reasons are in `docs/decisions/approval.md`.
+//! The pending call ends when its caller disconnects or it expires. The reasons are in
+//! `docs/decisions/approval.md`.
 
 mod gate;
 mod input_digest;
@@ -24,6 +15,7 @@ mod settings;
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -45,10 +37,8 @@ pub(crate) fn can_approve(identity: &Identity) -> bool {
     identity.scopes.iter().any(|held| held == scope::APPROVE)
 }
 
-/// The calls pending approval. Clones share state.
-///
-/// It is the [`ApprovalGate`](toolpost::ApprovalGate) of a pipeline. The [`operations`] list,
-/// approve and reject its calls.
+/// The calls pending approval: the [`ApprovalGate`](toolpost::ApprovalGate) of a pipeline. Clones
+/// share state.
 #[derive(Clone)]
 pub(crate) struct Approvals(Arc<ApprovalsInner>);
 
@@ -57,7 +47,7 @@ type IdentityCheck = Box<dyn Fn(&Identity) -> bool + Send + Sync>;
 struct ApprovalsInner {
     queue: Mutex<ApprovalQueue<oneshot::Sender<ApprovalDecision>>>,
     /// Settings for new calls. Pending calls keep the settings they started with.
-    settings: RwLock<Arc<ApprovalSettings>>,
+    settings: ArcSwap<ApprovalSettings>,
     /// Whether the identity of a caller is still valid.
     identity_check: RwLock<IdentityCheck>,
     /// Canceled when the gateway stops, so that pending calls do not delay shutdown.
@@ -70,7 +60,7 @@ impl Approvals {
     pub(crate) fn new(settings: ApprovalSettings, stopping: CancellationToken) -> Self {
         Self(Arc::new(ApprovalsInner {
             queue: Mutex::default(),
-            settings: RwLock::new(Arc::new(settings)),
+            settings: ArcSwap::from_pointee(settings),
             identity_check: RwLock::new(Box::new(|_| true)),
             stopping,
             digester: InputDigester::default(),
@@ -79,7 +69,7 @@ impl Approvals {
 
     /// Replaces the settings for new calls.
     pub(crate) fn configure(&self, settings: ApprovalSettings) {
-        *self.0.settings.write() = Arc::new(settings);
+        self.0.settings.store(Arc::new(settings));
     }
 
     /// Cancels the pending calls of revoked identities and returns their number. New calls are
@@ -103,7 +93,7 @@ impl Approvals {
     }
 
     fn settings(&self) -> Arc<ApprovalSettings> {
-        Arc::clone(&self.0.settings.read())
+        self.0.settings.load_full()
     }
 
     fn queue(&self) -> MutexGuard<'_, ApprovalQueue<oneshot::Sender<ApprovalDecision>>> {

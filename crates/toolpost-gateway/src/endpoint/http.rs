@@ -159,11 +159,8 @@ pub(crate) fn unknown_path() -> ProblemDetails {
 
 /// Adds the endpoint, the id and the trace context of a request.
 fn call_request<'a>(request: CallRequest<'a>, id: &RequestId, head: &Parts) -> CallRequest<'a> {
-    let request = request.endpoint(Endpoint::Http).request_id(id.clone());
-    match body::trace_context(&head.headers) {
-        Some(trace) => request.metadata(trace),
-        None => request,
-    }
+    let trace = body::trace_context(&head.headers);
+    request.endpoint(Endpoint::Http).request_id(id.clone()).metadata(trace)
 }
 
 /// Returns the request of a call that is rejected before its input is read.
@@ -225,10 +222,10 @@ impl RequestContext<'_> {
         };
         let target = operation.spec().forwards.then(|| forward_target(operation, &input)).flatten();
         let target = target.unwrap_or(operation);
-        let mut request = call_request(CallRequest::resolved(operation, input), self.id, self.head);
-        if let Some(timeout) = options.timeout {
-            request = request.timeout(timeout.min(self.endpoint.settings.http.max_timeout));
-        }
+        let max = self.endpoint.settings.http.max_timeout;
+        let timeout = options.timeout.map(|timeout| timeout.min(max));
+        let request = CallRequest::resolved(operation, input).timeout(timeout);
+        let request = call_request(request, self.id, self.head);
         if kind == OperationKind::Subscription {
             let (operation, owner) = (Arc::clone(operation), Arc::clone(&self.identity));
             let last = sse::LastEventId::from_headers(&self.head.headers);

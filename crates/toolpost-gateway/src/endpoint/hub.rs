@@ -31,13 +31,8 @@ pub(crate) struct HubEndpoint {
     pub(crate) stopping: CancellationToken,
 }
 
-/// Credentials in the upgrade request of a peer.
-enum PeerCredentials {
-    Missing,
-    Token(Secret),
-    /// An `Authorization` header that is not a bearer token. It is rejected rather than ignored.
-    Malformed(&'static str),
-}
+/// The token in the upgrade request of a peer, or why its `Authorization` header is rejected.
+type PeerCredentials = Result<Option<Secret>, &'static str>;
 
 /// Upgrades a request to a hub connection.
 ///
@@ -48,11 +43,7 @@ pub(crate) async fn upgrade(
     mut request: Request,
 ) -> Result<Response<Body>, ProblemDetails> {
     let accept = endpoint.check_handshake(request.headers())?;
-    let credentials = match bearer::bearer_token(request.headers()) {
-        Ok(Some(token)) => PeerCredentials::Token(Secret::new(token)),
-        Ok(None) => PeerCredentials::Missing,
-        Err(message) => PeerCredentials::Malformed(message),
-    };
+    let credentials = bearer::bearer_token(request.headers()).map(|token| token.map(Secret::new));
     let upgrading = hyper::upgrade::on(&mut request);
     let handshakes = endpoint.pending_handshakes.clone();
     handshakes.spawn(endpoint.finish_handshake(upgrading, credentials));
@@ -86,16 +77,22 @@ impl HubEndpoint {
 
     async fn authenticate_peer(&self, channel: Channel, credentials: PeerCredentials) {
         let (channel, identity) = match credentials {
-            PeerCredentials::Token(token) => {
+            Ok(Some(token)) => {
                 let identity = self.authenticator.identify(Some(token.reveal())).await;
                 (channel, identity.map_err(|error| error.to_string()))
             }
-            PeerCredentials::Malformed(message) => (channel, Err(message.to_owned())),
-            PeerCredentials::Missing => {
+            Err(message) => (channel, Err(message.to_owned())),
+            Ok(None) => {
                 let Some((channel, token)) = self.read_auth_frame(channel).await else { return };
                 let token = token.as_ref().map(Secret::reveal);
                 let identity = self.authenticator.identify(token).await;
-                (channel, identity.map_err(|error| auth_error_message(&error)))
+                let identity = identity.map_err(|error| match error {
+                    AuthError::MissingToken => {
+                        "the first frame must be `__auth` with a token".to_owned()
+                    }
+                    other => other.to_string(),
+                });
+                (channel, identity)
             }
         };
         match identity {
@@ -128,12 +125,5 @@ impl HubEndpoint {
         };
         channel.reject(reason).await;
         None
-    }
-}
-
-fn auth_error_message(error: &AuthError) -> String {
-    match error {
-        AuthError::MissingToken => "the first frame must be `__auth` with a token".to_owned(),
-        other => other.to_string(),
     }
 }

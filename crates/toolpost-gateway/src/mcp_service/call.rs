@@ -162,13 +162,10 @@ impl McpRequest {
         operation: &'o ResolvedOperation,
         input: Payload,
     ) -> CallRequest<'o> {
-        let request = CallRequest::resolved(operation, input)
+        CallRequest::resolved(operation, input)
             .endpoint(self.client.endpoint)
-            .approval(self.approval.clone());
-        match self.params.metadata() {
-            Some(metadata) => request.metadata(metadata),
-            None => request,
-        }
+            .approval(self.approval.clone())
+            .metadata(self.params.metadata())
     }
 
     /// Collects the values of a subscription into one result and notifies the client of each value.

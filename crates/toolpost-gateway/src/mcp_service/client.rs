@@ -1,7 +1,6 @@
 //! A client and what it keeps between requests.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
@@ -35,7 +34,8 @@ pub(crate) struct ClientContext {
 /// before 2026-07-28.
 #[derive(Debug, Default)]
 pub(crate) struct ClientState {
-    pub(super) log_level: SessionLogLevel,
+    /// Minimum level of log messages.
+    pub(super) log_level: Mutex<LogLevel>,
     pub(super) subscriptions: Arc<ResourceSubscriptions>,
     /// Server requests to the client, if it accepts them.
     pub(super) server_requests: ArcSwapOption<ServerRequests>,
@@ -211,23 +211,9 @@ impl LogLevel {
     }
 }
 
-/// Minimum log level of a client before 2026-07-28. The default is `info`.
-#[derive(Debug)]
-pub(super) struct SessionLogLevel(AtomicU8);
-
-impl SessionLogLevel {
-    pub(super) fn get(&self) -> LogLevel {
-        LogLevel(self.0.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn set(&self, level: LogLevel) {
-        self.0.store(level.0, Ordering::Relaxed);
-    }
-}
-
-impl Default for SessionLogLevel {
+impl Default for LogLevel {
     fn default() -> Self {
-        Self(AtomicU8::new(LogLevel::INFO.0))
+        Self::INFO
     }
 }
 
@@ -237,7 +223,7 @@ mod tests {
 
     #[test]
     fn log_levels_are_ordered_by_severity() {
-        assert_eq!(LogLevel::from_name("info"), Some(SessionLogLevel::default().get()));
+        assert_eq!(LogLevel::from_name("info"), Some(LogLevel::default()));
         assert!(LogLevel::from_name("warning") > LogLevel::from_name("notice"));
         assert_eq!(LogLevel::from_name("loud"), None);
     }

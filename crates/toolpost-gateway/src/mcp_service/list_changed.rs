@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
+use futures::{Stream, StreamExt, stream};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use toolpost::Operation;
 use toolpost::json_rpc::{self, RpcId};
 use toolpost::view::{Listing, ProtocolGeneration};
@@ -74,24 +76,44 @@ impl ChangeNotifier {
             self.subscriptions.subscribe_all(&self.client, requested).await;
     }
 
+    /// Returns the messages for the client until `ended` is canceled or the gateway stops: the
+    /// acknowledgment of a subscription, notifications, and the result of a subscription that the
+    /// gateway ends.
+    pub(crate) fn into_messages(
+        self,
+        ended: CancellationToken,
+    ) -> impl Stream<Item = Vec<u8>> + Send {
+        let stopping = self.client.service.stopping.clone();
+        let first = self.is_subscription().then(|| self.acknowledgment());
+        let rest =
+            stream::unfold((Some(self), stopping, ended), async |(state, stopping, ended)| {
+                let mut changes = state?;
+                let (messages, changes) = tokio::select! {
+                    biased;
+                    () = stopping.cancelled() => (Vec::from_iter(changes.final_result()), None),
+                    () = ended.cancelled() => return None,
+                    found = changes.next() => (found?, Some(changes)),
+                };
+                Some((stream::iter(messages), (changes, stopping, ended)))
+            });
+        stream::iter(first).chain(rest.flatten())
+    }
+
     /// Encodes the acknowledgment, the first notification of a subscription.
-    pub(crate) fn acknowledgment(&self) -> Vec<u8> {
+    fn acknowledgment(&self) -> Vec<u8> {
         self.notification("subscriptions/acknowledged", json!({"notifications": self.filter}))
     }
 
     /// Returns the result that ends a subscription which the gateway closes.
-    pub(crate) fn final_result(&self) -> Option<Vec<u8>> {
+    fn final_result(&self) -> Option<Vec<u8>> {
         let id = self.subscription_id.as_ref()?;
         let result = json!({"resultType": "complete", "_meta": self.meta()});
         Some(json_rpc::encode_response(id.as_json(), Ok(result)).into_bytes())
     }
 
-    /// Waits for changes and returns their notifications; `None` if there are no more changes.
-    ///
-    /// # Cancellation
-    ///
-    /// This method is cancel safe: a detected change is not lost.
-    pub(crate) async fn next(&mut self) -> Option<Vec<Vec<u8>>> {
+    /// Waits for changes and returns their notifications; `None` if there are no more changes. It is
+    /// cancel safe.
+    async fn next(&mut self) -> Option<Vec<Vec<u8>>> {
         loop {
             let deadline = match self.debounce_until {
                 Some(deadline) => deadline,

@@ -1,16 +1,4 @@
 //! The methods of MCP as requests and results, without a transport.
-//!
-//! | file | contents |
-//! |---|---|
-//! | `request`, `call`, `initialize` | a request and its result |
-//! | `params` | request params |
-//! | `client` | a client and what it keeps between requests |
-//! | `passthrough` | resources and prompts, served by their sources |
-//! | `server_requests` | requests to clients: elicitation, sampling, roots |
-//! | `notifier`, `list_changed` | notifications to clients |
-//! | `resource_subscriptions` | the resource subscriptions of one client |
-//! | `room_calls` | requests from rooms |
-//! | `tool_cache`, `settings` | the tools of the current catalog, and the settings |
 
 mod call;
 mod client;

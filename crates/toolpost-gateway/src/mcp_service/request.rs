@@ -121,7 +121,7 @@ impl McpRequest {
         let message = || format!("`params.level` must be one of {}", LogLevel::names());
         let level = level.ok_or_else(|| RpcError::invalid_params(message()))?;
         if let Some(state) = &self.client.state {
-            state.log_level.set(level);
+            *state.log_level.lock() = level;
         }
         Ok(())
     }
@@ -146,7 +146,7 @@ impl McpRequest {
     pub(super) fn log_level(&self) -> Option<LogLevel> {
         match (self.client.generation, &self.client.state) {
             (ProtocolGeneration::Modern, _) => LogLevel::from_name(self.params.log_level()?),
-            (_, Some(state)) => Some(state.log_level.get()),
+            (_, Some(state)) => Some(*state.log_level.lock()),
             _ => Some(LogLevel::INFO),
         }
     }

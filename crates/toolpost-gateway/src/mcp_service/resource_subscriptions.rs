@@ -126,11 +126,7 @@ impl ResourceSubscriptions {
         *self.state.lock() = SubscriptionState::default();
     }
 
-    /// Waits until there is an update to report to the client.
-    ///
-    /// # Cancellation
-    ///
-    /// This method is cancel safe: no update is lost.
+    /// Waits until there is an update to report to the client. It is cancel safe.
     pub(super) async fn wait_for_update(&self) {
         loop {
             tokio::select! {

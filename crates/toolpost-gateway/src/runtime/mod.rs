@@ -1,16 +1,5 @@
 //! A gateway: its components, its configuration and sources, and how a reload changes them without
 //! interrupting calls.
-//!
-//! | file | holds |
-//! |---|---|
-//! | `builder` | assembles a gateway |
-//! | `router` | the routes of all endpoints |
-//! | `drain` | ends connections and calls at shutdown |
-//! | `status` | readiness, health of sources, metrics |
-//! | `reload` | replaces the active configuration |
-//! | `config_source` | where the configuration is read from |
-//! | `config_watch` | polls the files of the configuration for changes |
-//! | `operations` | `gateway.sources` and `gateway.reload` |
 
 mod builder;
 mod config_source;

@@ -69,8 +69,7 @@ impl ConnectionState {
 
     /// Records that no further request is served. Input is read and discarded.
     pub(super) fn begin_linger(&self) {
-        let now = self.now_micros();
-        self.update(|state| (state != EVICTED).then_some(AWAITING_BODY | now));
+        self.on_head_received();
     }
 
     /// Returns the state if the connection waits for its client. The lowest state has waited

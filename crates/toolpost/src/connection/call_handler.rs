@@ -142,10 +142,8 @@ impl CallHandler {
             .request_id(Arc::clone(&request.id))
             .endpoint(Endpoint::Hub)
             .progress(progress_sender(peer, request.id))
-            .shared_metadata(request.metadata);
-        if let Some(remaining) = remaining {
-            call = call.timeout(Duration::from_millis(remaining));
-        }
+            .shared_metadata(request.metadata)
+            .timeout(remaining.map(Duration::from_millis));
         if let Some(idle) = request.idle_timeout_ms {
             call = call.idle_timeout(Duration::from_millis(idle));
         }

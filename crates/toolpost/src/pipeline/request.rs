@@ -83,8 +83,8 @@ impl<'a> CallRequest<'a> {
     }
 
     /// Sets the timeout of the call.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+    pub fn timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
         self
     }
 
@@ -121,8 +121,8 @@ impl<'a> CallRequest<'a> {
     }
 
     /// Sets metadata that accompanies the input, such as a trace context.
-    pub fn metadata(mut self, metadata: Map<String, Value>) -> Self {
-        self.metadata = Some(Arc::new(metadata));
+    pub fn metadata(mut self, metadata: impl Into<Option<Map<String, Value>>>) -> Self {
+        self.metadata = metadata.into().map(Arc::new);
         self
     }
 

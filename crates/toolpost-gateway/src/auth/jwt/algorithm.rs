@@ -49,17 +49,9 @@ impl Algorithm {
 
     /// Returns the name used in tokens and in the configuration.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Rs256 => "RS256",
-            Self::Rs384 => "RS384",
-            Self::Rs512 => "RS512",
-            Self::Ps256 => "PS256",
-            Self::Ps384 => "PS384",
-            Self::Ps512 => "PS512",
-            Self::Es256 => "ES256",
-            Self::Es384 => "ES384",
-            Self::EdDsa => "EdDSA",
-        }
+        const NAMES: [&str; Algorithm::ALL.len()] =
+            ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
+        NAMES[self as usize]
     }
 
     /// Returns the verification parameters for RSA keys; `None` for other algorithms.

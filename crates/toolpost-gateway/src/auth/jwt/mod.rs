@@ -24,9 +24,8 @@ mod tests;
 mod token_cache;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use toolpost::Identity;
+use toolpost::{Identity, since_epoch};
 
 pub use algorithm::Algorithm;
 pub use settings::JwtSettings;
@@ -85,11 +84,8 @@ impl JwtVerifier {
         token.starts_with("eyJ") && token.bytes().filter(|byte| *byte == b'.').count() == 2
     }
 
-    /// Verifies a token and returns its identity.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future has no side effects. The next call repeats a fetch that was in progress.
+    /// Verifies a token and returns its identity. If the future is dropped, the next call repeats a
+    /// fetch that was in progress.
     pub(super) async fn verify(&self, token: &str) -> Result<Arc<Identity>, JwtError> {
         if token.len() > MAX_TOKEN_LEN {
             return Err(JwtError::Malformed("it is too long"));
@@ -131,5 +127,5 @@ impl From<KeyFetchError> for JwtError {
 
 /// Returns the current time in seconds since the Unix epoch.
 fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    since_epoch().as_secs()
 }

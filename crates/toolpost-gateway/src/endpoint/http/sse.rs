@@ -85,7 +85,7 @@ pub(super) fn handle(
     match resumed {
         Some(ResumeOutcome::Resumed(reader, lost)) => {
             let gap = (lost > 0).then(|| gap_event(Some(lost)));
-            Ok(stream_response(EventStream::new(&endpoint.streams, reader, gap)))
+            Ok(stream_response(&endpoint.streams, reader, gap))
         }
         // 204 stops the reconnects of a browser.
         Some(ResumeOutcome::Complete) => Ok(StatusCode::NO_CONTENT.into_response()),
@@ -117,7 +117,7 @@ fn start_stream(
             "the system random number generator is unavailable",
         )
     })?;
-    Ok(stream_response(EventStream::new(&endpoint.streams, reader, gap)))
+    Ok(stream_response(&endpoint.streams, reader, gap))
 }
 
 /// The event for missed events: their number, or `None` if it is unknown because this is a new
@@ -127,7 +127,12 @@ fn gap_event(lost: Option<u64>) -> Bytes {
     Bytes::from(format!("event: gap\ndata: {data}\n\n"))
 }
 
-fn stream_response(events: EventStream) -> Response {
+fn stream_response(
+    streams: &Arc<StreamRegistry>,
+    reader: StreamReader,
+    gap: Option<Bytes>,
+) -> Response {
+    let events = EventStream { streams: Arc::clone(streams), reader: Some(reader), gap };
     let headers = [(header::CONTENT_TYPE, EVENTS), (header::CACHE_CONTROL, "no-cache")];
     (headers, Body::from_stream(events.into_stream())).into_response()
 }
@@ -141,10 +146,6 @@ struct EventStream {
 }
 
 impl EventStream {
-    fn new(streams: &Arc<StreamRegistry>, reader: StreamReader, gap: Option<Bytes>) -> Self {
-        Self { streams: Arc::clone(streams), reader: Some(reader), gap }
-    }
-
     fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
         futures::stream::unfold(self, async |mut events| {
             let event = match events.gap.take() {

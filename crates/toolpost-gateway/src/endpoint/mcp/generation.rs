@@ -12,11 +12,8 @@ pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 const METHOD_HEADER: &str = "mcp-method";
 const NAME_HEADER: &str = "mcp-name";
 
-/// Returns the protocol generation of a request.
-///
-/// # Errors
-///
-/// Returns an error if headers and body disagree, or if the version is not supported.
+/// Returns the protocol generation of a request. Fails if headers and body disagree, or if the
+/// version is not supported.
 pub(super) fn from_request(
     headers: &HeaderMap,
     method: &str,
@@ -29,7 +26,11 @@ pub(super) fn from_request(
         (None, _) => {
             return Err(RpcError::header_mismatch("the header MCP-Protocol-Version is missing"));
         }
-        (Some(header_value), version) => from_version(header_value, version)?,
+        (Some(header_value), version) => {
+            let version = version.unwrap_or(header_value);
+            check_match("MCP-Protocol-Version", Some(header_value), version)?;
+            ProtocolGeneration::from_version(supported_version(header_value)?)
+        }
     };
     if generation == ProtocolGeneration::Modern {
         check_meta(params)?;
@@ -44,22 +45,7 @@ pub(super) fn from_header(headers: &HeaderMap) -> Result<ProtocolGeneration, Rpc
     Ok(version.map_or(ProtocolGeneration::Legacy, ProtocolGeneration::from_version))
 }
 
-fn from_version(header_value: &str, version: Option<&str>) -> Result<ProtocolGeneration, RpcError> {
-    match version {
-        Some(version) if version != header_value => Err(RpcError::header_mismatch(format!(
-            "the header MCP-Protocol-Version says `{}` and the body says `{}`",
-            truncate(header_value),
-            truncate(version)
-        ))),
-        _ => supported_version(header_value).map(ProtocolGeneration::from_version),
-    }
-}
-
-/// Returns the version if it is supported.
-///
-/// # Errors
-///
-/// Returns an error that lists the supported versions.
+/// Returns the version if it is supported, or an error that lists the supported ones.
 pub(super) fn supported_version(version: &str) -> Result<&str, RpcError> {
     if VERSIONS.contains(&version) {
         return Ok(version);

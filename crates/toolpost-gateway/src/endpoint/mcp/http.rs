@@ -127,7 +127,7 @@ impl McpRequestContext {
         let permit = self.acquire_listener_permit(None)?;
         let token = session.open_stream();
         let changes = ChangeNotifier::new(client, SubscriptionFilter::ALL, None);
-        Ok(response::notification_stream(&self.endpoint, changes, permit, None, token))
+        Ok(response::notification_stream(&self.endpoint, changes, permit, token))
     }
 
     fn end_session(&self) -> Result<Response, RejectionResponse> {
@@ -294,9 +294,8 @@ impl McpRequestContext {
         let permit = self.acquire_listener_permit(Some(&mcp_request.id))?;
         let mut changes = ChangeNotifier::new(mcp_request.client, filter, Some(mcp_request.id));
         changes.subscribe_resources().await;
-        let first = changes.acknowledgment();
         let token = self.endpoint.listeners.register(&self.identity.id);
-        Ok(response::notification_stream(&self.endpoint, changes, permit, Some(first), token))
+        Ok(response::notification_stream(&self.endpoint, changes, permit, token))
     }
 
     /// Acquires a permit for a listener. Listeners keep connections open, so their number is

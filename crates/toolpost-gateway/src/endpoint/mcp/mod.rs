@@ -1,10 +1,4 @@
 //! The MCP endpoint: operations as tools, over streamable HTTP and stdio.
-//!
-//! | file | contents |
-//! |---|---|
-//! | `http`, `response`, `batch`, `generation` | `/mcp`: requests, their headers, responses as JSON and as events |
-//! | `stdio` | one client on a pair of streams |
-//! | `session`, `listeners` | state between requests |
 
 mod batch;
 mod generation;

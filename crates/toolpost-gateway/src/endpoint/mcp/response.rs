@@ -1,9 +1,7 @@
 //! HTTP responses as JSON and as event streams.
 
-use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt, stream};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use toolpost::json_rpc::{self, RpcError};
 use toolpost::view::ProtocolGeneration;
 
@@ -82,63 +80,26 @@ fn drain_notifications(notifications: &mut mpsc::Receiver<Vec<u8>>) -> Vec<u8> {
 }
 
 /// Streams change notifications until the client disconnects, `ended` is canceled or the gateway
-/// stops.
+/// stops. The permit is released when the stream ends.
 pub(super) fn notification_stream(
-    endpoint: &Arc<McpEndpoint>,
+    endpoint: &McpEndpoint,
     changes: ChangeNotifier,
     permit: OwnedSemaphorePermit,
-    first: Option<Vec<u8>>,
     ended: CancellationToken,
 ) -> Response {
-    let state = NotificationStream {
-        endpoint: Arc::clone(endpoint),
-        changes,
-        _permit: permit,
-        // The first event is sent immediately, so that the client knows the stream is open.
-        queued: VecDeque::from([first.map_or_else(|| KEEP_ALIVE.into(), encode_event)]),
-        _disconnect_guard: ended.clone().drop_guard(),
-        canceled: ended,
-        is_finished: false,
-    };
-    event_response(stream::unfold(state, async |mut state| Some((state.next().await?, state))))
-}
-
-struct NotificationStream {
-    endpoint: Arc<McpEndpoint>,
-    changes: ChangeNotifier,
-    /// Listener permit, released when the stream ends.
-    _permit: OwnedSemaphorePermit,
-    queued: VecDeque<Vec<u8>>,
-    canceled: CancellationToken,
-    /// Cancels the token of the stream when the client disconnects.
-    _disconnect_guard: DropGuard,
-    is_finished: bool,
-}
-
-impl NotificationStream {
-    async fn next(&mut self) -> Option<Vec<u8>> {
-        if let Some(event) = self.queued.pop_front() {
-            return Some(event);
-        }
-        if self.is_finished {
-            return None;
-        }
-        tokio::select! {
-            biased;
-            () = self.canceled.cancelled() => None,
-            () = self.endpoint.stopping.cancelled() => {
-                self.is_finished = true;
-                self.changes.final_result().map(encode_event)
-            }
-            changed = self.changes.next() => {
-                self.queued.extend(changed?.into_iter().map(encode_event));
-                self.queued.pop_front()
-            }
-            () = tokio::time::sleep(self.endpoint.settings.heartbeat_interval) => {
-                Some(KEEP_ALIVE.into())
-            }
-        }
-    }
+    let heartbeat = endpoint.settings.heartbeat_interval;
+    // The first event is sent immediately, so that the client knows the stream is open.
+    let first = (!changes.is_subscription()).then(|| KEEP_ALIVE.into());
+    let guards = (permit, ended.clone().drop_guard());
+    let messages = Box::pin(changes.into_messages(ended));
+    let events = stream::unfold((messages, guards), move |(mut messages, guards)| async move {
+        let event = match tokio::time::timeout(heartbeat, messages.next()).await {
+            Ok(message) => encode_event(message?),
+            Err(_) => KEEP_ALIVE.into(),
+        };
+        Some((event, (messages, guards)))
+    });
+    event_response(stream::iter(first).chain(events))
 }
 
 fn response_for(

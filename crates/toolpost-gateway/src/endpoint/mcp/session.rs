@@ -112,7 +112,7 @@ fn eviction_candidate(
     owner: &Identity,
 ) -> Option<Box<str>> {
     let idle = sessions.iter().filter_map(|(id, session)| {
-        let (is_own, is_reused) = (session.owner.id == owner.id, session.is_reused());
+        let (is_own, is_reused) = (session.owner.id == owner.id, session.state.lock().is_reused);
         Some(((is_own, !is_reused, session.idle_for()?), id))
     });
     idle.max_by_key(|(order, _)| *order).map(|(_, id)| id.clone())
@@ -145,10 +145,6 @@ impl ClientSession {
         let state = self.state.lock();
         let listens = state.stream.as_ref().is_some_and(|stream| !stream.is_cancelled());
         (!listens && !self.client.has_requests()).then(|| state.last_used.elapsed())
-    }
-
-    fn is_reused(&self) -> bool {
-        self.state.lock().is_reused
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -276,8 +277,7 @@ impl StdioClient<'_> {
             before.cancel();
         }
         let changes = ChangeNotifier::new(client_context, filter, id);
-        let gateway_stopping = self.endpoint.stopping.clone();
-        self.tasks.spawn(notify_changes(gateway_stopping, changes, self.sender.clone(), stopping));
+        self.tasks.spawn(notify_changes(changes, self.sender.clone(), stopping));
     }
 
     async fn send_result(&self, id: &RpcId, result: impl std::fmt::Display) {
@@ -291,33 +291,17 @@ impl StdioClient<'_> {
 }
 
 async fn notify_changes(
-    gateway_stopping: CancellationToken,
     mut changes: ChangeNotifier,
     sender: mpsc::Sender<Vec<u8>>,
-    stopping: CancellationToken,
+    ended: CancellationToken,
 ) {
-    if changes.is_subscription() {
-        if stopping.run_until_cancelled(changes.subscribe_resources()).await.is_none() {
+    if ended.run_until_cancelled(changes.subscribe_resources()).await.is_none() {
+        return;
+    }
+    let mut messages = std::pin::pin!(changes.into_messages(ended));
+    while let Some(message) = messages.next().await {
+        if sender.send(message).await.is_err() {
             return;
         }
-        if sender.send(changes.acknowledgment()).await.is_err() {
-            return;
-        }
-    }
-    loop {
-        let found = tokio::select! {
-            biased;
-            () = stopping.cancelled() => break,
-            found = changes.next() => found,
-        };
-        for message in found.into_iter().flatten() {
-            if sender.send(message).await.is_err() {
-                return;
-            }
-        }
-    }
-    let final_result = changes.final_result();
-    if let Some(final_result) = final_result.filter(|_| gateway_stopping.is_cancelled()) {
-        let _ = sender.send(final_result).await;
     }
 }

@@ -23,11 +23,7 @@ pub(super) struct ListEntry<'a> {
 }
 
 impl<'a> ListPage<'a> {
-    /// Parses the list in `member`.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if `member` is not a list.
+    /// Parses the list in `member`. Anything else is an error.
     pub(super) fn parse(text: &'a str, member: &str) -> Result<Self, CallError> {
         let object = RawObject::parse(text).ok();
         let entries = object.as_ref().and_then(|object| object.get(member));

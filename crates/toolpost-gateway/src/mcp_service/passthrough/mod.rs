@@ -52,11 +52,7 @@ pub(super) struct Passthrough<'a> {
 }
 
 impl Passthrough<'_> {
-    /// Returns the JSON of the result.
-    ///
-    /// # Cancellation
-    ///
-    /// Dropping the future cancels the requests to the sources.
+    /// Returns the JSON of the result. Dropping the future cancels the requests to the sources.
     pub(super) async fn handle(
         &self,
         method: &str,
@@ -91,16 +87,12 @@ impl Passthrough<'_> {
         input: Map<String, Value>,
         timeout: Option<Duration>,
     ) -> Result<Outcome, CallError> {
-        let mut request = CallRequest::resolved(operation, Value::Object(input))
+        let request = CallRequest::resolved(operation, Value::Object(input))
             .endpoint(self.client.endpoint)
             .client_channel(self.client_channel.cloned())
-            .approval(self.approval.cloned());
-        if let Some(timeout) = timeout {
-            request = request.timeout(timeout);
-        }
-        if let Some(metadata) = self.metadata {
-            request = request.metadata(metadata.clone());
-        }
+            .approval(self.approval.cloned())
+            .timeout(timeout)
+            .metadata(self.metadata.cloned());
         self.client.service.pipeline.call(request, self.client.authority()).await
     }
 

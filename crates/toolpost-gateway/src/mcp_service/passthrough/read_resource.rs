@@ -106,11 +106,8 @@ impl Passthrough<'_> {
         .await
     }
 
-    /// Matches a URI against the lists of a source. A source without lists does not match.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the source is unavailable, so that further requests to it are useless.
+    /// Matches a URI against the lists of a source. A source without lists does not match. Fails if
+    /// the source is unavailable, so that further requests to it are useless.
     pub(super) async fn match_resource(
         &self,
         source_methods: &SourceMethods,

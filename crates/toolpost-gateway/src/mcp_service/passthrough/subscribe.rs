@@ -15,9 +15,8 @@ use super::read_resource::{ResourceMatch, unknown_resource};
 use super::source_methods::{SourceMethods, route, source_methods};
 use super::{Passthrough, READ, SUBSCRIBE};
 
-/// Maximum time for a source to confirm a subscription of a client before 2026-07-28. A later
-/// client subscribes to all its resources in one request, so the source timeout applies to each of
-/// them.
+/// Maximum time for a source to confirm a subscription of a client before 2026-07-28. For a later
+/// client, which subscribes to all resources in one request, it is the source timeout.
 const LEGACY_CONFIRM_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Passthrough<'_> {

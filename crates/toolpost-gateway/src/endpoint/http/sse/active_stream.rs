@@ -59,20 +59,15 @@ pub(super) enum NextEvent {
 impl ActiveStream {
     pub(super) fn new(
         id: Box<str>,
-        stream_binding: StreamBinding,
-        replay_buffer: ReplayBuffer,
+        binding: StreamBinding,
+        replay: ReplayBuffer,
         values: Subscription,
         first: Option<StreamItem>,
     ) -> Arc<Self> {
-        let superseded_token = CancellationToken::new();
-        let state = StreamState {
-            values: Some(values),
-            first,
-            replay: replay_buffer,
-            reader_generation: 0,
-            superseded: superseded_token,
-        };
-        Arc::new(Self { id, binding: stream_binding, state: Mutex::new(state) })
+        let superseded = CancellationToken::new();
+        let values = Some(values);
+        let state = StreamState { values, first, replay, reader_generation: 0, superseded };
+        Arc::new(Self { id, binding, state: Mutex::new(state) })
     }
 
     /// Returns a reader after the given event and the number of lost events; `None` if the stream
@@ -85,14 +80,9 @@ impl ActiveStream {
             return None;
         }
         let at = requested.max(first);
-        let (turn, taken) = state.supersede_reader();
-        let reader = StreamReader {
-            stream: Arc::clone(self),
-            generation: turn,
-            superseded: taken,
-            next_number: at,
-            fit_in_buffer: true,
-        };
+        let (generation, superseded) = state.supersede_reader();
+        let (stream, next_number, fit_in_buffer) = (Arc::clone(self), at, true);
+        let reader = StreamReader { stream, generation, superseded, next_number, fit_in_buffer };
         Some((reader, at - requested))
     }
 
