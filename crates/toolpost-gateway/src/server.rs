@@ -1,5 +1,4 @@
-//! The HTTP server: accepts connections up to a limit, owns their tasks and drains them on
-//! shutdown.
+//! The HTTP server: accepts connections up to a limit and drains them on shutdown.
 
 mod body_tracking;
 mod connection_pool;
@@ -54,8 +53,7 @@ pub(crate) struct Server {
     pub(crate) stopping: CancellationToken,
 }
 
-/// Accepts and serves connections until `shutdown` resolves. Returns the async tasks of the open
-/// connections.
+/// Serves connections until `shutdown` resolves. Returns the tasks of the open ones.
 pub(crate) async fn serve(
     server: &Server,
     handler: impl RequestHandler,
@@ -96,8 +94,7 @@ pub(crate) async fn serve(
     pool.into_tasks()
 }
 
-/// Accepts a connection. An error concerns one connection or a temporary lack of file descriptors,
-/// so it is retried.
+/// Accepts a connection. Errors concern one connection or are temporary.
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
@@ -153,8 +150,7 @@ fn serve_connection(
     }
 }
 
-/// Handles one request and tracks the connection state from its head to the last byte of the
-/// response.
+/// Handles one request and tracks the connection state.
 fn handle_request<H: RequestHandler>(
     handler: &H,
     state: &ConnectionState,

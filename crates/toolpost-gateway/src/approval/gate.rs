@@ -1,5 +1,4 @@
-//! The approval stage of a pending call: it reports progress to the caller and removes the call
-//! from the queue when it ends.
+//! The approval stage of a pending call. The call leaves the queue when the stage ends.
 
 use std::time::Duration;
 

@@ -37,8 +37,7 @@ pub(crate) fn can_approve(identity: &Identity) -> bool {
     identity.scopes.iter().any(|held| held == scope::APPROVE)
 }
 
-/// The calls pending approval: the [`ApprovalGate`](toolpost::ApprovalGate) of a pipeline. Clones
-/// share state.
+/// The [`ApprovalGate`](toolpost::ApprovalGate) with the pending calls. Clones share state.
 #[derive(Clone)]
 pub(crate) struct Approvals(Arc<ApprovalsInner>);
 
@@ -79,8 +78,7 @@ impl Approvals {
         identity_check: impl Fn(&Identity) -> bool + Send + Sync + 'static,
         is_revoked: &dyn Fn(&str) -> bool,
     ) -> usize {
-        // Stored first, so that a revoked identity cannot submit a call while the pending calls are
-        // scanned.
+        // Stored before the scan, so that a revoked identity cannot submit a call meanwhile.
         *self.0.identity_check.write() = Box::new(identity_check);
         let reason = ApprovalDecision::IdentityRevoked.closed_reason();
         let canceled = self.queue().cancel_for_identities(is_revoked, &reason);
@@ -104,8 +102,7 @@ impl Approvals {
         caller.is_none_or(|caller| (self.0.identity_check.read())(caller))
     }
 
-    /// Resolves a pending call with a decision. Fails if the caller disconnects concurrently, which
-    /// withdraws the call.
+    /// Resolves a pending call. Fails if its caller disconnects concurrently.
     fn decide(
         &self,
         id: &str,

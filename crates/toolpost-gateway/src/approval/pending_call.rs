@@ -8,16 +8,14 @@ use serde_json::Value;
 use tokio::time::Instant;
 use toolpost::Endpoint;
 
-/// A call pending approval. It does not change while it is pending: an approval covers exactly this
-/// call.
+/// A call pending approval. An approval covers exactly this call, so it never changes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PendingCall {
     pub(super) request_id: String,
     pub(super) parent_request_id: Option<String>,
     pub(super) endpoint: Endpoint,
     pub(super) operation: String,
-    /// The calling identity, or the one on whose behalf the call is made; `None` if the process
-    /// itself calls.
+    /// The identity that the call is made for; `None` if the process itself calls.
     pub(super) caller: Option<String>,
     /// The input, with secrets masked.
     pub(super) input: Value,

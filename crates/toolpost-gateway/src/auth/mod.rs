@@ -17,8 +17,7 @@ pub use token::{Token, TokenHash, TokenHashError};
 /// Id of callers without a token, where none is required.
 pub const LOCAL: &str = "local";
 
-/// Whether the text has the form `type:id`, the format of resource ids in
-/// [`toolpost::AccessControl`].
+/// Whether the text is a resource id of [`toolpost::AccessControl`], `type:id`.
 pub(crate) fn is_resource_id(text: &str) -> bool {
     text.split_once(':').is_some_and(|(kind, id)| !kind.is_empty() && !id.is_empty())
 }
@@ -57,8 +56,7 @@ pub enum AuthError {
     /// A token is required and none was sent.
     #[error("a token is needed; `toolpost token new` makes one")]
     MissingToken,
-    /// The token is not known. It is rejected even where no token is required, because the caller
-    /// expects to act as its owner.
+    /// The token is not known. It is rejected even where no token is required.
     #[error("invalid token; it may have been replaced, or belong to another gateway")]
     UnknownToken,
     /// The JWT is not valid.
@@ -73,8 +71,7 @@ impl Authenticator {
         Self::from_state(AuthState { anonymous, ..AuthState::default() })
     }
 
-    /// Creates an authenticator that requires one of these tokens. Without any tokens, every caller
-    /// is rejected.
+    /// Creates an authenticator that requires one of these tokens.
     pub fn with_tokens(identities: impl IntoIterator<Item = (TokenHash, Identity)>) -> Self {
         let known = identities.into_iter().map(|(hash, identity)| (hash, Arc::new(identity)));
         Self::from_state(AuthState { tokens: known.collect(), ..AuthState::default() })
@@ -96,8 +93,7 @@ impl Authenticator {
         Self::from_state(known)
     }
 
-    /// Replaces the accepted identities with those of `other`, in every clone of this
-    /// authenticator.
+    /// Replaces the accepted identities with those of `other`, in every clone.
     pub fn replace(&self, other: &Self) {
         let mut known = AuthState::clone(&other.0.load());
         // With unchanged settings, keep the verifier and its cached keys.
@@ -109,8 +105,7 @@ impl Authenticator {
         self.0.store(Arc::new(known));
     }
 
-    /// Returns the issuer and the configured URL of this gateway, if there is an authorization
-    /// server.
+    /// Returns the issuer and the configured URL, if there is an authorization server.
     pub fn authorization_server(&self) -> Option<(String, Option<url::Url>)> {
         let known = self.0.load();
         let settings = known.verifier.as_ref()?.settings();

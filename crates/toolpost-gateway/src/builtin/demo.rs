@@ -1,5 +1,4 @@
-//! Namespace `demo`: one operation of each kind, one that fails, one that is slow and one with a
-//! messy result.
+//! Namespace `demo`: operations of each kind, and ones that fail, are slow or messy.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -57,8 +57,7 @@ pub(super) fn insufficient_scope(
     challenge(authenticator, path, headers, &params)
 }
 
-/// Builds a `WWW-Authenticate` challenge. RFC 6750 requires a parameter after the scheme; RFC 9728
-/// adds the metadata URL.
+/// Builds a `WWW-Authenticate` challenge (RFC 6750) with the metadata URL (RFC 9728).
 fn challenge(
     authenticator: &Authenticator,
     path: &str,

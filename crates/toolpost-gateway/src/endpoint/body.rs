@@ -14,8 +14,7 @@ use toolpost::{Operation, Payload, PayloadError, TRACE_PARENT, TRACE_STATE, trac
 use super::problem::ProblemDetails;
 use super::settings::GatewaySettings;
 
-/// Reads the body as an input. It is parsed if the operation has an input schema, and otherwise
-/// kept as JSON text.
+/// Reads the body as an input. It is parsed only if there is an input schema.
 pub(super) async fn read_input(
     headers: &HeaderMap,
     body: Body,
@@ -99,8 +98,7 @@ async fn collect_body(mut body: Limited<Body>) -> Result<Bytes, BoxError> {
     Ok(all.into())
 }
 
-/// Checks that the content type is `application/json`, a `+json` type or absent. The content types
-/// of HTML forms are rejected.
+/// Checks that the content type is JSON or absent. HTML forms are rejected.
 pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), ProblemDetails> {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     if value == "application/json" {

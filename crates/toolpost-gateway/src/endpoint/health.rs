@@ -55,8 +55,7 @@ pub(crate) async fn health(State(endpoint): State<HealthEndpoint>) -> Json<Value
     let HealthEndpoint { pipeline, authenticator, journal, status } = endpoint;
     let status = if status.readiness() == Readiness::Stopping { "stopping" } else { "ok" };
     let mut health = json!({"status": status, "inFlight": pipeline.in_flight()});
-    // Without authentication, the number of operations that an anonymous caller can access is
-    // included.
+    // Without authentication, the number of accessible operations is included.
     if let Ok(anonymous) = authenticator.lookup_token(None) {
         let catalog = pipeline.registry().catalog();
         let is_visible = |operation: &&Arc<Operation>| {
@@ -98,8 +97,7 @@ pub(crate) async fn ready(State(endpoint): State<HealthEndpoint>, headers: Heade
     (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], Json(body)).into_response()
 }
 
-/// `GET /metrics`. Requires the read scope, except on a gateway without authentication, which
-/// listens only on loopback.
+/// `GET /metrics`. Requires the read scope, unless there is no authentication.
 pub(crate) async fn metrics(
     State(endpoint): State<HealthEndpoint>,
     headers: HeaderMap,

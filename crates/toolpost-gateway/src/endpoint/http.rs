@@ -198,8 +198,7 @@ struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Returns the `WWW-Authenticate` challenge for missing scopes, if an authorization server is
-    /// configured.
+    /// Returns the challenge for missing scopes, if there is an authorization server.
     fn scope_challenge(&self, spec: &OperationSpec) -> Option<HeaderValue> {
         let authenticator = &self.endpoint.authenticator;
         authenticator.authorization_server()?;
@@ -238,8 +237,7 @@ impl RequestContext<'_> {
             outcome.map_err(|error| ProblemDetails::from_call_error(error, Some(target.spec())))?;
         let mut response = write_response(&outcome, operation, form)?;
         if self.head.method != Method::POST {
-            // The result of a query may change with the next mutation and may be private to the
-            // caller.
+            // The result may change with the next mutation and may be private.
             let no_store = HeaderValue::from_static("no-store");
             response.headers_mut().insert(header::CACHE_CONTROL, no_store);
         }

@@ -1,5 +1,4 @@
-//! `/.well-known/oauth-protected-resource`: names the authorization server for clients without a
-//! token (RFC 9728).
+//! `/.well-known/oauth-protected-resource`: names the authorization server (RFC 9728).
 
 use axum::Json;
 use axum::extract::State;

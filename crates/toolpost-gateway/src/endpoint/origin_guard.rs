@@ -54,8 +54,7 @@ impl OriginGuard {
             .map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
     }
 
-    /// Checks a request for a page of this gateway. Other sites may link to the pages, since the
-    /// pages make no calls by themselves.
+    /// Checks a request for a page of this gateway. Other sites may link to the pages.
     pub(crate) fn check_page(&self, request: &Request) -> Result<(), ProblemDetails> {
         let host = host_header(request)?;
         let is_allowed = self.allowed_origin(request.headers()).is_some();
@@ -95,8 +94,7 @@ pub(crate) async fn reject_foreign_origins(
     Ok(next.run(request).await)
 }
 
-/// Middleware that adds the CORS headers for the configured origins. Credentials are never allowed,
-/// since tokens are not cookies.
+/// Middleware that adds the CORS headers for the configured origins, without credentials.
 pub(crate) async fn add_cors_headers(
     State(guard): State<OriginGuard>,
     request: Request,
@@ -130,8 +128,7 @@ fn preflight(request: &Request) -> Option<Response> {
     Some((StatusCode::NO_CONTENT, PREFLIGHT_HEADERS, requested, ()).into_response())
 }
 
-/// Returns the `Host` header, which must be unique. It is required in HTTP/1.1 and optional in
-/// HTTP/1.0 and HTTP/2.
+/// Returns the unique `Host` header, which is required in HTTP/1.1.
 fn host_header(request: &Request) -> Result<Option<&HeaderValue>, ProblemDetails> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let wrong = |message| Err(ProblemDetails::new(StatusCode::BAD_REQUEST, message));
@@ -170,8 +167,7 @@ fn check_fetch_site(headers: &HeaderMap) -> Result<(), &'static str> {
     Err("cross-site requests are not allowed (Sec-Fetch-Site)")
 }
 
-/// Checks that `Origin` names the same host as `Host`. Ports are not compared, since a reverse
-/// proxy may use another one.
+/// Checks that `Origin` names the host of `Host`. A reverse proxy may change the port.
 fn check_same_host<'r>(
     host: Option<&HeaderValue>,
     mut origins: impl Iterator<Item = &'r HeaderValue>,

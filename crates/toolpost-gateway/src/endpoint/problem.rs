@@ -85,14 +85,12 @@ impl ProblemDetails {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Returns the `Retry-After` value: that of the upstream service, else the known delay, else
-    /// one second.
+    /// Returns `Retry-After`: of the upstream service, else the known delay, else a second.
     fn retry_after(&self) -> HeaderValue {
         let details = self.error.as_ref().and_then(CallError::details);
         let from_details =
             details.and_then(|details| details.pointer("/headers/retry-after")?.as_str());
-        // Only seconds are accepted, as the OpenAPI document declares. A date would refer to
-        // another clock.
+        // Only seconds are accepted: a date would refer to another clock.
         let from_details =
             from_details.and_then(|text| text.parse::<u32>().ok()).map(HeaderValue::from);
         let known = details.and_then(|details| details.get("retryAfterMs")?.as_u64());
@@ -113,8 +111,7 @@ impl ProblemDetails {
     }
 }
 
-/// Returns the HTTP status of an error: the one that the operation declares for it, or the default
-/// of its code.
+/// Returns the HTTP status that the operation declares, or the default of the code.
 fn status_of(error: &CallError, spec: Option<&OperationSpec>) -> StatusCode {
     let declared = match error.code() {
         ErrorCode::Domain(code) => declared_status(code, spec),

@@ -14,8 +14,7 @@ use super::etag;
 use super::problem::ProblemDetails;
 use crate::gzip::EncodedBody;
 
-/// Markup of a page without authentication. With authentication, it is replaced by
-/// [`TOKEN_REQUIRED`].
+/// Markup of a page without authentication, else replaced by [`TOKEN_REQUIRED`].
 const TOKEN_NOT_REQUIRED: &str = r#"name="toolpost-token" content="unneeded""#;
 const TOKEN_REQUIRED: &str = r#"name="toolpost-token" content="needed""#;
 

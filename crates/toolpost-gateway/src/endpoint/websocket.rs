@@ -15,8 +15,7 @@ pub(crate) fn is_upgrade_request(headers: &HeaderMap) -> bool {
         && header_contains(headers, header::UPGRADE, "websocket")
 }
 
-/// Checks a handshake and returns the `Sec-WebSocket-Accept` value. `upgrade_message` is the error
-/// for other requests.
+/// Checks a handshake and returns `Sec-WebSocket-Accept`, or fails with the message.
 pub(super) fn check_handshake(
     stopping: &CancellationToken,
     headers: &HeaderMap,

@@ -58,8 +58,7 @@ impl CallerState {
         taken.map(drop).map_err(|_| wait)
     }
 
-    /// Whether the caller has nothing in flight and its bucket is full, so that the entry can be
-    /// evicted without effect.
+    /// Whether nothing is in flight and the bucket is full, so that the entry can go.
     fn is_idle(&self, now: u64) -> bool {
         self.calls.count() + self.subscriptions.count() == 0
             && self.full_at.load(Ordering::Relaxed) <= now

@@ -12,8 +12,7 @@ pub(super) struct ResizableSemaphore {
     semaphore: Arc<Semaphore>,
     /// Number of permits; locked while resizing.
     max: Mutex<usize>,
-    /// Number of permits that were removed while in use. That many permits are forgotten when they
-    /// are acquired next.
+    /// Number of removed permits in use, which are forgotten when acquired next.
     to_reclaim: AtomicUsize,
 }
 

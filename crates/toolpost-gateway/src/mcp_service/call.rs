@@ -19,8 +19,7 @@ use super::notifier::{self, Notifier};
 use super::request::McpRequest;
 use super::tool_cache::{can_be_tool, is_tool};
 
-/// Maximum number of characters of a tool name in errors and in the journal. Longer names are
-/// truncated.
+/// Maximum number of characters of a tool name in errors and in the journal.
 const MAX_NAME_CHARS: usize = 256;
 
 impl McpRequest {
@@ -112,8 +111,7 @@ impl McpRequest {
         let is_visible = |tool: &Arc<Tool>| is_tool(tool.operation(), &self.client.identity);
         let displayed_name: String = name.chars().take(MAX_NAME_CHARS).collect();
         let names = tool_set.tools().iter().filter(|tool| is_visible(tool)).map(|tool| tool.name());
-        // Only the part after the source prefix is compared: a shared prefix does not make names
-        // similar.
+        // A shared source prefix does not make names similar.
         let source = name.find("__").map_or("", |end| &name[..end + 2]);
         let suggestion = self
             .suggests_names

@@ -30,8 +30,7 @@ pub(crate) struct ClientContext {
     pub(crate) state: Option<Arc<ClientState>>,
 }
 
-/// The state of a client between requests. Except for the requests in flight, it belongs to clients
-/// before 2026-07-28.
+/// State between requests; mostly of clients before 2026-07-28.
 #[derive(Debug, Default)]
 pub(crate) struct ClientState {
     /// Minimum level of log messages.
@@ -85,8 +84,7 @@ impl ClientState {
         }
     }
 
-    /// Registers a request. If several requests have the same id, only the last one can be
-    /// canceled.
+    /// Registers a request. It replaces another one with the same id.
     pub(super) fn register(&self, id: RpcId) -> Arc<CancelableRequest> {
         let request = Arc::<CancelableRequest>::default();
         self.in_flight.lock().insert(id, Arc::clone(&request));
@@ -136,8 +134,7 @@ impl ClientContext {
         operation.spec().access_control.is_callable_by(Some(&self.identity))
     }
 
-    /// Checks that the selected source is visible. A source that is still starting is awaited for
-    /// up to the source timeout.
+    /// Checks that the selected source is visible. Waits for a source that is starting.
     pub(crate) async fn check_source(&self) -> Result<(), RpcError> {
         let Some(source) = &self.view.source else { return Ok(()) };
         let registry = self.service.pipeline.registry();

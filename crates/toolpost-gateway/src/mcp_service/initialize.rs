@@ -40,8 +40,7 @@ impl ClientContext {
         }))
     }
 
-    /// Adds the instructions for models: the configured ones, or the default if the view is not
-    /// limited to one source.
+    /// Adds the configured instructions, or the default ones unless one source is selected.
     fn with_instructions(&self, mut result: Value) -> Value {
         let settings = self.service.settings();
         let configured = settings.instructions.as_deref();

@@ -1,5 +1,4 @@
-//! Notifications about changed lists of tools, prompts and resources, and about updates of
-//! subscribed resources.
+//! Notifications about changed lists and about updates of subscribed resources.
 
 use std::sync::Arc;
 
@@ -111,8 +110,7 @@ impl ChangeNotifier {
         Some(json_rpc::encode_response(id.as_json(), Ok(result)).into_bytes())
     }
 
-    /// Waits for changes and returns their notifications; `None` if there are no more changes. It is
-    /// cancel safe.
+    /// Waits for changes and returns their notifications. It is cancel safe.
     async fn next(&mut self) -> Option<Vec<Vec<u8>>> {
         loop {
             let deadline = match self.debounce_until {
@@ -188,8 +186,7 @@ impl VisibleLists {
     }
 }
 
-/// Returns the visible operations whose MCP method starts with `part`. A source replaces its
-/// operations when its list changes.
+/// Returns the visible operations whose MCP method starts with `part`.
 fn visible_operations(client: &ClientContext, part: &str) -> Vec<Arc<Operation>> {
     let catalog = client.service.pipeline.registry().catalog();
     let is_visible = |operation: &&Arc<Operation>| {

@@ -43,8 +43,7 @@ impl Notifier {
         !self.request.token.is_cancelled()
     }
 
-    /// Returns a sender that forwards progress and logs to the client, as far as the client
-    /// requested them.
+    /// Returns a sender that forwards the progress and logs that the client requested.
     pub(super) fn progress_sender(
         &self,
         token: Option<&RawValue>,

@@ -26,8 +26,7 @@ pub(crate) struct McpRequest {
     pub(crate) tool_set: Option<Arc<ToolSet>>,
     /// The params as received, for methods that forward them.
     pub(crate) raw_params: Option<Box<RawValue>>,
-    /// Whether the error for an unknown tool suggests a similar name, which requires a comparison
-    /// with all names.
+    /// Whether the error for an unknown tool suggests a name, by comparing all names.
     pub(crate) suggests_names: bool,
     /// The `Mcp-Param-*` headers, which must match the arguments.
     pub(crate) argument_headers: Option<Vec<(String, String)>>,
@@ -51,8 +50,7 @@ impl McpRequest {
         params: RequestParams,
         raw: Option<&RawValue>,
     ) -> Self {
-        // The arguments of a call may be large and are already in the params, so they are not
-        // copied.
+        // The arguments of a call may be large and are already in the params.
         let raw_params = raw.filter(|_| method != "tools/call").map(ToOwned::to_owned);
         let tool_set = (method == "tools/call").then(|| client.tool_set());
         Self {

@@ -47,8 +47,7 @@ struct ResourceKey {
 /// A subscription to one resource.
 struct ActiveSubscription {
     updates: Subscription,
-    /// The operation that serves the subscription. Updates are sent only while the client can call
-    /// it.
+    /// Updates are sent only while the client can call this operation.
     operation: String,
     /// One of the permits shared by all clients.
     _permit: OwnedSemaphorePermit,
@@ -176,8 +175,7 @@ impl ResourceSubscriptions {
 }
 
 impl SubscriptionState {
-    /// Collects updates from all subscriptions and removes ended ones. Ready if any update is
-    /// pending.
+    /// Collects updates and removes ended subscriptions. Ready if an update is pending.
     fn poll_updates(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let updated = &mut self.pending_updates;
         self.active.retain(|key, subscription| {

@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 
-/// Minimum size of a shared segment in bytes. Copying a shorter one is cheaper than a separate
-/// segment.
+/// Minimum size of a shared segment in bytes. Shorter ones are copied.
 const MIN_SHARED_BYTES: usize = 16 << 10;
 
 /// A message under construction: own bytes, an optional shared segment, own bytes.

@@ -47,8 +47,7 @@ struct PendingServerRequests {
 }
 
 impl ServerRequests {
-    /// Creates the state for a client with these `initialize` params; `None` if it accepts no
-    /// server requests.
+    /// Creates the state for a client; `None` if it accepts no server requests.
     pub(super) fn from_initialize(initialize: Option<&RawValue>) -> Option<Arc<Self>> {
         #[derive(Deserialize)]
         struct InitializeParams {
@@ -173,8 +172,7 @@ impl McpRequest {
         }
     }
 
-    /// Takes the client capabilities, input responses and state out of the request; `None` if there
-    /// are none.
+    /// Takes the capabilities, input responses and state out of the request, if any.
     fn retry_input(&mut self) -> Option<MultiRoundTrip> {
         let abilities = self.params.meta.as_mut().and_then(|meta| meta.capabilities.take());
         let abilities = abilities.filter(|abilities| abilities.get() != "{}");

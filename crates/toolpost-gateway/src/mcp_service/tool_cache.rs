@@ -11,8 +11,7 @@ use toolpost::{Catalog, Identity, Operation};
 use super::settings::McpEndpointSettings;
 use crate::admin;
 
-/// Maximum number of cached tool sets. There are four dialects, and few sources are selected
-/// individually.
+/// Maximum number of cached tool sets.
 const MAX_TOOL_SETS: usize = 64;
 
 type ToolSetKey = (Dialect, Option<Arc<str>>);
@@ -27,8 +26,7 @@ impl ToolCache {
         self.0.lock().clear();
     }
 
-    /// Returns the tool set for a catalog. After a catalog change, the tools of unchanged
-    /// operations are reused.
+    /// Returns the tool set for a catalog. Tools of unchanged operations are reused.
     pub(super) fn get(
         &self,
         catalog: &Arc<Catalog>,

@@ -130,8 +130,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Records calls and rooms in this data directory, as configured, and registers the operations
-    /// that read the journal.
+    /// Records calls and rooms in this data directory and registers the journal operations.
     pub fn journal(mut self, data: impl AsRef<Path>) -> Self {
         self.data = Some(data.as_ref().to_owned());
         self

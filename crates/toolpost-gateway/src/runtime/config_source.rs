@@ -35,8 +35,7 @@ impl ConfigSource {
         self.file().as_deref().map(Config::load).transpose().map(Option::unwrap_or_default)
     }
 
-    /// Returns the files whose creation or removal triggers a reload, in addition to those that the
-    /// configuration names.
+    /// Returns the files to watch besides those that the configuration names.
     pub(super) fn watched_files(&self) -> Vec<PathBuf> {
         match self {
             Self::Static => Vec::new(),

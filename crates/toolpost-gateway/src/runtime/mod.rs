@@ -1,5 +1,4 @@
-//! A gateway: its components, its configuration and sources, and how a reload changes them without
-//! interrupting calls.
+//! A gateway: its components, its configuration and sources, and how they are reloaded.
 
 mod builder;
 mod config_source;
@@ -48,8 +47,7 @@ pub use drain::DrainReport;
 pub use reload::{ReloadError, ReloadReport};
 pub use status::StartupGuard;
 
-/// Maximum time to wait for sources at startup. The gateway is ready after that, even if a source
-/// is not.
+/// Maximum time to wait for sources at startup. The gateway is ready after that.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Poll interval while waiting for the sources to start.
@@ -172,8 +170,7 @@ impl Gateway {
         self.reloader.source_statuses().await
     }
 
-    /// Starts the sources of another configuration. The caller owns them; a reload does not change
-    /// them.
+    /// Starts the sources of another configuration, which reloads do not change.
     pub fn start_sources(&self, config: &Config) -> Sources {
         let context = self.components.status.sources.clone();
         Sources::start(context, config, &McpEnv::default())
@@ -197,8 +194,7 @@ impl Gateway {
         self.reloader.apply_config(config).await
     }
 
-    /// Reports `starting` at `/ready` until the returned guard is dropped. The gateway serves
-    /// requests meanwhile.
+    /// Reports `starting` at `/ready` until the guard is dropped. Requests are served.
     pub fn begin_startup(&self) -> StartupGuard {
         StartupGuard::new(&self.components.status)
     }
@@ -326,8 +322,7 @@ impl Gateway {
         }
     }
 
-    /// Waits until each source is ready or known to be down, until the timeout passes, or until the
-    /// gateway stops.
+    /// Waits until no source is starting, the timeout passes or the gateway stops.
     async fn wait_for_sources(&self) {
         let startup_finished = async {
             let is_starting = |source: &SourceStatus| source.state == SourceState::Starting;

@@ -211,14 +211,12 @@ impl Reloader {
             return Err(ReloadError::AuthRemoved);
         }
         let mut report = ReloadReport::default();
-        // Identities and rules are applied before sources, so that new operations are never called
-        // under the old rules.
+        // Before the sources, so that new operations are never called under the old rules.
         self.apply_identities(before, &config, &mut report);
         self.apply_rules(before, &config, &mut report);
         report.restart_needed = self.initial.restart_needed(&config);
         report.sources = sources.apply_config(&config, DRAIN_TIMEOUT).await;
-        // Disconnects callers that were authenticated under the old configuration during the
-        // reload.
+        // Disconnects callers that were authenticated during the reload.
         if !self.has_fixed_authenticator {
             let revoked = before.revoked_identities(&config);
             self.components.disconnect_identities(&|id| revoked.contains(id));
@@ -231,8 +229,7 @@ impl Reloader {
         Ok(report)
     }
 
-    /// Replaces the accepted identities. The connections of changed and removed identities are
-    /// closed.
+    /// Replaces the accepted identities and closes connections of changed ones.
     fn apply_identities(&self, before: &Config, now: &Config, report: &mut ReloadReport) {
         let is_unchanged = before.identities == now.identities && before.auth == now.auth;
         if is_unchanged || self.has_fixed_authenticator {

@@ -72,8 +72,7 @@ impl ConnectionState {
         self.on_head_received();
     }
 
-    /// Returns the state if the connection waits for its client. The lowest state has waited
-    /// longest for a head.
+    /// Returns the state if the connection waits for its client; the lowest waited longest.
     pub(super) fn idle_snapshot(&self) -> Option<IdleSnapshot> {
         let state = self.0.state.load(Ordering::Relaxed);
         (state < SERVING).then_some(IdleSnapshot(state))

@@ -17,8 +17,7 @@ use super::connection_state::ConnectionState;
 /// How long a rejected client may continue to send. An immediate close would reset the connection,
 /// and the client would lose the response.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum idle time while lingering. A client that is about to send more is indistinguishable from
-/// one that has finished.
+/// Maximum idle time while lingering, after which the client counts as finished.
 const LINGER_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A TCP stream that fails if writes make no progress for `write_timeout`.
@@ -50,8 +49,7 @@ impl TimeoutStream {
         Self { stream, write_timeout, stall_timer: None, lingering: None, state }
     }
 
-    /// Runs the stall timer while a write is pending, and fails when it expires. Any other result
-    /// stops the timer.
+    /// Runs the stall timer while a write is pending, and fails when it expires.
     fn check_stall<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -73,8 +71,7 @@ impl TimeoutStream {
         Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the client stopped reading the response")))
     }
 
-    /// Reads and discards input until the client closes, is idle for too long or sends for too
-    /// long.
+    /// Discards input until the client closes, is idle or sends for too long.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let mut scratch = [0; 8 * 1024];
         let (silence, end) = self.lingering.get_or_insert_with(|| {

@@ -1,5 +1,4 @@
-//! The sources of a configuration, connected to a gateway. They are started, changed and stopped by
-//! name.
+//! The configured sources of a gateway, by name.
 
 mod diff;
 mod start;
@@ -37,8 +36,7 @@ pub(crate) struct SourceContext {
     pub(crate) statuses: Arc<SourceStatuses>,
 }
 
-/// The running sources. Dropping it stops them; [`Sources::close`] also waits until they have
-/// stopped.
+/// The running sources. Dropping it stops them; [`Sources::close`] also waits.
 #[derive(Debug)]
 pub struct Sources {
     context: SourceContext,
@@ -77,8 +75,7 @@ impl Sources {
         self.entries.iter().map(|(name, entry)| entry.status.status(&self.context, name)).collect()
     }
 
-    /// Stops all sources concurrently and returns whether they stopped in time. Drain the gateway
-    /// first, so that calls can finish.
+    /// Stops all sources and returns whether they stopped in time. Drain calls first.
     pub async fn close(self, timeout: Duration) -> bool {
         self.retiring.close();
         let sources = self.entries.into_values().filter_map(|entry| entry.source);

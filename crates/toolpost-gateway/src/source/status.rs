@@ -121,8 +121,7 @@ impl SourceStatusTracker {
         status
     }
 
-    /// Returns the state of the source's circuit breaker, or of a host of the service if that is
-    /// worse.
+    /// Returns the state of the worst circuit breaker of the source and its hosts.
     fn breaker_state(&self, context: &SourceContext, name: &str) -> BreakerState {
         let state = context.limiter.breaker_state(name);
         self.hosts.as_ref().map_or(state, |hosts| state.max(hosts.breaker_state()))

@@ -174,8 +174,7 @@ impl OtlpClient {
         Ok(Self { client, address, headers, service: settings.service.clone() })
     }
 
-    /// Sends a batch and retries once if the error may be transient. The error message omits the
-    /// URL, which may contain a key.
+    /// Sends a batch and retries once. Errors omit the URL, which may contain a key.
     async fn send(&self, records: &[SpanRecord]) -> Result<(), String> {
         let body = otlp_payload(&self.service, records).to_string();
         let mut sent = self.try_send(&body).await;

@@ -128,8 +128,7 @@ impl Observer for TelemetryInner {
     }
 }
 
-/// Returns the outcome label of a call: `ok`, `isError` for a tool that reports a failure, else the
-/// error code.
+/// Returns the outcome label: `ok`, `isError` for a tool failure, else the error code.
 fn outcome<'a>(audit_outcome: &AuditOutcome<'a>) -> &'a str {
     match audit_outcome {
         AuditOutcome::Succeeded(outcome) if outcome.envelope.is_error() => "isError",

@@ -15,8 +15,7 @@ use super::settings::TelemetrySettings;
 /// Creates spans and passes them to the exporter.
 pub(super) struct Tracer {
     pub(super) exporter: Exporter,
-    /// A trace that starts here is sampled if the low half of its id, as a fraction, is below this
-    /// value.
+    /// Fraction of new traces that are sampled, by the low half of their ids.
     sample_ratio: f64,
 }
 
@@ -26,8 +25,7 @@ impl Tracer {
         Ok(Self { exporter, sample_ratio: settings.sample.clamp(0.0, 1.0) })
     }
 
-    /// Creates the span of a call. `None` if the incoming trace is not sampled; it is passed on
-    /// unchanged.
+    /// Creates the span of a call; `None` if the incoming trace is not sampled.
     pub(super) fn span(
         &self,
         metadata: Option<&Map<String, Value>>,

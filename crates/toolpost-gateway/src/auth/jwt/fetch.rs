@@ -49,8 +49,7 @@ pub(super) async fn fetch_keys(
     parse_jwk_set(&text).ok_or_else(|| KeyFetchError::InvalidResponse(redact_url(&address)))
 }
 
-/// Discovers the JWKS URL from the issuer's metadata. Metadata of another issuer and insecure URLs
-/// are ignored.
+/// Discovers the JWKS URL. Metadata of another issuer and insecure URLs are ignored.
 async fn discover_jwks_uri(client: &Client, settings: &JwtSettings) -> Result<Url, KeyFetchError> {
     let mut last = KeyFetchError::MetadataNotFound;
     for address in metadata_urls(&settings.issuer) {

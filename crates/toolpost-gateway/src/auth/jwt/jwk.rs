@@ -82,8 +82,7 @@ impl VerificationKey {
         is_kind && self.algorithm.is_none_or(|only| only == algorithm)
     }
 
-    /// Whether the signature over the message was made with this key, which must support the
-    /// algorithm.
+    /// Whether the signature was made with this key, which must support the algorithm.
     pub(super) fn verify_signature(
         &self,
         algorithm: Algorithm,

@@ -18,8 +18,7 @@ pub(super) struct KeyStore {
     cached: ArcSwapOption<KeySet>,
     /// Incremented whenever a fetched key set differs from the previous one.
     generation: AtomicU64,
-    /// Locked during a fetch, so that only one runs at a time. Callers with cached keys do not wait
-    /// for it.
+    /// Locked during a fetch, so that only one runs at a time.
     fetching: Mutex<FetchState>,
 }
 
@@ -75,8 +74,7 @@ impl KeyStore {
         }
     }
 
-    /// Fetches the keys, unless the last attempt was a moment ago: unknown key ids in tokens must not
-    /// trigger a fetch each time.
+    /// Fetches the keys at a limited rate, since any token can name an unknown key.
     async fn fetch(&self, fetching: &mut FetchState) -> Result<Arc<KeySet>, KeyFetchError> {
         let last = fetching.last_attempt;
         if last.is_some_and(|last| last.elapsed() < self.settings.refresh.1) {

@@ -30,8 +30,7 @@ struct Header {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
-    /// Extensions that the recipient must understand. None is supported, so tokens with this header
-    /// are rejected.
+    /// Extensions that the recipient must understand. None is supported.
     crit: Option<serde_json::Value>,
 }
 

@@ -8,8 +8,7 @@ use toolpost::Identity;
 
 use super::super::TokenHash;
 
-/// Maximum number of cached tokens. When it is reached, stale entries are removed, and if that is
-/// not enough, all entries.
+/// Maximum number of cached tokens. Stale entries are removed first, then all.
 const MAX_ENTRIES: usize = 4_096;
 
 /// Verified tokens by hash. An entry is valid until the token expires or the keys change.

@@ -7,8 +7,7 @@ use http_body_util::BodyExt;
 
 use crate::gzip::gzip;
 
-/// Maximum size in bytes of a body that is compressed inline. Compressing a larger one would block
-/// the worker thread for too long.
+/// Maximum size of a body that is compressed inline. A larger one would block the worker.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
 
 /// Compresses a response with a known size above `min_bytes`. Streams are not compressed.

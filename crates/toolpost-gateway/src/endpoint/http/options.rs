@@ -114,8 +114,7 @@ fn is_zero(number: &str) -> bool {
     !number.bytes().any(|byte| matches!(byte, b'1'..=b'9'))
 }
 
-/// Converts seconds to a duration of at least one nanosecond. Overflow saturates to
-/// [`Duration::MAX`].
+/// Converts seconds to a duration between one nanosecond and [`Duration::MAX`].
 fn clamp_duration(seconds: f64) -> Duration {
     let counted = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     counted.max(Duration::from_nanos(1))

@@ -27,8 +27,7 @@ pub(super) use stream_registry::StreamRegistry;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// What a stream is bound to. It cannot be resumed by another caller, for another operation or in
-/// another form.
+/// The caller, operation and form of a stream. Resuming requires the same ones.
 #[derive(Clone)]
 pub(super) struct StreamBinding {
     pub(super) operation: Arc<Operation>,
@@ -120,8 +119,7 @@ fn start_stream(
     Ok(stream_response(&endpoint.streams, reader, gap))
 }
 
-/// The event for missed events: their number, or `None` if it is unknown because this is a new
-/// subscription.
+/// The event for missed events, with their number; `None` for a new subscription.
 fn gap_event(lost: Option<u64>) -> Bytes {
     let data = serde_json::json!({"lost": lost, "isNew": lost.is_none()});
     Bytes::from(format!("event: gap\ndata: {data}\n\n"))

@@ -12,8 +12,7 @@ pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 const METHOD_HEADER: &str = "mcp-method";
 const NAME_HEADER: &str = "mcp-name";
 
-/// Returns the protocol generation of a request. Fails if headers and body disagree, or if the
-/// version is not supported.
+/// Returns the protocol generation. Headers and body must agree on a supported version.
 pub(super) fn from_request(
     headers: &HeaderMap,
     method: &str,

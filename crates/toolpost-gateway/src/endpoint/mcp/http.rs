@@ -139,8 +139,7 @@ impl McpRequestContext {
         Ok(StatusCode::NO_CONTENT.into_response())
     }
 
-    /// Returns the session of the request, which must belong to the caller. Requests of 2026-07-28
-    /// have no session.
+    /// Returns the session of the caller. Requests of 2026-07-28 have no session.
     fn find_session(&self) -> Result<Option<Arc<ClientSession>>, RejectionResponse> {
         let Some(id) = self.headers.get(SESSION_HEADER) else { return Ok(None) };
         if generation::from_header(&self.headers) == Ok(ProtocolGeneration::Modern) {
@@ -298,8 +297,7 @@ impl McpRequestContext {
         Ok(response::notification_stream(&self.endpoint, changes, permit, token))
     }
 
-    /// Acquires a permit for a listener. Listeners keep connections open, so their number is
-    /// limited.
+    /// Acquires a permit for a listener, which keeps a connection open.
     fn acquire_listener_permit(
         &self,
         id: Option<&RpcId>,
@@ -311,8 +309,7 @@ impl McpRequestContext {
         })
     }
 
-    /// Accepts a response to a server request. It is accepted even if no request is pending, since
-    /// the client cannot know that.
+    /// Accepts a response to a server request, even if that is no longer pending.
     pub(super) fn handle_response(
         &self,
         id: Option<&RawValue>,

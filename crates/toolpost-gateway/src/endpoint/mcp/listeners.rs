@@ -8,8 +8,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Listeners(Mutex<Vec<(Box<str>, CancellationToken)>>);
 
 impl Listeners {
-    /// Registers a stream and returns the token that ends it. The stream cancels the token when the
-    /// client disconnects.
+    /// Registers a stream and returns the token that ends it. A disconnect cancels it too.
     pub(super) fn register(&self, identity: &str) -> CancellationToken {
         let token = CancellationToken::new();
         let mut streams = self.0.lock();

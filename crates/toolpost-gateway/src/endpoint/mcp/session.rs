@@ -95,8 +95,7 @@ impl SessionStore {
         Some(session)
     }
 
-    /// Ends a session with its listener stream and its pending server requests. Returns false if
-    /// the caller has no such session.
+    /// Ends a session of the caller. Returns false if there is none.
     pub(super) fn end(&self, id: &str, caller: &Identity) -> bool {
         let mut sessions = self.sessions.lock();
         let is_own = sessions.get(id).is_some_and(|session| session.owner.id == caller.id);
@@ -130,8 +129,7 @@ impl ClientSession {
         token
     }
 
-    /// Ends everything that is not a request. Requests in flight keep the session alive until they
-    /// finish.
+    /// Ends everything that is not a request. Requests in flight finish.
     fn close(&self) {
         self.client.close();
         if let Some(stream) = self.state.lock().stream.take() {
@@ -139,8 +137,7 @@ impl ClientSession {
         }
     }
 
-    /// Returns the time since the last use; `None` while a stream is open or a request is in
-    /// flight.
+    /// Returns the time since the last use; `None` while a stream or request is active.
     fn idle_for(&self) -> Option<Duration> {
         let state = self.state.lock();
         let listens = state.stream.as_ref().is_some_and(|stream| !stream.is_cancelled());

@@ -29,8 +29,7 @@ const WRITE_QUEUE: usize = 256;
 const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 /// Minimum time to write the remaining responses after the requests have ended.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a request waits for capacity. The wait is short, because cancellations are not read
-/// meanwhile.
+/// How long a request waits for capacity. No cancellation is read meanwhile.
 const CAPACITY_WAIT: Duration = Duration::from_secs(1);
 
 /// Serves until the client disconnects or the gateway stops. Requests in flight have the drain
@@ -68,8 +67,7 @@ pub(crate) async fn serve(
         stopping: endpoint.stopping.child_token(),
     };
     tokio::select! {
-        // Selected here rather than between lines: a line that waits for capacity must not delay
-        // shutdown.
+        // Selected here, so that a line that waits for capacity does not delay shutdown.
         () = endpoint.stopping.cancelled() => {}
         () = client.read(reader) => {}
         () = disconnected.cancelled() => {}
@@ -157,8 +155,7 @@ impl StdioClient<'_> {
         }
     }
 
-    /// Ends listeners and pending server requests, then waits for requests in flight until the
-    /// deadline.
+    /// Ends listeners and server requests, then waits for requests until the deadline.
     async fn finish(&mut self, deadline: Instant) {
         self.stopping.cancel();
         self.state.close_server_requests();
@@ -263,8 +260,7 @@ impl StdioClient<'_> {
         }
     }
 
-    /// Starts a notification stream that ends when the client cancels it. A legacy client has at
-    /// most one.
+    /// Starts a notification stream. A legacy client has at most one.
     fn spawn_listener(
         &mut self,
         client_context: ClientContext,

@@ -3,8 +3,7 @@
 /// Prefix of URIs that are qualified with their source.
 const SCHEME: &str = "toolpost:";
 
-/// How a qualified name contains the label of its source. With an empty label, the name is
-/// unchanged.
+/// How a qualified name contains the label of its source, unless the label is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameForm {
     /// `label__name`, as for tools.
@@ -33,8 +32,7 @@ impl NameForm {
     }
 }
 
-/// Whether a URI may match a template. Only the text before the first and after the last expression
-/// is compared.
+/// Whether a URI has the text before and after the expressions of a template.
 pub(super) fn matches_template(template: &str, uri: &str) -> bool {
     let (Some(begin), Some(end)) = (template.find('{'), template.rfind('}')) else {
         return template == uri;

@@ -40,8 +40,7 @@ pub(super) fn payload_json(payload: &Payload) -> Cow<'_, str> {
     }
 }
 
-/// Adapts the result of a source to the protocol generation of the client. Other members are
-/// unchanged.
+/// Adapts the result of a source to the protocol generation of the client.
 pub(super) fn adapt_result(
     text: Cow<'_, str>,
     generation: ProtocolGeneration,

@@ -13,8 +13,7 @@ use crate::mcp_service::client::ClientContext;
 /// The MCP methods of one source, other than tools.
 #[derive(Debug)]
 pub(super) struct SourceMethods {
-    /// Label in the qualified names of its prompts and resources. If empty, names are not
-    /// qualified.
+    /// Label in the qualified names of its prompts and resources, or empty.
     pub(super) label: String,
     methods: Vec<(&'static str, ResolvedOperation)>,
 }

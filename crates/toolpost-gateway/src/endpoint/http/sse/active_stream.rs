@@ -70,8 +70,7 @@ impl ActiveStream {
         Arc::new(Self { id, binding, state: Mutex::new(state) })
     }
 
-    /// Returns a reader after the given event and the number of lost events; `None` if the stream
-    /// ended with that event.
+    /// Returns a reader after the event and the number of lost events; `None` at the end.
     pub(super) fn reader_after(self: &Arc<Self>, number: u64) -> Option<(StreamReader, u64)> {
         let mut state = self.lock();
         let (first, next) = (state.replay.first_number(), state.replay.next_number());

@@ -17,8 +17,7 @@ use super::active_stream::{ActiveStream, NextEvent, StreamItem, StreamReader};
 use super::replay_buffer::ReplayBuffer;
 use crate::endpoint::settings::GatewaySettings;
 
-/// Pause of a detached stream after an event that displaces others from the buffer. It bounds the
-/// cost of an endless stream.
+/// Pause of a detached stream while its buffer overflows. Bounds the cost of the stream.
 const OVERFLOW_PAUSE: Duration = Duration::from_millis(10);
 
 /// All streams, by id.
@@ -75,8 +74,7 @@ impl StreamRegistry {
         self.detached_tasks.wait().await;
     }
 
-    /// Creates a stream of a subscription whose first item may be known; `None` if the random
-    /// number generator fails.
+    /// Creates a stream; `None` if the random number generator fails.
     pub(super) fn create(
         &self,
         binding: StreamBinding,
@@ -125,8 +123,7 @@ impl StreamRegistry {
         self.detached_tasks.spawn_on(streams.read_detached(reader), &runtime);
     }
 
-    /// Marks a stream as detached and removes the streams that it evicts. Returns `None` if another
-    /// reader has taken over.
+    /// Marks a stream as detached and evicts others. `None` if another reader took over.
     fn mark_detached(&self, reader: &StreamReader) -> Option<Vec<Arc<ActiveStream>>> {
         let mut streams = self.lock();
         let mut evicted = Vec::new();
