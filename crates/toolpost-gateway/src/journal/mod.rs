@@ -62,7 +62,6 @@ use writer::JournalWriter;
 
 pub(crate) use mask::message as mask_message;
 pub use operations::operations;
-pub(crate) use queue::WriteReceipt;
 pub use reader::JournalReader;
 pub(crate) use room_records::{RoomMessageRecord, RoomRejectionRecord};
 pub use verify::{Anchor, ChainReport};

@@ -6,8 +6,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use toolpost::json_rpc::{RawMessage, RpcId};
@@ -23,7 +25,7 @@ use super::state::{
 };
 use super::tool_caller::{ToolRequest, ToolResponse};
 use crate::approval::can_approve;
-use crate::journal::{RoomMessageRecord, RoomRejectionRecord, WriteReceipt};
+use crate::journal::{Journal, RoomMessageRecord, RoomRejectionRecord};
 
 /// Maximum number of queued commands of a room.
 pub(super) const COMMAND_QUEUE_CAPACITY: usize = 1_024;
@@ -38,7 +40,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an empty room stays open.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A command for a room actor.
 pub(super) enum RoomCommand {
     Join {
         join: ParticipantJoin,
@@ -50,7 +51,6 @@ pub(super) enum RoomCommand {
     Inspect(Box<dyn FnOnce(&Room) -> DeferredReply + Send>),
 }
 
-/// Sends the result of an inspection.
 pub(super) type DeferredReply = Box<dyn FnOnce() + Send>;
 
 /// A room with its command queue, connections and running calls.
@@ -60,22 +60,18 @@ pub(super) struct RoomActor {
     rooms: Arc<RoomsInner>,
     commands: mpsc::Receiver<RoomCommand>,
     senders: HashMap<ConnectionId, MessageSender>,
-    /// Effects and replies, performed in order.
     work_queue: VecDeque<QueuedWork>,
     calls: JoinSet<(Box<str>, Option<ToolResponse>)>,
-    /// Cancellation tokens of the running calls.
     cancellations: HashMap<Box<str>, CancellationToken>,
-    /// Notifications of the running calls.
     notifications: (mpsc::Sender<RoomInput>, mpsc::Receiver<RoomInput>),
     empty_since: Option<Instant>,
-    /// Whether a journal or store write failed.
     write_failed: bool,
 }
 
 /// A queued effect or reply, and the write that must complete before it.
 struct QueuedWork {
     work: ActorWork,
-    write: PendingWrite,
+    write: Option<PendingWrite>,
 }
 
 enum ActorWork {
@@ -83,12 +79,7 @@ enum ActorWork {
     Reply(DeferredReply),
 }
 
-/// The write that must complete before the work is performed.
-enum PendingWrite {
-    None,
-    Journal(WriteReceipt),
-    Store(JoinHandle<std::io::Result<()>>),
-}
+type PendingWrite = BoxFuture<'static, Result<(), String>>;
 
 impl RoomActor {
     pub(super) fn new(
@@ -166,7 +157,7 @@ impl RoomActor {
             }
             RoomCommand::Inspect(look) => {
                 let work = ActorWork::Reply(look(&self.room));
-                self.work_queue.push_back(QueuedWork { work, write: PendingWrite::None });
+                self.work_queue.push_back(QueuedWork { work, write: None });
                 self.run_ready_work();
             }
         }
@@ -183,22 +174,20 @@ impl RoomActor {
 
     fn enqueue_effects(&mut self, effects: Vec<Effect>) {
         for effect in effects {
-            match self.start_journal_write(&effect) {
-                Some(step) => self
-                    .work_queue
-                    .push_back(QueuedWork { work: ActorWork::Effect(effect), write: step }),
-                None => self.fail("the journal queue is full"),
+            match self.start_write(&effect) {
+                Ok(write) => {
+                    let work = ActorWork::Effect(effect);
+                    self.work_queue.push_back(QueuedWork { work, write });
+                }
+                Err(error) => self.fail(error),
             }
         }
         self.run_ready_work();
     }
 
     fn run_ready_work(&mut self) {
-        while matches!(self.work_queue.front(), Some(QueuedWork { write: PendingWrite::None, .. }))
-        {
-            if let Some(pending) = self.work_queue.pop_front() {
-                self.run_work(pending.work);
-            }
+        while let Some(ready) = self.work_queue.pop_front_if(|queued| queued.write.is_none()) {
+            self.run_work(ready.work);
         }
     }
 
@@ -211,37 +200,54 @@ impl RoomActor {
         self.write_failed = true;
     }
 
-    /// Starts the write that precedes an effect: to the journal, or to the store if there is no
-    /// journal. Returns `None` if the journal cannot record the message.
-    fn start_journal_write(&self, effect: &Effect) -> Option<PendingWrite> {
-        let Some(journal) = &self.rooms.journal else {
-            return Some(self.start_store_write(effect));
+    /// Starts the writes that precede an effect: to the journal, then to the store.
+    fn start_write(&self, effect: &Effect) -> Result<Option<PendingWrite>, &'static str> {
+        let journal = self.rooms.journal.as_ref();
+        let (message, allowed_by, snapshot) = match effect {
+            Effect::Deliver { message, allowed_by, snapshot, .. } => {
+                (message, allowed_by, snapshot)
+            }
+            Effect::RecordRejection { sender, id, kind, error, reason } => {
+                if let Some(journal) = journal {
+                    journal.record_rejection(&RoomRejectionRecord {
+                        room: &self.name,
+                        identity: sender,
+                        attempted_kind: kind,
+                        error: error.as_str(),
+                        reason,
+                        id: id.as_deref(),
+                    });
+                }
+                return Ok(None);
+            }
+            _ => return Ok(None),
         };
-        match effect {
-            Effect::Deliver { message, allowed_by, .. } => {
-                let allowed_by = allowed_by.as_ref().map(ToString::to_string);
-                let recorded = journal.record_message(&RoomMessageRecord {
-                    room: &self.name,
-                    identity: &message.from,
-                    id: &message.id,
-                    message: &self.encode_for_journal(message),
-                    allowed_by: allowed_by.as_deref(),
-                });
-                recorded.map(PendingWrite::Journal)
-            }
-            Effect::RecordRejection { sender: sender_id, id, kind, error, reason } => {
-                journal.record_rejection(&RoomRejectionRecord {
-                    room: &self.name,
-                    identity: sender_id,
-                    attempted_kind: kind,
-                    error: error.as_str(),
-                    reason,
-                    id: id.as_deref(),
-                });
-                Some(PendingWrite::None)
-            }
-            _ => Some(PendingWrite::None),
+        let record = |journal: &Journal| {
+            let allowed_by = allowed_by.as_ref().map(ToString::to_string);
+            let receipt = journal.record_message(&RoomMessageRecord {
+                room: &self.name,
+                identity: &message.from,
+                id: &message.id,
+                message: &self.encode_for_journal(message),
+                allowed_by: allowed_by.as_deref(),
+            });
+            receipt.ok_or("the journal queue is full")
+        };
+        let receipt = journal.map(record).transpose()?;
+        let save = snapshot.clone().zip(self.rooms.store.clone());
+        if receipt.is_none() && save.is_none() {
+            return Ok(None);
         }
+        let name = self.name.clone();
+        let write = async move {
+            if let Some(receipt) = receipt {
+                receipt.await.map_err(|error| error.to_string())?;
+            }
+            let Some((document, store)) = save else { return Ok(()) };
+            let saved = tokio::task::spawn_blocking(move || store.save(&name, &document)).await;
+            saved.map_err(Into::into).flatten().map_err(|error: std::io::Error| error.to_string())
+        };
+        Ok(Some(write.boxed()))
     }
 
     /// Encodes a message for the journal. Values that the schema of an operation marks as secret
@@ -262,30 +268,12 @@ impl RoomActor {
         }
     }
 
-    /// Starts writing the room document if the effect carries a snapshot.
-    fn start_store_write(&self, effect: &Effect) -> PendingWrite {
-        let (Effect::Deliver { snapshot: Some(document), .. }, Some(store)) =
-            (effect, &self.rooms.store)
-        else {
-            return PendingWrite::None;
-        };
-        let (store, name, document) = (Arc::clone(store), self.name.clone(), document.clone());
-        PendingWrite::Store(tokio::task::spawn_blocking(move || store.save(&name, &document)))
-    }
-
-    /// Advances the front of the queue: starts its next write, or performs the work.
     fn advance_queue(&mut self, written: Result<(), String>) {
-        let Some(QueuedWork { work, write }) = self.work_queue.pop_front() else { return };
-        if let Err(error) = written {
-            return self.fail(&error);
+        let Some(queued) = self.work_queue.pop_front() else { return };
+        match written {
+            Ok(()) => self.run_work(queued.work),
+            Err(error) => self.fail(&error),
         }
-        if let (PendingWrite::Journal(_), ActorWork::Effect(effect)) = (write, &work) {
-            let write = self.start_store_write(effect);
-            if !matches!(write, PendingWrite::None) {
-                return self.work_queue.push_front(QueuedWork { work, write });
-            }
-        }
-        self.run_work(work);
     }
 
     fn run_work(&mut self, work: ActorWork) {
@@ -315,17 +303,12 @@ impl RoomActor {
         }
     }
 
-    /// Encodes the message once per protocol and sends it to every recipient.
     fn send_message(&self, message: &RoomMessage, to: &Recipients) {
-        let mut encoded: [Option<Utf8Bytes>; 3] = [const { None }; 3];
+        let mut encoded = [const { None::<Utf8Bytes> }; Protocol::ALL.len()];
         for recipient in to.iter() {
             let Some(sender) = self.senders.get(&recipient.connection) else { continue };
-            let slot = &mut encoded[match recipient.protocol {
-                Protocol::Mcpx01 => 0,
-                Protocol::Mew03 => 1,
-                Protocol::Mew04 => 2,
-            }];
-            let text = slot.get_or_insert_with(|| message.encode(recipient.protocol).into());
+            let text = encoded[recipient.protocol as usize]
+                .get_or_insert_with(|| message.encode(recipient.protocol).into());
             sender.send(text.clone());
         }
     }
@@ -433,11 +416,7 @@ impl RoomActor {
 async fn wait_for_front(work_queue: &mut VecDeque<QueuedWork>) -> Result<(), String> {
     let Some(first) = work_queue.front_mut() else { return std::future::pending().await };
     match &mut first.write {
-        PendingWrite::None => Ok(()),
-        PendingWrite::Journal(written) => written.await.map_err(|error| error.to_string()),
-        PendingWrite::Store(written) => match written.await {
-            Ok(saved) => saved.map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        },
+        None => Ok(()),
+        Some(write) => write.await,
     }
 }

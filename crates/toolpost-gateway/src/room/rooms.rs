@@ -20,7 +20,6 @@ use super::tool_caller::ToolCaller;
 use crate::auth::{Authenticator, Token};
 use crate::journal::Journal;
 
-/// The name of a room.
 pub(crate) type RoomName = Arc<str>;
 
 /// Maximum size of a room name, in bytes.
@@ -40,18 +39,10 @@ pub(super) struct RoomsInner {
     /// Calls the operations of the gateway. Weak, since operations list the proposals of the rooms.
     pub(super) tool_caller: Weak<dyn ToolCaller>,
     pub(super) stopping: CancellationToken,
-    /// Tracks the async tasks of rooms and connections.
     tasks: TaskTracker,
     next_connection_id: AtomicU64,
-    /// All connections by id.
-    connections: Mutex<HashMap<ConnectionId, ConnectionEntry>>,
-}
-
-/// A connection and its identity.
-#[derive(Debug)]
-struct ConnectionEntry {
-    identity: String,
-    sender: MessageSender,
+    /// All connections with their identities.
+    connections: Mutex<HashMap<ConnectionId, (String, MessageSender)>>,
 }
 
 /// A handle to an open room. The room is not closed as idle while a handle exists.
@@ -114,13 +105,13 @@ impl Rooms {
         if let Some(open) = rooms.get(name) {
             return Ok(open.clone());
         }
-        let max = self.0.settings().max_rooms;
+        let max = self.0.settings.read().max_rooms;
         if rooms.len() >= max {
             let detail = format!("{max} rooms are open, which is the limit");
-            return Err(RoomError::new(RejectionCode::LimitExceeded, detail));
+            return Err(RejectionCode::LimitExceeded.error(detail));
         }
         if self.0.stopping.is_cancelled() {
-            return Err(RoomError::new(RejectionCode::Unavailable, "the gateway is stopping"));
+            return Err(RejectionCode::Unavailable.error("the gateway is stopping"));
         }
         let (commands, receiver) = mpsc::channel(COMMAND_QUEUE_CAPACITY);
         let name: RoomName = name.into();
@@ -154,14 +145,13 @@ impl Rooms {
     pub(crate) fn room_names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.0.open_rooms.lock().keys().map(|name| name.to_string()).collect();
-        names.extend(self.0.settings().rooms.keys().cloned());
+        names.extend(self.0.settings.read().rooms.keys().cloned());
         names.push(super::LOBBY.to_owned());
         names.sort_unstable();
         names.dedup();
         names
     }
 
-    /// Returns handles of the open rooms.
     pub(super) fn open_rooms(&self) -> Vec<RoomHandle> {
         self.0.open_rooms.lock().values().cloned().collect()
     }
@@ -173,15 +163,9 @@ impl Rooms {
 
     /// Closes the connections of revoked identities and returns their number.
     pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
-        let open_connections = self.0.connections.lock();
-        let over: Vec<&ConnectionEntry> = open_connections
-            .values()
-            .filter(|connection_entry| is_revoked(&connection_entry.identity))
-            .collect();
-        for connection_entry in &over {
-            connection_entry.sender.close(DisconnectCause::TokenRevoked);
-        }
-        over.len()
+        let connections = self.0.connections.lock();
+        let revoked = connections.values().filter(|(identity, _)| is_revoked(identity));
+        revoked.inspect(|(_, sender)| sender.close(DisconnectCause::TokenRevoked)).count()
     }
 
     /// Joins a room on a new connection. The result is sent through `sender`.
@@ -193,37 +177,27 @@ impl Rooms {
     ) -> RoomConnection {
         let connection = self.0.next_connection_id.fetch_add(1, Ordering::Relaxed);
         join.connection = connection;
-        let connection_entry =
-            ConnectionEntry { identity: join.identity.id.clone(), sender: sender.clone() };
-        self.0.connections.lock().insert(connection, connection_entry);
+        let entry = (join.identity.id.clone(), sender.clone());
+        self.0.connections.lock().insert(connection, entry);
         let room_connection = RoomConnection { room, connection, rooms: Arc::clone(&self.0) };
         room_connection.room.send_command(RoomCommand::Join { join, sender }).await;
         room_connection
     }
 
-    /// Spawns the async task of a participant's connection.
     pub(crate) fn spawn(&self, connection: impl Future<Output = ()> + Send + 'static) {
         self.0.tasks.spawn(connection);
     }
 
-    /// Maximum message size of a room, in bytes.
     pub(crate) fn message_limit(&self, room: &str) -> usize {
         self.0.settings_of(room).max_message_bytes
     }
 
-    /// Largest message size limit of all rooms, in bytes.
     pub(crate) fn largest_message_limit(&self) -> usize {
         let default_limit = RoomSettings::default().max_message_bytes;
-        let configured_rooms = self.0.settings().rooms;
-        configured_rooms
-            .values()
-            .map(|room| room.max_message_bytes)
-            .chain([default_limit])
-            .max()
-            .unwrap_or(default_limit)
+        let settings = self.0.settings.read();
+        settings.rooms.values().map(|room| room.max_message_bytes).fold(default_limit, usize::max)
     }
 
-    /// Whether the settings of a room admit a participant.
     pub(crate) fn admits(&self, room: &str, id: &str) -> bool {
         let members = self.0.settings_of(room).members;
         let is_member = members.is_none_or(|members| members.iter().any(|member| member == id));
@@ -234,8 +208,8 @@ impl Rooms {
     /// has begun to stop.
     pub(crate) async fn shutdown(&self) {
         // Includes connections that no room has admitted yet.
-        for connection_entry in self.0.connections.lock().values() {
-            connection_entry.sender.close(DisconnectCause::GatewayStopping);
+        for (_, sender) in self.0.connections.lock().values() {
+            sender.close(DisconnectCause::GatewayStopping);
         }
         self.0.tasks.close();
         self.0.tasks.wait().await;
@@ -243,7 +217,6 @@ impl Rooms {
 }
 
 impl RoomConnection {
-    /// Sends an input of this connection to the room.
     pub(crate) async fn send(&self, input: impl FnOnce(ConnectionId) -> RoomInput) {
         self.room.send_command(RoomCommand::Apply(input(self.connection))).await;
     }
@@ -277,15 +250,15 @@ impl RoomHandle {
         result.await.ok()
     }
 
-    /// Approves or rejects a proposal on behalf of an identity.
     pub(super) async fn decide_proposal(
         &self,
         decision: ProposalDecision,
     ) -> Result<(), RoomError> {
         let (reply, decided) = oneshot::channel();
         self.send_command(RoomCommand::Decide(decision, reply)).await;
-        let closed = || RoomError::new(RejectionCode::Unavailable, "the room is closed");
-        decided.await.unwrap_or_else(|_| Err(closed()))
+        decided
+            .await
+            .unwrap_or_else(|_| Err(RejectionCode::Unavailable.error("the room is closed")))
     }
 
     async fn send_command(&self, command: RoomCommand) {
@@ -302,12 +275,8 @@ impl RoomsInner {
         }
     }
 
-    fn settings(&self) -> RoomsSettings {
-        self.settings.read().clone()
-    }
-
     fn settings_of(&self, name: &str) -> RoomSettings {
-        self.settings().rooms.remove(name).unwrap_or_default()
+        self.settings.read().rooms.get(name).cloned().unwrap_or_default()
     }
 
     /// Removes a failed room from the table; the next join reopens it.
@@ -333,7 +302,6 @@ impl RoomsInner {
     }
 }
 
-/// Loads a room from its document and the journal.
 async fn load_room(rooms: &Arc<RoomsInner>, name: &RoomName) -> Result<Room, String> {
     let (rooms, name) = (Arc::clone(rooms), Arc::clone(name));
     let opened = tokio::task::spawn_blocking(move || load_room_blocking(&rooms, &name)).await;
@@ -383,5 +351,5 @@ fn check_room_name(name: &str) -> Result<(), RoomError> {
     let detail = format!(
         "a room name has 1 to {MAX_ROOM_NAME_BYTES} bytes and no slashes or control characters"
     );
-    Err(RoomError::new(RejectionCode::InvalidMessage, detail))
+    Err(RejectionCode::InvalidMessage.error(detail))
 }

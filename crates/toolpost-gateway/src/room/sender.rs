@@ -18,14 +18,12 @@ const MAX_QUEUED_MESSAGES: usize = 8_192;
 /// Maximum total size of the queued messages, in bytes.
 const MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
 
-/// The sending half, held by the room.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageSender {
     queue: mpsc::Sender<Utf8Bytes>,
     shared: Arc<ChannelState>,
 }
 
-/// The receiving half, held by the participant's connection.
 #[derive(Debug)]
 pub(crate) struct MessageReceiver {
     queue: mpsc::Receiver<Utf8Bytes>,
@@ -117,7 +115,6 @@ impl MessageSender {
         }
     }
 
-    /// Closes the connection. Only the first reason is kept.
     pub(crate) fn close(&self, cause: DisconnectCause) {
         self.shared.close_handle.close(cause.into());
     }

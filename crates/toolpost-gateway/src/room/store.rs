@@ -16,7 +16,6 @@ const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// Maximum length of an encoded room name in a file name; a longer name is replaced by its SHA-256.
 const MAX_FILE_STEM_BYTES: usize = 100;
-/// Extension of the document files.
 const FILE_EXTENSION: &str = ".room";
 
 /// The documents of rooms by room name, in the directory `rooms` of the data directory.
@@ -28,7 +27,6 @@ pub(crate) struct RoomStore {
     directory: PathBuf,
 }
 
-/// The header line of a document file.
 #[derive(Debug, Serialize, Deserialize)]
 struct DocumentHeader {
     room: String,

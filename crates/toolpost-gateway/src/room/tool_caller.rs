@@ -29,10 +29,8 @@ pub(crate) trait ToolCaller: fmt::Debug + Send + Sync {
     ) -> Option<Box<RawValue>>;
 }
 
-/// The result of a request.
 pub(crate) type ToolResponse = Result<Box<RawValue>, RpcError>;
 
-/// An MCP request of a participant.
 #[derive(Debug)]
 pub(crate) struct ToolRequest {
     pub(crate) identity: Arc<Identity>,
@@ -45,6 +43,5 @@ pub(crate) struct ToolRequest {
     pub(crate) has_capacity: bool,
     /// The consent to the request, if it fulfills a proposal.
     pub(crate) approval: Option<Approval>,
-    /// Cancels the request.
     pub(crate) cancellation: CancellationToken,
 }

@@ -50,9 +50,7 @@ impl AdmissionError {
     /// Converts the error to the response to a join frame.
     pub(super) fn into_rejection(self) -> RoomError {
         match self {
-            Self::Unauthenticated(error) => {
-                RoomError::new(RejectionCode::Unauthorized, error.to_string())
-            }
+            Self::Unauthenticated(error) => RejectionCode::Unauthorized.error(error.to_string()),
             Self::Forbidden(rejection) | Self::Unavailable(rejection) => rejection,
         }
     }
@@ -106,7 +104,7 @@ impl RoomAdmission {
         let looked = room.inspect(move |room| {
             if !has_token && room.has_invitation_token(&requested) {
                 let message = format!("`{requested}` requires a token");
-                return Err(RoomError::new(RejectionCode::AuthViolation, message));
+                return Err(RejectionCode::AuthViolation.error(message));
             }
             room.check_can_join(&requested)
         });
@@ -134,7 +132,7 @@ impl RoomAdmission {
 
 fn room_unavailable() -> AdmissionError {
     let message = "the room is unavailable; see the gateway log";
-    AdmissionError::Unavailable(RoomError::new(RejectionCode::Unavailable, message))
+    AdmissionError::Unavailable(RejectionCode::Unavailable.error(message))
 }
 
 /// Returns the room and the identity. Only an identity of this gateway opens a room; a guest must
@@ -165,9 +163,8 @@ fn participant_name(
     identity: &Identity,
     params: &JoinParams,
 ) -> Result<String, AdmissionError> {
-    let other = |message| {
-        Err(AdmissionError::Forbidden(RoomError::new(RejectionCode::AuthViolation, message)))
-    };
+    let other =
+        |message| Err(AdmissionError::Forbidden(RejectionCode::AuthViolation.error(message)));
     if params.token.is_none() {
         let id = params.participant.clone().unwrap_or_else(anonymous_name);
         return match endpoint.authenticator.has_identity(&id) {

@@ -91,10 +91,10 @@ async fn read_join_frame<S: AsyncRead + AsyncWrite + Unpin>(
         text = read_first_text(socket) => text?,
         () = tokio::time::sleep(auth_timeout) => {
             let error_message = "timed out waiting for join: {\"type\":\"join\",\"space\":…,\"token\":…}";
-            return Some(Err(RoomError::new(RejectionCode::Unauthorized, error_message)));
+            return Some(Err(RejectionCode::Unauthorized.error(error_message)));
         }
         () = endpoint.stopping.cancelled() => {
-            return Some(Err(RoomError::new(RejectionCode::Unavailable, "the gateway is stopping")));
+            return Some(Err(RejectionCode::Unavailable.error("the gateway is stopping")));
         }
     };
     let first = match message::parse_join(&text) {
@@ -111,7 +111,7 @@ async fn read_join_frame<S: AsyncRead + AsyncWrite + Unpin>(
         None => {
             let error_message =
                 "the first frame must be {\"type\":\"join\",\"space\":…,\"token\":…}";
-            return Some(Err(RoomError::new(RejectionCode::Unauthorized, error_message)));
+            return Some(Err(RejectionCode::Unauthorized.error(error_message)));
         }
     };
     let room = params.room.clone().unwrap_or_else(|| crate::room::LOBBY.to_owned());
@@ -204,10 +204,8 @@ impl ParticipantConnection {
         if let Some(frame) = message::parse_stream_frame(text) {
             let frame = frame
                 .map(|(stream, _)| StreamFrame { stream: stream.into(), text: (**text).into() });
-            return self
-                .room_connection
-                .send(|connection| RoomInput::Frame { connection, frame })
-                .await;
+            let frame = |connection| RoomInput::Frame { connection, frame };
+            return self.room_connection.send(frame).await;
         }
         // Some clients send a join frame although their token already identified them.
         if memchr::memmem::find(text.as_bytes(), b"join\"").is_some()
@@ -215,8 +213,7 @@ impl ParticipantConnection {
         {
             return self.handle_repeated_join(join).await;
         }
-        let draft = Draft::parse(text).map(Box::new);
-        self.room_connection.send(|connection| RoomInput::Message { connection, draft }).await;
+        self.send_draft(Draft::parse(text)).await;
     }
 
     async fn handle_repeated_join(&self, join: Result<message::JoinFrame, MessageParseError>) {
@@ -237,8 +234,11 @@ impl ParticipantConnection {
     }
 
     async fn reject(&self, error: MessageParseError) {
-        self.room_connection
-            .send(|connection| RoomInput::Message { connection, draft: Err(error) })
-            .await;
+        self.send_draft(Err(error)).await;
+    }
+
+    async fn send_draft(&self, draft: Result<Draft, MessageParseError>) {
+        let draft = draft.map(Box::new);
+        self.room_connection.send(|connection| RoomInput::Message { connection, draft }).await;
     }
 }

@@ -29,13 +29,8 @@ pub(in crate::endpoint) async fn topics(
     headers: HeaderMap,
 ) -> Result<Response<Body>, ProblemDetails> {
     let identity = bearer::authenticate(&endpoint.authenticator, uri.path(), &headers).await?;
-    let mut topics = Vec::new();
-    for name in endpoint.rooms.room_names() {
-        // A room that is not open is checked by its settings alone.
-        if endpoint.rooms.admits(&name, &identity.id) {
-            topics.push(name);
-        }
-    }
+    let mut topics = endpoint.rooms.room_names();
+    topics.retain(|name| endpoint.rooms.admits(name, &identity.id));
     Ok(Json(json!({"topics": topics})).into_response())
 }
 
@@ -62,8 +57,7 @@ pub(in crate::endpoint) async fn history(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response<Body>, ProblemDetails> {
-    let parsed = parse_history_query(&uri);
-    let (limit, before, protocol) = parsed?;
+    let (limit, before, protocol) = parse_history_query(&uri)?;
     let room = accessible_room(&endpoint, &topic, &headers).await?;
     let messages = room.inspect(move |room| room.history_page(limit, before.as_deref())).await;
     let body = history_json(&messages.ok_or_else(room_unavailable)?, protocol);
@@ -102,14 +96,11 @@ async fn accessible_room(
     topic: &str,
     headers: &HeaderMap,
 ) -> Result<RoomHandle, ProblemDetails> {
-    let denied = match bearer::bearer_token(headers) {
-        // Guests of this room may read it too.
-        Ok(Some(token)) => {
-            admission::open_room(endpoint, topic, Some(&Token::from(token.to_owned()))).await
-        }
-        _ => admission::open_room(endpoint, topic, None).await,
-    };
-    let (room, identity) = denied.map_err(|denied| denied.into_problem(endpoint, headers))?;
+    let token = bearer::bearer_token(headers).ok().flatten();
+    let token = token.map(|token| Token::from(token.to_owned()));
+    // Guests of this room may read it too.
+    let opened = admission::open_room(endpoint, topic, token.as_ref()).await;
+    let (room, identity) = opened.map_err(|denied| denied.into_problem(endpoint, headers))?;
     let id = identity.id.clone();
     match room.inspect(move |room| room.check_membership(&id)).await {
         Some(Ok(())) => Ok(room),

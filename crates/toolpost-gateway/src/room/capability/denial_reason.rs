@@ -1,6 +1,6 @@
 //! Formats why a message is denied.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde_json::Value;
 
@@ -35,126 +35,86 @@ impl<'a> DenialReason<'a> {
 }
 
 impl fmt::Display for DenialReason<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = Quoted(self.request.kind());
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = quoted(self.request.kind());
         if self.request.is_reserved() {
-            return write!(
-                formatter,
-                "{kind} is reserved for the gateway; no capability covers it"
-            );
+            return write!(f, "{kind} is reserved for the gateway; no capability covers it");
         }
-        match self.closest() {
-            None => write!(formatter, "there are no capabilities, so nothing can be sent"),
-            Some((MatchDepth::Kind, capability)) => self.write_kind_mismatch(formatter, capability),
-            Some((MatchDepth::Payload, capability)) => {
-                self.write_payload_mismatch(formatter, capability)
+        let Some((depth, closest)) = self.closest() else {
+            return f.write_str("there are no capabilities, so nothing can be sent");
+        };
+        let own = quoted(&closest.to_string());
+        match (depth, self.capabilities.len(), closest.unknown_member()) {
+            (MatchDepth::Kind, 1, Some(member)) => {
+                write!(f, "{own} allows nothing: its member {} is unknown", quoted(member))
             }
-            Some((fit, capability)) => self.write_part_mismatch(formatter, fit, capability),
+            (MatchDepth::Kind, 1, None) => write!(f, "{own} does not cover the kind {kind}"),
+            (MatchDepth::Kind, several, _) => {
+                write!(f, "none of the {several} capabilities covers the kind {kind}")
+            }
+            (MatchDepth::Payload, ..) => {
+                write!(f, "{own} does not match: {}", self.payload_mismatch(closest))
+            }
+            (depth, ..) => write!(f, "{own} does not cover {}", self.uncovered_part(depth)),
         }
     }
 }
 
 impl DenialReason<'_> {
-    fn write_kind_mismatch(
-        &self,
-        formatter: &mut fmt::Formatter<'_>,
-        first: &Capability,
-    ) -> fmt::Result {
-        let kind = Quoted(self.request.kind());
-        match (self.capabilities.len(), first.unknown_member()) {
-            (1, Some(member)) => {
-                let (own, member) = (Quoted(&first.to_string()), Quoted(member));
-                write!(formatter, "{own} allows nothing: its member {member} is unknown")
-            }
-            (1, None) => {
-                write!(formatter, "{} does not cover the kind {kind}", Quoted(&first.to_string()))
-            }
-            (several, _) => {
-                write!(formatter, "none of the {several} capabilities covers the kind {kind}")
-            }
-        }
-    }
-
-    fn write_part_mismatch(
-        &self,
-        formatter: &mut fmt::Formatter<'_>,
-        fit: MatchDepth,
-        closest: &Capability,
-    ) -> fmt::Result {
+    fn uncovered_part(&self, depth: MatchDepth) -> String {
         let method = self.request.method();
-        let (what, part) = match fit {
+        let (what, part) = match depth {
             MatchDepth::Method => ("method", method),
             _ => (context_noun(method.unwrap_or_default()), self.request.context()),
         };
-        let own = closest.to_string();
-        let own = Quoted(&own);
         match part {
-            None => write!(formatter, "{own} does not cover a message without a {what}"),
+            None => format!("a message without a {what}"),
             Some(part) if has_dot_segment(part) => {
-                let part = Quoted(part);
-                write!(
-                    formatter,
-                    "{own} does not cover the {what} {part}: it has a `.` or `..` segment"
-                )
+                format!("the {what} {}: it has a `.` or `..` segment", quoted(part))
             }
-            Some(part) => write!(formatter, "{own} does not cover the {what} {}", Quoted(part)),
+            Some(part) => format!("the {what} {}", quoted(part)),
         }
     }
 
-    fn write_payload_mismatch(
-        &self,
-        formatter: &mut fmt::Formatter<'_>,
-        closest: &Capability,
-    ) -> fmt::Result {
-        write!(formatter, "{} does not match: ", Quoted(&closest.to_string()))?;
+    fn payload_mismatch(&self, closest: &Capability) -> String {
         let Some(payload) = self.request.payload() else {
-            let unread = self.request.has_payload();
-            let why = if unread { "the payload cannot be read" } else { "there is no payload" };
-            return formatter.write_str(why);
+            let is_unreadable = self.request.has_payload();
+            let what =
+                if is_unreadable { "the payload cannot be read" } else { "there is no payload" };
+            return what.to_owned();
         };
         match closest.0.payload.iter().find(|node| !node.matches(payload)) {
-            Some(node) => write_mismatch(formatter, node, payload, "payload".to_owned()),
-            None => formatter.write_str("the payload differs"),
+            Some(node) => mismatch(node, payload, "payload"),
+            None => "the payload differs".to_owned(),
         }
     }
 }
 
-/// Writes the innermost mismatch between a pattern and a value.
-fn write_mismatch(
-    formatter: &mut fmt::Formatter<'_>,
-    node: &PatternNode,
-    value: &Value,
-    path: String,
-) -> fmt::Result {
+/// Describes the innermost mismatch between a pattern and a value.
+fn mismatch(node: &PatternNode, value: &Value, path: &str) -> String {
+    let at = quoted(path);
     match (node, value) {
         (PatternNode::Object(nodes), Value::Object(_)) => {
             match nodes.iter().find(|node| !node.matches(value)) {
-                Some(node) => write_mismatch(formatter, node, value, path),
-                None => write!(formatter, "{} matches", Quoted(&path)),
+                Some(node) => mismatch(node, value, path),
+                None => format!("{at} matches"),
             }
         }
         (PatternNode::Select(PatternSelector::Key(key), node), Value::Object(members)) => {
             let path = format!("{path}.{key}");
             match get_member(members, key) {
-                Some(value) => write_mismatch(formatter, node, value, path),
-                None => write!(formatter, "{} is missing", Quoted(&path)),
+                Some(value) => mismatch(node, value, &path),
+                None => format!("{} is missing", quoted(&path)),
             }
         }
-        (PatternNode::Select(..), _) => {
-            write!(formatter, "no value that the pattern requires is in {}", Quoted(&path))
-        }
-        (_, Value::Object(_)) => write!(formatter, "{} is an object", Quoted(&path)),
-        (_, Value::Array(_)) => write!(formatter, "{} is a list", Quoted(&path)),
+        (PatternNode::Select(..), _) => format!("no value that the pattern requires is in {at}"),
+        (_, Value::Object(_)) => format!("{at} is an object"),
+        (_, Value::Array(_)) => format!("{at} is a list"),
         (_, Value::String(text)) if has_dot_segment(text) => {
-            write!(
-                formatter,
-                "{} is {}, which has a `.` or `..` segment",
-                Quoted(&path),
-                Quoted(text)
-            )
+            format!("{at} is {}, which has a `.` or `..` segment", quoted(text))
         }
-        (_, Value::String(text)) => write!(formatter, "{} is {}", Quoted(&path), Quoted(text)),
-        _ => write!(formatter, "{} is {value}", Quoted(&path)),
+        (_, Value::String(text)) => format!("{at} is {}", quoted(text)),
+        _ => format!("{at} is {value}"),
     }
 }
 
@@ -169,21 +129,16 @@ fn context_noun(method: &str) -> &'static str {
     }
 }
 
-/// A string in backticks, truncated and with control characters escaped.
-struct Quoted<'a>(&'a str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cut = self.0.char_indices().nth(MAX_QUOTE_CHARS);
-        let (quoted, rest) = self.0.split_at(cut.map_or(self.0.len(), |(at, _)| at));
-        let dots = if rest.is_empty() { "" } else { "…" };
-        formatter.write_str("`")?;
-        for letter in quoted.chars() {
-            match letter.is_control() {
-                true => write!(formatter, "{}", letter.escape_debug())?,
-                false => formatter.write_char(letter)?,
-            }
+/// Quotes a string in backticks, truncated and with control characters escaped.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("`");
+    for letter in text.chars().take(MAX_QUOTE_CHARS) {
+        match letter.is_control() {
+            true => quoted.extend(letter.escape_debug()),
+            false => quoted.push(letter),
         }
-        write!(formatter, "{dots}`")
     }
+    let is_truncated = text.chars().nth(MAX_QUOTE_CHARS).is_some();
+    quoted.push_str(if is_truncated { "…`" } else { "`" });
+    quoted
 }

@@ -20,20 +20,18 @@ pub(super) fn parse_json_path(path: &str) -> Result<Vec<JsonPathSegment>, Capabi
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     let mut segments = Vec::new();
     while !rest.is_empty() {
-        let unknown =
-            || CapabilityError::UnsupportedPath { path: path.to_owned(), rest: rest.to_owned() };
-        let after = if let Some(after) = rest.strip_prefix("..") {
-            segments.push(JsonPathSegment::Descendant);
-            let (segment, after) =
-                parse_bracket(after).or_else(|| parse_name(after)).ok_or_else(unknown)?;
-            segments.push(segment);
-            after
-        } else {
-            let dotted = rest.strip_prefix('.').and_then(parse_name);
-            let (segment, after) = dotted.or_else(|| parse_bracket(rest)).ok_or_else(unknown)?;
-            segments.push(segment);
-            after
+        let parsed = match rest.strip_prefix("..") {
+            Some(after) => {
+                segments.push(JsonPathSegment::Descendant);
+                parse_bracket(after).or_else(|| parse_name(after))
+            }
+            None => rest.strip_prefix('.').map_or_else(|| parse_bracket(rest), parse_name),
         };
+        let (segment, after) = parsed.ok_or_else(|| CapabilityError::UnsupportedPath {
+            path: path.to_owned(),
+            rest: rest.to_owned(),
+        })?;
+        segments.push(segment);
         rest = after;
     }
     Ok(segments)

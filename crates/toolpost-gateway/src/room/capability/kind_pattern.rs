@@ -1,11 +1,9 @@
 //! Patterns that capabilities apply to the kind of a message.
 
-use regex::Regex;
-
 use super::error::{CapabilityError, CompileBudget};
 use super::glob::{Glob, GlobSyntax};
 use super::request::CapabilityRequest;
-use super::string_pattern::{check_negation, compile_regex, regex_body, regex_matches};
+use super::string_pattern::{PatternGlob, TextPattern, regex_matches};
 use super::traversal::has_dot_segment;
 
 /// How far a message matches a capability; larger is closer.
@@ -19,42 +17,24 @@ pub(super) enum MatchDepth {
 }
 
 /// One alternative of a pattern's `kind`.
-#[derive(Debug)]
-pub(super) enum KindPattern {
-    Parts(KindParts),
-    /// Matched against BASE only, unless the expression contains a literal colon: a tool could have
-    /// the name of a kind.
-    Regex {
-        regex: Box<Regex>,
-        full: bool,
-    },
-    Not(Box<KindPattern>),
+pub(super) type KindPattern = TextPattern<KindParts>;
+
+pub(super) fn compile_kind(
+    budget: &mut CompileBudget,
+    text: &str,
+) -> Result<KindPattern, CapabilityError> {
+    budget.take_node()?;
+    KindPattern::compile(budget, text, |text| {
+        // A bare `*` matches every kind, with any number of segments.
+        let syntax = if text == "*" { GlobSyntax::Flat } else { GlobSyntax::Segmented };
+        KindParts::compile(syntax, text)
+    })
 }
 
 impl KindPattern {
-    pub(super) fn compile(budget: &mut CompileBudget, text: &str) -> Result<Self, CapabilityError> {
-        budget.take_node()?;
-        budget.take_string(text)?;
-        if let Some(negated) = text.strip_prefix('!') {
-            check_negation(text, negated)?;
-            return Ok(Self::Not(Box::new(Self::compile_positive(budget, negated)?)));
-        }
-        Self::compile_positive(budget, text)
-    }
-
-    fn compile_positive(budget: &mut CompileBudget, text: &str) -> Result<Self, CapabilityError> {
-        if let Some(expression) = regex_body(text) {
-            let full = has_literal_colon(expression);
-            return Ok(Self::Regex { regex: Box::new(compile_regex(budget, expression)?), full });
-        }
-        // A bare `*` matches every kind, with any number of segments.
-        let syntax = if text == "*" { GlobSyntax::Flat } else { GlobSyntax::Segmented };
-        Ok(Self::Parts(KindParts::compile(syntax, text)?))
-    }
-
     pub(super) fn matches(&self, request: &CapabilityRequest<'_>) -> bool {
         let begins = match self {
-            Self::Parts(parts) => request.kind().starts_with(&*parts.literal_prefix),
+            Self::Glob(parts) => request.kind().starts_with(&*parts.literal_prefix),
             _ => true,
         };
         begins && self.match_depth(request) == MatchDepth::Full
@@ -62,9 +42,13 @@ impl KindPattern {
 
     pub(super) fn match_depth(&self, request: &CapabilityRequest<'_>) -> MatchDepth {
         let fits = match self {
-            Self::Parts(parts) => return parts.match_depth(request),
-            Self::Regex { regex, full: true } => regex_matches(regex, request.kind()),
-            Self::Regex { regex, full: false } => regex_matches(regex, request.base()),
+            Self::Glob(parts) => return parts.match_depth(request),
+            // Without a literal colon, an expression is for the BASE: a tool could have the name of
+            // a kind.
+            Self::Regex(regex) if has_literal_colon(regex.as_str()) => {
+                regex_matches(regex, request.kind())
+            }
+            Self::Regex(regex) => regex_matches(regex, request.base()),
             Self::Not(inner) => {
                 !has_dot_segment(request.kind()) && inner.match_depth(request) != MatchDepth::Full
             }
@@ -72,23 +56,10 @@ impl KindPattern {
         if fits { MatchDepth::Full } else { MatchDepth::Kind }
     }
 
-    pub(super) fn covers(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Parts(own), _) if own.is_any() => true,
-            (Self::Parts(own), Self::Parts(other)) => own.covers(other),
-            (Self::Regex { regex: own, .. }, Self::Regex { regex: other, .. }) => {
-                own.as_str() == other.as_str()
-            }
-            (Self::Not(own), Self::Not(other)) => other.covers(own),
-            (_, Self::Parts(other)) => self.constrains_only_base() && self.covers_base_of(other),
-            _ => false,
-        }
-    }
-
     fn constrains_only_base(&self) -> bool {
         match self {
-            Self::Parts(parts) => parts.method.is_none() && !parts.crosses_method,
-            Self::Regex { full, .. } => !full,
+            Self::Glob(parts) => parts.method.is_none() && !parts.crosses_method,
+            Self::Regex(regex) => !has_literal_colon(regex.as_str()),
             Self::Not(inner) => inner.constrains_only_base(),
         }
     }
@@ -96,19 +67,14 @@ impl KindPattern {
     /// Whether this pattern matches the single BASE of `other`. A negation checks the entire kind
     /// for dot segments, so it covers only kinds that cannot have a CONTEXT.
     fn covers_base_of(&self, other: &KindParts) -> bool {
-        let literal = if other.is_only_mcp() { other.base.literal() } else { other.full.literal() };
+        let full = other.full.literal();
+        let base = if other.is_only_mcp() { other.base.literal() } else { full };
         let narrow =
-            !matches!(self, Self::Not(_)) || other.full.literal().is_some_and(has_no_context);
-        narrow
-            && literal.is_some_and(|base| {
-                self.match_depth(&CapabilityRequest::new(base, None)) == MatchDepth::Full
-            })
+            !matches!(self, Self::Not(_)) || full.is_some_and(|kind| !kind.starts_with("mcp/"));
+        let matches =
+            |base| self.match_depth(&CapabilityRequest::new(base, None)) == MatchDepth::Full;
+        narrow && base.is_some_and(matches)
     }
-}
-
-/// Whether kinds with this BASE have no CONTEXT, which could contain `..` segments.
-fn has_no_context(base: &str) -> bool {
-    !base.starts_with("mcp/")
 }
 
 /// Whether a regular expression contains a literal colon, other than in `(?:`, `(?i:` or
@@ -189,37 +155,23 @@ impl KindParts {
 
     pub(super) fn match_depth(&self, request: &CapabilityRequest<'_>) -> MatchDepth {
         if !request.is_mcp() {
-            return if self.full.matches(request.kind()) {
-                MatchDepth::Full
-            } else {
-                MatchDepth::Kind
-            };
+            let fits = self.full.matches(request.kind());
+            return if fits { MatchDepth::Full } else { MatchDepth::Kind };
         }
         if self.crosses_method && self.base.matches(request.base_and_method()) {
             return MatchDepth::Full;
         }
+        let fits =
+            |globs: Option<&[Glob]>, part| globs.is_none_or(|globs| matches_part(globs, part));
         if !self.base.matches(request.base()) {
-            return MatchDepth::Kind;
-        }
-        let Some(method) = &self.method else { return MatchDepth::Full };
-        if !matches_part(std::slice::from_ref(method), request.method()) {
-            return MatchDepth::Method;
-        }
-        let Some(contexts) = &self.contexts else { return MatchDepth::Full };
-        if matches_part(contexts, request.context()) {
-            MatchDepth::Full
-        } else {
+            MatchDepth::Kind
+        } else if !fits(self.method.as_ref().map(std::slice::from_ref), request.method()) {
+            MatchDepth::Method
+        } else if !fits(self.contexts.as_deref(), request.context()) {
             MatchDepth::Context
+        } else {
+            MatchDepth::Full
         }
-    }
-
-    pub(super) fn is_any(&self) -> bool {
-        self.full.is_any()
-    }
-
-    pub(super) fn covers(&self, other: &Self) -> bool {
-        let kinds_without_parts = other.is_only_mcp() || self.full.covers(&other.full);
-        kinds_without_parts && (other.is_never_mcp() || self.covers_parts(other))
     }
 
     fn covers_parts(&self, other: &Self) -> bool {
@@ -249,6 +201,21 @@ impl KindParts {
         let beginning = self.base.literal_prefix();
         let can_go_on = self.base.literal().is_none() && "mcp/".starts_with(&beginning);
         !can_go_on && !beginning.starts_with("mcp/")
+    }
+}
+
+impl PatternGlob for KindParts {
+    fn is_any(&self) -> bool {
+        self.full.is_any()
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        let kinds_without_parts = other.is_only_mcp() || self.full.covers(&other.full);
+        kinds_without_parts && (other.is_never_mcp() || self.covers_parts(other))
+    }
+
+    fn is_covered_by(&self, pattern: &KindPattern) -> bool {
+        pattern.constrains_only_base() && pattern.covers_base_of(self)
     }
 }
 

@@ -67,7 +67,7 @@ use serde_json::{Map, Value};
 
 use glob::GlobSyntax;
 use json_path::{JsonPathSegment, parse_json_path};
-use kind_pattern::{KindParts, KindPattern, MatchDepth};
+use kind_pattern::{KindParts, KindPattern, MatchDepth, compile_kind};
 use payload_pattern::{PatternCompiler, PatternNode};
 use prefilter::{Prefilter, PrefilterInput};
 
@@ -152,15 +152,9 @@ impl Capability {
         if self.0.unknown_member.is_some() {
             return MatchDepth::Kind;
         }
-        let best = self
-            .0
-            .kinds
-            .iter()
-            .map(|kind| kind.match_depth(request))
-            .max()
-            .unwrap_or(MatchDepth::Kind);
+        let best = self.0.kinds.iter().map(|kind| kind.match_depth(request)).max();
         // The message is denied, so a full match of the kind means that the payload does not match.
-        best.min(MatchDepth::Payload)
+        best.unwrap_or(MatchDepth::Kind).min(MatchDepth::Payload)
     }
 }
 
@@ -191,7 +185,7 @@ fn compile_string(
     let parts = KindParts::compile(GlobSyntax::Flat, text)?;
     Ok(CompiledCapability {
         value: Value::String(text.to_owned()),
-        kinds: [KindPattern::Parts(parts)].into(),
+        kinds: [KindPattern::Glob(parts)].into(),
         payload: [].into(),
         prefilter: Prefilter::new(&[]),
         unknown_member: None,
@@ -219,13 +213,11 @@ fn compile_pattern(
             name => unknown = Some(name.to_owned()),
         }
     }
-    let value = Value::Object(members.clone());
-    let payload_prefilter = Prefilter::new(&payload);
     Ok(CompiledCapability {
-        value,
+        value: Value::Object(members.clone()),
         kinds,
+        prefilter: Prefilter::new(&payload),
         payload: payload.into(),
-        prefilter: payload_prefilter,
         unknown_member: unknown,
     })
 }
@@ -241,7 +233,7 @@ fn compile_kinds(
     };
     let compile = |kind: &Value| {
         let text = kind.as_str().ok_or(CapabilityError::MissingKind)?;
-        KindPattern::compile(&mut compiler.budget, text)
+        compile_kind(&mut compiler.budget, text)
     };
     alternatives.iter().map(compile).collect()
 }

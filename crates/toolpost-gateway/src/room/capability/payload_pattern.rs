@@ -62,7 +62,8 @@ impl PatternCompiler {
             Value::Bool(value) => PatternNode::Bool(*value),
             Value::Number(value) => PatternNode::Number(value.clone()),
             Value::String(text) => {
-                PatternNode::Text(StringPattern::compile(&mut self.budget, text)?)
+                let glob = |text: &str| Ok(Glob::new(GlobSyntax::Segmented, text));
+                PatternNode::Text(StringPattern::compile(&mut self.budget, text, glob)?)
             }
             Value::Array(alternatives) => PatternNode::AnyOf(
                 alternatives

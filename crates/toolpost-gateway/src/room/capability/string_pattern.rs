@@ -3,7 +3,7 @@
 use regex::{Regex, RegexBuilder};
 
 use super::error::{CapabilityError, CompileBudget};
-use super::glob::{Glob, GlobSyntax};
+use super::glob::Glob;
 use super::traversal::has_dot_segment;
 
 /// Maximum size of a compiled regular expression in bytes, which bounds the matching time per input
@@ -12,47 +12,45 @@ const MAX_REGEX_BYTES: usize = 96 * 1024;
 /// Maximum size of a text that is matched against a regular expression, in bytes.
 const MAX_REGEX_INPUT_BYTES: usize = 64 * 1024;
 
+/// A glob of type `G`, a regular expression, or the negation of either.
 #[derive(Debug)]
-pub(super) enum StringPattern {
-    Glob(Glob),
+pub(super) enum TextPattern<G> {
+    Glob(G),
     Regex(Box<Regex>),
-    Not(Box<StringPattern>),
+    Not(Box<TextPattern<G>>),
 }
 
-impl StringPattern {
-    pub(super) fn compile(budget: &mut CompileBudget, text: &str) -> Result<Self, CapabilityError> {
+/// A pattern for strings in payloads.
+pub(super) type StringPattern = TextPattern<Glob>;
+
+impl<G> TextPattern<G> {
+    /// Compiles a pattern. `glob` compiles a text that is not a regular expression.
+    pub(super) fn compile(
+        budget: &mut CompileBudget,
+        text: &str,
+        glob: impl Fn(&str) -> Result<G, CapabilityError>,
+    ) -> Result<Self, CapabilityError> {
         budget.take_string(text)?;
-        if let Some(negated) = text.strip_prefix('!') {
-            check_negation(text, negated)?;
-            return Ok(Self::Not(Box::new(Self::compile_positive(budget, negated)?)));
-        }
-        Self::compile_positive(budget, text)
+        let negated = text.strip_prefix('!');
+        negated.map_or(Ok(()), check_negation)?;
+        let positive = negated.unwrap_or(text);
+        let pattern = match regex_body(positive) {
+            Some(expression) => Self::Regex(Box::new(compile_regex(budget, expression)?)),
+            None => Self::Glob(glob(positive)?),
+        };
+        Ok(if negated.is_some() { Self::Not(Box::new(pattern)) } else { pattern })
     }
+}
 
-    fn compile_positive(budget: &mut CompileBudget, text: &str) -> Result<Self, CapabilityError> {
-        match regex_body(text) {
-            Some(expression) => Ok(Self::Regex(Box::new(compile_regex(budget, expression)?))),
-            None => Ok(Self::Glob(Glob::new(GlobSyntax::Segmented, text))),
-        }
-    }
+/// Comparison of the globs of a pattern.
+pub(super) trait PatternGlob: Sized {
+    fn is_any(&self) -> bool;
+    fn covers(&self, other: &Self) -> bool;
+    /// Whether a regular expression or a negation covers this glob.
+    fn is_covered_by(&self, pattern: &TextPattern<Self>) -> bool;
+}
 
-    /// Whether the text matches. A regular expression or a negation never matches a text with a `.`
-    /// or `..` segment; only a glob can.
-    pub(super) fn matches(&self, text: &str) -> bool {
-        match self {
-            Self::Glob(glob) => glob.matches(text),
-            Self::Regex(regex) => regex_matches(regex, text),
-            Self::Not(inner) => !has_dot_segment(text) && inner.is_definite_mismatch(text),
-        }
-    }
-
-    /// Whether the text certainly does not match. A text that is too long for a regular expression
-    /// is undecided.
-    fn is_definite_mismatch(&self, text: &str) -> bool {
-        let known = !matches!(self, Self::Regex(_)) || text.len() <= MAX_REGEX_INPUT_BYTES;
-        known && !self.matches(text)
-    }
-
+impl<G: PatternGlob> TextPattern<G> {
     /// Whether this pattern matches everything that `other` matches.
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
@@ -60,22 +58,50 @@ impl StringPattern {
             (Self::Glob(own), Self::Glob(other)) => own.covers(other),
             (Self::Regex(own), Self::Regex(other)) => own.as_str() == other.as_str(),
             (Self::Not(own), Self::Not(other)) => other.covers(own),
-            (_, Self::Glob(other)) => other.literal().is_some_and(|text| self.matches(text)),
+            (_, Self::Glob(other)) => other.is_covered_by(self),
             _ => false,
+        }
+    }
+}
+
+impl PatternGlob for Glob {
+    fn is_any(&self) -> bool {
+        self.is_any()
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        self.covers(other)
+    }
+
+    fn is_covered_by(&self, pattern: &StringPattern) -> bool {
+        self.literal().is_some_and(|text| pattern.matches(text))
+    }
+}
+
+impl StringPattern {
+    /// Whether the text matches. A regular expression or a negation never matches a text with a `.`
+    /// or `..` segment; only a glob can.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        match self {
+            Self::Glob(glob) => glob.matches(text),
+            Self::Regex(regex) => regex_matches(regex, text),
+            Self::Not(inner) => {
+                // A text that is too long for a regular expression is undecided.
+                let is_decided =
+                    !matches!(**inner, Self::Regex(_)) || text.len() <= MAX_REGEX_INPUT_BYTES;
+                is_decided && !has_dot_segment(text) && !inner.matches(text)
+            }
         }
     }
 }
 
 /// Returns the expression between the slashes of `/…/`. An empty expression would match everything
 /// and is not accepted.
-pub(super) fn regex_body(text: &str) -> Option<&str> {
+fn regex_body(text: &str) -> Option<&str> {
     text.strip_prefix('/')?.strip_suffix('/').filter(|inner| !inner.is_empty())
 }
 
-pub(super) fn compile_regex(
-    budget: &mut CompileBudget,
-    expression: &str,
-) -> Result<Regex, CapabilityError> {
+fn compile_regex(budget: &mut CompileBudget, expression: &str) -> Result<Regex, CapabilityError> {
     budget.take_regex()?;
     RegexBuilder::new(expression)
         .size_limit(MAX_REGEX_BYTES)
@@ -91,16 +117,15 @@ pub(super) fn regex_matches(regex: &Regex, text: &str) -> bool {
 
 /// Checks that a string can be negated. Braces and brackets are literal here but special in other
 /// glob syntaxes; a negation written for those would allow too much.
-pub(super) fn check_negation(text: &str, negated: &str) -> Result<(), CapabilityError> {
-    let wrong = |why| Err(CapabilityError::InvalidNegation(text.to_owned(), why));
-    if negated.is_empty() {
-        return wrong("nothing follows the `!`");
-    }
-    if negated.starts_with('!') {
-        return wrong("one `!` is enough");
-    }
-    if regex_body(negated).is_none() && negated.contains(['{', '}', '[', ']', '(', ')']) {
-        return wrong("braces and brackets are literal here; use a /regular expression/");
-    }
-    Ok(())
+fn check_negation(negated: &str) -> Result<(), CapabilityError> {
+    let reason = if negated.is_empty() {
+        "nothing follows the `!`"
+    } else if negated.starts_with('!') {
+        "one `!` is enough"
+    } else if regex_body(negated).is_none() && negated.contains(['{', '}', '[', ']', '(', ')']) {
+        "braces and brackets are literal here; use a /regular expression/"
+    } else {
+        return Ok(());
+    };
+    Err(CapabilityError::InvalidNegation(format!("!{negated}"), reason))
 }

@@ -48,7 +48,7 @@ impl Capability {
 /// Converts the METHOD and CONTEXT constraints of a payload pattern to kinds: `{"method":
 /// "tools/call"}` with `mcp/request` allows no more than `mcp/request:tools/call`.
 fn narrow_kinds(kind: &KindPattern, payload: &[PatternNode]) -> Vec<KindPattern> {
-    let KindPattern::Parts(parts) = kind else { return Vec::new() };
+    let KindPattern::Glob(parts) = kind else { return Vec::new() };
     let Some(base) = parts.base.literal().filter(|base| is_payload_derived(base)) else {
         return Vec::new();
     };
@@ -63,14 +63,14 @@ fn narrow_kinds(kind: &KindPattern, payload: &[PatternNode]) -> Vec<KindPattern>
         Some(names.into_iter().map(encode_name).collect())
     };
     let narrow = |method: &&Glob| {
-        KindPattern::Parts(KindParts::for_mcp(base, method.duplicate(), contexts(method)))
+        KindPattern::Glob(KindParts::for_mcp(base, method.duplicate(), contexts(method)))
     };
     methods.iter().map(narrow).collect()
 }
 
 /// Returns the payload constraints that the parts of a kind imply.
 fn kind_constraints(kind: &KindPattern) -> Vec<PatternNode> {
-    let KindPattern::Parts(parts) = kind else { return Vec::new() };
+    let KindPattern::Glob(parts) = kind else { return Vec::new() };
     let has_payload = parts.base.literal().is_some_and(is_payload_derived);
     let Some(method) = parts.method.as_ref().filter(|method| has_payload && !method.is_any())
     else {

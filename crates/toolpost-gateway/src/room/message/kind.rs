@@ -29,10 +29,8 @@ pub struct MessageKind {
     base: Option<BaseKind>,
     /// End of the base in `full`.
     base_end: usize,
-    /// End of the METHOD in `full`, if present.
-    method_end: Option<usize>,
-    /// The decoded CONTEXT, if it differs from the encoded one in `full`.
-    decoded_context: Option<Box<str>>,
+    /// The METHOD and the decoded CONTEXT.
+    target: Option<McpTarget>,
     /// The CONTEXT as written, if it differs from the decoded one. Whether the sender encoded it is
     /// known only after comparison with a payload.
     raw_context: Option<Box<str>>,
@@ -70,15 +68,15 @@ impl MessageKind {
         check_kind_text(text)?;
         let is_extended = |base| BaseKind::parse(base).is_some_and(BaseKind::is_extended);
         let Some((base, rest)) = text.split_once(':').filter(|(base, _)| is_extended(base)) else {
-            return Self::build(text, None, None);
+            return Self::build(text, None);
         };
-        let Some((method, written)) = rest.split_once(':') else {
-            return Self::build(base, Some(rest), None);
-        };
-        let context = decode_context(written);
-        let mut kind = Self::build(base, Some(method), Some(&context))?;
-        kind.raw_context = (context != written).then(|| written.into());
-        Ok(kind)
+        let (method, written) =
+            rest.split_once(':').map_or((rest, None), |(method, written)| (method, Some(written)));
+        let name = written.map(decode_context);
+        let raw_context = written.filter(|written| name.as_deref() != Some(*written));
+        let target = McpTarget { method: method.into(), name: name.as_deref().map(Into::into) };
+        let raw_context = raw_context.map(Into::into);
+        Ok(Self { raw_context, ..Self::build(base, Some(target))? })
     }
 
     /// The full kind, with `*` and `%` in the CONTEXT percent-encoded.
@@ -96,21 +94,20 @@ impl MessageKind {
         self.base
     }
 
+    /// The METHOD and the decoded CONTEXT: the MCP method and the tool, resource, prompt or
+    /// completion reference.
+    pub fn target(&self) -> Option<&McpTarget> {
+        self.target.as_ref()
+    }
+
     /// The MCP method, such as `tools/call`.
     pub fn method(&self) -> Option<&str> {
-        self.method_end.map(|end| &self.full[self.base_end + 1..end])
+        self.target().map(|target| &*target.method)
     }
 
-    /// The decoded CONTEXT: the tool, resource, prompt or completion reference.
+    /// The decoded CONTEXT.
     pub fn context(&self) -> Option<&str> {
-        let end = self.method_end?;
-        self.decoded_context.as_deref().or_else(|| self.full.get(end + 1..))
-    }
-
-    /// The method and the name that the kind carries.
-    pub(crate) fn target(&self) -> Option<McpTarget> {
-        let method = self.method()?.into();
-        Some(McpTarget { method, name: self.context().map(Into::into) })
+        self.target()?.name.as_deref()
     }
 
     /// Returns the same kind with this method and name.
@@ -119,7 +116,7 @@ impl MessageKind {
     ///
     /// The method or the name is not valid in a kind.
     pub fn with_target(&self, target: &McpTarget) -> Result<Self, KindError> {
-        Self::build(self.short(), Some(&target.method), target.name.as_deref())
+        Self::build(self.short(), Some(target.clone()))
     }
 
     /// Builds a kind with this base. The target is from a valid kind; if the result is invalid all
@@ -134,38 +131,28 @@ impl MessageKind {
         self.context() == Some(name) || self.raw_context.as_deref() == Some(name)
     }
 
-    fn build(base: &str, method: Option<&str>, context: Option<&str>) -> Result<Self, KindError> {
-        let encoded = context.map(encode_context);
-        let parts: Vec<&str> =
-            [Some(base), method, encoded.as_deref()].into_iter().flatten().collect();
-        let full = parts.join(":");
+    fn build(base: &str, target: Option<McpTarget>) -> Result<Self, KindError> {
+        let mut full = base.to_owned();
+        if let Some(McpTarget { method, name }) = &target {
+            let name = name.as_deref().map(|name| format!(":{}", encode_context(name)));
+            full = format!("{base}:{method}{}", name.unwrap_or_default());
+        }
         check_kind_text(&full)?;
-        if method.is_some_and(|method| method.is_empty() || method.contains([':', '*', '%'])) {
+        let is_invalid = |target: &McpTarget| {
+            target.method.is_empty() || target.method.contains([':', '*', '%'])
+        };
+        if target.as_ref().is_some_and(is_invalid) {
             return Err(KindError::InvalidMethod);
         }
-        let decoded = context.filter(|context| encoded.as_deref() != Some(*context));
-        Ok(Self {
-            base: BaseKind::parse(base),
-            base_end: base.len(),
-            method_end: method.map(|method| base.len() + 1 + method.len()),
-            decoded_context: decoded.map(Into::into),
-            raw_context: None,
-            full: full.into(),
-        })
+        let (base, base_end) = (BaseKind::parse(base), base.len());
+        Ok(Self { full: full.into(), base, base_end, target, raw_context: None })
     }
 }
 
 impl From<BaseKind> for MessageKind {
     fn from(base: BaseKind) -> Self {
-        let text = base.as_str();
-        Self {
-            full: text.into(),
-            base: Some(base),
-            base_end: text.len(),
-            method_end: None,
-            decoded_context: None,
-            raw_context: None,
-        }
+        let full: Box<str> = base.as_str().into();
+        Self { base_end: full.len(), full, base: Some(base), target: None, raw_context: None }
     }
 }
 
@@ -196,11 +183,8 @@ fn check_kind_text(text: &str) -> Result<(), KindError> {
     }
 }
 
-fn encode_context(context: &str) -> Cow<'_, str> {
-    if !context.contains(['*', '%']) {
-        return context.into();
-    }
-    context.replace('%', "%25").replace('*', "%2A").into()
+fn encode_context(context: &str) -> String {
+    context.replace('%', "%25").replace('*', "%2A")
 }
 
 /// Decodes a CONTEXT if it is fully encoded, and returns it unchanged otherwise, since other `%`

@@ -125,15 +125,7 @@ impl RoomMessage {
     /// `mew` the short kind and a list. The payload is copied unchanged, except that `mcpx`
     /// requests get missing `jsonrpc` and `id` members and an absent payload becomes `{}`.
     pub fn encode(&self, protocol: Protocol) -> String {
-        let is_mew = protocol.is_mew();
-        MessageEncoder {
-            message: self,
-            protocol,
-            kind: if is_mew { self.kind.short() } else { self.kind.full() },
-            single_correlation: (!is_mew).then(|| self.correlation.first()),
-            is_for_participant: true,
-        }
-        .to_json()
+        MessageEncoder { message: self, protocol, is_stored: false }.to_json()
     }
 
     /// Approximate memory size in bytes.
@@ -147,14 +139,7 @@ impl RoomMessage {
 
     /// Encodes the complete message for storage. Line breaks in the payload are preserved.
     pub fn to_stored(&self) -> String {
-        MessageEncoder {
-            message: self,
-            protocol: self.protocol,
-            kind: self.kind.full(),
-            single_correlation: None,
-            is_for_participant: false,
-        }
-        .to_json()
+        MessageEncoder { message: self, protocol: self.protocol, is_stored: true }.to_json()
     }
 
     /// Decodes a stored message.
@@ -182,18 +167,15 @@ impl RoomMessage {
 struct MessageEncoder<'a> {
     message: &'a RoomMessage,
     protocol: Protocol,
-    kind: &'a str,
-    /// The single correlation, for a family that has only one; `None` to encode all of them as a
-    /// list.
-    single_correlation: Option<Option<&'a Box<str>>>,
-    /// Whether the encoding is for a participant, not for storage.
-    is_for_participant: bool,
+    /// Whether the encoding is for storage, not for a participant.
+    is_stored: bool,
 }
 
-#[derive(DeriveSerialize)]
-struct EmptyObject {}
-
 impl MessageEncoder<'_> {
+    fn is_for_mcpx(&self) -> bool {
+        !self.is_stored && !self.protocol.is_mew()
+    }
+
     fn to_json(&self) -> String {
         serde_json::to_string(self).expect("strings and raw JSON always serialize")
     }
@@ -204,7 +186,7 @@ impl MessageEncoder<'_> {
     fn with_jsonrpc_fields(&self) -> Option<Box<RawValue>> {
         let RoomMessage { kind, payload, id, .. } = self.message;
         let is_request = kind.method().is_some_and(|it| !it.starts_with("notifications/"));
-        let needs_jsonrpc_fields = self.is_for_participant && !self.protocol.is_mew() && is_request;
+        let needs_jsonrpc_fields = self.is_for_mcpx() && is_request;
         let payload = payload
             .as_ref()
             .filter(|_| needs_jsonrpc_fields && kind.base() == Some(BaseKind::McpRequest))?;
@@ -229,23 +211,20 @@ impl Serialize for MessageEncoder<'_> {
         map.serialize_entry("ts", &message.ts)?;
         map.serialize_entry("from", &*message.from)?;
         serialize_list(&mut map, "to", &message.to)?;
-        map.serialize_entry("kind", self.kind)?;
-        match self.single_correlation {
-            Some(one) => serialize_optional(&mut map, "correlation_id", one)?,
-            None => serialize_list(&mut map, "correlation_id", &message.correlation)?,
+        let is_full = self.is_stored || self.is_for_mcpx();
+        let kind = if is_full { message.kind.full() } else { message.kind.short() };
+        map.serialize_entry("kind", kind)?;
+        match self.is_for_mcpx() {
+            true => serialize_optional(&mut map, "correlation_id", message.correlation.first())?,
+            false => serialize_list(&mut map, "correlation_id", &message.correlation)?,
         }
         serialize_optional(&mut map, "context", message.context.as_ref())?;
         serialize_optional(&mut map, "context_of", message.context_of.as_ref())?;
-        match self.with_jsonrpc_fields() {
-            Some(framed) => map.serialize_entry("payload", &framed)?,
+        match self.with_jsonrpc_fields().as_ref().or(message.payload.as_ref()) {
+            Some(payload) => map.serialize_entry("payload", payload)?,
+            None if self.is_stored => {}
             // Clients expect `payload` to be present and an object.
-            None => match &message.payload {
-                Some(payload) => map.serialize_entry("payload", payload)?,
-                None if self.is_for_participant => {
-                    map.serialize_entry("payload", &EmptyObject {})?;
-                }
-                None => {}
-            },
+            None => map.serialize_entry("payload", &serde_json::Map::new())?,
         }
         for (key, value) in message.extra.iter().filter(|(key, _)| !KNOWN_MEMBERS.contains(&&**key))
         {

@@ -86,7 +86,7 @@ fn reconcile_kind(
     other: &str,
 ) -> Result<MessageKind, MessageParseError> {
     let name = target.name.as_deref();
-    if (kind.method(), kind.context()) == (Some(&target.method), name) {
+    if kind.target() == Some(target) {
         return Ok(kind);
     }
     let is_less_specific =

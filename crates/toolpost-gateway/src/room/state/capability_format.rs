@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::room::capability::Capabilities;
 use crate::room::message::Protocol;
 
-/// Formats capabilities in the notation of the protocol's family.
 pub(super) fn format_capabilities(protocol: Protocol, capabilities: &Capabilities) -> Vec<Value> {
     match protocol {
         Protocol::Mcpx01 => format_for_mcpx(capabilities),

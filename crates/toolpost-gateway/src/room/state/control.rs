@@ -27,12 +27,12 @@ impl Room {
         }
         if participant.is_shut_down {
             let detail = "you were shut down; rejoin to continue";
-            return Err(RoomError::new(RejectionCode::ParticipantShutDown, detail));
+            return Err(RejectionCode::ParticipantShutDown.error(detail));
         }
         if participant.usage.paused_until.is_some() {
             let kind = kind.short();
             let detail = format!("you are paused and cannot send `{kind}` until resumed");
-            return Err(RoomError::new(RejectionCode::ParticipantPaused, detail));
+            return Err(RejectionCode::ParticipantPaused.error(detail));
         }
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Room {
             && participant.usage.paused_until.is_some()
         {
             let detail = "a paused participant cannot resume itself";
-            return Err(RoomError::new(RejectionCode::ParticipantPaused, detail));
+            return Err(RejectionCode::ParticipantPaused.error(detail));
         }
         if kind == BaseKind::ParticipantPause {
             parse_payload::<PausePayload>(draft, "`timeout_seconds` as a number, if present")?;

@@ -13,32 +13,30 @@ pub(crate) struct RoomError {
     pub(crate) details: Map<String, Value>,
 }
 
-impl RoomError {
-    pub(crate) fn new(code: RejectionCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: Map::new() }
+impl RejectionCode {
+    pub(crate) fn error(self, message: impl Into<String>) -> RoomError {
+        RoomError { code: self, message: message.into(), details: Map::new() }
     }
+}
 
+impl RoomError {
     pub(crate) fn with_detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
         self
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
-        Self::new(RejectionCode::InvalidMessage, message)
-    }
-
-    pub(super) fn capability_violation(message: impl Into<String>) -> Self {
-        Self::new(RejectionCode::CapabilityViolation, message)
+        RejectionCode::InvalidMessage.error(message)
     }
 
     pub(super) fn participant_not_found(id: &str) -> Self {
         let message = format!("no participant is named {}", quoted(id));
-        Self::new(RejectionCode::ParticipantNotFound, message)
+        RejectionCode::ParticipantNotFound.error(message)
     }
 }
 
 impl From<MessageParseError> for RoomError {
     fn from(error: MessageParseError) -> Self {
-        Self::new(error.code, error.message)
+        error.code.error(error.message)
     }
 }

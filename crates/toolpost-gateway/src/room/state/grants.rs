@@ -11,9 +11,7 @@ use super::RoomError;
 use crate::room::capability::{Capabilities, Capability};
 use crate::room::message::{RejectionCode, RoomMessage};
 
-/// Maximum number of participants with a record.
 const MAX_PARTICIPANTS: usize = 2_000;
-/// Maximum number of grants per participant.
 const MAX_GRANTS_PER_PARTICIPANT: usize = 100;
 
 /// Maximum size of the document, in bytes.
@@ -71,7 +69,6 @@ pub(super) struct Kicked {
 }
 
 impl RoomGrants {
-    /// Serializes the grants as of the message `last`.
     pub(super) fn snapshot(&mut self, last: &str) -> String {
         self.last = Some(last.into());
         self.participants.retain(|_, record| !record.is_empty());
@@ -82,7 +79,10 @@ impl RoomGrants {
         self.participants.get(id)
     }
 
-    /// Checks that another record for this participant is within the limits.
+    pub(super) fn invitation(&self, id: &str) -> Option<&Invitation> {
+        self.get(id)?.invitation.as_ref()
+    }
+
     pub(super) fn check_capacity(&self, id: &str) -> Result<(), RoomError> {
         let grants = self.get(id).map(|record| record.grants.len());
         let has_capacity = grants.map_or(self.participants.len() < MAX_PARTICIPANTS, |grants| {
@@ -96,22 +96,17 @@ impl RoomGrants {
             "a room stores {MAX_GRANTS_PER_PARTICIPANT} grants for each of {MAX_PARTICIPANTS} participants, and {MAX_DOCUMENT_BYTES} bytes in \
              all; revoke some first"
         );
-        Err(RoomError::new(RejectionCode::LimitExceeded, detail))
+        Err(RejectionCode::LimitExceeded.error(detail))
     }
 
     pub(super) fn entry(&mut self, id: &str) -> &mut ParticipantGrants {
         self.participants.entry(id.into()).or_default()
     }
 
-    /// Returns the participant whose invitation has this token.
     pub(super) fn invited_participant(&self, token_hash: &str) -> Option<Arc<str>> {
-        let has_token = |record: &ParticipantGrants| {
-            let hash =
-                record.invitation.as_ref().and_then(|invitation| invitation.token_hash.as_deref());
-            hash == Some(token_hash)
-        };
-        let found = self.participants.iter().find(|(_, record)| has_token(record));
-        found.map(|(id, _)| Arc::from(&**id))
+        let token_of = |id| self.invitation(id)?.token_hash.as_deref();
+        let id = self.participants.keys().find(|id| token_of(id) == Some(token_hash))?;
+        Some(Arc::from(&**id))
     }
 
     /// Returns the capabilities of a participant: those of its token without the revoked ones, plus
@@ -145,7 +140,6 @@ impl RoomGrants {
 }
 
 impl ParticipantGrants {
-    /// Capabilities from the invitation and the grants of this room.
     pub(super) fn granted_capabilities(&self) -> impl Iterator<Item = &Value> {
         let invited = self.invitation.iter().flat_map(|invitation| &invitation.capabilities);
         let granted = self.grants.iter().flat_map(|grant| &grant.capabilities);

@@ -8,7 +8,6 @@ use super::{Room, RoomError};
 use crate::room::capability::Capability;
 use crate::room::message::{BaseKind, Draft, RejectionCode, RoomMessage, quoted};
 
-/// Maximum number of capabilities in one message.
 const MAX_CAPABILITIES_PER_MESSAGE: usize = 100;
 
 /// The payload of `capability/grant`.
@@ -34,20 +33,17 @@ impl Room {
         sender: &str,
         draft: &Draft,
     ) -> Result<GrantPayload, RoomError> {
-        let grant_payload: GrantPayload = parse_payload(draft, "`recipient` and `capabilities`")?;
-        self.check_participant_known(&grant_payload.recipient)?;
-        self.check_covers(sender, &grant_payload.capabilities, "grant")?;
-        self.grants.check_capacity(&grant_payload.recipient)?;
-        Ok(grant_payload)
+        let grant: GrantPayload = parse_payload(draft, "`recipient` and `capabilities`")?;
+        self.check_participant_known(&grant.recipient)?;
+        self.check_covers(sender, &grant.capabilities, "grant")?;
+        self.grants.check_capacity(&grant.recipient)?;
+        Ok(grant)
     }
 
     /// Checks that the participant is known, which catches misspelled names.
     pub(super) fn check_participant_known(&self, id: &str) -> Result<(), RoomError> {
-        if self.is_known_participant(id) {
-            Ok(())
-        } else {
-            Err(RoomError::participant_not_found(id))
-        }
+        let is_known = self.is_known_participant(id);
+        is_known.then_some(()).ok_or_else(|| RoomError::participant_not_found(id))
     }
 
     /// Checks that the sender holds the capabilities that it grants or revokes.
@@ -70,7 +66,7 @@ impl Room {
             if !own.is_some_and(|own| own.covers(&capability)) {
                 let detail =
                     format!("you cannot {verb} {}: you do not hold it", quoted_capability(value));
-                return Err(RoomError::capability_violation(detail));
+                return Err(RejectionCode::CapabilityViolation.error(detail));
             }
         }
         Ok(())
@@ -81,61 +77,54 @@ impl Room {
         sender: &str,
         draft: &Draft,
     ) -> Result<RevokePayload, RoomError> {
-        let revoke_payload: RevokePayload =
+        let revoke: RevokePayload =
             parse_payload(draft, "`recipient`, and `grant_id` or `capabilities`")?;
-        self.check_participant_known(&revoke_payload.recipient)?;
-        let record = self.grants.get(&revoke_payload.recipient);
-        let Some(id) = &revoke_payload.grant_id else {
-            self.check_covers(sender, &revoke_payload.capabilities, "revoke")?;
-            self.check_holds(&revoke_payload)?;
-            return Ok(revoke_payload);
+        self.check_participant_known(&revoke.recipient)?;
+        let record = self.grants.get(&revoke.recipient);
+        let Some(id) = &revoke.grant_id else {
+            self.check_covers(sender, &revoke.capabilities, "revoke")?;
+            self.check_holds(&revoke)?;
+            return Ok(revoke);
         };
-        if !revoke_payload.capabilities.is_empty() {
+        if !revoke.capabilities.is_empty() {
             return Err(RoomError::invalid("name `grant_id` or `capabilities`, not both"));
         }
         let grant = record.and_then(|grants| grants.grants.iter().find(|grant| grant.id == *id));
         let Some(grant) = grant else {
-            let detail = format!("`{}` has no grant {}", revoke_payload.recipient, quoted(id));
-            return Err(RoomError::new(RejectionCode::UnknownGrant, detail));
+            let detail = format!("`{}` has no grant {}", revoke.recipient, quoted(id));
+            return Err(RejectionCode::UnknownGrant.error(detail));
         };
         if &*grant.by != sender {
             self.check_covers(sender, &grant.capabilities, "revoke")?;
         }
-        Ok(revoke_payload)
+        Ok(revoke)
     }
 
     /// Checks that a present recipient holds the capabilities; those of an absent one are unknown.
-    fn check_holds(&self, revoke_payload: &RevokePayload) -> Result<(), RoomError> {
-        let Some(participant) = self.participants.get(&*revoke_payload.recipient) else {
+    fn check_holds(&self, revoke: &RevokePayload) -> Result<(), RoomError> {
+        let Some(participant) = self.participants.get(&*revoke.recipient) else {
             return Ok(());
         };
         let is_held =
             |value: &Value| participant.capabilities.iter().any(|held| is_equivalent(held, value));
-        match revoke_payload.capabilities.iter().find(|value| !is_held(value)) {
-            None => Ok(()),
-            Some(value) => {
-                let covers = |held: &&Capability| {
-                    Capability::compile(value).is_ok_and(|value| held.covers(&value))
-                };
-                let wider = participant.capabilities.iter().find(covers);
-                let detail = match wider.map(|wider| quoted_capability(wider.value())) {
-                    Some(wider) => format!(
-                        "{} is covered by {wider}; revoke that instead",
-                        quoted_capability(value)
-                    ),
-                    None => format!(
-                        "`{}` does not hold {}",
-                        revoke_payload.recipient,
-                        quoted_capability(value)
-                    ),
-                };
-                Err(RoomError::new(RejectionCode::UnknownGrant, detail))
+        let Some(value) = revoke.capabilities.iter().find(|value| !is_held(value)) else {
+            return Ok(());
+        };
+        let covers =
+            |held: &&Capability| Capability::compile(value).is_ok_and(|value| held.covers(&value));
+        let wider = participant.capabilities.iter().find(covers);
+        let value = quoted_capability(value);
+        Err(RejectionCode::UnknownGrant.error(match wider {
+            Some(wider) => {
+                let wider = quoted_capability(wider.value());
+                format!("{value} is covered by {wider}; revoke that instead")
             }
-        }
+            None => format!("`{}` does not hold {value}", revoke.recipient),
+        }))
     }
 
-    pub(super) fn grant(&mut self, grant_payload: GrantPayload, id: &str, by: &str) {
-        let GrantPayload { recipient, capabilities } = grant_payload;
+    pub(super) fn grant(&mut self, grant: GrantPayload, id: &str, by: &str) {
+        let GrantPayload { recipient, capabilities } = grant;
         let record = self.grants.entry(&recipient);
         // Replayed after a crash, and already stored.
         if record.grants.iter().any(|grant| &*grant.id == id) {
@@ -146,16 +135,16 @@ impl Room {
         self.refresh_capabilities(&recipient);
     }
 
-    pub(super) fn revoke(&mut self, revoke_payload: &RevokePayload) {
+    pub(super) fn revoke(&mut self, revoke: &RevokePayload) {
         let own = self
             .participants
-            .get(&*revoke_payload.recipient)
+            .get(&*revoke.recipient)
             .map(|participant| participant.token_capabilities.clone());
-        let record = self.grants.entry(&revoke_payload.recipient);
-        if let Some(id) = &revoke_payload.grant_id {
+        let record = self.grants.entry(&revoke.recipient);
+        if let Some(id) = &revoke.grant_id {
             record.grants.retain(|grant| grant.id != *id);
         }
-        for value in &revoke_payload.capabilities {
+        for value in &revoke.capabilities {
             let Ok(revoked) = Capability::compile(value) else { continue };
             // Revoking a capability also removes the narrower ones that it covers.
             let is_retained = |granted: &Value| {
@@ -176,10 +165,9 @@ impl Room {
                 record.revoked.push(value.clone());
             }
         }
-        self.refresh_capabilities(&revoke_payload.recipient);
+        self.refresh_capabilities(&revoke.recipient);
     }
 
-    /// Recomputes the capabilities of a present participant.
     pub(super) fn refresh_capabilities(&mut self, id: &str) {
         let Some(participant) = self.participants.get(id) else { return };
         let capabilities = self.grants.effective_capabilities(id, &participant.token_capabilities);
@@ -193,18 +181,18 @@ impl Room {
         let payload = message.payload.as_ref().map_or("{}", |payload| payload.get());
         match message.kind.base() {
             Some(BaseKind::CapabilityGrant) => {
-                if let Ok(grant_payload) = serde_json::from_str(payload) {
-                    self.grant(grant_payload, &message.id, &message.from);
+                if let Ok(grant) = serde_json::from_str(payload) {
+                    self.grant(grant, &message.id, &message.from);
                 }
             }
             Some(BaseKind::CapabilityRevoke) => {
-                if let Ok(revoke_payload) = serde_json::from_str(payload) {
-                    self.revoke(&revoke_payload);
+                if let Ok(revoke) = serde_json::from_str(payload) {
+                    self.revoke(&revoke);
                 }
             }
             Some(BaseKind::SpaceKick) => {
-                if let Ok(kick_payload) = serde_json::from_str(payload) {
-                    self.kick(&kick_payload, &message.from);
+                if let Ok(kick) = serde_json::from_str(payload) {
+                    self.kick(&kick, &message.from);
                 }
             }
             _ => {}

@@ -18,7 +18,6 @@ use crate::room::message::{
     ResponseOutcome, RoomMessage, quoted, upgrade_kind, upgrade_response_kind,
 };
 
-/// A parsed message and the request it responds to.
 struct ParsedMessage {
     draft: Draft,
     /// The request or proposal that the message responds to.
@@ -26,7 +25,6 @@ struct ParsedMessage {
     rpc_id: Option<RpcId>,
 }
 
-/// The action that an accepted message triggers.
 enum MessageAction {
     Nothing,
     /// The proposal of another participant that the request repeats.
@@ -41,7 +39,7 @@ enum MessageAction {
     OpenStream(StreamRequestPayload),
     CloseStream(Box<str>),
     /// The message is not relayed; the gateway announces the result instead.
-    ChangeStreamAccess(BaseKind, StreamAccessChange),
+    ChangeStreamAccess(StreamAccessChange),
 }
 
 impl Room {
@@ -153,7 +151,7 @@ impl Room {
                 let to: Vec<String> = request.to.iter().take(5).map(|to| quoted(to)).collect();
                 let (id, to) = (quoted(id), to.join(", "));
                 let detail = format!("request {id} is addressed to {to}, not to you");
-                return Err(RoomError::new(RejectionCode::NotAddressee, detail));
+                return Err(RejectionCode::NotAddressee.error(detail));
             }
             request.check_no_response_from(sender)?;
             let kind = if kind_names_result(draft) {
@@ -164,15 +162,14 @@ impl Room {
             let kind = upgrade_response_kind(kind, &request.target)?;
             return Ok((kind, request.response_context(id).with_outcome(draft.payload.as_deref())));
         }
-        let proposal = correlation.iter().find_map(|id| Some((id, self.proposals.get(id)?)));
-        let Some((id, proposal)) = proposal else {
+        let Some((id, proposal)) = self.proposals.find(correlation) else {
             let detail = "`correlation_id` names no known request";
-            return Err(RoomError::new(RejectionCode::UnknownRequest, detail));
+            return Err(RejectionCode::UnknownRequest.error(detail));
         };
         proposal.check_open()?;
         if &*proposal.from == sender {
             let detail = "you cannot respond to your own proposal";
-            return Err(RoomError::new(RejectionCode::NotAddressee, detail));
+            return Err(RejectionCode::NotAddressee.error(detail));
         }
         if let Some(participant) = self.participants.get(sender) {
             proposal.check_allowed(&participant.capabilities)?;
@@ -182,7 +179,7 @@ impl Room {
         if context.outcome != Some(ResponseOutcome::Result) {
             let detail =
                 "a response to a proposal must carry a result; send `mcp/reject` to decline it";
-            return Err(RoomError::new(RejectionCode::NotAddressee, detail));
+            return Err(RejectionCode::NotAddressee.error(detail));
         }
         let kind = upgrade_response_kind(draft.kind.clone(), &proposal.target)?;
         Ok((kind, context))
@@ -216,7 +213,7 @@ impl Room {
                 };
                 self.history.latest(usize::MAX).any(|message| is_control(&message))
             }
-            Some(BaseKind::StreamClose) => self.is_own_stream(sender, draft),
+            Some(BaseKind::StreamClose) => self.check_stream_close(sender, draft).is_ok(),
             _ => false,
         }
     }
@@ -229,7 +226,7 @@ impl Room {
         self.check_not_paused(sender, &draft.kind)?;
         if draft.id.as_deref().is_some_and(|id| self.is_id_in_use(id, sender, connection)) {
             let detail = "a message with this `id` was already sent; ids must be unique";
-            return Err(RoomError::new(RejectionCode::DuplicateId, detail));
+            return Err(RejectionCode::DuplicateId.error(detail));
         }
         Ok(())
     }
@@ -264,7 +261,7 @@ impl Room {
             }
             BaseKind::McpWithdraw if !self.is_proposer(sender, draft) => {
                 let detail = "only the proposer can withdraw a proposal; send `mcp/reject` instead";
-                return Err(RoomError::new(RejectionCode::NotProposer, detail));
+                return Err(RejectionCode::NotProposer.error(detail));
             }
             BaseKind::CapabilityGrant => MessageAction::Grant(self.check_grant(sender, draft)?),
             BaseKind::CapabilityRevoke => MessageAction::Revoke(self.check_revoke(sender, draft)?),
@@ -277,7 +274,6 @@ impl Room {
             BaseKind::StreamGrantWrite
             | BaseKind::StreamRevokeWrite
             | BaseKind::StreamTransferOwnership => MessageAction::ChangeStreamAccess(
-                kind,
                 self.check_stream_access_change(sender, kind, draft)?,
             ),
             kind => {
@@ -301,8 +297,8 @@ impl Room {
         let connection =
             self.participants.get(sender).map_or(0, |participant| participant.connection);
         self.message_ids.add(&message.id, sender, connection);
-        if let MessageAction::ChangeStreamAccess(kind, access_change) = &action {
-            self.apply_stream_access_change(access_change, *kind, (sender, &message.id));
+        if let MessageAction::ChangeStreamAccess(change) = &action {
+            self.apply_stream_access_change(change, (sender, &message.id));
             return Ok(());
         }
         self.set_recipients(&mut message, &action);
@@ -333,11 +329,9 @@ impl Room {
     /// every client would apply it.
     fn set_recipients(&self, message: &mut RoomMessage, action: &MessageAction) {
         match action {
-            MessageAction::Grant(grant_payload) => {
-                message.to = vec![grant_payload.recipient.clone()];
-            }
-            MessageAction::Revoke(revoke_payload) => {
-                message.to = vec![revoke_payload.recipient.clone()];
+            MessageAction::Grant(GrantPayload { recipient, .. })
+            | MessageAction::Revoke(RevokePayload { recipient, .. }) => {
+                message.to = vec![recipient.clone()];
             }
             MessageAction::CloseStream(id) if message.correlation.is_empty() => {
                 message.correlation.extend(self.open_message_id(id));
@@ -364,14 +358,10 @@ impl Room {
     ) -> (Option<String>, Option<Token>) {
         let mut token = None;
         match action {
-            MessageAction::Grant(grant_payload) => {
-                self.grant(grant_payload.clone(), &message.id, &message.from);
-            }
-            MessageAction::Revoke(revoke_payload) => self.revoke(revoke_payload),
-            MessageAction::Invite(invite_payload) => {
-                token = self.invite(invite_payload, &message.from);
-            }
-            MessageAction::Kick(kick_payload) => self.kick(kick_payload, &message.from),
+            MessageAction::Grant(grant) => self.grant(grant.clone(), &message.id, &message.from),
+            MessageAction::Revoke(revoke) => self.revoke(revoke),
+            MessageAction::Invite(invite) => token = self.invite(invite, &message.from),
+            MessageAction::Kick(kick) => self.kick(kick, &message.from),
             _ => return (None, None),
         }
         (Some(self.grants.snapshot(&message.id)), token)
@@ -390,26 +380,22 @@ impl Room {
                     self.call_registry(message, consents_to);
                 }
             }
-            MessageAction::Cancel(request) => {
-                self.effects.push(Effect::Cancel { request });
+            MessageAction::Cancel(request) => self.effects.push(Effect::Cancel { request }),
+            MessageAction::Grant(grant) => self.send_welcome(&grant.recipient, None),
+            MessageAction::Revoke(revoke) => {
+                self.send_welcome(&revoke.recipient, None);
+                self.close_streams_unless_allowed(&revoke.recipient);
             }
-            MessageAction::Grant(grant_payload) => {
-                self.send_welcome(&grant_payload.recipient, None);
+            MessageAction::Invite(invite) => {
+                self.announce_invitation(&invite, (&message.from, &message.id), token);
             }
-            MessageAction::Revoke(revoke_payload) => {
-                self.send_welcome(&revoke_payload.recipient, None);
-                self.close_streams_unless_allowed(&revoke_payload.recipient);
-            }
-            MessageAction::Invite(invite_payload) => {
-                self.announce_invitation(&invite_payload, (&message.from, &message.id), token);
-            }
-            MessageAction::Kick(kick_payload) => {
+            MessageAction::Kick(kick) => {
                 // The kick message was delivered to the participant before.
-                self.disconnect(&kick_payload.participant_id, DisconnectCause::Kicked);
+                self.disconnect(&kick.participant_id, DisconnectCause::Kicked);
             }
             MessageAction::OpenStream(stream_request) => self.open_stream(stream_request, message),
             MessageAction::CloseStream(id) => drop(self.close_stream(&id)),
-            MessageAction::ChangeStreamAccess(..) => {}
+            MessageAction::ChangeStreamAccess(_) => {}
         }
     }
 
@@ -434,7 +420,7 @@ fn check_sender(sender: &str, draft: &Draft) -> Result<(), RoomError> {
     match &draft.from {
         Some(from) if &**from != sender => {
             let detail = format!("you are `{sender}` and cannot send as {}", quoted(from));
-            Err(RoomError::new(RejectionCode::AuthViolation, detail))
+            Err(RejectionCode::AuthViolation.error(detail))
         }
         _ => Ok(()),
     }
@@ -445,11 +431,11 @@ fn check_kind(kind: &MessageKind) -> Result<(), RoomError> {
     let base = kind.short();
     if base == "system" || base.starts_with("system/") || base.starts_with("system:") {
         let detail = "`system/…` is reserved for the gateway; no capability covers it";
-        return Err(RoomError::capability_violation(detail));
+        return Err(RejectionCode::CapabilityViolation.error(detail));
     }
     if kind.base().is_some_and(BaseKind::is_reserved) || base.starts_with("stream/data/") {
         let detail = format!("{} is reserved for the gateway", quoted(base));
-        return Err(RoomError::capability_violation(detail));
+        return Err(RejectionCode::CapabilityViolation.error(detail));
     }
     // Clients use single names without a slash for their own events.
     if !base.contains('/') && kind.base().is_none() {
@@ -491,22 +477,14 @@ fn check_payload(draft: &Draft) -> Result<(), RoomError> {
 /// does not refer to the request.
 fn kind_names_result(draft: &Draft) -> bool {
     #[derive(Deserialize)]
-    struct NamedResponse {
-        #[serde(default)]
-        result: Option<NamedResult>,
-    }
-    #[derive(Deserialize)]
     struct NamedResult {
-        #[serde(default)]
-        name: Option<String>,
+        name: String,
     }
     let Some(context) = draft.kind.context() else { return false };
-    let response = draft
-        .payload
-        .as_ref()
-        .and_then(|payload| serde_json::from_str::<NamedResponse>(payload.get()).ok());
-    let name = response.and_then(|response| response.result).and_then(|result| result.name);
-    name.as_deref() == Some(context)
+    let response = draft.payload.as_ref().and_then(|payload| RawMessage::parse(payload.get()));
+    let result = response.and_then(|response| response.result);
+    let result = result.and_then(|raw| serde_json::from_str::<NamedResult>(raw.get()).ok());
+    result.is_some_and(|result| result.name == context)
 }
 
 /// Infers the kind from the payload for the oldest clients, which send the kind `mcp`.

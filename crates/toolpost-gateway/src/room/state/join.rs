@@ -64,20 +64,18 @@ impl Room {
     /// Returns the capabilities of a participant whose identity defines none. An invitation with
     /// capabilities replaces the defaults.
     pub(super) fn default_capabilities_for(&self, id: &str) -> Capabilities {
-        let invitation = self.grants.get(id).and_then(|record| record.invitation.as_ref());
-        match invitation.is_some_and(|record| record.is_limited) {
+        match self.grants.invitation(id).is_some_and(|invitation| invitation.is_limited) {
             true => Capabilities::default(),
             false => self.default_capabilities.clone(),
         }
     }
 
-    /// Checks that a participant is admitted and the room is not full.
     pub(crate) fn check_can_join(&self, id: &str) -> Result<(), RoomError> {
         self.check_membership(id)?;
         let limit = self.settings.max_participants;
         if self.participants.len() >= limit && !self.participants.contains_key(id) {
             let detail = format!("{limit} participants are in this room, which is the limit");
-            return Err(RoomError::new(RejectionCode::RoomFull, detail));
+            return Err(RejectionCode::RoomFull.error(detail));
         }
         Ok(())
     }
@@ -95,7 +93,6 @@ impl Room {
         self.announce_presence("leave", &id, &participant.capabilities);
     }
 
-    /// Switches a participant to the protocol that it uses.
     pub(super) fn update_protocol(&mut self, sender: &str, protocol: Option<Protocol>) {
         let Some(protocol) = protocol else { return };
         let Some(participant) = self.participants.get_mut(sender) else { return };

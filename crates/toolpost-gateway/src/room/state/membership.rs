@@ -35,40 +35,40 @@ impl Room {
         sender: &str,
         draft: &Draft,
     ) -> Result<InvitePayload, RoomError> {
-        let invite_payload: InvitePayload = parse_payload(draft, "`participant_id`")?;
-        check_participant_name(&invite_payload.participant_id)?;
-        if self.participants.contains_key(&*invite_payload.participant_id) {
-            let detail = format!("`{}` is already in the room", invite_payload.participant_id);
-            return Err(RoomError::new(RejectionCode::AlreadyExists, detail));
+        let invite: InvitePayload = parse_payload(draft, "`participant_id`")?;
+        check_participant_name(&invite.participant_id)?;
+        if self.participants.contains_key(&*invite.participant_id) {
+            let detail = format!("`{}` is already in the room", invite.participant_id);
+            return Err(RejectionCode::AlreadyExists.error(detail));
         }
-        let mut given = invite_payload.initial_capabilities.clone();
+        let mut given = invite.initial_capabilities.clone();
         // The new token also carries the capabilities granted to this name earlier.
-        let record = self.grants.get(&invite_payload.participant_id);
+        let record = self.grants.get(&invite.participant_id);
         given.extend(record.into_iter().flat_map(ParticipantGrants::granted_capabilities).cloned());
         if !given.is_empty() {
             self.check_covers(sender, &given, "give")?;
         }
-        self.grants.check_capacity(&invite_payload.participant_id)?;
-        Ok(invite_payload)
+        self.grants.check_capacity(&invite.participant_id)?;
+        Ok(invite)
     }
 
     /// Records the invitation and returns its room token, which only the inviter receives.
-    pub(super) fn invite(&mut self, invite_payload: &InvitePayload, by: &str) -> Option<Token> {
-        let token = (self.create_token)(&invite_payload.participant_id);
-        let record = self.grants.entry(&invite_payload.participant_id);
+    pub(super) fn invite(&mut self, invite: &InvitePayload, by: &str) -> Option<Token> {
+        let token = (self.create_token)(&invite.participant_id);
+        let record = self.grants.entry(&invite.participant_id);
         record.kicked = None;
         record.invitation = Some(Invitation {
             by: by.into(),
             token_hash: token.as_ref().map(|token| token.hash().to_string().into()),
-            capabilities: invite_payload.initial_capabilities.clone(),
-            is_limited: !invite_payload.initial_capabilities.is_empty(),
+            capabilities: invite.initial_capabilities.clone(),
+            is_limited: !invite.initial_capabilities.is_empty(),
         });
         token
     }
 
     pub(super) fn announce_invitation(
         &mut self,
-        invite_payload: &InvitePayload,
+        invite: &InvitePayload,
         (by, id): (&Arc<str>, &str),
         token: Option<&Token>,
     ) {
@@ -77,7 +77,7 @@ impl Room {
         }
         let mut payload = json!({
             "status": if token.is_some() { "created" } else { "added" },
-            "participant_id": invite_payload.participant_id,
+            "participant_id": invite.participant_id,
         });
         if let Some(token) = token {
             payload["token"] = token.reveal().into();
@@ -87,11 +87,11 @@ impl Room {
         let invited = json!({
             "event": "invited",
             "participant": {
-                "id": invite_payload.participant_id,
-                "capabilities": invite_payload.initial_capabilities,
+                "id": invite.participant_id,
+                "capabilities": invite.initial_capabilities,
             },
             "invited_by": &**by,
-            "reason": invite_payload.reason,
+            "reason": invite.reason,
         });
         let presence = self.gateway_message(BaseKind::SystemPresence, &[], &[], &invited);
         let others = self.other_recipients(by);
@@ -99,31 +99,29 @@ impl Room {
     }
 
     pub(super) fn check_kick(&self, sender: &str, draft: &Draft) -> Result<KickPayload, RoomError> {
-        let kick_payload: KickPayload = parse_payload(draft, "`participant_id`")?;
-        if &*kick_payload.participant_id == sender {
+        let kick: KickPayload = parse_payload(draft, "`participant_id`")?;
+        if &*kick.participant_id == sender {
             let detail = "you cannot kick yourself; leave instead";
-            return Err(RoomError::new(RejectionCode::InvalidOperation, detail));
+            return Err(RejectionCode::InvalidOperation.error(detail));
         }
         let is_own = [crate::admin::OPERATOR].iter().chain(&RESERVED_PARTICIPANTS);
-        if is_own.into_iter().any(|own| *own == &*kick_payload.participant_id) {
-            let detail =
-                format!("`{}` is reserved and cannot be kicked", kick_payload.participant_id);
-            return Err(RoomError::new(RejectionCode::InvalidOperation, detail));
+        if is_own.into_iter().any(|own| *own == &*kick.participant_id) {
+            let detail = format!("`{}` is reserved and cannot be kicked", kick.participant_id);
+            return Err(RejectionCode::InvalidOperation.error(detail));
         }
-        self.check_participant_known(&kick_payload.participant_id)?;
-        Ok(kick_payload)
+        self.check_participant_known(&kick.participant_id)?;
+        Ok(kick)
     }
 
     /// Removes the grants and the invitation of a participant and bars it until it is invited
     /// again.
-    pub(super) fn kick(&mut self, kick_payload: &KickPayload, by: &str) {
-        let record = self.grants.entry(&kick_payload.participant_id);
+    pub(super) fn kick(&mut self, kick: &KickPayload, by: &str) {
+        let record = self.grants.entry(&kick.participant_id);
         record.grants.clear();
         record.invitation = None;
-        record.kicked = Some(Kicked { by: by.into(), reason: kick_payload.reason.clone() });
+        record.kicked = Some(Kicked { by: by.into(), reason: kick.reason.clone() });
     }
 
-    /// Closes the connection of a present participant.
     pub(super) fn disconnect(&mut self, id: &str, cause: DisconnectCause) {
         let Some(participant) = self.participants.get(id) else { return };
         let connection = participant.connection;
@@ -138,7 +136,7 @@ impl Room {
         if let Some(Kicked { by, reason }) = record.and_then(|grants| grants.kicked.as_ref()) {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let detail = format!("`{by}` kicked you from this room{reason}");
-            return Err(RoomError::new(RejectionCode::Kicked, detail));
+            return Err(RejectionCode::Kicked.error(detail));
         }
         let is_invited = record.is_some_and(|grants| grants.invitation.is_some());
         let members = self.settings.members.as_ref();
@@ -147,11 +145,10 @@ impl Room {
             return Ok(());
         }
         let detail = format!("`{id}` is not a member of this room; a participant can invite you");
-        Err(RoomError::new(RejectionCode::NotAMember, detail))
+        Err(RejectionCode::NotAMember.error(detail))
     }
 }
 
-/// Checks that a participant name is valid and not reserved.
 pub(crate) fn check_participant_name(id: &str) -> Result<(), RoomError> {
     let is_valid = !id.is_empty() && id.len() <= 128 && !id.chars().any(char::is_control);
     if !is_valid {

@@ -75,7 +75,6 @@ pub(crate) const GATEWAY_PARTICIPANT: &str = "system:gateway";
 pub(crate) const RESERVED_PARTICIPANTS: [&str; 4] =
     [REGISTRY_PARTICIPANT, GATEWAY_PARTICIPANT, "gateway", "system"];
 
-/// A room.
 pub(crate) struct Room {
     settings: RoomSettings,
     /// Capabilities of participants whose identity defines none.
@@ -119,7 +118,7 @@ impl RateLimit {
         self.0 = taken.map_err(|wait| {
             let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) + 1;
             let detail = format!("limit of {per_minute} per minute exceeded; retry in {wait} ms");
-            RoomError::new(RejectionCode::RateLimited, detail).with_detail("retry_after_ms", wait)
+            RejectionCode::RateLimited.error(detail).with_detail("retry_after_ms", wait)
         })?;
         Ok(())
     }
@@ -137,7 +136,6 @@ struct ParticipantUsage {
     paused_until: Option<i64>,
 }
 
-/// A present participant.
 #[derive(Debug)]
 struct Participant {
     connection: ConnectionId,
@@ -148,7 +146,6 @@ struct Participant {
     uses_defaults: bool,
     /// Effective capabilities, including grants and revocations.
     capabilities: Capabilities,
-    /// Identity for operation calls.
     identity: Arc<Identity>,
     usage: ParticipantUsage,
     /// Whether the participant was shut down. It must rejoin to send again.
@@ -194,7 +191,6 @@ impl Room {
         Ok(room)
     }
 
-    /// Applies an input and returns the effects, in order.
     pub(crate) fn apply(&mut self, now: i64, input: RoomInput) -> Vec<Effect> {
         self.begin(now);
         match input {
@@ -224,7 +220,6 @@ impl Room {
         }
     }
 
-    /// Returns the present participants and their capabilities.
     pub(crate) fn participants(&self) -> Vec<(Arc<str>, Capabilities)> {
         self.participants
             .iter()
@@ -237,13 +232,10 @@ impl Room {
         self.proposals.has_open()
     }
 
-    /// Whether this participant has a token of this room.
     pub(crate) fn has_invitation_token(&self, id: &str) -> bool {
-        let invitation = self.grants.get(id).and_then(|record| record.invitation.as_ref());
-        invitation.is_some_and(|record| record.token_hash.is_some())
+        self.grants.invitation(id).is_some_and(|invitation| invitation.token_hash.is_some())
     }
 
-    /// Rejects a message because the journal cannot be written.
     pub(crate) fn reject_journal_unavailable(&mut self, now: i64, input: RoomInput) -> Vec<Effect> {
         let RoomInput::Message { connection, draft } = input else { return Vec::new() };
         self.now = now;
@@ -253,7 +245,7 @@ impl Room {
         };
         let Some(sender) = self.connections.get(&connection).cloned() else { return Vec::new() };
         let detail = "the journal cannot be written, so no message is delivered";
-        self.reject(&sender, id, &kind, RoomError::new(RejectionCode::Unavailable, detail));
+        self.reject(&sender, id, &kind, RejectionCode::Unavailable.error(detail));
         std::mem::take(&mut self.effects)
     }
 
@@ -268,7 +260,6 @@ impl Room {
             || self.history.has_sender(id)
     }
 
-    /// Returns the participant with this room token.
     pub(crate) fn invited_participant(&self, token_hash: &str) -> Option<Arc<str>> {
         self.grants.invited_participant(token_hash)
     }
@@ -279,12 +270,10 @@ impl Room {
         self.history.page(limit, before)
     }
 
-    /// Returns the open proposals.
     pub(crate) fn open_proposals(&self) -> Vec<(Box<str>, Proposal)> {
         self.proposals.open_proposals()
     }
 
-    /// Applies new settings, also to present participants.
     fn configure(&mut self, settings: RoomSettings) {
         self.default_capabilities = Capabilities::parse_all(&settings.capabilities);
         self.settings = settings;
@@ -303,7 +292,6 @@ impl Room {
         }
     }
 
-    /// Restores the state from stored messages.
     fn replay_history(&mut self, messages: Vec<(i64, RoomMessage)>) {
         let first_unapplied = self.grants.first_unapplied(&messages);
         let now = self.now;
@@ -322,7 +310,6 @@ impl Room {
         self.orphaned_requests = self.requests.without_response_from(REGISTRY_PARTICIPANT);
     }
 
-    /// Updates requests and proposals after an accepted message.
     fn track_message(&mut self, message: &RoomMessage, rpc_id: Option<RpcId>) {
         self.proposals.record(message);
         match message.kind.base() {
@@ -338,7 +325,6 @@ impl Room {
         }
     }
 
-    /// Returns an unused message id.
     fn next_message_id(&mut self) -> Box<str> {
         loop {
             self.id_counter += 1;
@@ -349,7 +335,6 @@ impl Room {
         }
     }
 
-    /// Rebuilds the list of all recipients.
     fn rebuild_recipients(&mut self) {
         self.all_recipients = self.participants.values().map(Participant::recipient).collect();
     }

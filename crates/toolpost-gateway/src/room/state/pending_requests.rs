@@ -10,7 +10,6 @@ use super::RoomError;
 use super::proposal::Proposals;
 use crate::room::message::{McpTarget, RejectionCode, ResponseContext, RoomMessage};
 
-/// Maximum number of tracked requests.
 const MAX_REQUESTS: usize = 10_000;
 
 /// How long the id of a request without a response stays reserved, in milliseconds.
@@ -19,7 +18,6 @@ const PENDING_ID_TTL_MS: i64 = 300_000;
 /// Maximum total size of the tracked requests, in bytes.
 const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
 
-/// Requests that can still get a response.
 #[derive(Debug, Default)]
 pub(super) struct PendingRequests {
     by_id: HashMap<Box<str>, PendingRequest>,
@@ -66,11 +64,12 @@ impl PendingRequests {
         rpc_id: Option<RpcId>,
         since: i64,
     ) {
-        let Some(target) = message.kind.target() else { return };
+        let Some(target) = message.kind.target().cloned() else { return };
         if target.method.starts_with("notifications/") {
             return;
         }
-        let proposal = message.correlation.iter().find_map(|id| proposals.proposer_of(id));
+        let proposal = proposals.find(&message.correlation);
+        let proposal = proposal.map(|(id, proposal)| (id.into(), Arc::clone(&proposal.from)));
         let request = PendingRequest {
             target,
             from: Arc::clone(&message.from),
@@ -92,7 +91,6 @@ impl PendingRequests {
         }
     }
 
-    /// Records a response to a request.
     pub(super) fn record_response(&mut self, response: &RoomMessage) {
         let id = response.context_of.as_ref().map(|context| &context.request_id);
         if let Some(request) = id.and_then(|id| self.by_id.get_mut(id)) {
@@ -100,35 +98,27 @@ impl PendingRequests {
         }
     }
 
-    /// Whether the request with this id is recent and has no response yet.
     pub(super) fn is_awaiting_response(&self, id: &str, now: i64) -> bool {
-        let is_recent = |request: &PendingRequest| now - request.requested_at < PENDING_ID_TTL_MS;
-        self.by_id
-            .get(id)
-            .is_some_and(|pending| pending.responders.is_empty() && is_recent(pending))
+        self.get(id).is_some_and(|request| {
+            request.responders.is_empty() && now - request.requested_at < PENDING_ID_TTL_MS
+        })
     }
 
     /// Requests addressed to a participant that have no response, oldest first.
     pub(super) fn without_response_from(&self, by: &str) -> Vec<Box<str>> {
-        let is_addressed = |request: &PendingRequest| request.to.iter().any(|to| &**to == by);
-        let is_unanswered =
-            |request: &PendingRequest| request.responders.is_empty() && is_addressed(request);
-        let known =
-            self.order.iter().filter(|id| self.by_id.get(&***id).is_some_and(is_unanswered));
-        known.cloned().collect()
+        let is_open = |request: &PendingRequest| {
+            request.responders.is_empty() && request.to.iter().any(|to| &**to == by)
+        };
+        self.order.iter().filter(|id| self.get(id).is_some_and(is_open)).cloned().collect()
     }
 }
 
 impl PendingRequest {
-    /// Checks that the participant has not responded to the request yet.
     pub(super) fn check_no_response_from(&self, by: &str) -> Result<(), RoomError> {
         if !self.responders.iter().any(|responder| &**responder == by) {
             return Ok(());
         }
-        Err(RoomError::new(
-            RejectionCode::AlreadyResponded,
-            "you have already responded to this request",
-        ))
+        Err(RejectionCode::AlreadyResponded.error("you have already responded to this request"))
     }
 
     fn bytes(&self) -> usize {
@@ -141,7 +131,6 @@ impl PendingRequest {
         if self.to.is_empty() { &*self.from != id } else { self.to.iter().any(|to| &**to == id) }
     }
 
-    /// The context of a response to this request.
     pub(super) fn response_context(&self, id: &str) -> ResponseContext {
         ResponseContext {
             method: self.target.method.clone(),

@@ -16,9 +16,7 @@ use crate::room::message::{
     quoted,
 };
 
-/// Maximum number of open proposals in a room.
 const MAX_OPEN: usize = 500;
-/// Maximum number of open proposals per participant.
 const MAX_OPEN_PER_PARTICIPANT: usize = 50;
 /// Maximum total payload size of the open proposals, in bytes.
 const MAX_OPEN_BYTES: usize = 8 * 1024 * 1024;
@@ -31,7 +29,6 @@ pub(super) struct Proposals {
     order: VecDeque<Box<str>>,
 }
 
-/// A proposal, open or closed.
 #[derive(Debug, Clone)]
 pub(crate) struct Proposal {
     pub(crate) target: McpTarget,
@@ -50,10 +47,9 @@ impl Proposals {
         self.by_id.get(id)
     }
 
-    /// Returns the id and the proposer of a proposal; `None` if the id names none.
-    pub(super) fn proposer_of(&self, id: &str) -> Option<(Box<str>, Arc<str>)> {
-        let proposal = self.by_id.get(id)?;
-        Some((id.into(), Arc::clone(&proposal.from)))
+    /// Returns the first proposal among these ids.
+    pub(super) fn find<'a>(&self, ids: &'a [Box<str>]) -> Option<(&'a str, &Proposal)> {
+        ids.iter().find_map(|id| Some((&**id, self.get(id)?)))
     }
 
     pub(super) fn open_proposals(&self) -> Vec<(Box<str>, Proposal)> {
@@ -62,7 +58,6 @@ impl Proposals {
         open.map(|(id, proposal)| (id.clone(), proposal.clone())).collect()
     }
 
-    /// Checks that one more proposal of this participant is within the limits.
     pub(super) fn check_capacity(&self, proposer: &str) -> Result<(), RoomError> {
         let open = || self.by_id.values().filter(|proposal| proposal.is_open());
         let payloads = open().filter_map(|proposal| proposal.payload.as_ref());
@@ -77,7 +72,7 @@ impl Proposals {
         } else {
             return Ok(());
         };
-        Err(RoomError::new(RejectionCode::LimitExceeded, format!("{detail}, which is the limit")))
+        Err(RejectionCode::LimitExceeded.error(format!("{detail}, which is the limit")))
     }
 
     pub(super) fn is_open(&self, id: &str) -> bool {
@@ -89,7 +84,7 @@ impl Proposals {
     }
 
     pub(super) fn add(&mut self, message: &RoomMessage, since: i64, expires: i64) {
-        let Some(target) = message.kind.target() else { return };
+        let Some(target) = message.kind.target().cloned() else { return };
         let proposal = Proposal {
             target,
             from: Arc::clone(&message.from),
@@ -167,13 +162,10 @@ impl Proposal {
     pub(super) fn check_open(&self) -> Result<(), RoomError> {
         match &self.closed {
             None => Ok(()),
-            Some(how) => {
-                Err(RoomError::new(RejectionCode::ProposalClosed, format!("the proposal {how}")))
-            }
+            Some(how) => Err(RejectionCode::ProposalClosed.error(format!("the proposal {how}"))),
         }
     }
 
-    /// Returns the context for messages about this proposal.
     pub(super) fn response_context(&self, id: &str) -> ResponseContext {
         ResponseContext {
             method: self.target.method.clone(),
@@ -186,7 +178,6 @@ impl Proposal {
         }
     }
 
-    /// Checks that these capabilities allow the proposed request.
     pub(super) fn check_allowed(&self, capabilities: &Capabilities) -> Result<(), RoomError> {
         let kind = MessageKind::for_target(BaseKind::McpRequest, &self.target);
         check_allowed(capabilities, kind.full(), self.payload.as_deref()).map(drop)
@@ -205,14 +196,12 @@ impl Room {
         for id in &draft.correlation {
             let Some(proposal) = self.proposals.get(id) else { continue };
             proposal.check_open()?;
-            let same = draft.kind.method() == Some(&*proposal.target.method)
-                && draft.kind.context() == proposal.target.name.as_deref();
-            if !same {
+            if draft.kind.target() != Some(&proposal.target) {
                 let detail = format!(
                     "the request does not match the proposal, which is for {}",
                     quoted(MessageKind::for_target(BaseKind::McpRequest, &proposal.target).full())
                 );
-                return Err(RoomError::new(RejectionCode::ProposalMismatch, detail));
+                return Err(RejectionCode::ProposalMismatch.error(detail));
             }
             if &*proposal.from != sender && proposal.has_params_of(draft) {
                 consents_to = Some(id.clone());
@@ -227,18 +216,17 @@ impl Room {
         &self,
         draft: &Draft,
     ) -> Result<ResponseContext, RoomError> {
-        let found = draft.correlation.iter().find_map(|id| Some((id, self.proposals.get(id)?)));
-        let Some((id, proposal)) = found else {
+        let Some((id, proposal)) = self.proposals.find(&draft.correlation) else {
             let detail = "`correlation_id` names no known proposal";
-            return Err(RoomError::new(RejectionCode::UnknownProposal, detail));
+            return Err(RejectionCode::UnknownProposal.error(detail));
         };
         proposal.check_open()?;
         Ok(proposal.response_context(id))
     }
 
     pub(super) fn is_proposer(&self, proposer: &str, draft: &Draft) -> bool {
-        let found = draft.correlation.iter().find_map(|id| self.proposals.get(id));
-        found.is_some_and(|proposal| &*proposal.from == proposer)
+        let found = self.proposals.find(&draft.correlation);
+        found.is_some_and(|(_, proposal)| &*proposal.from == proposer)
     }
 
     /// Rejects each expired proposal with a message to all participants, and notifies the proposer.
@@ -257,7 +245,6 @@ impl Room {
         }
     }
 
-    /// Notifies the proposer of the new state.
     pub(super) fn notify_proposer(
         &mut self,
         context: &ResponseContext,
@@ -307,12 +294,12 @@ impl Room {
         action: ApprovalAction,
     ) -> Result<(), RoomError> {
         self.check_membership(by)?;
-        let unknown = || RoomError::new(RejectionCode::UnknownProposal, "unknown proposal");
+        let unknown = || RejectionCode::UnknownProposal.error("unknown proposal");
         let proposal = self.proposals.get(id).ok_or_else(unknown)?;
         proposal.check_open()?;
         if proposal.from == *by {
             let detail = "participants cannot approve their own proposals";
-            return Err(RoomError::new(RejectionCode::OwnProposal, detail));
+            return Err(RejectionCode::OwnProposal.error(detail));
         }
         let usual = self.default_capabilities_for(by);
         let may = self.grants.effective_capabilities(by, own.unwrap_or(&usual));
@@ -349,7 +336,6 @@ impl Room {
     }
 }
 
-/// Returns the capability that allows a message.
 pub(super) fn check_allowed(
     capabilities: &Capabilities,
     kind: &str,
@@ -358,7 +344,7 @@ pub(super) fn check_allowed(
     match capabilities.decide(&CapabilityRequest::new(kind, payload)) {
         Decision::Allowed { by } => Ok(by.value().clone()),
         Decision::Denied { reason } => {
-            Err(RoomError::new(RejectionCode::CapabilityViolation, reason.to_string()))
+            Err(RejectionCode::CapabilityViolation.error(reason.to_string()))
         }
     }
 }

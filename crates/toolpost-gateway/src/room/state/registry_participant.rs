@@ -109,7 +109,6 @@ impl Room {
         self.send_to_addressees(message);
     }
 
-    /// Returns the request that a message cancels, if the sender made it.
     pub(super) fn canceled_request(&self, participant_id: &str, draft: &Draft) -> Option<Box<str>> {
         #[derive(Deserialize)]
         struct CancelParams<'a> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::handle_grant::parse_payload;
 use super::proposal::check_allowed;
-use super::{ConnectionId, Effect, Recipient, Recipients, Room, RoomError, StreamFrame};
+use super::{ConnectionId, Effect, Recipients, Room, RoomError, StreamFrame};
 use crate::room::message::{
     BaseKind, Draft, MessageParseError, RejectionCode, RoomMessage, quoted,
 };
@@ -47,9 +47,9 @@ pub(super) struct StreamRequestPayload {
     metadata: Map<String, Value>,
 }
 
-/// A change of write access or ownership.
 #[derive(Debug)]
 pub(super) struct StreamAccessChange {
+    kind: BaseKind,
     stream: Box<str>,
     participant_id: Box<str>,
     reason: Option<String>,
@@ -66,7 +66,6 @@ struct StreamPayload {
 }
 
 impl Streams {
-    /// The open streams, as listed in a welcome.
     pub(super) fn describe(&self) -> Vec<Value> {
         self.open.iter().map(|(id, stream)| stream.describe(id)).collect()
     }
@@ -74,30 +73,25 @@ impl Streams {
     /// Returns the stream that a message refers to: by stream id or, without one, by its
     /// correlations.
     fn find(&self, stream_id: Option<&str>, correlation: &[Box<str>]) -> Option<&str> {
-        let by_id = stream_id.and_then(|id| self.open.get_key_value(id)).map(|(id, _)| &**id);
-        let by_message = || {
-            let is_correlated = |id: &str, stream: &Stream| {
-                correlation.iter().any(|message_id| {
-                    &**message_id == id || stream.message_ids.contains(message_id)
-                })
-            };
-            self.open.iter().find(|(id, stream)| is_correlated(id, stream)).map(|(id, _)| &**id)
+        let is_match = |id: &str, stream: &Stream| match stream_id {
+            Some(stream_id) => id == stream_id,
+            None => correlation.iter().any(|of| **of == *id || stream.message_ids.contains(of)),
         };
-        if stream_id.is_some() { by_id } else { by_message() }
+        self.open.iter().find(|(id, stream)| is_match(id, stream)).map(|(id, _)| &**id)
     }
 }
 
 impl Stream {
     fn describe(&self, id: &str) -> Value {
-        let mut description = self.metadata.clone();
-        description.insert("stream_id".to_owned(), id.into());
-        description.insert("owner".to_owned(), (&*self.owner).into());
-        description.insert("authorized_writers".to_owned(), self.writers_json());
-        description.insert("created".to_owned(), self.created_at.as_str().into());
+        let mut description = Value::Object(self.metadata.clone());
+        description["stream_id"] = id.into();
+        description["owner"] = (&*self.owner).into();
+        description["authorized_writers"] = self.writers_json();
+        description["created"] = self.created_at.as_str().into();
         if let Some(target) = &self.target {
-            description.insert("target".to_owned(), json!(target));
+            description["target"] = json!(target);
         }
-        description.into()
+        description
     }
 
     fn writers_json(&self) -> Value {
@@ -116,24 +110,23 @@ impl Room {
         let max = self.settings.max_streams;
         if self.streams.open.len() >= max {
             let detail = format!("{max} streams are open, which is the limit; close one first");
-            return Err(RoomError::new(RejectionCode::LimitExceeded, detail));
+            return Err(RejectionCode::LimitExceeded.error(detail));
         }
         if draft.payload.as_ref().is_some_and(|payload| payload.get().len() > MAX_DESCRIPTION_BYTES)
         {
             let detail = format!("a stream description has at most {MAX_DESCRIPTION_BYTES} bytes");
-            return Err(RoomError::new(RejectionCode::LimitExceeded, detail));
+            return Err(RejectionCode::LimitExceeded.error(detail));
         }
         let target = stream_request.target.iter().flatten();
         let missing: Vec<_> = target.filter(|id| !self.participants.contains_key(&***id)).collect();
         if !missing.is_empty() {
             let detail = "some targets of the stream are not in the room";
-            return Err(RoomError::new(RejectionCode::TargetNotFound, detail)
-                .with_detail("targets", json!(missing)));
+            let error = RejectionCode::TargetNotFound.error(detail);
+            return Err(error.with_detail("targets", json!(missing)));
         }
         Ok(stream_request)
     }
 
-    /// Opens the requested stream and announces it to all participants.
     pub(super) fn open_stream(
         &mut self,
         stream_request: StreamRequestPayload,
@@ -175,7 +168,6 @@ impl Room {
         self.deliver(RoomMessage { from: "gateway".into(), ..message }, None, None)
     }
 
-    /// Returns the stream that a message closes, if the sender owns it.
     pub(super) fn check_stream_close(
         &self,
         sender: &str,
@@ -188,17 +180,13 @@ impl Room {
         Ok(id.into())
     }
 
-    pub(super) fn is_own_stream(&self, sender: &str, draft: &Draft) -> bool {
-        self.check_stream_close(sender, draft).is_ok()
-    }
-
     fn check_stream_owner(&self, sender: &str, id: &str) -> Result<(), RoomError> {
         let stream = self.streams.open.get(id).ok_or_else(|| stream_not_found(Some(id)))?;
         if &*stream.owner == sender {
             return Ok(());
         }
         let detail = format!("`{id}` belongs to `{}`", stream.owner);
-        Err(RoomError::new(RejectionCode::Unauthorized, detail).with_detail("stream_id", id))
+        Err(RejectionCode::Unauthorized.error(detail).with_detail("stream_id", id))
     }
 
     /// Closes a stream and returns the id of the message that opened it.
@@ -228,48 +216,44 @@ impl Room {
         }
         if kind != BaseKind::StreamGrantWrite && &*target == sender {
             let detail = "the owner can always write; transfer the stream to another participant";
-            return Err(RoomError::new(RejectionCode::InvalidOperation, detail));
+            return Err(RejectionCode::InvalidOperation.error(detail));
         }
-        Ok(StreamAccessChange { stream, participant_id: target, reason: payload.reason })
+        Ok(StreamAccessChange { kind, stream, participant_id: target, reason: payload.reason })
     }
 
-    /// Changes the write access and announces the new writers.
     pub(super) fn apply_stream_access_change(
         &mut self,
-        access_change: &StreamAccessChange,
-        kind: BaseKind,
+        change: &StreamAccessChange,
         (by, id): (&str, &str),
     ) {
-        let StreamAccessChange { stream: stream_id, participant_id: target, reason } =
-            access_change;
-        let Some(stream) = self.streams.open.get_mut(stream_id) else { return };
-        let target: Arc<str> = Arc::from(&**target);
-        if kind == BaseKind::StreamRevokeWrite {
+        let Some(stream) = self.streams.open.get_mut(&change.stream) else { return };
+        let target: Arc<str> = Arc::from(&*change.participant_id);
+        let event = match change.kind {
+            BaseKind::StreamRevokeWrite => BaseKind::StreamWriteRevoked,
+            BaseKind::StreamGrantWrite => BaseKind::StreamWriteGranted,
+            _ => BaseKind::StreamOwnershipTransferred,
+        };
+        if event == BaseKind::StreamWriteRevoked {
             stream.writers.retain(|writer| *writer != target);
         } else if !stream.writers.contains(&target) {
             stream.writers.push(Arc::clone(&target));
         }
-        if kind == BaseKind::StreamTransferOwnership {
+        if event == BaseKind::StreamOwnershipTransferred {
             stream.owner = Arc::clone(&target);
             stream.writers.retain(|writer| &**writer != by);
         }
         let mut payload =
-            json!({"stream_id": stream_id, "authorized_writers": stream.writers_json()});
-        let event_kind = match kind {
-            BaseKind::StreamGrantWrite => BaseKind::StreamWriteGranted,
-            BaseKind::StreamRevokeWrite => BaseKind::StreamWriteRevoked,
-            _ => BaseKind::StreamOwnershipTransferred,
-        };
-        if kind == BaseKind::StreamTransferOwnership {
+            json!({"stream_id": change.stream, "authorized_writers": stream.writers_json()});
+        if event == BaseKind::StreamOwnershipTransferred {
             payload["previous_owner"] = by.into();
             payload["new_owner"] = (&*target).into();
         } else {
             payload["participant_id"] = (&*target).into();
         }
-        if let Some(reason) = reason {
+        if let Some(reason) = &change.reason {
             payload["reason"] = reason.as_str().into();
         }
-        self.deliver_stream_message(event_kind, &[], id, &payload);
+        self.deliver_stream_message(event, &[], id, &payload);
     }
 
     /// Closes the streams of a participant that may no longer open streams.
@@ -316,7 +300,8 @@ impl Room {
     fn forward_frame(&mut self, sender: &Arc<str>, frame: StreamFrame) -> Result<(), RoomError> {
         self.check_not_paused(sender, &BaseKind::StreamData.into())?;
         let unauthorized_write = |detail: String| {
-            RoomError::new(RejectionCode::UnauthorizedStreamWrite, detail)
+            RejectionCode::UnauthorizedStreamWrite
+                .error(detail)
                 .with_detail("stream_id", &*frame.stream)
         };
         let Some(stream) = self.streams.open.get(&frame.stream) else {
@@ -343,14 +328,11 @@ impl Room {
     /// Targeted participants whose protocol supports stream frames.
     fn frame_recipients(&self, stream: &Stream) -> Recipients {
         let is_targeted = |id: &str| {
-            stream
-                .target
-                .as_ref()
-                .is_none_or(|target| target.iter().any(|target_id| &**target_id == id))
+            stream.target.as_ref().is_none_or(|target| target.iter().any(|to| **to == *id))
         };
         let present = self.participants.iter().filter(|(id, _)| is_targeted(id));
-        let recipients = present.map(|(_, recipient)| recipient.recipient());
-        recipients.filter(|recipient: &Recipient| recipient.protocol.has_streams()).collect()
+        let present = present.map(|(_, participant)| participant.recipient());
+        present.filter(|recipient| recipient.protocol.has_streams()).collect()
     }
 }
 
@@ -359,5 +341,5 @@ fn stream_not_found(id: Option<&str>) -> RoomError {
         Some(id) => format!("no stream {} is open", quoted(id)),
         None => "`stream_id` must name an open stream".to_owned(),
     };
-    RoomError::new(RejectionCode::StreamNotFound, detail)
+    RejectionCode::StreamNotFound.error(detail)
 }

@@ -13,7 +13,6 @@ use crate::room::capability::Capabilities;
 use crate::room::message::{BaseKind, Protocol, RejectionCode, RoomMessage};
 
 impl Room {
-    /// Builds a message from the gateway.
     pub(super) fn gateway_message(
         &mut self,
         kind: BaseKind,
@@ -56,7 +55,6 @@ impl Room {
         }
     }
 
-    /// Sends a message to its addressees that are present.
     pub(super) fn send_to_addressees(&mut self, message: RoomMessage) {
         let present = message.to.iter().filter_map(|id| self.participants.get(&**id));
         let to = present.map(Participant::recipient).collect();

@@ -58,12 +58,9 @@ impl Glob {
     }
 
     pub(super) fn matches(&self, text: &str) -> bool {
-        match &self.shape {
-            GlobShape::Any => true,
-            GlobShape::AnySegment => !has_slash(text),
-            GlobShape::Literal(literal) => **literal == *text,
-            shape => shape.matches(text) && !has_dot_segment(text),
-        }
+        let matches_dot_segments =
+            matches!(self.shape, GlobShape::Any | GlobShape::AnySegment | GlobShape::Literal(_));
+        self.shape.matches(text) && (matches_dot_segments || !has_dot_segment(text))
     }
 
     pub(super) fn is_any(&self) -> bool {
@@ -84,8 +81,7 @@ impl Glob {
 
     /// Whether the only wildcard is a trailing `*` that matches anything.
     pub(super) fn is_prefix(&self) -> bool {
-        matches!(&self.shape, GlobShape::Any)
-            || matches!(&self.shape, GlobShape::PrefixSuffix(_, end) if end.is_empty())
+        self.is_any() || matches!(&self.shape, GlobShape::PrefixSuffix(_, end) if end.is_empty())
     }
 
     /// Returns the literal prefix that every matching text has.
