@@ -513,7 +513,12 @@ impl Invocation {
                 ("--timeout" | "--url" | "--token" | "--config", value) => {
                     let value = value.or_else(|| rest.next());
                     let value = value.ok_or_else(|| format!("{name} needs a value"))?;
-                    options.set(name, value)?;
+                    match name {
+                        "--timeout" => options.timeout = Some(parse_duration(&value)?),
+                        "--url" => options.backend.url = Some(value),
+                        "--config" => options.backend.config = Some(value.into()),
+                        _ => options.backend.token = Some(value.into()),
+                    }
                 }
                 _ => input.push(argument),
             }
@@ -525,18 +530,6 @@ impl Invocation {
             );
         }
         Ok((options, operation, input))
-    }
-}
-
-impl CallOptions {
-    fn set(&mut self, name: &str, value: String) -> Result<(), String> {
-        match name {
-            "--timeout" => self.timeout = Some(parse_duration(&value)?),
-            "--url" => self.backend.url = Some(value),
-            "--config" => self.backend.config = Some(value.into()),
-            _ => self.backend.token = Some(value.into()),
-        }
-        Ok(())
     }
 }
 

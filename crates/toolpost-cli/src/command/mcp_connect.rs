@@ -1,13 +1,12 @@
 //! MCP servers that a command starts and waits for.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
-use toolpost::mcp::{CredentialStore, FileStore, LoopbackAuthorizer};
+use toolpost::mcp::{FileStore, LoopbackAuthorizer};
 use toolpost_gateway::{DataDir, McpEnv};
 
 use crate::arguments::WATCH_CHILD;
@@ -29,8 +28,10 @@ pub(super) async fn mcp_env(mode: AuthorizationMode) -> McpEnv {
     if let Ok(ourselves) = std::env::current_exe() {
         environment.watcher = vec![ourselves.into(), WATCH_CHILD.into()];
     }
-    environment.oauth.credentials =
-        credentials_path().map(|file| Arc::new(FileStore::new(file)) as Arc<dyn CredentialStore>);
+    if let Ok(folder) = DataDir::user_default() {
+        let store = FileStore::new(folder.join("credentials.json"));
+        environment.oauth.credentials = Some(Arc::new(store));
+    }
     if mode == AuthorizationMode::Interactive {
         match LoopbackAuthorizer::bind(0, |address| open_in_browser(address.as_str())).await {
             Ok(loopback) => environment.oauth.authorizer = Some(Arc::new(loopback)),
@@ -57,10 +58,6 @@ pub(super) fn progress_bar() -> ProgressBar {
 pub(super) fn progress_style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template);
     style.unwrap_or_else(|_| ProgressStyle::default_spinner())
-}
-
-fn credentials_path() -> Option<PathBuf> {
-    Some(DataDir::user_default().ok()?.join("credentials.json"))
 }
 
 /// Prints the authorization URL and opens it in a browser if standard error is a terminal.

@@ -273,7 +273,8 @@ impl Adjustments {
             .map(|(key, glob)| (key, glob.as_str()))
             .chain(renamed)
             .map(|(key, text)| {
-                format!("`{key}`: `{text}` matches no operation{}", unmatched_consequence(key))
+                let effect = if key == "approval" { ", so it requires no approval" } else { "" };
+                format!("`{key}`: `{text}` matches no operation{effect}")
             })
             .chain(self.unknown_operations(names))
             .collect()
@@ -346,11 +347,6 @@ impl Access {
         }
         control
     }
-}
-
-/// Returns the consequence of a pattern that matches nothing, if it is not obvious.
-fn unmatched_consequence(key: &str) -> &'static str {
-    if key == "approval" { ", so it requires no approval" } else { "" }
 }
 
 #[cfg(test)]

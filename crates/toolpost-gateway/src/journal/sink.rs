@@ -193,6 +193,6 @@ fn hook_result(receipt: Option<WriteReceipt>, is_sync: bool) -> HookResult<()> {
 fn write_failed(reason: &str) -> CallError {
     tracing::debug!(reason, "call rejected: journal write failed");
     CallError::unavailable(
-        "the journal cannot be written; in sync mode calls are rejected until it can",
+        "journal write failed; in sync mode, calls are rejected until writes succeed",
     )
 }

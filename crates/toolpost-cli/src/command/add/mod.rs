@@ -98,7 +98,7 @@ pub(crate) async fn add_mcp(options: &AddMcpOptions) -> Result<(), CommandError>
             _ => Some(config.write(&server.name, SourceEntry::Mcp(&server.entry))?),
         };
         if access.is_some() {
-            secret::warn_literal_secrets(config.file, &server);
+            secret::warn_literal_server_secrets(config.file, &server.name, &server.entry);
         }
         reports.push(ServerReport { server, probe, access });
     }

@@ -102,11 +102,15 @@ fn to_json(report: &ServerReport, config: &TargetConfig<'_>) -> Value {
         }),
     };
     if let Probe::Connected(info) = &report.probe {
+        let tool = |tool: &Value| {
+            let [name, description] = ["name", "description"].map(|key| output::text_of(tool, key));
+            json!({"name": name, "type": operation_kind(tool), "description": description})
+        };
         let members = json!({
             "server": {"name": info.title, "version": info.version},
             "protocol": info.protocol,
             "instructions": info.instructions,
-            "tools": info.tools.iter().map(tool_json).collect::<Vec<_>>(),
+            "tools": info.tools.iter().map(tool).collect::<Vec<_>>(),
             "resources": info.resources,
             "prompts": info.prompts,
             "tokens": token_estimate::estimate_tools(&info.tools),
@@ -117,10 +121,6 @@ fn to_json(report: &ServerReport, config: &TargetConfig<'_>) -> Value {
         }
     }
     summary
-}
-
-fn tool_json(tool: &Value) -> Value {
-    json!({"name": output::text_of(tool, "name"), "type": operation_kind(tool), "description": output::text_of(tool, "description")})
 }
 
 #[cfg(test)]

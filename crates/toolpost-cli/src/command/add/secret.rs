@@ -5,12 +5,11 @@ use std::path::Path;
 
 use toolpost_gateway::config::{McpEntry, OpenApiEntry};
 
-use super::candidate::ServerCandidate;
 use crate::output;
 
 /// Warns about values that look like secrets and are not references.
-pub(super) fn warn_literal_secrets(file: &Path, server: &ServerCandidate) {
-    print_warning(file, &server.name, &server_secrets(&server.entry));
+pub(super) fn warn_literal_server_secrets(file: &Path, name: &str, entry: &McpEntry) {
+    print_warning(file, name, &server_secrets(entry));
 }
 
 pub(in super::super) fn warn_literal_service_secrets(

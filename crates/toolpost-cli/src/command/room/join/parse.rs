@@ -60,7 +60,10 @@ pub(super) fn is_quit(line: &str) -> bool {
 }
 
 fn parse_command(command: &str, rest: &str, view: &RoomView) -> Result<ParsedLine, String> {
-    let usage = || usage_error(command);
+    let usage = || {
+        let found = COMMANDS.iter().find(|(name, _, _)| *name == command);
+        format!("usage: {command} {}", found.map_or("", |(_, rest, _)| rest))
+    };
     let (first, after) = split_first_word(rest);
     let word = || Some(first).filter(|word| !word.is_empty()).ok_or_else(usage);
     let text = Some(after).filter(|text| !text.is_empty());
@@ -113,12 +116,6 @@ fn unknown_command(command: &str) -> String {
         Some(nearest) => format!("unknown command {command}; did you mean {nearest}?"),
         None => format!("unknown command {command}; /help lists the commands"),
     }
-}
-
-fn usage_error(command: &str) -> String {
-    let found = COMMANDS.iter().find(|(name, _, _)| *name == command);
-    let (name, rest, _) = found.unwrap_or(&("/help", "", ""));
-    format!("usage: {name} {rest}")
 }
 
 fn parse_history(rest: &str) -> Option<usize> {
