@@ -155,7 +155,6 @@ async fn reject_join<S: AsyncRead + AsyncWrite + Unpin>(
     socket.run(queue, || false, &close_handle).await;
 }
 
-/// The connection of a participant to a room.
 struct ParticipantConnection {
     room_connection: RoomConnection,
     /// Maximum size of a message, in bytes.

@@ -9,7 +9,6 @@ use super::payload_pattern::{PatternNode, PatternSelector, get_member};
 use super::traversal::has_dot_segment;
 use super::{Capabilities, Capability, CapabilityRequest};
 
-/// Maximum number of characters in a quoted string.
 const MAX_QUOTE_CHARS: usize = 120;
 
 /// Why a message is denied. Formatted on display, in at most about 500 characters.
@@ -118,7 +117,6 @@ fn mismatch(node: &PatternNode, value: &Value, path: &str) -> String {
     }
 }
 
-/// Returns the noun for the CONTEXT of a method.
 fn context_noun(method: &str) -> &'static str {
     match method.split('/').next() {
         Some("tools") => "tool",

@@ -2,7 +2,6 @@
 
 use super::error::CapabilityError;
 
-/// A segment of a JSONPath.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum JsonPathSegment {
     /// `.name` or `['name']`.

@@ -16,7 +16,6 @@ pub(super) enum MatchDepth {
     Full,
 }
 
-/// One alternative of a pattern's `kind`.
 pub(super) type KindPattern = TextPattern<KindParts>;
 
 pub(super) fn compile_kind(
@@ -139,7 +138,6 @@ impl KindParts {
         })
     }
 
-    /// Creates a pattern for MCP kinds with this BASE.
     pub(super) fn for_mcp(base: &str, method: Glob, contexts: Option<Box<[Glob]>>) -> Self {
         let base = Glob::new(GlobSyntax::Flat, base);
         let literal_prefix = base.literal_prefix().into();

@@ -77,8 +77,7 @@ pub use request::CapabilityRequest;
 pub use set::{Capabilities, Decision};
 pub(crate) use setting::CapabilityTexts;
 
-/// Members of a pattern, besides `kind` and `payload`, that are annotations without effect on
-/// matching.
+/// Members of a pattern without effect on matching.
 const ANNOTATION_MEMBERS: [&str; 6] = ["id", "name", "title", "description", "reason", "comment"];
 
 /// Permission to send certain messages, compiled for matching. Cheap to clone.
@@ -147,7 +146,6 @@ impl Capability {
         self.0.payload.is_empty() || request.payload().is_some_and(fits)
     }
 
-    /// Returns how far a denied message matches.
     fn match_depth(&self, request: &CapabilityRequest<'_>) -> MatchDepth {
         if self.0.unknown_member.is_some() {
             return MatchDepth::Kind;

@@ -36,7 +36,6 @@ pub(super) enum PatternSelector {
     Descendant(usize),
 }
 
-/// Compiles patterns within the size limits.
 #[derive(Debug)]
 pub(super) struct PatternCompiler {
     pub(super) budget: CompileBudget,
@@ -100,8 +99,7 @@ impl PatternCompiler {
         Ok(PatternNode::Select(selector, Box::new(self.compile_node(value, depth)?)))
     }
 
-    /// Compiles a path into nested nodes. The pattern matches if any value that the path selects
-    /// matches.
+    /// The pattern matches if any value that the path selects matches.
     pub(super) fn compile_path(
         &mut self,
         segments: &[JsonPathSegment],
@@ -215,8 +213,7 @@ fn any_child(value: &Value, mut matches: impl FnMut(&Value) -> bool) -> bool {
     }
 }
 
-/// Returns the member with this key. In small objects, a linear search is faster than a hash
-/// lookup.
+/// In small objects, a linear search is faster than a hash lookup.
 pub(super) fn get_member<'a>(members: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     if members.len() > 8 {
         return members.get(key);

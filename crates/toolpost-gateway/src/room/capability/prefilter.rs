@@ -37,7 +37,6 @@ impl Prefilter {
     }
 }
 
-/// The strings of one message at the prefilter paths.
 pub(super) struct PrefilterInput<'a> {
     pub(super) request: &'a CapabilityRequest<'a>,
     values: OnceCell<[Option<&'a str>; PREFILTER_PATHS.len()]>,

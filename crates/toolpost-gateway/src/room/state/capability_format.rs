@@ -25,8 +25,7 @@ pub(crate) fn format_for_mcpx(capabilities: &Capabilities) -> Vec<Value> {
 /// does not cross `/`. They recognize responders by an explicit `mcp/response` entry.
 pub(super) fn format_for_mew(capabilities: &Capabilities) -> Vec<Value> {
     let mut formatted: Vec<Value> = Vec::new();
-    // A regular expression that JavaScript does not support would keep a client from sending
-    // anything.
+    // A client with a regular expression that JavaScript does not support cannot send anything.
     let is_portable = |value: &Value| !value.to_string().contains("(?");
     for value in capabilities.values().into_iter().filter(is_portable) {
         let patterns = match &value {

@@ -15,7 +15,6 @@ struct PausePayload {
 }
 
 impl Room {
-    /// Checks that the sender is not paused or shut down, unless the kind is allowed then.
     pub(super) fn check_not_paused(
         &self,
         sender: &str,

@@ -10,14 +10,12 @@ use crate::room::message::{BaseKind, Draft, RejectionCode, RoomMessage, quoted};
 
 const MAX_CAPABILITIES_PER_MESSAGE: usize = 100;
 
-/// The payload of `capability/grant`.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct GrantPayload {
     pub(super) recipient: Box<str>,
     capabilities: Vec<Value>,
 }
 
-/// The payload of `capability/revoke`.
 #[derive(Debug, Deserialize)]
 pub(super) struct RevokePayload {
     pub(super) recipient: Box<str>,

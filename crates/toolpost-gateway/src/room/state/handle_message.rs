@@ -20,7 +20,6 @@ use crate::room::message::{
 
 struct ParsedMessage {
     draft: Draft,
-    /// The request or proposal that the message responds to.
     context: Option<ResponseContext>,
     rpc_id: Option<RpcId>,
 }
@@ -75,8 +74,6 @@ impl Room {
         upgraded.unwrap_or_else(|_| draft.kind.clone())
     }
 
-    /// Checks the sender and the kind, parses the message, checks its capability, the limits and
-    /// the rules of its kind, then delivers it and runs its action.
     fn handle(&mut self, sender: &Arc<str>, draft: Draft) -> Result<(), RoomError> {
         self.update_protocol(sender, draft.protocol);
         check_sender(sender, &draft)?;
@@ -185,7 +182,6 @@ impl Room {
         Ok((kind, context))
     }
 
-    /// Returns the capability that allows the message; `None` if none is needed.
     fn check_capability(&self, sender: &str, draft: &Draft) -> Result<Option<Value>, RoomError> {
         let Some(participant) = self.participants.get(sender) else { return Ok(None) };
         let (kind, payload) = (draft.kind.full(), draft.payload.as_deref());
@@ -241,7 +237,6 @@ impl Room {
         is_foreign || is_needed || self.message_ids.is_in_use(id, sender, connection)
     }
 
-    /// Checks the rules for the message's kind and returns the action it triggers.
     fn plan_action(
         &self,
         sender: &Arc<str>,
@@ -283,8 +278,6 @@ impl Room {
         })
     }
 
-    /// Checks the rules for the message's kind, records and delivers the message, and runs its
-    /// action.
     fn apply_message(
         &mut self,
         sender: &Arc<str>,
@@ -349,8 +342,7 @@ impl Room {
         }
     }
 
-    /// Applies grants, revocations, invitations and kicks. Returns the document to store and the
-    /// token of a new invitation.
+    /// Returns the document to store and the token of a new invitation.
     fn apply_grant_changes(
         &mut self,
         action: &MessageAction,
@@ -426,7 +418,6 @@ fn check_sender(sender: &str, draft: &Draft) -> Result<(), RoomError> {
     }
 }
 
-/// Checks that the kind is valid and not reserved for the gateway.
 fn check_kind(kind: &MessageKind) -> Result<(), RoomError> {
     let base = kind.short();
     if base == "system" || base.starts_with("system/") || base.starts_with("system:") {

@@ -7,10 +7,8 @@ use super::ConnectionId;
 use crate::room::RoomSettings;
 use crate::room::message::RoomMessage;
 
-/// Maximum number of remembered message ids.
 const MAX_IDS: usize = 10_000;
 
-/// Stored messages, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     entries: VecDeque<(Arc<RoomMessage>, usize)>,
@@ -52,8 +50,7 @@ impl History {
     fn position(&self, cursor: &str) -> usize {
         // The oldest match: ids can repeat, and paging must terminate.
         let by_id = self.entries.iter().position(|(message, _)| &*message.id == cursor);
-        // Timestamps of this form sort as strings. Any other cursor is an id that is no longer
-        // stored.
+        // Timestamps sort as strings. Any other cursor is an id that is no longer stored.
         let is_time = cursor.len() >= 20 && cursor.as_bytes()[4] == b'-' && cursor.contains('T');
         let by_time = || {
             let count = self.entries.iter().filter(|(message, _)| &*message.ts < cursor).count();
@@ -62,7 +59,6 @@ impl History {
         by_id.unwrap_or_else(by_time)
     }
 
-    /// Returns the last `max_messages` messages, oldest first.
     pub(super) fn latest(&self, max_messages: usize) -> impl Iterator<Item = &Arc<RoomMessage>> {
         let skipped = self.entries.len().saturating_sub(max_messages);
         self.entries.iter().skip(skipped).map(|(message, _)| message)

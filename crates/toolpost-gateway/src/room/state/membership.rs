@@ -11,7 +11,6 @@ use super::{DisconnectCause, Effect, RESERVED_PARTICIPANTS, Room, RoomError};
 use crate::auth::Token;
 use crate::room::message::{BaseKind, Draft, RejectionCode};
 
-/// The payload of `space/invite`.
 #[derive(Debug, Deserialize)]
 pub(super) struct InvitePayload {
     participant_id: Box<str>,
@@ -21,7 +20,6 @@ pub(super) struct InvitePayload {
     reason: Option<String>,
 }
 
-/// The payload of `space/kick`.
 #[derive(Debug, Deserialize)]
 pub(super) struct KickPayload {
     pub(super) participant_id: Box<str>,

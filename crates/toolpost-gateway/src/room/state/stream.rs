@@ -38,7 +38,6 @@ struct Stream {
     message_ids: [Box<str>; 2],
 }
 
-/// The payload of `stream/request`.
 #[derive(Debug, Deserialize)]
 pub(super) struct StreamRequestPayload {
     #[serde(default)]

@@ -52,7 +52,6 @@ impl Glob {
         Self { tokens: tokens.into(), shape }
     }
 
-    /// Returns a copy of the glob.
     pub(super) fn duplicate(&self) -> Self {
         Self::from_tokens(self.tokens.to_vec())
     }

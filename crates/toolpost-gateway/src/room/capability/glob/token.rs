@@ -9,16 +9,13 @@ pub(in super::super) enum GlobSyntax {
     Segmented,
 }
 
-/// A token of a glob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum GlobToken {
-    /// A literal character.
     Literal(char),
     /// Any character except a slash.
     AnyChar,
     /// Any run of characters without a slash.
     SegmentRun,
-    /// Any run.
     AnyRun,
     /// `**/`: nothing, or any run followed by a slash.
     Directories,
