@@ -78,22 +78,23 @@ impl Identity {
     }
 }
 
-/// Requirements that an untrusted caller must meet to call an operation; all of them apply.
+/// Requirements for calling an operation. An untrusted caller must meet all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AccessControl {
-    /// Scopes that the caller must hold, all of them.
+    /// Scopes that the caller must hold.
     #[serde(default)]
     pub required_scopes: Vec<String>,
-    /// At least one of these scopes, unless the list is empty.
+    /// Scopes of which the caller must hold at least one. Ignored if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_scopes_any: Vec<String>,
-    /// Type of the resource on which the caller must hold `resource_action`. Has no effect without
-    /// it.
+    /// Type of the resource on which the caller must hold `resource_action`. Ignored if
+    /// `resource_action` is not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_type: Option<String>,
-    /// Action that the caller must hold on a resource of `resource_type`. Has no effect without it.
+    /// Action that the caller must hold on a resource of `resource_type`. Ignored if
+    /// `resource_type` is not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_action: Option<String>,
     /// JSON Pointer to the input field that contains the resource id.
@@ -102,7 +103,7 @@ pub struct AccessControl {
 }
 
 impl AccessControl {
-    /// Whether any caller may call, authenticated or not.
+    /// Whether every caller may call the operation, authenticated or not.
     pub fn is_open(&self) -> bool {
         self.required_scopes.is_empty()
             && self.required_scopes_any.is_empty()
@@ -123,7 +124,7 @@ impl AccessControl {
     ///
     /// # Errors
     ///
-    /// `ACCESS_DENIED` with the requirement that is not met.
+    /// Returns `ACCESS_DENIED` with the requirement that is not met.
     pub fn check(
         &self,
         identity: Option<&Identity>,
@@ -139,18 +140,18 @@ impl AccessControl {
         self.check_resource(identity, input)
     }
 
-    /// Whether `identity` may call the operation with at least some input. Listings include only
-    /// such operations.
+    /// Whether `identity` may call the operation with at least one possible input. Listings include
+    /// only such operations.
     pub fn is_callable_by(&self, identity: Option<&Identity>) -> bool {
         self.check_callable(identity).is_ok()
     }
 
-    /// Like [`AccessControl::is_callable_by`], but returns the reason. Used when the caller names
-    /// the operation itself.
+    /// Like [`AccessControl::is_callable_by`], but returns the reason as an error. Used when the
+    /// caller specifies the operation id.
     ///
     /// # Errors
     ///
-    /// `ACCESS_DENIED` with the requirement that is not met.
+    /// Returns `ACCESS_DENIED` with the requirement that is not met.
     pub fn check_callable(&self, identity: Option<&Identity>) -> Result<(), CallError> {
         if self.is_open() {
             return Ok(());
@@ -165,7 +166,7 @@ impl AccessControl {
         }
     }
 
-    /// Returns the scopes to request for a call, or `None` if `identity` holds the required scopes.
+    /// Returns the scopes that `identity` needs for a call, or `None` if it holds them already.
     pub fn missing_scopes(&self, identity: &Identity) -> Option<Vec<&str>> {
         self.check_scopes(identity).err()?;
         let all = self.required_scopes.iter();
@@ -224,20 +225,20 @@ fn denied(identity: &Identity, reason: &str) -> CallError {
     CallError::access_denied(format!("`{}` {reason}", identity.id))
 }
 
-/// The authority under which a call runs: trusted or untrusted, with an optional identity.
+/// The authority of a call: trusted or untrusted, with an optional identity.
 ///
-/// This type alone decides trust. It has no serialized form, and outside this crate only
-/// [`Authority::untrusted`] creates one. A call is trusted only if it was made in this process with
+/// Other crates can create only untrusted authorities, and the type cannot be deserialized. A call
+/// is therefore trusted only if it was made in this process with
 /// [`Pipeline::call_trusted`](crate::Pipeline::call_trusted) or by a running handler.
 #[derive(Debug, Clone)]
 pub struct Authority {
     trusted: bool,
-    /// The caller, or for a trusted call the one it runs on behalf of, which is only recorded.
+    /// The caller. For a trusted call, the identity it runs on behalf of, which is only recorded.
     identity: Option<Arc<Identity>>,
 }
 
 impl Authority {
-    /// An untrusted caller as authenticated by the endpoint; `None` means anonymous.
+    /// Creates the authority of a caller that the endpoint authenticated; `None` means anonymous.
     pub fn untrusted(identity: Option<Arc<Identity>>) -> Self {
         Self { trusted: false, identity }
     }
@@ -251,12 +252,12 @@ impl Authority {
         self.trusted
     }
 
-    /// Returns whether the access check is skipped, and the identity of the caller.
+    /// Returns whether the access check is skipped, and the identity.
     pub(crate) fn into_parts(self) -> (bool, Option<Arc<Identity>>) {
         (self.trusted, self.identity)
     }
 
-    /// Identity of the caller, or the one the call runs on behalf of.
+    /// Returns the identity of the caller, or the identity that the call runs on behalf of.
     pub fn identity(&self) -> Option<&Arc<Identity>> {
         self.identity.as_ref()
     }

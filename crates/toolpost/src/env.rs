@@ -14,10 +14,10 @@ use crate::handler::{CallContext, NestedAuthority, NestedCall};
 use crate::outcome::Outcome;
 use crate::payload::{Payload, PayloadError};
 
-/// Lets a handler call the operations of selected namespaces.
+/// Lets a handler call operations in selected namespaces.
 ///
-/// Each call is trusted and gets a new request id, this call's id as its parent, and the remaining
-/// time of this call's deadline. It is canceled with this call.
+/// Each nested call is trusted, has its own request id with the handler's call as parent, inherits
+/// the remaining time of that call, and is canceled with it.
 ///
 /// # Cancellation
 ///
@@ -34,7 +34,7 @@ pub struct OperationEnv {
     forwards_progress: bool,
 }
 
-/// Returns an environment through which a handler can call the operations of `namespaces` only.
+/// Returns an environment through which a handler can call only the operations in `namespaces`.
 ///
 /// ```
 /// use toolpost::{CallContext, HandlerError, build_env};
@@ -59,12 +59,12 @@ pub fn build_env<S: Into<String>>(
 }
 
 impl OperationEnv {
-    /// Returns an environment for the operations of all namespaces.
+    /// Returns an environment for the operations in all namespaces.
     pub fn all_namespaces(context: &CallContext) -> Self {
         Self { context: context.clone(), namespaces: None, timeout: None, forwards_progress: false }
     }
 
-    /// Sets a timeout for each call. The shorter of it and the remaining deadline applies.
+    /// Sets a timeout for each nested call. The remaining time of this call still applies.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -82,8 +82,7 @@ impl OperationEnv {
     ///
     /// # Errors
     ///
-    /// `ACCESS_DENIED` for an operation outside the namespaces; otherwise the error of the
-    /// operation.
+    /// Returns `ACCESS_DENIED` for an operation outside the namespaces, or the error of the call.
     #[doc(alias = "execute")]
     pub async fn call_trusted(
         &self,
@@ -157,8 +156,8 @@ impl OperationEnv {
     }
 }
 
-/// Calls an operation with the identity and permissions of the caller of this handler, untrusted,
-/// as if the request had arrived at an endpoint.
+/// Calls an operation with the identity and permissions of the handler's caller. The call is
+/// untrusted, as if the request had arrived at an endpoint.
 pub(crate) async fn call_as_caller(
     context: &CallContext,
     operation: &str,

@@ -16,8 +16,8 @@ use crate::spec::OperationKind;
 
 pub use status_codes::ErrorCodeInfo;
 
-/// The error of a call: a code that is predefined or declared by the operation, and a message for
-/// people.
+/// The error that a failed call returns: a predefined or operation-declared code and a
+/// human-readable message.
 ///
 /// The message is sent to the caller. Details for the operator belong in the
 /// [`source`](StdError::source), which is logged and never sent.
@@ -61,7 +61,7 @@ struct CallErrorInner {
     cause: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// The fixed set of infrastructure codes, and the codes that operations declare.
+/// An error code: one of the predefined infrastructure codes, or a code that an operation declares.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
@@ -89,29 +89,29 @@ pub enum ErrorCode {
     Domain(Arc<str>),
 }
 
-/// A limit that rejects calls, named by its setting.
+/// A limit that can reject a call, named after its setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
     /// An open circuit breaker.
     Breaker,
-    /// Calls in flight of one caller.
+    /// Calls in flight per caller.
     CallerCalls,
-    /// Open subscriptions of one caller.
+    /// Open subscriptions per caller.
     CallerSubscriptions,
     /// Calls in flight.
     Calls,
-    /// Rate of the calls of one caller.
+    /// Call rate per caller.
     CallsPerMinute,
-    /// Calls that wait for an exclusive operation.
+    /// Calls waiting for an exclusive operation.
     ExclusiveQueue,
     /// Nesting depth of calls.
     Nesting,
-    /// Time in the queue of a source.
+    /// Time spent in a source's queue.
     QueueWait,
-    /// Calls in flight of one source.
+    /// Calls in flight per source.
     SourceCalls,
-    /// Length of the queue of a source.
+    /// Length of a source's queue.
     SourceQueue,
 }
 
@@ -160,7 +160,7 @@ pub enum ErrorOrigin {
 }
 
 impl ErrorCode {
-    /// The code as a string on the wire.
+    /// Returns the code as written on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             Self::OperationNotFound => "OPERATION_NOT_FOUND",
@@ -215,12 +215,12 @@ impl CallError {
         }
     }
 
-    /// No operation has this id.
+    /// Creates an `OPERATION_NOT_FOUND` error: no operation has this id.
     pub fn operation_not_found(id: &str) -> Self {
         Self::new(ErrorCode::OperationNotFound, format!("Operation not found: {id}"))
     }
 
-    /// The operation is registered without a handler.
+    /// Creates an `OPERATION_NOT_FOUND` error: the operation is registered without a handler.
     pub fn no_handler(id: &str) -> Self {
         let message = format!("No handler registered for operation: {id}");
         Self::new(ErrorCode::OperationNotFound, message)
@@ -309,14 +309,14 @@ impl CallError {
         self
     }
 
-    /// Marks the error as permanent: the same call fails until the setup changes.
+    /// Marks the error as permanent: the same call keeps failing until the configuration changes.
     #[must_use]
     pub fn permanent(mut self) -> Self {
         self.inner.transient = false;
         self
     }
 
-    /// Names the limit that rejected the call.
+    /// Sets the limit that rejected the call.
     #[must_use]
     pub fn with_limit(mut self, limit: Limit) -> Self {
         self.insert_detail("limit", limit.as_str().into());
@@ -324,13 +324,13 @@ impl CallError {
         self
     }
 
-    /// Name of the limit that rejected the call, if one did.
+    /// Returns the name of the limit that rejected the call, if any.
     pub fn limit(&self) -> Option<&str> {
         self.details()?.get("limit")?.as_str()
     }
 
-    /// The limit of this process that rejected this call. Limits of a peer or of a nested call are
-    /// excluded.
+    /// Returns the limit of this process that rejected the call, if any. Limits that a peer or a
+    /// nested call reported are excluded.
     pub fn local_limit(&self) -> Option<Limit> {
         self.inner.local_limit.filter(|_| !self.inner.nested)
     }
@@ -343,30 +343,30 @@ impl CallError {
         self
     }
 
-    /// Time after which the call may be retried, if known.
+    /// Returns the time after which the call may be retried, if known.
     pub fn retry_after(&self) -> Option<Duration> {
         let millis = self.details()?.get("retryAfterMs")?.as_u64()?;
         Some(Duration::from_millis(millis))
     }
 
-    /// Marks the request as not sent, so that any call may be retried.
+    /// Marks the request as not sent, which makes a retry safe for every kind of operation.
     #[must_use]
     pub fn not_sent(mut self) -> Self {
         self.inner.not_sent = true;
         self
     }
 
-    /// The code.
+    /// Returns the error code.
     pub fn code(&self) -> &ErrorCode {
         &self.inner.code
     }
 
-    /// The message for the caller.
+    /// Returns the message for the caller.
     pub fn message(&self) -> &str {
         &self.inner.message
     }
 
-    /// Machine-readable details.
+    /// Returns the machine-readable details.
     pub fn details(&self) -> Option<&Value> {
         self.inner.details.as_ref()
     }
@@ -381,10 +381,10 @@ impl CallError {
         self.details().and_then(|details| details.get("mayHaveRun")) == Some(&Value::Bool(true))
     }
 
-    /// Sets `retryable` and `mayHaveRun`, once the progress of the call is known.
+    /// Sets `retryable` and `mayHaveRun`, once it is known how far the call got.
     ///
-    /// The same rule applies to callers and to automatic retries: a retry is safe if nothing was
-    /// sent, or if the operation is a query or declared idempotent.
+    /// Callers and automatic retries follow the same rule: a retry is safe if nothing was sent, or
+    /// if the operation is a query or declared idempotent.
     #[must_use]
     pub(crate) fn finalize(mut self, progress: RetryContext) -> Self {
         let started = progress.dispatched && !self.inner.not_sent;
@@ -397,7 +397,7 @@ impl CallError {
         self
     }
 
-    /// Marks the error as one of a nested call.
+    /// Marks the error as coming from a nested call.
     #[must_use]
     pub(crate) fn into_nested(mut self) -> Self {
         self.inner.nested = true;
@@ -425,7 +425,7 @@ impl CallError {
     }
 }
 
-/// The facts about a failed call that decide whether a retry is safe.
+/// What determines whether a failed call can be retried safely.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetryContext {
     pub(crate) kind: OperationKind,
@@ -513,8 +513,8 @@ impl DomainError {
     }
 }
 
-/// Error of a handler. A [`CallError`] is returned unchanged, a [`DomainError`] with its declared
-/// code, and any other error as `EXECUTION_ERROR`.
+/// The error type of handlers. The caller receives a [`CallError`] unchanged, a [`DomainError`]
+/// with its declared code, and any other error as `EXECUTION_ERROR`.
 ///
 /// Every `std::error::Error` converts into it, so `?` works in handlers.
 #[derive(Debug)]

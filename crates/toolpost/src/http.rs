@@ -14,7 +14,7 @@ use crate::loopback::is_loopback;
 /// Maximum buffer size that is allocated before any of the body is received, because
 /// `Content-Length` is untrusted.
 const MAX_PREALLOCATION: usize = 1024 * 1024;
-/// Maximum length of foreign text in an error, in characters.
+/// Maximum length of untrusted text in an error, in characters.
 const MAX_EXCERPT_CHARS: usize = 200;
 
 /// Limits of a request, including its response and all redirects.
@@ -32,15 +32,15 @@ pub struct FetchLimits {
 pub struct FetchedResponse {
     /// URL of the response.
     pub url: Url,
-    /// Its status.
+    /// HTTP status.
     pub status: StatusCode,
-    /// Target of a redirect. The body is not read then.
+    /// Target of a redirect. The body of a redirect is not read.
     pub redirect: Option<Url>,
     /// The decompressed body.
     pub body: Vec<u8>,
 }
 
-/// Why there is no response.
+/// Error returned when a fetch fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
@@ -72,7 +72,7 @@ impl From<reqwest::Error> for FetchError {
 
 /// Returns a builder of clients for [`fetch`]: they do not follow redirects.
 pub fn client_builder() -> ClientBuilder {
-    // Fails if the application has installed a provider already; that provider is used.
+    // Fails if the application has already installed a provider, which is then used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .redirect(Policy::none())
@@ -84,7 +84,8 @@ pub fn client_builder() -> ClientBuilder {
 ///
 /// # Errors
 ///
-/// There is no response within the limits, or the client has followed a redirect.
+/// Returns an error if there is no response within the limits, or if the client followed a
+/// redirect.
 pub async fn fetch(
     request: RequestBuilder,
     limits: FetchLimits,
@@ -92,11 +93,11 @@ pub async fn fetch(
     within(limits.timeout, send(request, limits.max_bytes)).await
 }
 
-/// Fetches a document, and follows the redirects that `check` allows.
+/// Fetches a document, following the redirects that `check` allows.
 ///
 /// # Errors
 ///
-/// There is no response within the limits, or a redirect is rejected.
+/// Returns an error if there is no response within the limits, or if a redirect is rejected.
 pub async fn fetch_following<E: From<FetchError>>(
     url: &Url,
     limits: FetchLimits,
@@ -150,7 +151,7 @@ fn redirect_target(response: &Response) -> Option<Url> {
     Some(target)
 }
 
-/// Reads a decompressed body. A larger one is detected before more than `max` bytes are buffered.
+/// Reads a decompressed body, buffering at most `max` bytes.
 pub(crate) async fn read_body(mut response: Response, max: usize) -> Result<Vec<u8>, FetchError> {
     let announced = usize::try_from(response.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
     if announced > max {
@@ -202,7 +203,7 @@ pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     }
 }
 
-/// Foreign text, truncated and made safe for terminals and logs.
+/// Truncates untrusted text and replaces characters that are unsafe in terminals and logs.
 pub(crate) fn excerpt(text: &str) -> String {
     let mut short: String = text.chars().take(MAX_EXCERPT_CHARS).map(sanitize_char).collect();
     if text.chars().nth(MAX_EXCERPT_CHARS).is_some() {

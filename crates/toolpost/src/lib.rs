@@ -1,9 +1,9 @@
-//! Rust functions, MCP servers, OpenAPI services and remote processes as operations: typed,
-//! access-controlled calls that all return the same response envelope.
+//! Toolpost exposes Rust functions, MCP servers, OpenAPI services and remote processes as
+//! operations: typed, access-controlled calls that all return the same response envelope.
 //!
-//! An [`Operation`] is data plus a handler: an `async fn` over `serde` and `schemars` types, or a
-//! function over JSON. A [`Registry`] holds them; a [`Pipeline`] calls them. Whatever the source of
-//! an operation, a call returns an [`Envelope`] or a [`CallError`].
+//! An [`Operation`] consists of a spec and a handler: an `async fn` with `serde` and `schemars`
+//! types, or a function that takes JSON. A [`Registry`] holds operations, and a [`Pipeline`] calls
+//! them. A call to any operation returns an [`Envelope`] or a [`CallError`].
 //!
 //! ```
 //! use toolpost::{HandlerError, Operation, Toolpost};
@@ -42,14 +42,15 @@
 //! | `trace` | trace context and spans of calls |
 //! | [`protocol`] | the call protocol without I/O: events, pending requests |
 //! | [`transport`] | transports of the call protocol: in-process, WebSocket |
-//! | [`connection`] | clients and call handlers over transports, clients that reconnect |
+//! | [`connection`] | clients and call handlers over transports, reconnecting clients |
 //! | `http` | bounded HTTP requests |
 //! | `source` | sources and the supervisor that runs them |
-//! | `embedded` | the builder of a program's operations and sources |
+//! | `embedded` | [`Toolpost`] and its builder, for use in a program |
 //! | [`hub`] | hub and spokes: operations of many processes in one registry |
 //! | [`tool_envelope`] | ToolEnvelope V1: a structured payload beside the text of a tool result |
-//! | `openapi` | HTTP services with an OpenAPI document: parsing and calling |
-//! | `view` | operations as MCP tools, and as an OpenAPI document |
+//! | `mcp` | MCP servers as sources |
+//! | `openapi` | HTTP services with an OpenAPI document as sources |
+//! | `view` | operations as MCP tools and as an OpenAPI document |
 //!
 //! | feature | adds |
 //! |---|---|
@@ -59,7 +60,7 @@
 //! | `typebox-cast` | repairs like TypeBox's `Value.Cast` |
 //! | `ws` | the WebSocket transport |
 //!
-//! Without features the crate has no network code.
+//! Without features, the crate contains no network code.
 
 #[cfg(all(feature = "mcp", not(unix)))]
 compile_error!("the feature `mcp` of toolpost needs Unix: it uses process groups and signals");

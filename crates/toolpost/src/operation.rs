@@ -36,8 +36,8 @@ pub struct Operation {
     spec: Arc<OperationSpec>,
     handler: Option<Handler>,
     policy: ResultPolicy,
-    /// Whether the source of the operation is disconnected. The operation stays listed, and its
-    /// calls fail immediately.
+    /// Whether the source of the operation is disconnected. The operation stays listed, but calls
+    /// to it fail immediately.
     offline: bool,
     source: Option<Arc<OperationSource>>,
 }
@@ -66,7 +66,7 @@ pub enum SourceKind {
     Hub,
 }
 
-/// Timeout of the handler, and how outputs that do not match their schema are handled.
+/// Handler timeout, and how outputs that do not match their schema are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ResultPolicy {
@@ -97,7 +97,7 @@ pub enum OutputPolicy {
     Raw,
 }
 
-/// Error of building or registering an operation.
+/// Error returned when an operation cannot be built or registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
@@ -169,7 +169,7 @@ impl Operation {
         self.handler.as_ref()
     }
 
-    /// Returns the policy for results.
+    /// Returns the result policy.
     pub fn policy(&self) -> ResultPolicy {
         self.policy
     }
@@ -186,13 +186,13 @@ impl Operation {
         [input_schema, output_schema].iter().any(|schema| !schema.secrets().is_empty())
     }
 
-    /// Returns the source; `None` for an operation of this process.
+    /// Returns the source; `None` for a local operation.
     pub fn source(&self) -> Option<&OperationSource> {
         self.source.as_deref()
     }
 
-    /// Returns the name of the spoke or hub that calls are forwarded to. It provides the envelopes
-    /// of its results.
+    /// Returns the name of the spoke or hub that calls are forwarded to, if any. That peer creates
+    /// the envelopes.
     pub fn via(&self) -> Option<&str> {
         let source = self.source()?;
         matches!(source.kind, SourceKind::Spoke | SourceKind::Hub).then_some(&*source.name)
@@ -221,7 +221,7 @@ impl Operation {
     }
 }
 
-/// Builder of an [`Operation`]; [`OperationBuilder::build`] validates it.
+/// Builder for an [`Operation`]. [`OperationBuilder::build`] validates it.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct OperationBuilder {
@@ -235,7 +235,7 @@ impl OperationBuilder {
     fn new(id: &str, kind: OperationKind) -> Self {
         let id = id.parse::<OperationId>();
         // An invalid id is reported by `build`, so that the builder methods can be chained.
-        let placeholder = || OperationId::new("unnamed", "unnamed").expect("both halves are plain");
+        let placeholder = || OperationId::new("unnamed", "unnamed").expect("a valid literal id");
         let spec = OperationSpec::new(&id.clone().unwrap_or_else(|_| placeholder()), kind);
         Self { id, spec, handler: None, policy: ResultPolicy::default() }
     }
@@ -246,7 +246,7 @@ impl OperationBuilder {
         self
     }
 
-    /// Sets the input and output schemas, where they are not derived from types.
+    /// Sets the input and output schemas. Replaces schemas derived from Rust types.
     pub fn schemas(mut self, input: Schema, output: Schema) -> Self {
         self.spec.input_schema = input;
         self.spec.output_schema = output;
@@ -259,7 +259,7 @@ impl OperationBuilder {
         self
     }
 
-    /// Sets the description, for people and models.
+    /// Sets the description that users and models see.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.spec.description = description.into();
         self
@@ -271,7 +271,7 @@ impl OperationBuilder {
         self
     }
 
-    /// Adds a tag, which search can match.
+    /// Adds a tag, which is included in search.
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.spec.tags.push(tag.into());
         self
@@ -313,14 +313,14 @@ impl OperationBuilder {
         self
     }
 
-    /// Sets the policy for results.
+    /// Sets the result policy.
     pub fn policy(mut self, policy: ResultPolicy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Builds the operation, after checking that the id is valid and that the handler supports the
-    /// operation's kind.
+    /// Checks that the id is valid and that the handler supports the operation's kind, and builds
+    /// the operation.
     ///
     /// # Errors
     ///

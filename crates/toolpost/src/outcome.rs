@@ -27,8 +27,8 @@ impl Outcome {
         Self { envelope, findings: None }
     }
 
-    /// Adds repairs and warnings to the existing ones. Duplicate warnings are dropped: two gateways
-    /// that validate the same data report the same ones.
+    /// Adds repairs and warnings to the existing ones. Drops duplicate warnings, which occur when
+    /// two gateways validate the same data.
     pub(crate) fn add_findings(&mut self, mut findings: Normalized) {
         if findings.repairs.is_empty() && findings.issues.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! JSON that stays unparsed until it is accessed.
+//! JSON that is parsed on first access.
 
 mod strict;
 
@@ -14,8 +14,8 @@ use strict::StrictParser;
 
 /// A JSON document, raw or parsed. It is parsed at most once, on demand.
 ///
-/// Building a tree costs about ten times as much as skipping over the text, so a payload that no
-/// schema, handler or policy inspects is written out unchanged.
+/// Parsing into a tree costs about ten times as much as scanning the text, so a payload that no
+/// schema, handler or policy inspects stays text and is written unchanged.
 ///
 /// ```
 /// use toolpost::Payload;
@@ -33,8 +33,8 @@ enum PayloadRepr {
     Raw(Box<RawValue>),
 }
 
-/// JSON that cannot be read: malformed, nested too deeply, with a number out of range, or not of
-/// the requested type.
+/// Error returned for JSON that is malformed, nests too deeply, contains a number out of range or
+/// does not match the requested type.
 #[derive(Debug, thiserror::Error)]
 #[error("the JSON cannot be read: {0}")]
 pub struct PayloadError(#[from] serde_json::Error);
@@ -49,7 +49,7 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// `EXECUTION_ERROR`: the value cannot be represented as JSON, for example a map with
+    /// Returns `EXECUTION_ERROR` if the value cannot be represented as JSON, for example a map with
     /// non-string keys.
     pub fn from_serialize(value: &impl Serialize) -> Result<Self, CallError> {
         serde_json::to_value(value).map(Self::from).map_err(|error| {
@@ -61,7 +61,7 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// The text is not a single valid JSON document.
+    /// Returns an error if the text is not a single valid JSON document.
     pub fn from_json(text: String) -> Result<Self, PayloadError> {
         Ok(RawValue::from_string(text)?.into())
     }
@@ -82,8 +82,8 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// The text is not a single JSON document in UTF-8, has a duplicate key, is nested deeper than
-    /// 128 levels or contains a number outside the range of `f64`.
+    /// Returns an error if the text is not a single JSON document in UTF-8, has a duplicate key,
+    /// nests deeper than 128 levels or contains a number outside the range of `f64`.
     ///
     /// # Examples
     ///
@@ -101,14 +101,15 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// The text is nested deeper than 128 levels or contains a number outside the range of `f64`.
+    /// Returns an error if the text nests deeper than 128 levels or contains a number outside the
+    /// range of `f64`.
     pub fn value(&mut self) -> Result<&mut Value, PayloadError> {
         if let PayloadRepr::Raw(raw) = &self.0 {
             self.0 = PayloadRepr::Value(serde_json::from_str(raw.get())?);
         }
         match &mut self.0 {
             PayloadRepr::Value(value) => Ok(value),
-            PayloadRepr::Raw(_) => unreachable!("a raw form was replaced above"),
+            PayloadRepr::Raw(_) => unreachable!("raw text was parsed above"),
         }
     }
 
@@ -129,7 +130,7 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// The JSON does not match the type.
+    /// Returns an error if the JSON does not match the type.
     pub fn into_typed<T: DeserializeOwned>(self) -> Result<T, PayloadError> {
         match self.0 {
             PayloadRepr::Value(value) if !integral_floats::contains_integral_float(&value) => {

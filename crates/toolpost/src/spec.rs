@@ -18,7 +18,8 @@ const METHOD_META: &str = "toolpost/method";
 pub const MAX_NAME_LENGTH: usize = 200;
 
 /// Member of an operation's `_meta` that marks an operation from another hub or gateway. Such
-/// operations are not imported, because two gateways that list each other would do so endlessly.
+/// operations are not imported, because two gateways would otherwise import each other's operations
+/// endlessly.
 pub(crate) const HUB_META_KEY: &str = "toolpost/hub";
 
 /// Operation id, `namespace.name`. It splits at the first dot, so names can contain dots and
@@ -44,7 +45,7 @@ pub enum IdError {
     /// The text has no dot.
     #[error("`{0}` is not an operation id: expected `namespace.name`")]
     MissingDot(String),
-    /// The namespace is invalid. Its rules are strict because it appears in addresses and tool
+    /// The namespace is invalid. The rules are strict because namespaces appear in URLs and tool
     /// names.
     #[error(
         "`{0}` is not a namespace: expected lower-case letters and digits, \
@@ -137,7 +138,7 @@ pub enum OperationKind {
     Query,
     /// Writes data. Once started, it runs to completion unless it is aborted.
     Mutation,
-    /// It returns any number of values.
+    /// Returns a stream of values.
     Subscription,
 }
 
@@ -196,15 +197,15 @@ impl ErrorDefinition {
     }
 }
 
-/// Metadata of an operation. On the wire it is one object, in which a malformed typed member is
-/// one of the other members.
+/// Metadata of an operation, one object on the wire. A typed member with a malformed value is kept
+/// in `other`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Map<String, Value>", into = "Map<String, Value>")]
 #[non_exhaustive]
 pub struct OperationMeta {
     /// Members of an MCP tool that have no equivalent in an operation: `toolpost/mcp` on the wire.
     pub mcp_tool: Option<Map<String, Value>>,
-    /// MCP method that the operation calls, unless it is a tool: `toolpost/method` on the wire.
+    /// MCP method that the operation calls if it is not a tool: `toolpost/method` on the wire.
     pub mcp_method: Option<String>,
     /// All other members.
     pub other: Map<String, Value>,
@@ -239,7 +240,7 @@ impl From<OperationMeta> for Map<String, Value> {
 pub struct OperationSpec {
     /// Name within the namespace.
     pub name: String,
-    /// The namespace of the operation.
+    /// The namespace.
     pub namespace: String,
     /// Semantic version. Not part of the id.
     #[serde(default = "default_version")]
@@ -250,7 +251,7 @@ pub struct OperationSpec {
     /// Human-readable title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What the operation does, for people and models.
+    /// What the operation does, for users and models.
     #[serde(default)]
     pub description: String,
     /// Keywords for search.
@@ -259,10 +260,10 @@ pub struct OperationSpec {
     /// Additional metadata from the source.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<OperationMeta>,
-    /// The schema of the input.
+    /// Schema of the input.
     #[serde(default = "Schema::unknown")]
     pub input_schema: Schema,
-    /// The schema of the envelope's `data`, not of the envelope itself.
+    /// Schema of the envelope's `data`, not of the envelope itself.
     #[serde(default = "Schema::unknown")]
     pub output_schema: Schema,
     /// Errors that the operation declares.

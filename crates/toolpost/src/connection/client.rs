@@ -21,8 +21,8 @@ use crate::pipeline::{Call, CallRequest, Pipeline, StartedCall, Subscription};
 use crate::protocol::CallEvent;
 use crate::transport::CloseReason;
 
-/// Calls operations of a pipeline in this process or of the peer of a connection. Cloning it is
-/// cheap.
+/// Calls operations of a pipeline in this process, or of the peer at the other end of a connection.
+/// Cheap to clone.
 ///
 /// ```
 /// use toolpost::{Authority, CallRequest, HandlerError, Operation, Pipeline, Registry};
@@ -52,13 +52,13 @@ enum Route {
     Remote(Arc<PeerHandle>),
 }
 
-/// The response passed to [`Client::respond`] is not an envelope.
+/// Error returned by [`Client::respond`] if the response is not an envelope.
 #[derive(Debug, thiserror::Error)]
 #[error("a response must be an envelope: `data` and a `meta` with its source")]
 pub struct NotAnEnvelope(pub Payload);
 
 impl Client {
-    /// Creates a client of a pipeline in this process that calls with `authority`.
+    /// Creates a client that calls a pipeline in this process with `authority`.
     pub fn in_process(pipeline: Pipeline, authority: Authority) -> Self {
         Self(Route::InProcess { pipeline, authority })
     }
@@ -71,7 +71,7 @@ impl Client {
     ///
     /// # Cancellation
     ///
-    /// Dropping the call, or reaching its deadline, aborts it at the remote end, even a mutation.
+    /// Dropping the call or reaching its deadline aborts it at the peer, even if it is a mutation.
     pub fn call(&self, request: CallRequest<'_>) -> ClientCall {
         self.call_on_behalf(request, None)
     }
@@ -149,11 +149,12 @@ impl Client {
         })
     }
 
-    /// Responds to a request of the peer: once for a call, repeatedly for a subscription.
+    /// Responds to a request from the peer: once for a call, any number of times for a
+    /// subscription.
     ///
     /// # Errors
     ///
-    /// The output is not an envelope; nothing was sent.
+    /// Returns an error, and sends nothing, if the output is not an envelope.
     pub async fn respond(
         &self,
         id: &RequestId,
@@ -165,12 +166,12 @@ impl Client {
         Ok(())
     }
 
-    /// Responds to a request of the peer with an error.
+    /// Responds to a request from the peer with an error.
     pub async fn emit_error(&self, id: &RequestId, error: CallError) {
         self.send_response(CallEvent::Failed { id: id.to_shared(), error }).await;
     }
 
-    /// Completes a subscription of the peer.
+    /// Completes a subscription that the peer started.
     pub async fn complete(&self, id: &RequestId) {
         self.send_response(CallEvent::Completed { id: id.to_shared() }).await;
     }
@@ -194,7 +195,7 @@ impl Client {
         }
     }
 
-    /// Number of requests waiting for a response on this connection.
+    /// Returns the number of requests waiting for a response on this connection.
     pub fn pending_count(&self) -> usize {
         match &self.0 {
             Route::InProcess { pipeline, .. } => pipeline.in_flight(),
@@ -266,7 +267,7 @@ enum ClientCallState {
 /// Abort reason of a call that has not been polled yet and is therefore not pending.
 type EarlyAbortReason = Arc<OnceLock<String>>;
 
-/// Handle that aborts a [`ClientCall`] from elsewhere.
+/// Handle that aborts a [`ClientCall`].
 #[derive(Clone)]
 pub struct ClientAbortHandle(AbortTarget);
 
@@ -334,7 +335,7 @@ impl Future for ClientCall {
             }
             ClientCallState::Remote { peer, id, running, early_abort: early } => {
                 let polled = running.as_mut().poll(cx);
-                // The call is pending from the first poll on. Applies an abort requested before.
+                // The first poll made the call pending. Apply an abort requested before it.
                 match early.get().and_then(|early| early.get()) {
                     Some(reason) if polled.is_pending() && peer.abort_request(id, reason) => {
                         running.as_mut().poll(cx)

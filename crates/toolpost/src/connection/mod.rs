@@ -1,8 +1,8 @@
-//! Connections over a transport: requests in both directions, each with its responses.
+//! Connections over a transport, with requests and responses in both directions.
 //!
-//! A single future drives a connection: it reads events, responds to calls that complete at once,
-//! handles timeouts and runs the pump of the transport. Longer requests run in async tasks that end
-//! with the connection.
+//! A single future drives a connection: it reads events, responds to calls that complete
+//! immediately, handles timeouts and runs the pump of the transport. Longer requests run in async
+//! tasks that end with the connection.
 
 mod backoff;
 mod call_handler;
@@ -38,17 +38,18 @@ use shared::PeerHandle;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionSettings {
-    /// Maximum number of pending requests of this side; others fail with `OVERLOADED`.
+    /// Maximum number of pending requests to the peer; more fail with `OVERLOADED`.
     pub max_pending: usize,
-    /// Maximum number of requests of the peer in flight; others fail with `OVERLOADED`.
+    /// Maximum number of requests from the peer in flight; more fail with `OVERLOADED`.
     pub max_inflight: usize,
-    /// Deadline of a call that sets none. `None` waits until the connection closes.
+    /// Timeout of a call that specifies none. If `None`, it waits until the connection closes.
     pub call_timeout: Option<Duration>,
-    /// Maximum number of values of a subscription that may be sent before the consumer takes one.
-    /// The window starts small and grows up to this limit while the size of the values allows it.
+    /// Maximum flow-control window: the number of values of a subscription that may be sent before
+    /// the consumer takes one. The window starts small and grows as far as the size of the values
+    /// allows.
     pub max_window: u32,
     /// Maximum number of values buffered for a consumer whose source does not support flow control.
-    /// Beyond it, or beyond `max_buffered_bytes`, the subscription fails with `OVERLOADED`.
+    /// A subscription that exceeds this or `max_buffered_bytes` fails with `OVERLOADED`.
     pub max_buffered_values: usize,
     /// Maximum number of bytes buffered; see [`ConnectionSettings::max_buffered_values`].
     pub max_buffered_bytes: usize,
@@ -67,13 +68,13 @@ impl Default for ConnectionSettings {
     }
 }
 
-/// How a connection handles the requests of the peer.
+/// How a connection handles requests from the peer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IncomingRequests {
-    /// Rejects them; this side only calls.
+    /// Rejects them.
     Reject,
-    /// Runs the requests as calls of operations.
+    /// Calls the requested operations.
     Call(CallHandler),
     /// Sends them to a channel; the receiver responds with [`Client::respond`],
     /// [`Client::emit_error`] and [`Client::complete`]. A full channel blocks the connection.
@@ -111,7 +112,7 @@ impl Connection {
     ///
     /// # Cancellation
     ///
-    /// Dropping the future closes the connection: pending requests fail, queries of the peer are
+    /// Dropping the future closes the connection: pending requests fail, the peer's queries are
     /// canceled, and its mutations continue in the pipeline.
     pub async fn run(self) -> CloseReason {
         self.run_with_on_close(|| ()).await

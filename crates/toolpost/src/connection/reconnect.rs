@@ -19,13 +19,13 @@ use crate::payload::Payload;
 use crate::pipeline::CallRequest;
 use crate::transport::{CloseReason, Connector};
 
-/// Backoff between connection attempts, and the limits of each connection.
+/// Reconnect backoff and connection limits.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReconnectSettings {
-    /// Delay before the first reconnect attempt. It doubles with every failed attempt.
+    /// Delay before the first reconnect attempt. It doubles with each failed attempt.
     pub min_backoff: Duration,
-    /// Upper limit of the delay.
+    /// Maximum delay.
     pub max_backoff: Duration,
     /// Limits of each connection.
     pub connection: ConnectionSettings,
@@ -49,7 +49,7 @@ pub enum ConnectionStatus {
     Connecting(Option<String>),
     /// Connected, and the connect hook has completed.
     Connected(Client),
-    /// Closed by its owner.
+    /// The client was closed.
     Closed,
 }
 
@@ -66,7 +66,7 @@ pub struct ReconnectingClient {
 }
 
 impl ReconnectingClient {
-    /// Starts a client. It also serves the requests of the peer if `handler` is set.
+    /// Starts a client. If `handler` is set, it also serves requests from the peer.
     pub fn start(
         connector: impl Connector,
         handler: Option<CallHandler>,
@@ -95,7 +95,7 @@ impl ReconnectingClient {
         Self { status, stop, task: Some(tokio::spawn(reconnect_loop.run())) }
     }
 
-    /// Returns the client of the current connection, or `None` if not connected.
+    /// Returns the client of the current connection, or `None` while disconnected.
     pub fn client(&self) -> Option<Client> {
         match &*self.status.borrow() {
             ConnectionStatus::Connected(client) if !client.is_closed() => Some(client.clone()),
@@ -112,12 +112,13 @@ impl ReconnectingClient {
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE`: the client was closed.
+    /// Returns `UNAVAILABLE` if the client was closed.
     pub async fn wait_connected(&self) -> Result<Client, CallError> {
         wait_connected(self.status.clone()).await
     }
 
-    /// Subscribes to an operation again after every reconnect. Values sent meanwhile are lost.
+    /// Subscribes to an operation, and again after each reconnect. Values sent while disconnected
+    /// are lost.
     pub fn subscribe(
         &self,
         operation: &str,
@@ -189,7 +190,7 @@ impl ReconnectingSubscription {
             }
             let (client, values) = self.values.as_mut()?;
             match values.next().await {
-                // The connection is lost, or about to close: a hub ends its streams first.
+                // The connection is lost or about to close: a hub ends its streams first.
                 Some(Err(error)) if *error.code() == ErrorCode::Unavailable => {
                     let closed = tokio::time::timeout(STREAM_CLOSE_GRACE, client.closed()).await;
                     if closed.is_err() {

@@ -1,4 +1,4 @@
-//! MCP servers of a [`Toolpost`](super::Toolpost).
+//! Builder methods for MCP servers.
 
 use super::{BuildError, ToolpostBuilder};
 use crate::mcp::{HttpSettings, McpSettings, McpSource, McpTransport, StdioSettings};
@@ -8,7 +8,7 @@ impl ToolpostBuilder {
     /// Adds an MCP server that runs as a child process. Its operations are in the namespace `name`.
     ///
     /// The process is terminated when the [`Toolpost`](super::Toolpost) is dropped. If this program
-    /// is killed by SIGKILL, only the standard input of the process is closed. To terminate the
+    /// is killed with SIGKILL, only the standard input of the process is closed. To terminate the
     /// process and all its descendants in that case too, call
     /// [`watch_child`](crate::mcp::watch_child) in `main`, and pass an [`McpSource`] with
     /// [`StdioSettings::watcher`] to [`ToolpostBuilder::source`].
@@ -22,7 +22,7 @@ impl ToolpostBuilder {
         self.source(McpSource::new(name, McpSettings::new(McpTransport::Stdio(stdio))))
     }
 
-    /// Adds an MCP server over streamable HTTP.
+    /// Adds an MCP server over streamable HTTP. Its operations are in the namespace `name`.
     pub fn mcp_http(self, name: &str, url: &str) -> Self {
         let (name, url) = (name.to_owned(), url.parse());
         self.start_with(move |registry| {

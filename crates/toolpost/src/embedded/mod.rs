@@ -1,4 +1,4 @@
-//! [`Toolpost`]: operations and sources of a program behind one pipeline.
+//! [`Toolpost`]: the operations and sources of a program in one pipeline.
 
 #[cfg(feature = "mcp")]
 mod mcp;
@@ -21,10 +21,11 @@ use crate::pipeline::{Pipeline, PipelineSettings};
 use crate::registry::Registry;
 use crate::source::{RunningSource, Source, SourceHooks};
 
-/// Time for all sources to become ready.
+/// Time limit for all sources to become ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Operations of this program and of the sources that it owns. Dropping it closes the sources.
+/// The operations of a program, both its own and those of its sources. Dropping it closes the
+/// sources.
 ///
 /// ```
 /// use toolpost::{HandlerError, Identity, Operation, Toolpost};
@@ -65,13 +66,13 @@ impl Toolpost {
         self.pipeline.call_trusted(operation, input).await
     }
 
-    /// Returns a caller with this identity. Access is checked for each of its calls.
+    /// Returns a [`Caller`] with this identity. Access is checked for each of its calls.
     pub fn caller(&self, identity: Identity) -> Caller {
         let authority = Authority::untrusted(Some(Arc::new(identity)));
         Caller(Client::in_process(self.pipeline.clone(), authority))
     }
 
-    /// Returns the operations.
+    /// Returns the registry of the operations.
     pub fn registry(&self) -> &Registry {
         self.pipeline.registry()
     }
@@ -86,7 +87,7 @@ impl Toolpost {
         &self.sources
     }
 
-    /// Closes the sources and waits until they have ended.
+    /// Closes the sources and waits until they are closed.
     pub async fn close(self) {
         futures::future::join_all(self.sources.into_iter().map(RunningSource::close)).await;
     }
@@ -123,7 +124,7 @@ impl Caller {
     }
 }
 
-/// Error of building a [`Toolpost`].
+/// Error returned when a [`Toolpost`] cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -139,7 +140,7 @@ pub enum BuildError {
         /// Why.
         reason: String,
     },
-    /// A source is not ready.
+    /// A source failed to start or was not ready in time.
     #[error("source `{name}`: {error}")]
     #[non_exhaustive]
     Source {
@@ -153,7 +154,7 @@ pub enum BuildError {
 
 type StartSource = Box<dyn FnOnce(&Registry) -> Result<RunningSource, BuildError> + Send>;
 
-/// Builder of a [`Toolpost`].
+/// Builder for a [`Toolpost`].
 #[derive(Default)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct ToolpostBuilder {
@@ -184,18 +185,19 @@ impl ToolpostBuilder {
         self
     }
 
-    /// Sets the limits and timeouts of calls.
+    /// Sets the limits and timeouts for calls.
     pub fn pipeline_settings(mut self, settings: PipelineSettings) -> Self {
         self.settings = settings;
         self
     }
 
     /// Registers the operations, starts the sources and waits until they are ready. A source that
-    /// is disconnected later is connected again.
+    /// disconnects later is reconnected.
     ///
     /// # Errors
     ///
-    /// An operation is invalid, or a source cannot be started or is not ready in time.
+    /// Returns an error if an operation is invalid, or if a source cannot be started or is not
+    /// ready in time.
     pub async fn build(self) -> Result<Toolpost, BuildError> {
         let registry = Registry::new();
         for operation in self.operations {

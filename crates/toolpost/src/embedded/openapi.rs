@@ -1,12 +1,12 @@
-//! HTTP services of a [`Toolpost`](super::Toolpost).
+//! Builder methods for OpenAPI services.
 
 use super::{BuildError, ToolpostBuilder};
 use crate::openapi::{DocumentLocation, OpenApiSettings, OpenApiSource};
 use crate::source::{RunningSource, SourceHooks};
 
 impl ToolpostBuilder {
-    /// Adds an HTTP service by the path or URL of its OpenAPI document. Its operations are in the
-    /// namespace `name`.
+    /// Adds an HTTP service, given the path or URL of its OpenAPI document. Its operations are in
+    /// the namespace `name`.
     pub fn openapi(self, name: &str, document: &str) -> Self {
         self.openapi_with(name, OpenApiSettings::new(DocumentLocation::from_path_or_url(document)))
     }

@@ -27,9 +27,9 @@ use crate::json::JsonObject;
 pub enum ContentBlock {
     /// Text.
     Text(TextBlock),
-    /// A picture.
+    /// An image.
     Image(MediaBlock),
-    /// Sound.
+    /// Audio.
     Audio(MediaBlock),
     /// An embedded resource.
     Resource(ResourceBlock),
@@ -112,7 +112,7 @@ pub struct ResourceContents {
 pub struct ResourceLinkBlock {
     /// URI of the resource.
     pub uri: String,
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
     /// Description of the resource.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,13 +133,13 @@ pub struct ResourceLinkBlock {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Annotations {
-    /// `user`, `assistant`, or a value of a newer protocol version.
+    /// `user`, `assistant`, or a value from a newer protocol version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audience: Option<Vec<String>>,
-    /// From 0 to 1, with its original notation.
+    /// Priority from 0 to 1, written as received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<serde_json::Number>,
-    /// ISO 8601.
+    /// Time of the last modification, in ISO 8601.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
     /// Unknown members, preserved as received.
@@ -170,7 +170,7 @@ impl ContentBlock {
         value.as_object().is_some_and(has_required_members)
     }
 
-    /// Converts the block to JSON, equal to the JSON it was read from.
+    /// Converts the block back to the JSON it was parsed from.
     pub fn into_value(self) -> Value {
         serde_json::to_value(&self).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Detection of envelopes; distinguishes them from data that looks similar.
+//! Distinguishes envelopes from data with a similar shape.
 
 use serde_json::Value;
 
@@ -15,11 +15,11 @@ impl Envelope<Value> {
         })
     }
 
-    /// Parses the value as an envelope, or returns it unchanged if it is plain data.
+    /// Parses the value as an envelope.
     ///
     /// # Errors
     ///
-    /// The value is not an envelope; it is returned unchanged.
+    /// Returns the value unchanged if it is not an envelope.
     pub fn detect(value: Value) -> Result<Self, Value> {
         if !Self::is_envelope(&value) {
             return Err(value);
@@ -37,11 +37,11 @@ impl Envelope<Value> {
 }
 
 impl Envelope<Payload> {
-    /// Like [`Envelope::detect`], without parsing data that is still text.
+    /// Like [`Envelope::detect`], but leaves data that is still text unparsed.
     ///
     /// # Errors
     ///
-    /// The payload is not an envelope; it is returned unchanged.
+    /// Returns the payload unchanged if it is not an envelope.
     pub fn detect_payload(payload: Payload) -> Result<Self, Payload> {
         let Some(raw) = payload.as_raw() else {
             let value = payload.into_value().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Takes typed members out of a JSON object. Members of another type stay in it.
+//! Extracts typed members from a JSON object. Members of another type stay in the object.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::json::JsonObject;
 
-/// Takes a member if it has the expected type.
+/// Removes and returns a member if it has the expected type.
 pub(super) fn take<T: DeserializeOwned>(
     members: &mut JsonObject,
     key: &str,

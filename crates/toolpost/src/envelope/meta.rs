@@ -10,13 +10,13 @@ use super::block::ContentBlock;
 use super::members::{as_integer, is_string_array, take, take_value};
 use crate::json::JsonObject;
 
-/// Name under which the own `source` member of a tool result is stored. In the meta of an envelope,
-/// `source` names the kind of source, which no server may set.
+/// Key for the `source` member of a tool result. In envelope meta, `source` is the kind of source,
+/// which a server must not be able to set.
 pub(crate) const SOURCE_MEMBER: &str = "toolpost/source";
 
-/// Source of a result with its metadata; `source` is the tag on the wire.
+/// Metadata of a result, by source. On the wire, `source` is the tag.
 ///
-/// The large variants are boxed, because an envelope is moved at every stage of a call.
+/// The large variants are boxed because every stage of a call moves the envelope.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "source", rename_all = "lowercase")]
 #[non_exhaustive]
@@ -36,9 +36,9 @@ pub enum Meta {
 pub struct LocalMeta {
     /// Id of the operation.
     pub operation_id: Arc<str>,
-    /// Time at which the result was wrapped, in milliseconds since the Unix epoch.
+    /// Time at which the envelope was created, in milliseconds since the Unix epoch.
     pub timestamp: i64,
-    /// Unknown members, if there are any.
+    /// Unknown members.
     #[serde(flatten)]
     pub extra: Option<Box<JsonObject>>,
 }
@@ -72,7 +72,7 @@ pub struct HttpMeta {
 pub struct SseMeta {
     /// The `event` field; `message` if the stream does not set it.
     pub event_type: String,
-    /// The last `id` of the stream. It stays the same until an event changes it.
+    /// The most recent `id` of the stream, which need not be from this event.
     pub last_event_id: String,
     /// The `retry` field, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,9 +84,10 @@ pub struct SseMeta {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct McpMeta {
-    /// Whether the tool reported a failure, which is not a [`CallError`](crate::CallError).
+    /// Whether the tool reported a failure. The call itself succeeded, so this is not a
+    /// [`CallError`](crate::CallError).
     pub is_error: bool,
-    /// All content blocks, with or without structured content.
+    /// All content blocks, whether or not there is structured content.
     pub content: Vec<ContentBlock>,
     /// The structured output as received.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +135,7 @@ impl Meta {
 }
 
 impl LocalMeta {
-    /// Creates the metadata of a result that was wrapped at `timestamp`.
+    /// Creates metadata for a result of `operation_id` at `timestamp`.
     pub fn new(operation_id: impl Into<Arc<str>>, timestamp: i64) -> Self {
         Self { operation_id: operation_id.into(), timestamp, extra: None }
     }
@@ -154,7 +155,7 @@ impl LocalMeta {
 }
 
 impl HttpMeta {
-    /// Creates the metadata of a response, with lowercase names and joined repeated headers.
+    /// Creates metadata for a response. Lowercases header names and joins repeated headers.
     pub fn new<N: AsRef<str>, V: AsRef<str>>(
         status_code: u16,
         headers: impl IntoIterator<Item = (N, V)>,
@@ -225,7 +226,7 @@ impl SseMeta {
 }
 
 impl McpMeta {
-    /// Creates the metadata of a result with these content blocks.
+    /// Creates metadata for a result with these content blocks.
     pub fn new(content: Vec<ContentBlock>) -> Self {
         Self { content, ..Self::default() }
     }

@@ -29,8 +29,8 @@ pub use schemas::{
     META_SCHEMA,
 };
 
-/// A result with its source metadata. Every call, through every endpoint, returns an envelope or a
-/// [`CallError`].
+/// The data that a call returned, with metadata from its source. Every call at every endpoint
+/// returns an envelope or a [`CallError`].
 ///
 /// ```
 /// use toolpost::Envelope;
@@ -43,7 +43,7 @@ pub use schemas::{
 pub struct Envelope<T = Value> {
     /// The output of the operation.
     pub data: T,
-    /// Metadata of the source.
+    /// Metadata from the source.
     pub meta: Meta,
 }
 
@@ -74,7 +74,7 @@ impl<T> Envelope<T> {
         Envelope { data: convert(self.data), meta: self.meta }
     }
 
-    /// Whether a tool ran and reported a failure.
+    /// Whether the envelope is from a tool that ran and reported a failure.
     pub fn is_error(&self) -> bool {
         matches!(&self.meta, Meta::Mcp(meta) if meta.is_error)
     }
@@ -83,7 +83,8 @@ impl<T> Envelope<T> {
     ///
     /// # Errors
     ///
-    /// `EXECUTION_ERROR` with the content blocks in its details, if the `mcp` meta has `isError`.
+    /// Returns `EXECUTION_ERROR` with the content blocks in its details if the `mcp` meta has
+    /// `isError`.
     pub fn into_result(self) -> Result<T, CallError> {
         match self.tool_error() {
             Some(error) => Err(error),
@@ -123,7 +124,7 @@ impl Envelope<Payload> {
     ///
     /// # Errors
     ///
-    /// The data cannot be parsed; see [`Payload::value`].
+    /// Returns an error if the data cannot be parsed; see [`Payload::value`].
     pub fn into_value(self) -> Result<Envelope<Value>, PayloadError> {
         Ok(Envelope { data: self.data.into_value()?, meta: self.meta })
     }
@@ -132,7 +133,7 @@ impl Envelope<Payload> {
     ///
     /// # Errors
     ///
-    /// The data does not match the type.
+    /// Returns an error if the data does not match the type.
     pub fn into_typed<T: DeserializeOwned>(self) -> Result<Envelope<T>, PayloadError> {
         Ok(Envelope { data: self.data.into_typed()?, meta: self.meta })
     }

@@ -1,4 +1,4 @@
-//! Detection of the next page of a listing, for all sources.
+//! Finds the next page of a paginated result from any source.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub enum NextPage {
     Url(String),
 }
 
-/// JSON Pointers to the usual cursor fields of a body, most specific first.
+/// JSON Pointers to common cursor fields in a body, most specific first.
 const CURSOR_POINTERS: [&str; 9] = [
     "/nextCursor",
     "/next_cursor",
@@ -27,14 +27,14 @@ const CURSOR_POINTERS: [&str; 9] = [
     "/cursor/next",
 ];
 
-/// JSON Pointers to the usual next-page URL fields of a body.
+/// JSON Pointers to common next-page URL fields in a body.
 const URL_POINTERS: [&str; 6] =
     ["/@odata.nextLink", "/links/next", "/_links/next/href", "/paging/next", "/next_url", "/next"];
 
 impl Envelope<Value> {
-    /// Returns the next page, found in an HTTP `Link` header with `rel="next"`, an MCP
-    /// `nextCursor`, or one of the common fields of a body. `None` means that this is the last page
-    /// or not a list.
+    /// Returns the next page, taken from an HTTP `Link` header with `rel="next"`, an MCP
+    /// `nextCursor`, or a common pagination field in the body. `None` means that this is the last
+    /// page or that the result is not paginated.
     ///
     /// ```
     /// use toolpost::{Envelope, NextPage};
@@ -65,7 +65,8 @@ fn next_page_in_body(data: &Value) -> Option<NextPage> {
     })
 }
 
-/// Returns a nonempty string or a number as text. Some services end with an empty cursor.
+/// Returns a nonempty string or a number as text. Some services send an empty cursor on the last
+/// page.
 fn nonempty_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),

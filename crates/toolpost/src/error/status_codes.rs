@@ -14,8 +14,7 @@ pub struct ErrorCodeInfo {
     pub origin: ErrorOrigin,
     /// HTTP status. A declared error may define its own.
     pub http_status: u16,
-    /// JSON-RPC error code outside of tool calls. A tool call returns a result with `isError`
-    /// instead.
+    /// JSON-RPC error code, except for tool calls, which return a result with `isError` instead.
     pub json_rpc_code: i64,
     /// Exit code of the command line.
     pub exit_code: u8,
@@ -49,7 +48,7 @@ impl ErrorCode {
         Self::Overloaded,
     ];
 
-    /// Returns the meaning of the code at every endpoint.
+    /// Returns how endpoints report the code.
     pub fn info(&self) -> ErrorCodeInfo {
         use ErrorOrigin::{Caller, Infrastructure, Operation};
         let (description, origin, http_status, transient, may_have_executed) = match self {

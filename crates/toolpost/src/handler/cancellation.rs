@@ -13,7 +13,7 @@ use crate::spec::OperationKind;
 /// Cancellation state of one call. Nested calls are canceled with it.
 #[derive(Debug, Default)]
 pub(super) struct Cancellation {
-    /// Created on first use; a call that completes at once never needs it.
+    /// Created on first use. A call that completes immediately never needs it.
     token: OnceLock<CancellationToken>,
     /// The first cause; later ones are ignored.
     cause: OnceLock<CancelCause>,
@@ -113,7 +113,7 @@ impl CallContext {
     }
 }
 
-/// Handle that aborts a call from elsewhere. An explicit abort also stops mutations.
+/// Handle that aborts a call. An explicit abort also stops mutations.
 #[derive(Debug, Clone)]
 pub struct AbortHandle(CallContext);
 

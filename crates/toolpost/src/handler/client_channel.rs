@@ -13,16 +13,16 @@ use crate::error::{CallError, ErrorCode};
 pub enum ClientChannel {
     /// The client responds while the call runs.
     Live(Arc<dyn RespondToServer>),
-    /// The call ends with the input it requires, and the client calls again with the responses.
+    /// The call ends with the requests, and the client calls again with the responses.
     MultiRoundTrip(Arc<MultiRoundTrip>),
 }
 
 /// A client that responds to requests while a call runs.
 pub trait RespondToServer: Send + Sync {
-    /// Capabilities of the client as it declared them: a JSON object with a member for each.
+    /// Returns the capabilities that the client declared: a JSON object with a member for each.
     fn client_capabilities(&self) -> &RawValue;
 
-    /// Sends a request to the client and waits for its response, without a timeout of its own.
+    /// Sends a request to the client and waits for its response. Has no timeout.
     ///
     /// # Cancellation
     ///
@@ -37,7 +37,7 @@ pub trait RespondToServer: Send + Sync {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerRequest {
-    /// Method name, known to both sides.
+    /// Method name.
     pub method: Box<str>,
     /// Parameters of the request.
     pub params: Option<Box<RawValue>>,
@@ -62,7 +62,8 @@ pub enum ServerRequestError {
     Unreachable(String),
 }
 
-/// A client that receives requests at the end of a call; the next call carries all state.
+/// A client that receives requests as the result of a call and responds with its next call, which
+/// carries all state.
 #[derive(Debug, Default)]
 pub struct MultiRoundTrip {
     /// Capabilities of the client, as in [`RespondToServer::client_capabilities`].
@@ -75,12 +76,12 @@ pub struct MultiRoundTrip {
     input_requests: OnceLock<Box<RawValue>>,
 }
 
-/// Code of a call that ended because it needs input from the client. The call did not fail, but it
-/// is not complete: the client calls again with the input.
+/// Error code of a call that needs input from the client. The call is incomplete rather than
+/// failed: the client calls again with the input.
 const INPUT_REQUIRED: &str = "INPUT_REQUIRED";
 
 impl MultiRoundTrip {
-    /// Creates the channel from what the client sent.
+    /// Creates the channel from the members of the client's request.
     pub fn new(
         client_capabilities: Option<Box<RawValue>>,
         input_responses: Option<Box<RawValue>>,
@@ -110,7 +111,7 @@ impl MultiRoundTrip {
 }
 
 impl ClientChannel {
-    /// Capabilities of the client: a JSON object with a member for each.
+    /// Returns the capabilities of the client: a JSON object with a member for each.
     pub fn client_capabilities(&self) -> Option<&RawValue> {
         match self {
             Self::Live(present) => Some(present.client_capabilities()),

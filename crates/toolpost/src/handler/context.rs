@@ -1,4 +1,4 @@
-//! The context of a call, as its handler sees it.
+//! The context that a handler receives with a call.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,9 @@ use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::spec::OperationKind;
 
-/// The context of one call: ids, identity, deadline, cancellation and progress.
-/// [`build_env`](crate::build_env) uses it to call other operations. Cloning is cheap.
+/// The context of one call: ids, identity, deadline, cancellation and progress. Cheap to clone.
+///
+/// To call other operations, pass it to [`build_env`](crate::build_env).
 #[derive(Clone)]
 pub struct CallContext(Arc<ContextParts>);
 
@@ -34,7 +35,7 @@ pub(crate) struct ContextParts {
     start: CallStart,
     default_deadline: DefaultDeadline,
     pub(super) cancellation: Cancellation,
-    /// Kind and idempotency of the actual target, if known only after dispatch.
+    /// Kind and idempotency of the target operation, if known only after dispatch.
     pub(super) effective_kind: OnceLock<(OperationKind, bool)>,
     /// The parent call, if it runs in this process.
     pub(super) caller: Option<CallContext>,
@@ -170,7 +171,8 @@ impl CallContext {
         self.0.start.parent_request_id.as_ref()
     }
 
-    /// Identity of the caller, or the one a nested call runs on behalf of.
+    /// Returns the identity of the caller. For a nested call, this is the identity that it runs on
+    /// behalf of.
     pub fn identity(&self) -> Option<&Identity> {
         self.0.start.identity.as_deref()
     }
@@ -190,7 +192,7 @@ impl CallContext {
         self.0.effective_kind.get().copied()
     }
 
-    /// Metadata of the request, such as a trace context.
+    /// Returns the metadata of the request, such as a trace context.
     pub fn metadata(&self) -> Option<&JsonObject> {
         self.0.start.metadata.as_deref()
     }
@@ -200,9 +202,9 @@ impl CallContext {
         self.0.start.attached.as_deref()?.downcast_ref()
     }
 
-    /// Deadline of the call. A call without a deadline gets a default one when it first waits,
-    /// which also applies to its nested calls. A default deadline is paused while the call waits
-    /// for approval, so check it again after waiting for it.
+    /// Returns the deadline of the call. A call without a deadline gets a default one when it first
+    /// waits, which also applies to its nested calls. Waiting for approval pauses the default
+    /// deadline and moves it back, so do not cache the returned value.
     pub fn deadline(&self) -> Option<Instant> {
         let defaults = self.self_and_ancestors().filter_map(|call| call.0.default_deadline.get());
         self.0.start.deadline.into_iter().chain(defaults).min()
@@ -217,7 +219,7 @@ impl CallContext {
         &self.0.default_deadline
     }
 
-    /// This call and its ancestors.
+    /// Iterates over this call and its ancestors.
     pub(super) fn self_and_ancestors(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |call| call.0.caller.as_ref())
     }
@@ -227,7 +229,7 @@ impl CallContext {
         self.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Waits until the call is canceled: aborted, timed out, or abandoned by its caller.
+    /// Waits until the call is canceled: aborted, timed out, or dropped by its caller.
     pub async fn canceled(&self) {
         self.token().cancelled().await;
     }
@@ -252,7 +254,7 @@ impl CallContext {
         self.0.start.progress.log(line);
     }
 
-    /// Channel to the client, if the endpoint provides one.
+    /// Returns the channel to the client, if the endpoint provides one.
     pub fn client_channel(&self) -> Option<&ClientChannel> {
         self.0.start.client_channel.as_ref()
     }

@@ -1,4 +1,4 @@
-//! The default deadline, for calls that specify none.
+//! The deadline of calls that specify none.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use tokio::time::Instant;
 
 use super::context::{CallContext, deadline_after};
 
-/// Deadline of a call that sets none. It starts when the call first waits; approvals pause it.
+/// Deadline of a call that specifies none. It starts when the call first waits. Waiting for
+/// approval pauses it.
 #[derive(Debug, Default)]
 pub(super) struct DefaultDeadline {
     at: OnceLock<Instant>,

@@ -1,4 +1,4 @@
-//! Handlers of operations and the context they get.
+//! Operation handlers and the call context they receive.
 
 mod cancellation;
 mod client_channel;
@@ -39,7 +39,7 @@ pub use typed::{IntoOnceHandler, IntoStreamHandler};
 ///
 /// # Cancellation
 ///
-/// Cancellation is a signal: [`CallContext::canceled`]. The caller gets its error at once. The
+/// [`CallContext::canceled`] signals cancellation. The caller receives its error immediately. The
 /// future is polled for up to `PipelineSettings::cancel_grace` and then dropped.
 pub trait OnceHandler: Send + Sync + 'static {
     /// Starts one call.
@@ -50,7 +50,7 @@ pub trait OnceHandler: Send + Sync + 'static {
 ///
 /// # Cancellation
 ///
-/// As for [`OnceHandler`]. The stream is polled only when its consumer requests the next value.
+/// Same as for [`OnceHandler`]. The stream is polled only when the consumer requests a value.
 pub trait StreamHandler: Send + Sync + 'static {
     /// Starts one subscription.
     fn subscribe(&self, context: CallContext, input: Payload) -> BoxStream<'static, HandlerResult>;
@@ -66,14 +66,14 @@ pub enum HandlerOutput {
     Dynamic(Payload),
     /// An envelope built by an adapter.
     Envelope(Envelope<Payload>),
-    /// An envelope, and which of the declared output schemas its data must match.
+    /// An envelope, and the declared output schema that its data must match.
     WithSchema(Envelope<Payload>, Schema),
     /// The outcome of another call, forwarded with its repairs and warnings.
     Forwarded(Outcome),
 }
 
 impl HandlerOutput {
-    /// Wraps a JSON value that is not from a Rust type.
+    /// Wraps a JSON value, which may be an envelope.
     pub fn dynamic(value: Value) -> Self {
         Self::Dynamic(value.into())
     }
@@ -101,7 +101,7 @@ impl Handler {
         }
     }
 
-    /// Creates a handler for queries and mutations from a function over JSON. With
+    /// Creates a handler for queries and mutations from a function that takes JSON. With
     /// [`HandlerOutput::Dynamic`], the result may be an envelope.
     pub fn once_fn<F, Fut>(function: F) -> Self
     where
@@ -111,7 +111,7 @@ impl Handler {
         Self::Once(Arc::new(move |context, input| function(context, input).boxed()))
     }
 
-    /// Creates a handler for subscriptions from a function over JSON. With
+    /// Creates a handler for subscriptions from a function that takes JSON. With
     /// [`HandlerOutput::Dynamic`], each value may be an envelope.
     pub fn stream_fn<F, S>(function: F) -> Self
     where

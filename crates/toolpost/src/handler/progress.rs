@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Current progress; it only increases.
+    /// Current progress. Must increase with each report.
     pub progress: f64,
-    /// Final value, if known.
+    /// Total, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
     /// Description of the current step.
@@ -26,7 +26,7 @@ impl Progress {
         Self { progress, total: None, message: None }
     }
 
-    /// Sets the final value.
+    /// Sets the total.
     #[must_use]
     pub fn with_total(mut self, total: f64) -> Self {
         self.total = Some(total);
@@ -63,7 +63,7 @@ impl LogMessage {
     }
 }
 
-/// Observes a running call. The handler invokes it, so it must not block.
+/// Observes a running call. It runs on the handler's task, so it must not block.
 pub trait ProgressObserver: Send + Sync {
     /// Called for each progress report.
     fn progress(&self, progress: Progress);
@@ -80,13 +80,13 @@ impl<F: Fn(Progress) + Send + Sync> ProgressObserver for F {
     }
 }
 
-/// Destination of progress reports: a bounded channel or an observer that must not block. A report
-/// that does not fit is dropped: a later one supersedes it.
+/// Sends progress reports to a bounded channel or to an observer, which must not block. Reports are
+/// dropped while the channel is full, because later reports supersede them.
 #[derive(Clone, Default)]
 pub struct ProgressSender(Option<Arc<dyn ProgressObserver>>);
 
 impl ProgressSender {
-    /// Creates a sender into a bounded channel. Reports are dropped while the channel is full.
+    /// Creates a sender for a bounded channel. Reports are dropped while the channel is full.
     pub fn new(sender: mpsc::Sender<Progress>) -> Self {
         // A report is dropped if the channel is full or closed.
         Self::from_fn(move |progress| drop(sender.try_send(progress)))

@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Id of a call, provided by the caller or generated.
 ///
-/// A random number of the process plus a counter, formatted only when it is read.
+/// A generated id consists of a random prefix per process and a counter. It is formatted only when
+/// it is read.
 #[derive(Clone)]
 pub struct RequestId(RequestIdRepr);
 
@@ -43,7 +44,7 @@ impl<T: Into<Arc<str>>> From<T> for RequestId {
     }
 }
 
-// A generated id equals its text form, which is how it returns over a transport.
+// A generated id equals its text form, because peers send it back as text.
 impl PartialEq for RequestId {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
@@ -102,7 +103,7 @@ impl std::ops::Deref for GeneratedText {
     type Target = str;
 
     fn deref(&self) -> &str {
-        std::str::from_utf8(&self.bytes[self.start..]).expect("it is made of digits")
+        std::str::from_utf8(&self.bytes[self.start..]).expect("digits are ASCII")
     }
 }
 

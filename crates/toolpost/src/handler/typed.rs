@@ -1,4 +1,4 @@
-//! Typed handlers: functions over `serde` and `schemars` types.
+//! Typed handlers: functions that take and return `serde` and `schemars` types.
 
 use std::sync::Arc;
 
@@ -87,7 +87,7 @@ where
     }
 }
 
-/// Deserializes the input. A type can reject input that its schema accepts.
+/// Deserializes the input. A type can be stricter than its schema and reject valid input.
 fn parse_input<I: DeserializeOwned>(input: Payload) -> Result<I, HandlerError> {
     input.into_typed().map_err(|error| {
         let issue = Issue::new("", error.to_string());

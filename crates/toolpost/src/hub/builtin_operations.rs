@@ -1,5 +1,5 @@
-//! `hub.list`, `hub.search`, `hub.schema`, `hub.call`: the four built-in operations, identical for
-//! people, agents, browsers and spokes. Callers see only the operations they can access.
+//! The built-in operations `hub.list`, `hub.search`, `hub.schema` and `hub.call`. Callers see only
+//! the operations they can access.
 
 use std::sync::Arc;
 
@@ -159,9 +159,9 @@ struct CallInput {
     input: Option<Value>,
 }
 
-/// Returns the spec of `hub.call`, a mutation, because the kind of the target is not known.
+/// Returns the spec of `hub.call`. It is a mutation because the target can be one.
 fn call_spec() -> OperationSpec {
-    let id = "hub.call".parse().expect("a plain id");
+    let id = "hub.call".parse().expect("a valid literal id");
     let mut spec = OperationSpec::new(&id, OperationKind::Mutation);
     spec.title = Some("Call an operation".to_owned());
     spec.description =
@@ -175,7 +175,7 @@ async fn call(context: CallContext, input: Payload) -> Result<HandlerOutput, Han
     let called: CallInput = input.into_typed()?;
     let input = called.input.map_or_else(Payload::empty_object, Payload::from);
     let result = call_as_caller(&context, &called.id, input).await;
-    // `hub.call` has no effects of its own; the target's error tells whether anything ran.
+    // `hub.call` itself has no effects; the target's error says whether anything ran.
     let outcome = result.map_err(|error| match error.may_have_run() {
         true => error,
         false => error.not_sent(),

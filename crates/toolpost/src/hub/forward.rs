@@ -32,7 +32,7 @@ impl ForwardHandler {
         }
     }
 
-    /// Builds the request for the peer. Its timeout is at most the remaining time and `allowed`.
+    /// Builds the request for the peer. Its timeout is the remaining time, at most `allowed`.
     fn request<'a>(
         &'a self,
         context: &CallContext,

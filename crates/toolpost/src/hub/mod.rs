@@ -1,8 +1,8 @@
 //! Operations of many processes in one registry.
 //!
 //! [`Hub`] accepts connections, registers the operations of spokes under their names, forwards
-//! calls, and lists the operations of disconnected spokes as offline. [`Spoke`] is a process that
-//! offers operations.
+//! calls, and lists the operations of disconnected spokes as offline. A [`Spoke`] connects a
+//! process and its operations to a hub.
 
 mod builtin_operations;
 mod forward;
@@ -39,7 +39,8 @@ use spoke_registry::SpokeRegistry;
 /// Names reserved for the gateway. Spokes and sources cannot use them.
 pub const RESERVED_NAMES: [&str; 4] = ["demo", "gateway", "hub", "toolpost"];
 
-/// A hub, to which spokes and clients connect. Clones share the same hub.
+/// Accepts connections from spokes and clients, and runs their requests in a pipeline. Clones share
+/// the same hub.
 #[derive(Clone)]
 pub struct Hub(Arc<HubInner>);
 
@@ -54,7 +55,7 @@ struct HubInner {
     draining: CancellationToken,
 }
 
-/// A connection and its identity. Connections that this hub opened itself have no identity.
+/// A connection and its identity. Connections that the hub opened have no identity.
 struct HubConnection {
     client: Client,
     identity: Option<Arc<Identity>>,
@@ -93,11 +94,11 @@ impl Default for HubSettings {
     }
 }
 
-/// Operator configuration of a spoke name, independent of whether the spoke is connected.
+/// Operator configuration for a spoke name. It applies whether or not the spoke is connected.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SpokeConfig {
-    /// The only identity that can use the name; the first that uses it if `None`.
+    /// The only identity that can use the name. If `None`, the first identity that registers it.
     pub owner: Option<String>,
     /// Timeout of calls to the spoke.
     pub timeout: Option<Duration>,
@@ -109,15 +110,15 @@ pub struct SpokeConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct HubStats {
-    /// Connections.
+    /// Open connections.
     pub connections: usize,
     /// Requests waiting for a response from a peer.
     pub pending: usize,
     /// Requests from peers that are in flight.
     pub inflight: usize,
-    /// Names whose spoke is connected.
+    /// Connected spokes.
     pub online_spokes: usize,
-    /// Names whose spoke is disconnected.
+    /// Spokes that are known but disconnected.
     pub offline_spokes: usize,
 }
 
@@ -127,7 +128,7 @@ impl Hub {
         let operations =
             builtin_operations::operations().into_iter().chain([register::operation()]);
         let changes = operations.map(Change::Replace);
-        pipeline.registry().apply(changes).expect("replacing cannot clash");
+        pipeline.registry().apply(changes).expect("only registering can fail");
         Self(Arc::new(HubInner {
             pipeline,
             settings,
@@ -144,21 +145,21 @@ impl Hub {
         builtin_operations::operations()
     }
 
-    /// Returns the pipeline that runs the requests of peers.
+    /// Returns the pipeline that runs requests from peers.
     pub fn pipeline(&self) -> &Pipeline {
         &self.0.pipeline
     }
 
-    /// Sets the configuration of a spoke name. Operations that are already registered are rebuilt;
-    /// the connection and its calls continue. If they cannot be rebuilt, for example because the
-    /// name now belongs to another identity, the spoke is disconnected.
+    /// Sets the configuration for a spoke name. Operations that are already registered are rebuilt
+    /// without interrupting the connection or its calls. If they cannot be rebuilt, for example
+    /// because the name now belongs to another identity, the spoke is disconnected.
     pub fn configure_spoke(&self, name: &str, config: SpokeConfig) {
         self.0.spokes().configs.insert(name.to_owned(), config);
         self.0.reapply_config(name);
     }
 
-    /// Removes the configuration of a name, disconnects its spoke and unregisters its operations.
-    /// The spoke can register again as an unconfigured one.
+    /// Removes the configuration for a name, disconnects its spoke and unregisters its operations.
+    /// The spoke can register again without configuration.
     pub fn remove_spoke(&self, name: &str) {
         let mut spokes = self.0.spokes();
         spokes.configs.remove(name);
@@ -170,7 +171,8 @@ impl Hub {
         self.0.spokes().status(name)
     }
 
-    /// Closes the connections of identities that `is_revoked` matches; returns their number.
+    /// Closes the connections of identities for which `is_revoked` returns true. Returns the number
+    /// of closed connections.
     pub fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
         let matches =
             |peer: &&HubConnection| peer.identity.as_ref().is_some_and(|it| is_revoked(&it.id));
@@ -215,9 +217,9 @@ impl Hub {
         }
     }
 
-    /// Rejects new requests, ends streams, and waits until the requests of peers are finished or
-    /// the deadline passes. Returns whether they finished in time. Connections stay open because
-    /// calls in flight may need them.
+    /// Rejects new requests, ends streams, and waits until the requests from peers complete or the
+    /// deadline passes. Returns whether they completed in time. Connections stay open because calls
+    /// in flight may need them.
     pub async fn drain(&self, deadline: Duration) -> bool {
         self.0.draining.cancel();
         // New requests are rejected, so only these connections can have requests in flight.
@@ -227,7 +229,7 @@ impl Hub {
         tokio::time::timeout(deadline, all_idle).await.is_ok()
     }
 
-    /// Closes every connection and waits a bounded time until the peers were told.
+    /// Closes all connections and waits, for a bounded time, until they have closed.
     pub async fn close(&self) {
         self.0.draining.cancel();
         self.0.tasks.close();
@@ -243,7 +245,7 @@ impl HubInner {
         self.spokes.lock()
     }
 
-    /// Runs a connection in an async task, until [`Hub::close`], which may have been called.
+    /// Runs a connection in an async task. Closes it at once if [`Hub::close`] was already called.
     fn spawn_connection(
         self: &Arc<Self>,
         connection_id: u64,
@@ -265,7 +267,7 @@ impl HubInner {
 
     /// Applies changes that register no new id.
     fn apply(&self, changes: impl IntoIterator<Item = Change>) {
-        self.pipeline.registry().apply(changes).expect("replacing and removing cannot clash");
+        self.pipeline.registry().apply(changes).expect("only registering can fail");
     }
 }
 

@@ -93,7 +93,7 @@ async fn register(
 }
 
 impl HubInner {
-    /// Registers the operations of a peer under a spoke name that its identity can use.
+    /// Registers the operations of a peer under a spoke name, if its identity can use the name.
     pub(super) async fn register_spoke(
         &self,
         name: &str,
@@ -114,7 +114,7 @@ impl HubInner {
         let retained_specs = rules.transform.is_some().then(|| Arc::new(specs.clone()));
         let (operations, rejected) = build_operations_off_thread(route, rules, specs).await?;
         let mut spokes = self.spokes();
-        // Operations of a closed connection would stay online: its disconnect was already handled.
+        // The disconnect was already handled, so the operations would stay online.
         if client.is_closed() {
             return Err(CallError::unavailable("the connection has ended"));
         }
@@ -126,8 +126,8 @@ impl HubInner {
         Ok(RegisterOutput { registered, refused: rejected })
     }
 
-    /// Rebuilds the operations of a name under its current configuration. If that is not possible,
-    /// the spoke is disconnected and can register again.
+    /// Rebuilds the operations of a name with its current configuration. If that fails, disconnects
+    /// the spoke, which can register again.
     pub(super) fn reapply_config(&self, name: &str) {
         let mut spokes = self.spokes();
         let Some((route, specs)) = spokes.registered_specs(name) else {

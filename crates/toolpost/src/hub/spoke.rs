@@ -22,7 +22,7 @@ use crate::transport::Connector;
 /// Timeout of a registration.
 const REGISTER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A named set of operations, offered to a hub while the session is open.
+/// A named set of operations that this process provides to a hub.
 ///
 /// ```no_run
 /// # #[cfg(feature = "ws")]
@@ -51,7 +51,7 @@ impl Spoke {
         Self::with_registry(name, Registry::new())
     }
 
-    /// Creates a spoke that registers the operations of `registry`, and their changes.
+    /// Creates a spoke that registers the operations of `registry` and keeps them up to date.
     pub fn with_registry(name: impl Into<String>, registry: Registry) -> Self {
         Self { name: name.into(), registry, settings: ReconnectSettings::default() }
     }
@@ -73,7 +73,8 @@ impl Spoke {
         self
     }
 
-    /// Connects and registers, and repeats both when the connection is lost.
+    /// Connects to the hub and registers the operations. Reconnects and registers again when the
+    /// connection is lost.
     pub fn connect(self, connector: impl Connector) -> SpokeHandle {
         let pipeline = Pipeline::new(self.registry.clone());
         let handler = CallHandler::new(pipeline.clone(), CallerIdentity::Forwarded);
@@ -124,8 +125,8 @@ impl SpokeRegistration {
     }
 
     /// Registers again when the registry changes. A connection attempt in progress may have read
-    /// the registry before the change, so this waits for the connection and registers again, even
-    /// if that is sometimes redundant.
+    /// the registry before the change, so this waits for the connection and registers again, which
+    /// is sometimes redundant.
     async fn reregister_on_change(
         self: Arc<Self>,
         mut changes: watch::Receiver<u64>,
@@ -140,7 +141,7 @@ impl SpokeRegistration {
     }
 }
 
-/// Handle of a running spoke. Dropping it disconnects the spoke.
+/// Handle to a running spoke. Dropping it disconnects the spoke.
 #[derive(Debug)]
 pub struct SpokeHandle {
     client: Option<ReconnectingClient>,
@@ -149,7 +150,7 @@ pub struct SpokeHandle {
 }
 
 impl SpokeHandle {
-    /// Waits until the spoke is registered, and returns a client of the hub.
+    /// Waits until the spoke is registered, and returns a client that calls the hub.
     ///
     /// # Errors
     ///
@@ -158,9 +159,9 @@ impl SpokeHandle {
         self.client().wait_connected().await
     }
 
-    /// Returns the client of the hub.
+    /// Returns the client that calls the hub.
     pub fn client(&self) -> &ReconnectingClient {
-        self.client.as_ref().expect("it is taken only when this is closed or dropped")
+        self.client.as_ref().expect("taken only on close or drop")
     }
 
     /// Returns the pipeline that runs the calls from the hub.

@@ -70,7 +70,7 @@ impl SpokeRoute {
     }
 }
 
-/// The known spoke names, online and offline, and the operator's configuration of names.
+/// The known spoke names, online and offline, and their operator configuration.
 #[derive(Default)]
 pub(super) struct SpokeRegistry {
     spokes: HashMap<String, SpokeEntry>,
@@ -134,8 +134,8 @@ impl SpokeRegistry {
         self.configs.get(name).cloned().unwrap_or_default()
     }
 
-    /// Returns the route of a name that the identity can use, and the operations of an evicted
-    /// name.
+    /// Claims a name for an identity. Returns its route, and the operations of the name that was
+    /// evicted for it.
     pub(super) fn claim(
         &mut self,
         name: &str,
@@ -170,9 +170,9 @@ impl SpokeRegistry {
         Ok((route, evicted))
     }
 
-    /// Evicts a name to make room for `name`, and returns the operations of the evicted name. Names
-    /// configured by the operator do not count toward the limit. Among the others, the one that has
-    /// been offline the longest is evicted.
+    /// Evicts a name if `name` would exceed the limit, and returns the operations of the evicted
+    /// name. Names configured by the operator do not count toward the limit. Among the others, the
+    /// one that has been offline the longest is evicted.
     fn evict_for(&mut self, name: &str, max: usize) -> Result<Vec<OperationId>, CallError> {
         let is_configured = |name: &str| self.configs.contains_key(name);
         let others = self.spokes.keys().filter(|entry| !is_configured(entry)).count();

@@ -21,7 +21,7 @@ use crate::transport::{CloseReason, Connector};
 /// Interval at which the operations of the upstream hub are listed again.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Interval at which draining checks for pending calls.
+/// Interval at which a drain checks for pending calls.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Maximum number of concurrent spec requests.
@@ -176,7 +176,7 @@ async fn list_ids(client: &Client, max: usize) -> Result<Vec<String>, CallError>
         // Each gateway has its own built-in operations.
         ids.extend(foreign.filter(|id| !id.starts_with("hub.") && !id.starts_with("gateway.")));
         match page.next_cursor {
-            // Stops at the limit, in case the upstream's list never ends.
+            // Stop at the limit, in case the upstream never returns a last page.
             Some(_) if ids.len() > max => return Ok(ids),
             Some(cursor) => input = json!({"cursor": cursor}),
             None => return Ok(ids),
@@ -204,9 +204,9 @@ async fn fetch_spec(client: &Client, name: &str, id: &str) -> Result<Option<Valu
     if let Some(meta) = meta.as_object_mut() {
         meta.insert(HUB_META_KEY.to_owned(), name.into());
     }
-    // The other hub enforces its own access control; access here is configured here.
+    // The upstream hub enforces its own access control. Access on this hub is configured locally.
     members.insert("accessControl".to_owned(), json!({"requiredScopes": []}));
-    // Approval is requested by the hub that runs the operation.
+    // The hub that runs the operation requests the approval.
     members.remove("approval");
     Ok(Some(spec))
 }

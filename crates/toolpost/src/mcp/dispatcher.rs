@@ -1,4 +1,4 @@
-//! Dispatches the messages of a server, independent of the transport.
+//! Dispatches messages from a server, independent of the transport.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::handler::{ClientChannel, RespondToServer};
 /// Maximum length of the id of a server request, in bytes; requests with longer ids are dropped.
 const MAX_ID_BYTES: usize = 256;
 
-/// Reason for rejecting a server request during a call of a 2026-07-28 client.
+/// Reason for rejecting a server request during a call from a 2026-07-28 client.
 const NO_REQUESTS_DURING_CALL: &str = "the server sent a request during a call, and the calling \
     client responds only between calls";
 
@@ -38,7 +38,7 @@ impl Dispatcher {
     ///
     /// # Errors
     ///
-    /// The text is not JSON-RPC.
+    /// Returns an error if the text is not JSON-RPC.
     pub(super) fn dispatch(
         &self,
         text: &str,

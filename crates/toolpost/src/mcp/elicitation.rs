@@ -1,4 +1,5 @@
-//! Server requests during a call (elicitation, sampling, roots): settings or the client respond.
+//! Server requests during a call (elicitation, sampling, roots), handled by the settings or
+//! forwarded to the client.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -53,7 +54,7 @@ impl ServerRequestKind {
         }
     }
 
-    /// Capability value for requests that the settings handle, or without a known client.
+    /// Returns the capability to declare when the settings handle requests or no client is known.
     fn declared_capability(self) -> &'static str {
         match self {
             // URL mode depends on the calling client, so it is declared only during a call.
@@ -95,14 +96,15 @@ impl DeclaredCapabilities {
         }
     }
 
-    /// Capabilities that any call may have. Many servers hide tools from clients without them.
+    /// Returns all capabilities that a call can have. Many servers hide tools from clients that
+    /// lack a capability.
     pub(super) fn maximal(&self) -> String {
         let forwarded_members =
             self.forwarded.iter().map(|kind| json_member(*kind, kind.declared_capability()));
         json_object(&self.static_members, &forwarded_members.collect::<String>())
     }
 
-    /// Capabilities of a call with this client channel.
+    /// Returns the capabilities of a call with this client channel.
     pub(super) fn for_call(&self, client_channel: Option<&ClientChannel>) -> String {
         let capabilities = client_channel.map(client_capabilities).unwrap_or_default();
         let forwarded_members = self.forwarded.iter().filter_map(|kind| {

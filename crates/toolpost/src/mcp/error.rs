@@ -1,4 +1,4 @@
-//! Errors of requests to a server, and their conversion to call errors.
+//! Errors of requests to a server and their conversion to call errors.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::rpc::RpcError;
 use crate::error::{CallError, ErrorCode};
 use crate::loopback::LoopbackError;
 
-/// The reason why a request has no result.
+/// Why a request failed.
 #[derive(Debug, Clone)]
 pub(super) enum RequestError {
     /// The server disconnected or could not be reached.
@@ -85,7 +85,7 @@ impl RequestError {
         matches!(self, Self::Disconnected { .. } | Self::SessionNotFound { .. })
     }
 
-    /// Whether the server certainly did not execute the request.
+    /// Whether it is certain that the server did not execute the request.
     pub(super) fn was_not_sent(&self) -> bool {
         matches!(
             self,
@@ -122,7 +122,7 @@ impl RequestError {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ServerError<'a> {
-    /// Its number.
+    /// Error code.
     pub code: i64,
     /// The error message; empty if the server sent none.
     pub message: &'a str,
@@ -130,7 +130,7 @@ pub struct ServerError<'a> {
     pub data: Option<&'a Value>,
 }
 
-/// Returns the JSON-RPC error of the MCP server that failed a call, if that is the reason.
+/// Returns the JSON-RPC error from the MCP server, if that is why the call failed.
 pub fn server_error(error: &CallError) -> Option<ServerError<'_>> {
     let details = match error.details()? {
         Value::Array(issues) => issues.first()?,
@@ -162,7 +162,7 @@ fn rpc_error(error: RpcError) -> CallError {
             CallError::new(ErrorCode::OperationNotFound, message).with_details(details)
         }
         RpcError::INVALID_PARAMS => {
-            // The details of a validation error are a list of issues; here it has one entry.
+            // The details of a validation error are a list of issues.
             let mut issue = Map::from_iter([("path".to_owned(), "".into())]);
             issue.insert("message".to_owned(), message.as_str().into());
             issue.extend(details);
@@ -195,7 +195,7 @@ impl fmt::Display for RequestError {
     }
 }
 
-/// An error of an MCP server is forwarded unchanged. Any other error is included in `data`.
+/// An error from an MCP server is forwarded unchanged. Any other error is included in `data`.
 impl From<CallError> for RpcError {
     fn from(error: CallError) -> Self {
         let whole = || serde_json::to_value(&error).ok();

@@ -15,8 +15,8 @@ use super::rpc::{self, Param, RpcError};
 use super::settings::McpSettings;
 use super::transport::ClientTransport;
 
-/// How long to wait for the response of a process to `server/discover` before `initialize` is sent
-/// too. The process may start slowly, or ignore unknown methods.
+/// How long to wait for the response of a process to `server/discover` before also sending
+/// `initialize`. The process may start slowly or ignore unknown methods.
 const DISCOVER_GRACE: Duration = Duration::from_secs(3);
 /// How long to wait for the second response after the first one.
 const SECOND_RESPONSE_GRACE: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ impl RemoteServer {
     }
 }
 
-/// Performs the handshake of the configured or known generation, or detects it.
+/// Performs the handshake of the configured or previously detected generation, or detects it.
 pub(super) async fn negotiate(
     transport: &ClientTransport,
     settings: &McpSettings,
@@ -146,7 +146,7 @@ impl Handshake<'_> {
     async fn initialize(&self, version: &str) -> Result<RemoteServer, RequestError> {
         let protocol = ProtocolProfile::new(version, self.settings);
         let capabilities =
-            RawValue::from_string(protocol.capabilities()).expect("it was written as JSON");
+            RawValue::from_string(protocol.capabilities()).expect("capabilities are valid JSON");
         let info = protocol_version::client_info();
         let params = [
             ("protocolVersion", Param::Text(version)),

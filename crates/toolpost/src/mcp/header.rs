@@ -1,4 +1,4 @@
-//! Header values of arguments that are also sent as HTTP headers.
+//! Encodes arguments that are also sent as HTTP headers.
 
 use data_encoding::BASE64;
 use serde_json::Value;

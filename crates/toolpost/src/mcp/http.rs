@@ -1,4 +1,4 @@
-//! Streamable HTTP transport: a message is a POST, a response JSON or an event stream.
+//! Streamable HTTP transport: each message is a POST, and each response is JSON or an event stream.
 
 mod auth;
 mod notification_stream;
@@ -83,7 +83,7 @@ impl HttpTransport {
     ///
     /// # Errors
     ///
-    /// The HTTP client cannot be built, or a configured header is invalid.
+    /// Returns an error if the HTTP client cannot be built or a configured header is invalid.
     pub(super) fn start(
         settings: &McpSettings,
         http: &HttpSettings,
@@ -251,7 +251,7 @@ impl HttpTransport {
         })
     }
 
-    /// Posts a message in an async task without waiting for it; drops it if too many are in flight.
+    /// Posts a message in an async task without waiting. Drops it if too many are in flight.
     fn post_detached(&self, text: String) {
         let Ok(permit) = Arc::clone(&self.0.post_permits).try_acquire_owned() else {
             let source = self.source();
@@ -364,7 +364,7 @@ impl HttpTransport {
         let reason = "the connection was closed";
         self.mark_disconnected(reason);
         self.0.dispatcher.pending.fail_all(&RequestError::disconnected(reason));
-        // Without a runtime the session cannot be deleted.
+        // Deleting the session requires a runtime.
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
@@ -438,7 +438,7 @@ impl HttpTransportInner {
     }
 }
 
-/// A response with a status other than success.
+/// A response with an error status.
 struct HttpErrorResponse {
     error: RequestError,
     /// Whether the body is the JSON-RPC response to the request itself.
@@ -543,7 +543,7 @@ async fn read_limited(mut response: Response, max: usize) -> Result<Vec<u8>, Req
     Ok(body)
 }
 
-/// Returns the innermost message. The outer ones contain the URL, which may hold a secret.
+/// Returns the innermost message. The outer ones contain the URL, which may include a secret.
 fn root_cause(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(|| "connection lost".to_owned(), ToString::to_string)
 }

@@ -23,7 +23,7 @@ pub struct LineReader<R> {
 /// A line without its line break.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InputLine<'a> {
-    /// All of it.
+    /// The whole line.
     Complete(&'a [u8]),
     /// A line that exceeds the limit; only its start and end are kept.
     Oversized(OversizedLine),
@@ -62,7 +62,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     ///
     /// # Errors
     ///
-    /// The I/O error of the reader.
+    /// Returns I/O errors of the reader.
     pub async fn next_line(&mut self) -> std::io::Result<Option<InputLine<'_>>> {
         loop {
             let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);

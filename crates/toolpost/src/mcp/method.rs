@@ -1,4 +1,4 @@
-//! Operations for methods besides tools, such as resources; each is named after its method.
+//! Operations for MCP methods other than tool calls, such as `resources/read`.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::payload::Payload;
 use crate::schema::Schema;
 use crate::spec::{OperationId, OperationKind, OperationSpec};
 
-/// Returns the protocol method that an operation forwards, such as `resources/read`; `None` for a
-/// tool and for any other operation.
+/// Returns the MCP method that an operation forwards, such as `resources/read`; `None` for tools
+/// and all other operations.
 ///
-/// The metadata alone is not trusted, because a spoke can set it too. The name of the operation
-/// must be the method, optionally prefixed with hub names, and its kind must be read-only (query or
-/// subscription), because the passthrough of resources calls it without the client naming it.
+/// The metadata alone is not trusted, because a spoke can set it too. The operation must be named
+/// after the method, optionally prefixed with hub names, and must be a query or subscription,
+/// because the resource passthrough calls it without the client specifying it.
 ///
 /// ```
 /// use toolpost::mcp::method_of;
@@ -49,7 +49,7 @@ pub(super) struct PassthroughMethod {
     kind: OperationKind,
     /// Capability that the server must declare.
     pub(super) capability: &'static str,
-    /// Input member that names the subject of the request.
+    /// Input member that identifies the subject of the request.
     subject_param: Option<&'static str>,
     description: &'static str,
     /// The input schema as JSON.
@@ -101,7 +101,7 @@ pub(super) const PASSTHROUGH_METHODS: [PassthroughMethod; 6] = [
     ),
 ];
 
-/// Subscribes to a resource; `subscriptions` handles it.
+/// Subscribes to a resource. Handled by `subscriptions`.
 pub(super) const SUBSCRIBE: PassthroughMethod = PassthroughMethod {
     name: "resources/subscribe",
     kind: OperationKind::Subscription,
@@ -154,12 +154,12 @@ impl PassthroughMethod {
     pub(super) fn spec(&self, source: &str) -> OperationSpec {
         let id =
             OperationId::new(source, self.name).or_else(|_| OperationId::new("mcp", self.name));
-        let mut spec = OperationSpec::new(&id.expect("the names are plain"), self.kind);
+        let mut spec = OperationSpec::new(&id.expect("method names are valid"), self.kind);
         spec.description = self.description.to_owned();
         spec.tags = vec!["mcp".to_owned()];
         spec.meta.get_or_insert_default().mcp_method = Some(self.name.to_owned());
-        let input: Value = serde_json::from_str(self.input).expect("the input schema is JSON");
-        spec.input_schema = Schema::new(input).expect("an object is a schema");
+        let input: Value = serde_json::from_str(self.input).expect("a valid JSON literal");
+        spec.input_schema = Schema::new(input).expect("the schema is an object");
         spec
     }
 

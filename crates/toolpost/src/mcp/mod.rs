@@ -1,9 +1,9 @@
 //! The tools of MCP servers as operations.
 //!
-//! A source is a process that serves MCP over its standard input and output, or an MCP server over
-//! HTTP. All protocol versions from 2024-11-05 to 2026-07-28 are supported.
+//! A server is a child process that uses the stdio transport, or a remote server that uses
+//! streamable HTTP. All protocol versions from 2024-11-05 to 2026-07-28 are supported.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `settings` | configuration of a source |
 //! | `source` | connecting, listing, reloading, reconnecting |

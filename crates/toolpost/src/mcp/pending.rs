@@ -83,7 +83,7 @@ impl Drop for OpenRequestGuard {
     }
 }
 
-/// Handle of a pending request; dropping it removes the request.
+/// Handle to a pending request. Dropping it removes the request.
 #[derive(Debug)]
 pub(super) struct PendingRequest<'a> {
     pub(super) id: u64,
@@ -204,12 +204,12 @@ impl McpPendingRequests {
     }
 
     /// Returns the client to forward a server request to. Without a request id, it is the client of
-    /// the only pending upstream call. With several pending calls it is `None`, so that no caller
-    /// receives a request that belongs to another.
+    /// the only pending upstream call. With several pending calls it is `None`, so that a caller
+    /// never receives a request that belongs to another caller.
     ///
     /// # Errors
     ///
-    /// Too many server requests are open for that request.
+    /// Returns an error if too many server requests are open for that request.
     pub(super) fn server_request_target(
         &self,
         request_id: Option<u64>,

@@ -1,4 +1,4 @@
-//! Protocol versions, and the metadata that every request carries.
+//! Protocol versions and request metadata.
 
 use std::borrow::Cow;
 
@@ -76,7 +76,7 @@ impl ProtocolProfile {
         rpc::encode_request(None, "notifications/cancelled", &params, self.default_meta())
     }
 
-    /// Returns the `_meta` members of messages that belong to no call.
+    /// Returns the `_meta` members of messages that are not part of a call.
     pub(super) fn default_meta(&self) -> &str {
         &self.meta_maximal
     }

@@ -16,7 +16,7 @@ use crate::handler::{ClientChannel, ProgressSender};
 pub(super) struct ClientRequest<'a> {
     pub(super) method: &'a str,
     pub(super) params: &'a RequestParams<'a>,
-    /// Subject of the request, for a header: a tool, a prompt or a resource URI.
+    /// Subject of the request, sent as a header: a tool, a prompt or a resource URI.
     pub(super) subject: Option<&'a str>,
     /// Additional HTTP headers.
     pub(super) headers: Vec<(&'a str, String)>,
@@ -36,7 +36,7 @@ pub(super) struct ClientRequest<'a> {
 pub(super) struct Timeouts {
     /// Maximum time without progress.
     pub(super) idle: Duration,
-    /// In any case.
+    /// Deadline regardless of progress.
     pub(super) deadline: Instant,
 }
 
@@ -50,7 +50,7 @@ impl Timeouts {
     }
 }
 
-/// Returns the moment after `time`, capped at one year.
+/// Returns the instant `time` after `moment`, at most one year later.
 pub(super) fn deadline_after(moment: Instant, time: Duration) -> Instant {
     let longest = Duration::from_secs(60 * 60 * 24 * 365);
     moment + time.min(longest)

@@ -65,7 +65,7 @@ impl<'a> ToolResult<'a> {
 ///
 /// # Errors
 ///
-/// The result is not an object.
+/// Returns an error if the result is not an object.
 pub(super) fn to_envelope(
     raw: &RawValue,
     output: &Schema,

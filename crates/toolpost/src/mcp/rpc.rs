@@ -81,7 +81,7 @@ pub(super) fn encode_request(
     }
     text.extend_from_slice(b"}}");
     json_rpc::to_single_line(&mut text);
-    Ok(String::from_utf8(text).expect("JSON is written as UTF-8"))
+    Ok(String::from_utf8(text).expect("serialized JSON is UTF-8"))
 }
 
 /// Encodes the response to a server request on one line.
@@ -91,7 +91,7 @@ pub(super) fn encode_response(
 ) -> String {
     let mut text = json_rpc::encode_response(id.get(), response).into_bytes();
     json_rpc::to_single_line(&mut text);
-    String::from_utf8(text).expect("line breaks were replaced by spaces")
+    String::from_utf8(text).expect("serialized JSON is UTF-8")
 }
 
 /// Whether only servers of 2026-07-28 or later send this error.

@@ -53,7 +53,7 @@ pub(super) struct ToolList {
 }
 
 impl ClientSession {
-    /// Connects and performs the handshake. Updates `generation`, the known one.
+    /// Connects and performs the handshake. Uses `generation` if it is known, and updates it.
     pub(super) async fn connect(
         handle: &SourceHandle,
         oauth: &OAuthHooks,
@@ -84,7 +84,7 @@ impl ClientSession {
         let is_process = matches!(settings.transport, McpTransport::Stdio(_));
         let connected = match connect(*generation).await {
             Ok(session) => Ok(session),
-            // The process did not survive an unknown method: use the legacy handshake.
+            // The process exited on an unknown method: use the legacy handshake.
             Err(failure) if is_process && generation.is_none() && settings.protocol.is_none() => {
                 let failure = failure.to_string();
                 tracing::debug!(%source, failure, "retrying with the legacy handshake");
@@ -118,7 +118,7 @@ impl ClientSession {
         &self.message_handler.tools_changed
     }
 
-    /// Waits until other lists than the tool list change, and returns their method prefixes.
+    /// Waits until lists other than the tool list change, and returns their method prefixes.
     pub(super) async fn lists_changed(&self) -> Vec<&'static str> {
         self.message_handler.lists_changed.notified().await;
         let parts = [
@@ -129,7 +129,7 @@ impl ClientSession {
         changed.map(|(_, part)| part).collect()
     }
 
-    /// Lists all tools, with limits for the time, the number of tools and the size.
+    /// Lists all tools, within limits on time, number of tools and size.
     pub(super) async fn list_tools(&self) -> Result<ToolList, RequestError> {
         if !self.server.has_capability("tools") {
             return Ok(ToolList::default());
@@ -372,7 +372,7 @@ impl ClientSession {
             let response = self.handle_input_request(client_request, &request).await?;
             responses.insert(key, response);
         }
-        Ok(to_raw_value(&responses).expect("JSON by names is JSON"))
+        Ok(to_raw_value(&responses).expect("a map of JSON values serializes"))
     }
 
     async fn handle_input_request(
@@ -385,7 +385,7 @@ impl ClientSession {
         let Some(kind) = self.forwarded_kind(request) else {
             let response = self.message_handler.handle_request(method, *params);
             let response = response.map_err(unavailable)?;
-            return Ok(to_raw_value(&response).expect("a value is JSON"));
+            return Ok(to_raw_value(&response).expect("a JSON value serializes"));
         };
         self.check_client_supports(client_request, kind, request)?;
         match client_request.client_channel {

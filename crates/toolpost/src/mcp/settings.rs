@@ -1,4 +1,4 @@
-//! Configuration of a source.
+//! Settings of an MCP source.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,35 +13,36 @@ use url::Url;
 
 use crate::protocol::Secret;
 
-/// Settings of an MCP server.
+/// Settings of an MCP source.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct McpSettings {
     /// Transport to the server.
     pub transport: McpTransport,
-    /// The only protocol version to use; `None` negotiates one.
+    /// Protocol version to use. If `None`, the version is negotiated.
     pub protocol: Option<String>,
     /// Time limit for the handshake and for listing the tools.
     pub start_timeout: Duration,
-    /// Maximum time of a call without progress.
+    /// Maximum time that a call may go without progress.
     pub timeout: Duration,
     /// Maximum duration of a call, regardless of progress.
     pub max_timeout: Duration,
-    /// Initial and maximum delay before a disconnected server is connected again.
+    /// Initial and maximum reconnect delay.
     pub restart: (Duration, Duration),
-    /// Maximum size of a message in bytes; a call with a larger response fails.
+    /// Maximum message size in bytes. A call with a larger response fails.
     pub message_bytes: usize,
-    /// Maximum number of tools of the server; further tools are ignored.
+    /// Maximum number of tools to import; further tools are ignored.
     pub max_tools: usize,
-    /// How elicitation requests of the server are handled.
+    /// How elicitation requests from the server are handled.
     pub elicitation: Elicitation,
-    /// How sampling requests of the server are handled.
+    /// How sampling requests from the server are handled.
     pub sampling: Sampling,
     /// The roots that the server can list.
     pub roots: Roots,
-    /// Whether JSON in the only text block becomes the data of a tool without an output schema.
+    /// For a tool without an output schema, whether a result with a single text block that contains
+    /// JSON is parsed as the data.
     pub parse_json_text: bool,
-    /// Whether a ToolEnvelope in two text blocks is recognized and its payload becomes the data.
+    /// Whether a ToolEnvelope in two text blocks is detected and its payload used as the data.
     pub tool_envelope: bool,
 }
 
@@ -80,21 +81,22 @@ pub enum McpTransport {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StdioSettings {
-    /// The program.
+    /// Program to run.
     pub command: String,
     /// Arguments of the program.
     pub args: Vec<String>,
     /// Additional environment variables.
     pub env: BTreeMap<String, Secret>,
-    /// Working directory; that of this process if `None`.
+    /// Working directory. If `None`, that of this process.
     pub cwd: Option<PathBuf>,
-    /// The command line of a watcher, which is prefixed to that of the server and terminates the
-    /// server when this process exits for any reason. See [`watch_child`](super::watch_child).
+    /// Command line of a watcher process, prepended to the command line of the server. The watcher
+    /// terminates the server when this process exits for any reason. See
+    /// [`watch_child`](super::watch_child).
     pub watcher: Vec<OsString>,
 }
 
 impl StdioSettings {
-    /// Creates settings for a program and its arguments.
+    /// Creates settings with a program and its arguments.
     pub fn new(
         command: impl Into<String>,
         args: impl IntoIterator<Item = impl Into<String>>,
@@ -119,12 +121,12 @@ pub struct HttpSettings {
     pub headers: BTreeMap<String, Secret>,
     /// Static bearer token; disables OAuth.
     pub bearer: Option<Secret>,
-    /// How to authorize if the server requires it.
+    /// OAuth settings, used if the server requires authorization.
     pub oauth: OAuthSettings,
 }
 
 impl HttpSettings {
-    /// Creates settings for an endpoint without headers and credentials.
+    /// Creates settings without headers or credentials.
     pub fn new(url: Url) -> Self {
         let oauth = OAuthSettings::default();
         Self { url, headers: BTreeMap::new(), bearer: None, oauth }
@@ -143,21 +145,21 @@ debug_fields!(settings: HttpSettings, origin = settings.url.origin().ascii_seria
 pub struct OAuthSettings {
     /// Id of a pre-registered client.
     pub client_id: Option<String>,
-    /// Issuer that the client is registered at; if `None`, the first issuer that it is used at.
+    /// Issuer with which the client is registered. If `None`, the first issuer it is used with.
     pub issuer: Option<String>,
-    /// Secret of the client, if it has one.
+    /// Client secret, if the client has one.
     pub client_secret: Option<Secret>,
     /// URL of the client metadata document, which is used as the client id.
     pub client_metadata_url: Option<String>,
-    /// Scopes to request; if empty, those that the server requires.
+    /// Scopes to request. If empty, those that the server requires.
     pub scopes: Vec<String>,
 }
 
-/// A root directory that is exposed to a server.
+/// A root that is exposed to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Root {
-    /// `file://…`.
+    /// URI of the root, `file://…`.
     pub uri: String,
     /// Display name.
     pub name: Option<String>,
@@ -174,9 +176,9 @@ impl Root {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Roots {
-    /// These roots; if empty, the capability is not declared.
+    /// These roots. If empty, the capability is not declared.
     Static(Vec<Root>),
-    /// Those of the calling client, if it declares the capability.
+    /// The roots of the calling client, if it declares the capability.
     Client,
 }
 
@@ -213,15 +215,16 @@ pub enum Elicitation {
     /// `Reject`.
     #[default]
     Client,
-    /// Elicitation is not offered. A request for it fails with an error that quotes its message.
+    /// The capability is not declared. A request that the server sends anyway fails with an error
+    /// that quotes its message.
     Reject,
     /// Responds with `decline`.
     Decline,
     /// Responds with `cancel`.
     Cancel,
-    /// Accepts with the default values; declines if they do not make a valid form.
+    /// Accepts with the default values of the form. Declines if the result is invalid.
     Defaults,
-    /// Accepts with these fields and the defaults; declines if the result is invalid.
+    /// Accepts with these values and the defaults of the form. Declines if the result is invalid.
     Accept(Map<String, Value>),
 }
 

@@ -1,4 +1,4 @@
-//! An MCP server as a source of operations: connects, lists its tools and reloads them.
+//! An MCP server as a source of operations: connects, lists the tools and reloads them on changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,22 +24,22 @@ use crate::source::{Source, SourceContext, SourceInfo};
 const MAX_RELOAD_INTERVAL: Duration = Duration::from_secs(30);
 /// Delay before a failed reload is retried.
 const RELOAD_RETRY_DELAY: Duration = Duration::from_secs(5);
-/// How long to wait for further changes of a list, which arrive in bursts.
+/// How long to wait for further list changes, which often arrive in bursts.
 const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// OAuth hooks of the program that starts a source.
+/// OAuth hooks, provided by the program that starts a source.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct OAuthHooks {
-    /// Stores OAuth credentials; in memory if absent.
+    /// Stores OAuth credentials. If `None`, they are kept in memory.
     pub credentials: Option<Arc<dyn CredentialStore>>,
-    /// Runs user authorization; if absent, only stored tokens are used.
+    /// Runs the user authorization flow. If `None`, only stored tokens are used.
     pub authorizer: Option<Arc<dyn Authorizer>>,
 }
 
 debug_fields!(_hooks: OAuthHooks);
 
-/// An MCP server whose tools are operations.
+/// Registers the tools of an MCP server as operations.
 #[derive(Debug)]
 pub struct McpSource {
     name: String,
@@ -128,7 +128,7 @@ impl Source for McpSource {
     }
 }
 
-/// Handles list changes until the server disconnects; returns the reason.
+/// Handles list changes until the server disconnects, and returns the reason.
 async fn run_session(
     handle: &Arc<SourceHandle>,
     session: &Arc<ClientSession>,
@@ -197,7 +197,7 @@ async fn reload_tools(session: &ClientSession) -> Option<ToolList> {
     None
 }
 
-/// Publishes the listed tools. Parsing many schemas takes long, so it runs on a blocking thread.
+/// Publishes the listed tools. Parsing many schemas is slow, so it runs on a blocking thread.
 async fn publish(
     handle: &Arc<SourceHandle>,
     session: &Arc<ClientSession>,

@@ -1,4 +1,4 @@
-//! State that the handlers of a source share, including the current session.
+//! State shared by the handlers of a source, including the current session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,10 +25,10 @@ use crate::source::{CurrentHooks, SourceContext, SourceStatus};
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// How long a call that can be retried waits for the server to reconnect.
 const RECONNECT_WAIT: Duration = Duration::from_secs(5);
-/// Time reserved before the deadline of a waiting call to return the cause of the failure.
+/// Time reserved before the deadline, so that a waiting call returns the cause, not a timeout.
 const ERROR_MARGIN: Duration = Duration::from_micros(200);
 
-/// State that the handlers of a source share.
+/// State shared by the handlers of a source.
 pub(super) struct SourceHandle {
     pub(super) name: Arc<str>,
     pub(super) settings: Arc<McpSettings>,
@@ -75,7 +75,7 @@ impl SourceHandle {
         }
     }
 
-    /// Returns the maximum time of a call without progress.
+    /// Returns the maximum time that a call may go without progress.
     pub(super) fn timeout(&self) -> Duration {
         self.hooks.get().timeout.unwrap_or(self.settings.timeout)
     }
@@ -92,7 +92,7 @@ impl SourceHandle {
         self.session.swap(None)
     }
 
-    /// Like [`SourceHandle::take_session`], but final: waits for a new session end without one.
+    /// Like [`SourceHandle::take_session`], but permanent: waiting for a new session then fails.
     pub(super) fn close(&self) -> Option<Arc<ClientSession>> {
         self.closed.cancel();
         self.take_session()
@@ -119,7 +119,7 @@ impl SourceHandle {
         }
     }
 
-    /// Runs a call until it is canceled, which also cancels it at the server.
+    /// Runs a call. If the call is canceled, also cancels it at the server.
     pub(super) async fn call(
         &self,
         context: &CallContext,
@@ -134,7 +134,8 @@ impl SourceHandle {
         }
     }
 
-    /// Sends a request; retried once each if repeatable after a disconnect, and if not sent.
+    /// Sends a request. After a disconnect, retries once if the request was not sent, and once if
+    /// it was sent and is repeatable.
     async fn send(
         &self,
         context: &CallContext,

@@ -19,9 +19,10 @@ use super::request::{CancelOnDrop, ClientRequest};
 use super::rpc;
 use super::settings::{McpSettings, StdioSettings};
 
-/// Maximum number of messages that wait to be written.
+/// Maximum number of messages waiting to be written.
 const QUEUE_CAPACITY: usize = 256;
-/// How long to read after the server has exited, and to wait for its exit after a closed pipe.
+/// How long to keep reading after the server exits, and to wait for its exit after it closes a
+/// pipe.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 
 /// A connection to a server that runs as a child process.
@@ -39,7 +40,7 @@ impl StdioTransport {
     ///
     /// # Errors
     ///
-    /// The process cannot be started.
+    /// Returns an error if the process cannot be started.
     pub(super) fn start(
         settings: &McpSettings,
         stdio: &StdioSettings,
@@ -64,7 +65,7 @@ impl StdioTransport {
         tasks.spawn(async move {
             let (reason, rest) = exiting.await;
             pending.fail_all(&RequestError::disconnected(reason.clone()));
-            // The close is reported, and the next process started, only after this one is gone.
+            // Report the close, which starts the next process, only after this process is gone.
             rest.terminate().await;
             close_sender.send_replace(Some(reason));
         });
@@ -121,7 +122,7 @@ impl StdioTransport {
         message.unwrap_or_else(|| "the server was stopped".to_owned())
     }
 
-    /// Requests the server to stop; its async tasks carry it out.
+    /// Starts stopping the server. The async tasks complete the shutdown.
     pub(super) fn stop(&self) {
         self.stop.cancel();
     }
@@ -157,7 +158,7 @@ async fn write_queue(
     stopping.run_until_cancelled(writing).await;
 }
 
-/// Waits until the process has exited, closed a pipe, or is to stop; returns the reason.
+/// Waits until the process exits, closes a pipe or must stop, and returns the reason.
 async fn wait_exit(
     process: ProcessHandle,
     reader_task: tokio::task::JoinHandle<()>,

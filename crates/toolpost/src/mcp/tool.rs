@@ -21,7 +21,7 @@ pub(super) struct ImportedTool {
 ///
 /// # Errors
 ///
-/// Describes why the tool is skipped. Other tools of the list are not affected.
+/// Returns why the tool is skipped. Other tools of the list are not affected.
 pub(super) fn parse(
     source: &str,
     tool: &Value,

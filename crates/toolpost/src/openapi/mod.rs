@@ -1,14 +1,15 @@
 //! HTTP services with an OpenAPI document as operations.
 //!
-//! A document is loaded with all its files. The import creates a plan for each operation.
+//! A document is loaded together with the files it refers to, and imported into a request plan for
+//! each operation.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `settings` | settings of a source |
 //! | `source`, `embed`, `build` | loading, refreshing and registering documents |
 //! | `load`, `document` | files that refer to each other, as compact trees |
 //! | `import`, `schema` | operations with their plans and schemas, and the import report |
-//! | `inspect` | the operations a document would have |
+//! | `inspect` | lists the operations of a document without registering them |
 //! | `plan` | how an operation is called: the interface between import and calls |
 //! | `request`, `credential` | the request for an input, and its credentials |
 //! | `media_type` | media types of requests and responses |

@@ -1,4 +1,4 @@
-//! Settings of a source.
+//! Settings of an OpenAPI source.
 
 use std::time::Duration;
 
@@ -16,25 +16,26 @@ use super::request::ServerSettings;
 pub struct OpenApiSettings {
     /// Location of the document.
     pub document: DocumentLocation,
-    /// Limits for loading the document, with the HTTP client of the source.
+    /// Limits for loading the document.
     pub load: LoadSettings,
     /// Overrides for the servers of the document.
     pub server: ServerSettings,
-    /// Credentials for this service only.
+    /// Credentials for the service.
     pub credentials: Credentials,
-    /// Namespaces of the operations of another gateway, whose document declares the originals.
+    /// How operations are named if the service is another gateway.
     pub namespaces: Namespaces,
-    /// Further allowed hosts: `api.example.com`, `*.example.com` or `10.0.0.5:8080`.
+    /// Additional allowed hosts: `api.example.com`, `*.example.com` or `10.0.0.5:8080`.
     pub hosts: Vec<String>,
     /// Settings of the HTTP client.
     pub client: ClientSettings,
     /// Initial and maximum delay before a failed load of the document is retried.
     pub reload_backoff: (Duration, Duration),
-    /// Whether loading the document requires credentials. Only those that need no declared scheme
-    /// are sent: a bearer token, a user and password, or headers. They are sent to the origin of
-    /// the document.
+    /// Whether loading the document requires credentials. Only credentials that do not depend on a
+    /// declared scheme are sent: a bearer token, a user and password, or headers. They are sent
+    /// only to the origin of the document.
     pub document_requires_auth: bool,
-    /// How often the document is checked; by default every 30 seconds for a gateway, else never.
+    /// Interval at which the document is checked for changes. If `None`, every 30 seconds for a
+    /// gateway, otherwise never.
     pub refresh: Option<Duration>,
 }
 
@@ -74,13 +75,13 @@ pub enum Namespaces {
     Keep,
 }
 
-/// Timeouts, size limits and retries of the requests of a source.
+/// Timeouts, size limits and retries for requests to a service.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClientSettings {
     /// Timeout for establishing a connection.
     pub connect_timeout: Duration,
-    /// Timeout for a call with all its attempts, or until the response of a stream starts.
+    /// Timeout for a call including retries. For a stream, until the response starts.
     pub timeout: Duration,
     /// Maximum time to wait for the next value of a stream. If `None`, there is no limit.
     pub idle_timeout: Option<Duration>,
@@ -92,7 +93,7 @@ pub struct ClientSettings {
     pub retry: RetrySettings,
     /// Circuit breaker settings.
     pub breaker: BreakerSettings,
-    /// Whether a stream that ends is resumed after its last event.
+    /// Whether a stream that ends is reopened after its last event.
     pub reconnect: bool,
     /// Proxy for all requests. If `None`, the proxies from the environment are used.
     pub proxy: Option<Url>,
@@ -130,7 +131,7 @@ pub struct RetrySettings {
     pub base_delay: Duration,
     /// Maximum delay before any retry.
     pub max_delay: Duration,
-    /// Maximum `Retry-After` to wait for. A longer one is not retried.
+    /// Maximum `Retry-After` to wait for. A request with a longer one is not retried.
     pub max_retry_after: Duration,
 }
 
@@ -151,7 +152,7 @@ impl Default for RetrySettings {
 pub struct BreakerSettings {
     /// Number of consecutive failures that open the breaker. 0 disables it.
     pub failures: u32,
-    /// How long the breaker stays open. Then one request is sent as a probe.
+    /// How long the breaker stays open before one request is sent as a probe.
     pub open_for: Duration,
     /// Whether a 5xx response counts as a failure.
     pub server_errors: bool,

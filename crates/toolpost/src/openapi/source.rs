@@ -1,4 +1,4 @@
-//! A service as a source of operations: loads its document and refreshes the operations.
+//! An OpenAPI service as a source of operations: loads the document and refreshes the operations.
 
 mod fingerprint;
 
@@ -17,7 +17,7 @@ use crate::circuit_breaker::BreakerState;
 use crate::operation::SourceKind;
 use crate::source::{Source, SourceContext, SourceInfo};
 
-/// How often the document of a gateway is checked for changes, unless configured.
+/// Default interval at which the document of a gateway is checked for changes.
 const GATEWAY_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The hosts of a service, for status checks. It can outlive its source.
@@ -25,13 +25,13 @@ const GATEWAY_REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 pub struct ServiceHosts(Arc<ServiceContext>);
 
 impl ServiceHosts {
-    /// Returns the state of the worst circuit breaker of a host.
+    /// Returns the worst circuit breaker state of all hosts.
     pub fn breaker_state(&self) -> BreakerState {
         self.0.client.breaker_state()
     }
 }
 
-/// A service whose operations are registered here.
+/// Registers the operations of an HTTP service that has an OpenAPI document.
 #[derive(Debug)]
 pub struct OpenApiSource(Arc<ServiceContext>);
 
@@ -40,12 +40,12 @@ impl OpenApiSource {
     ///
     /// # Errors
     ///
-    /// A configured header, the proxy or a certificate is invalid.
+    /// Returns an error if a configured header, the proxy or a certificate is invalid.
     pub fn new(name: &str, settings: OpenApiSettings) -> Result<Self, OpenApiError> {
         Ok(Self(Arc::new(build_service(name, settings)?)))
     }
 
-    /// Returns the hosts of the service, whose state is known from previous calls.
+    /// Returns the hosts of the service, for status checks.
     pub fn hosts(&self) -> ServiceHosts {
         ServiceHosts(Arc::clone(&self.0))
     }

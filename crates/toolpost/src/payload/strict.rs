@@ -1,8 +1,7 @@
 //! Strict parsing of untrusted JSON: no duplicate keys, limited depth.
 //!
 //! Parsers disagree about which of two duplicate keys wins, so validation and execution could read
-//! different values. Such JSON is rejected here, and text that passes this check does not fail to
-//! parse later.
+//! different values. Such JSON is rejected. Text that passes this check always parses later.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

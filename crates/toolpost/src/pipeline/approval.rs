@@ -1,4 +1,4 @@
-//! approval: waits for consent if the call requires it.
+//! approval: waits for approval if the call requires it.
 
 use super::access;
 use super::hooks::{CallView, HookResult};

@@ -18,8 +18,8 @@ use crate::outcome::Outcome;
 /// # Cancellation
 ///
 /// Dropping the future means that the caller disconnected. The call then continues in an async task
-/// owned by the pipeline: a query, or a call that was not dispatched yet, is canceled and ends at
-/// once; a mutation runs to completion. In both cases it reaches audit-exit. To stop a mutation,
+/// owned by the pipeline: a query, or a call that was not dispatched yet, is canceled immediately;
+/// a mutation runs to completion. In both cases the call reaches audit-exit. To stop a mutation,
 /// abort it.
 #[must_use = "a call does nothing until it is awaited"]
 pub struct Call {
@@ -41,7 +41,7 @@ impl Call {
         Self { running: Some(Box::pin(run(state))), caller }
     }
 
-    /// Returns a handle that aborts the call from elsewhere.
+    /// Returns a handle that aborts the call.
     pub fn abort_handle(&self) -> AbortHandle {
         self.caller.abort_handle()
     }
@@ -85,8 +85,8 @@ impl Caller {
         }
     }
 
-    /// Moves the rest of the call to an async task of the pipeline. Does nothing if the call never
-    /// waited.
+    /// Moves the rest of the call to an async task of the pipeline. Does nothing if the call was
+    /// never pending.
     pub(super) fn detach(&mut self, rest: impl Future<Output = ()> + Send + 'static) {
         let Some(runtime) = self.runtime.take() else { return };
         self.context.cancel_by_disconnect();

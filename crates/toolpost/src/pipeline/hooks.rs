@@ -16,7 +16,7 @@ use crate::trace::{CallSpan, TRACE_PARENT, TraceContext};
 /// Result of a hook. Most hooks decide immediately; `Ready` avoids a boxed future.
 #[must_use]
 pub enum HookResult<T> {
-    /// Decided.
+    /// The hook has decided.
     Ready(Result<T, CallError>),
     /// The decision is pending. The call waits for the future and can be canceled while it waits.
     Pending(BoxFuture<'static, Result<T, CallError>>),
@@ -70,7 +70,7 @@ pub struct CallView<'a> {
     pub operation_id: &'a str,
     /// The operation, if it exists.
     pub operation: Option<&'a Operation>,
-    /// The identity that calls or on whose behalf the call is made.
+    /// The identity of the caller, or the one that the call runs on behalf of.
     pub identity: Option<&'a Identity>,
     /// Whether the access check is skipped.
     pub trusted: bool,

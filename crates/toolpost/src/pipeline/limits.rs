@@ -25,8 +25,8 @@ pub trait Limits: Send + Sync + 'static {
         HookResult::Ready(Ok(Permit::default()))
     }
 
-    /// Reports how the source responded and how long after dispatch. For a stream, called for its
-    /// first value, or its end if it has none, and for an error that ends it.
+    /// Reports how the source responded, and how long after dispatch. For a stream, called for its
+    /// first value (or its end, if it has no values) and for an error that ends it.
     fn record_result(&self, call: &CallView<'_>, signal: SourceSignal, took: Duration) {
         let _ = (call, signal, took);
     }
@@ -42,7 +42,7 @@ pub enum SourceSignal {
     Disconnected,
     /// The source did not respond in time.
     TimedOut,
-    /// Unknown: nothing was sent, the call was canceled, or the error is from a nested call.
+    /// No indication: nothing was sent, the call was canceled, or the error is from a nested call.
     Unknown,
 }
 
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Permit {
     }
 }
 
-/// What a call holds from admission until it ends.
+/// The permits that a call holds from admission until it ends.
 pub(super) struct Admission {
     _permit: Permit,
     _inflight: InflightGuard,
@@ -137,8 +137,8 @@ pub(super) fn record_result<T>(call: &CallState, result: &Result<T, CallError>) 
     limits.record_result(&call.view(), SourceSignal::from_result(result), Instant::now() - since);
 }
 
-/// Limits the calls in flight. It rejects and never queues. Nested calls are counted but not
-/// rejected, because they belong to an admitted call.
+/// Limits the number of calls in flight. Calls over the limit are rejected, not queued. Nested
+/// calls are counted but never rejected, because they belong to an admitted call.
 pub(super) struct ConcurrencyLimit {
     in_flight: Arc<AtomicUsize>,
     /// The number of nested calls among those in flight.

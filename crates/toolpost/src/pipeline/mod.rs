@@ -57,8 +57,8 @@ use state::CallState;
 
 /// Runs the operations of a registry. Clones share the same pipeline.
 ///
-/// Requires a Tokio runtime: a call that is dropped before it ends continues in an async task owned
-/// by the pipeline.
+/// Requires a Tokio runtime: a call that is dropped before it completes continues in an async task
+/// owned by the pipeline.
 #[derive(Clone)]
 pub struct Pipeline(Arc<PipelineShared>);
 
@@ -193,11 +193,11 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// Whatever the call fails with.
+    /// Returns the error of the call.
     ///
     /// # Cancellation
     ///
-    /// Dropping the future cancels a query; a mutation that was dispatched runs to its end.
+    /// Dropping the future cancels a query; a mutation that was dispatched runs to completion.
     ///
     /// # Examples
     ///
@@ -228,7 +228,8 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// Any error of the call, or an input or output that does not fit its type.
+    /// Returns the error of the call, or an error if the input cannot be serialized or the output
+    /// does not match its type.
     #[doc(alias = "execute_as")]
     pub async fn call_trusted_as<T: DeserializeOwned>(
         &self,
@@ -255,7 +256,8 @@ impl Pipeline {
             .boxed()
     }
 
-    /// Calls an operation with the given authority. Every endpoint uses this.
+    /// Calls an operation with the given authority. All endpoints call operations through this
+    /// method.
     pub fn call(&self, request: CallRequest<'_>, authority: Authority) -> Call {
         Call::new(CallState::root(&self.0, request, authority))
     }
@@ -285,7 +287,7 @@ impl Pipeline {
     }
 
     /// Starts a subscription with the given authority. A query or mutation yields its single value
-    /// and ends.
+    /// and completes.
     pub fn start_subscription(
         &self,
         request: CallRequest<'_>,
@@ -325,8 +327,8 @@ impl Pipeline {
         self.0.concurrency.in_flight()
     }
 
-    /// Waits for calls that outlived their caller and aborts the remaining ones at the deadline.
-    /// Returns whether the deadline was met.
+    /// Waits for calls that outlived their caller, and aborts those still running at the deadline.
+    /// Returns whether all of them completed in time.
     ///
     /// New calls are not rejected; close the endpoints before draining.
     pub async fn drain(&self, deadline: Duration) -> bool {
@@ -351,7 +353,7 @@ fn output_mismatch(operation: &str, error: &PayloadError) -> CallError {
     CallError::execution(message)
 }
 
-/// Configures the settings and the hooks of a pipeline.
+/// Builder for a [`Pipeline`].
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct PipelineBuilder(PipelineShared);
 
@@ -370,7 +372,7 @@ impl PipelineBuilder {
         self
     }
 
-    /// Sets limits in addition to the settings.
+    /// Sets limits that apply in addition to the settings.
     pub fn limits(mut self, limits: Arc<dyn Limits>) -> Self {
         self.0.limits = Some(limits);
         self

@@ -1,4 +1,4 @@
-//! Nested calls from handlers, and calls that continue after their caller is gone.
+//! Nested calls from handlers, and calls that continue after their caller disconnects.
 
 use std::sync::Arc;
 

@@ -11,8 +11,9 @@ use crate::trace::CallSpan;
 
 /// Observes every call, including nested and rejected ones. Its methods must not block.
 pub trait Observer: Send + Sync + 'static {
-    /// Returns the spans of a new call, given its metadata, if calls are traced. Spans created by
-    /// the call become their children; without them, children of the incoming trace context.
+    /// Returns the spans of a new call, given its metadata; `None` if the call is not traced. Spans
+    /// created during the call become their children, or children of the incoming trace context if
+    /// this returns `None`.
     fn span(
         &self,
         metadata: Option<&Map<String, Value>>,

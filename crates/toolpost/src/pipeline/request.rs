@@ -12,10 +12,9 @@ use crate::handler::{Attachment, ClientChannel, ProgressSender, RequestId};
 use crate::payload::Payload;
 use crate::registry::{Catalog, ResolvedOperation};
 
-/// A request to call an operation, as endpoints build it. Fields that are not set have defaults.
+/// A request to call an operation, with optional settings.
 ///
-/// The operation id is borrowed, because it is only needed to look up the operation when the call
-/// is made.
+/// The operation id is borrowed because it is needed only to look up the operation.
 #[must_use = "a request does nothing until it is called"]
 pub struct CallRequest<'a> {
     pub(crate) operation: &'a str,
@@ -64,7 +63,8 @@ impl<'a> CallRequest<'a> {
         Self { resolved: Some(operation.clone()), ..request }
     }
 
-    /// Looks up the operation in this snapshot, so that a call fails if an earlier lookup failed.
+    /// Looks up the operation in this snapshot, so that the result is consistent with an earlier
+    /// lookup.
     pub fn catalog(mut self, catalog: Arc<Catalog>) -> Self {
         self.catalog = Some(catalog);
         self
@@ -113,8 +113,8 @@ impl<'a> CallRequest<'a> {
         self
     }
 
-    /// Sets the consent to this call, if it was given before the call. It counts if the
-    /// [`ApprovalGate`](crate::ApprovalGate) accepts it, and is not forwarded to other processes.
+    /// Sets an approval that was given before the call. The [`ApprovalGate`](crate::ApprovalGate)
+    /// decides whether it is accepted. It is not forwarded to other processes.
     pub fn approval(mut self, approval: Option<Approval>) -> Self {
         self.approval = approval;
         self

@@ -120,8 +120,8 @@ impl CallState {
         call
     }
 
-    /// Creates the state of a nested call. It is trusted, because its caller is already running,
-    /// unless it is made with the rights of the caller.
+    /// Creates the state of a nested call. It is trusted unless it is made with the permissions of
+    /// the original caller.
     pub(super) fn nested(shared: Arc<PipelineShared>, call: NestedCall<'_>) -> Self {
         let catalog = call.from.snapshot().downcast_ref::<Catalog>();
         let (target, operation) = resolve(catalog, call.operation);
@@ -288,8 +288,8 @@ impl CallState {
         .await
     }
 
-    /// Starts the default deadline of a call without one. The clock is read only when the call has
-    /// to wait, so a call that completes at once does not pay for it.
+    /// Starts the default deadline if the call has none. Called only when the call has to wait, so
+    /// a call that completes immediately does not read the clock.
     pub(super) fn start_deadline(&self) -> Option<Instant> {
         match self.kind() {
             Some(OperationKind::Subscription) => self.context.deadline(),

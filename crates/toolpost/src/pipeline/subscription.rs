@@ -42,7 +42,7 @@ impl Subscription {
         Self { running: Some(running), caller }
     }
 
-    /// Returns a handle that aborts the subscription from elsewhere.
+    /// Returns a handle that aborts the subscription.
     pub fn abort_handle(&self) -> AbortHandle {
         self.caller.abort_handle()
     }
@@ -56,8 +56,7 @@ impl Stream for Subscription {
         let polled = running.as_mut().poll_next(cx);
         match polled {
             Poll::Ready(None) => self.running = None,
-            // Captured after every poll, because the consumer may also drop the stream between two
-            // values.
+            // Captured after every poll, because the stream may be dropped between two values.
             _ => self.caller.capture_runtime(),
         }
         polled

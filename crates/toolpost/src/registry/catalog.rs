@@ -29,8 +29,8 @@ pub struct Catalog {
     pub(super) operations: OperationMap,
     /// Namespaces whose operations are pending or disabled, with the reason.
     pub(super) namespace_states: Arc<HashMap<String, NamespaceState>>,
-    /// Which callers see why the operations of a namespace are unavailable. Without an entry, every
-    /// caller does.
+    /// Which callers see why the operations of a namespace are unavailable. Without an entry, all
+    /// callers do.
     pub(super) namespace_access: Arc<HashMap<String, AccessControl>>,
     /// Operations sorted by id. Built on the first listing, since most catalogs are never listed.
     sorted: OnceLock<Vec<Arc<Operation>>>,
@@ -38,8 +38,8 @@ pub struct Catalog {
     index: OnceLock<SearchIndex>,
 }
 
-/// An operation together with the snapshot that contains it. A call of it uses that snapshot, so the
-/// operation is looked up once and cannot change between the lookup and the call.
+/// An operation together with the snapshot that contains it. Calls use that snapshot, so the
+/// operation cannot change between the lookup and the call.
 #[derive(Debug, Clone)]
 pub struct ResolvedOperation {
     pub(crate) catalog: Arc<Catalog>,
@@ -148,17 +148,17 @@ impl Catalog {
         self.get(id).map(|operation| self.resolved(operation))
     }
 
-    /// Returns an operation of this snapshot together with the snapshot.
+    /// Pairs an operation of this snapshot with the snapshot.
     pub fn resolved(self: &Arc<Self>, operation: &Arc<Operation>) -> ResolvedOperation {
         ResolvedOperation { catalog: Arc::clone(self), operation: Arc::clone(operation) }
     }
 
-    /// Like [`Catalog::resolve`], for a caller that may call the operation with at least some
+    /// Like [`Catalog::resolve`], but fails if the caller may not call the operation with any
     /// input.
     ///
     /// # Errors
     ///
-    /// The error that a call of the operation fails with.
+    /// Returns the error that a call to the operation would fail with.
     pub fn resolve_for(
         self: &Arc<Self>,
         id: &str,
@@ -225,7 +225,7 @@ const MAX_SUGGEST_LEN: usize = 80;
 
 /// Returns the name most similar to a misspelled `requested`.
 pub fn suggest_name<'a>(requested: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // The comparison takes time, and a long name is not a typo.
+    // The comparison is slow for long names.
     if requested.len() > MAX_SUGGEST_LEN {
         return None;
     }

@@ -23,7 +23,7 @@ use catalog::NamespaceState;
 /// The operations of a process. Clones share the same operations.
 ///
 /// A change builds a new [`Catalog`] and swaps it in atomically, so readers never see a partial
-/// change. With [`Registry::apply`], many changes cost as much as one.
+/// change. [`Registry::apply`] batches many changes into one new catalog.
 #[derive(Debug, Clone)]
 pub struct Registry(Arc<RegistryShared>);
 
@@ -68,19 +68,19 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`OperationError::Duplicate`] if the id is already registered.
+    /// Returns [`OperationError::Duplicate`] if the id is already registered.
     pub fn register(&self, operation: Operation) -> Result<(), OperationError> {
         self.apply([Change::Register(operation)]).map(drop)
     }
 
     /// Adds an operation, or replaces the one with the same id.
     pub fn replace(&self, operation: Operation) {
-        self.apply([Change::Replace(operation)]).expect("replacing cannot clash");
+        self.apply([Change::Replace(operation)]).expect("only registering can fail");
     }
 
     /// Removes an operation. Returns whether it was registered.
     pub fn unregister(&self, id: &OperationId) -> bool {
-        self.apply([Change::Unregister(id.clone())]).expect("removing cannot clash")
+        self.apply([Change::Unregister(id.clone())]).expect("only registering can fail")
     }
 
     /// Applies all changes atomically. Returns whether anything changed; receivers of
@@ -88,7 +88,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// Returns the error of the first change that cannot be applied. The registry is then
+    /// Returns the error of the first change that cannot be applied and leaves the registry
     /// unchanged.
     pub fn apply(&self, changes: impl IntoIterator<Item = Change>) -> Result<bool, OperationError> {
         let guard = self.0.write_lock.lock();
@@ -122,12 +122,12 @@ impl Registry {
     }
 
     /// Marks the operations of a namespace as disabled, with the reason. Calls to them fail as
-    /// unavailable, and a retry does not help.
+    /// unavailable and not retryable.
     pub fn mark_disabled(&self, namespace: &str, reason: impl Into<String>) {
         self.set_namespace_state(namespace, Some(NamespaceState::Disabled(reason.into())));
     }
 
-    /// Sets which callers see why the operations of a namespace are unavailable: those that
+    /// Restricts which callers see why the operations of a namespace are unavailable to those that
     /// `access` permits. Other callers see only that the operations are unavailable.
     pub fn set_namespace_access(&self, namespace: &str, access: AccessControl) {
         let _guard = self.0.write_lock.lock();
@@ -137,7 +137,7 @@ impl Registry {
         self.0.catalog.store(Arc::new(catalog));
     }
 
-    /// Marks a namespace as ready. Calls to operations that it does not contain fail as unknown
+    /// Marks a namespace as ready. Calls to ids that are not registered in it fail as unknown
     /// operations.
     pub fn mark_ready(&self, namespace: &str) {
         if self.catalog().is_pending(namespace) {

@@ -42,8 +42,8 @@ pub(crate) use unbundle::{
 
 /// A JSON Schema and its compiled form. Clones share both.
 ///
-/// The dialect is 2020-12 unless `$schema` specifies another, and formats are annotations. Remote
-/// and file references are rejected: compiling a schema never opens a connection.
+/// The dialect is 2020-12 unless `$schema` specifies another. `format` is an annotation and is not
+/// validated. References to URLs and files are rejected, so compiling a schema performs no I/O.
 #[derive(Clone)]
 pub struct Schema {
     inner: Arc<SchemaInner>,
@@ -54,7 +54,7 @@ struct SchemaInner {
     lazy: LazyForms,
 }
 
-/// Forms of the document that are computed on first use; most operations are never called.
+/// Data derived from the document on first use, because most operations are never called.
 #[derive(Default)]
 struct LazyForms {
     compiled: OnceLock<Result<CompiledSchema, SchemaError>>,
@@ -74,19 +74,19 @@ enum SchemaDocument {
     SharedDefs(Arc<dyn SharedDefs>),
 }
 
-/// A schema inside a document that many schemas share with their definitions.
+/// A schema inside a larger document, whose definitions it shares with other schemas.
 pub trait SchemaPart: Send + Sync {
     /// Returns the schema as a standalone document with all referenced definitions.
     fn to_value(&self) -> Value;
 }
 
-/// Both compiled forms of a document.
+/// The two compiled forms of a document.
 struct CompiledSchema {
     /// Validates and repairs values.
     program: SchemaProgram,
     /// Produces error messages, and decides validity where the program cannot.
     validator: jsonschema::Validator,
-    /// Validators for error messages of single values, built on first use by node.
+    /// Validators that produce error messages for a single node, built on first use.
     shallow_validators: Box<[OnceLock<Option<Box<jsonschema::Validator>>>]>,
 }
 
@@ -100,7 +100,7 @@ pub enum SchemaError {
         /// JSON type of the document.
         found: &'static str,
     },
-    /// The document has a valid type, but cannot be compiled.
+    /// The document cannot be compiled.
     #[error("schema does not compile at `{at}`: {message}")]
     DoesNotCompile {
         /// JSON Pointer to the invalid part of the schema.
@@ -155,7 +155,7 @@ impl Schema {
         }
     }
 
-    /// The schema without constraints: every value is valid, and values are not inspected.
+    /// Returns the schema without constraints: every value is valid, and values are not inspected.
     pub fn unknown() -> Self {
         static UNKNOWN: OnceLock<Schema> = OnceLock::new();
         UNKNOWN
@@ -163,12 +163,12 @@ impl Schema {
             .clone()
     }
 
-    /// Creates the schema of a Rust type.
+    /// Derives the schema from a Rust type.
     pub fn of<T: schemars::JsonSchema>() -> Self {
         Self::from_document(SchemaDocument::Inline(schemars::schema_for!(T).to_value()))
     }
 
-    /// Whether this is the unknown schema, `true` or `{}`, and no part of a larger document.
+    /// Whether this is the unknown schema, `true` or `{}`, and not part of a larger document.
     pub fn is_unknown(&self) -> bool {
         match &self.inner.document {
             SchemaDocument::Inline(Value::Bool(fits)) => *fits,
@@ -186,16 +186,16 @@ impl Schema {
         }
     }
 
-    /// Compiles the schema, which otherwise happens on first use.
+    /// Compiles the schema now instead of on first use.
     ///
     /// # Errors
     ///
-    /// Returns [`SchemaError::DoesNotCompile`] with the location in the schema.
+    /// Returns [`SchemaError::DoesNotCompile`] if the schema is invalid.
     pub fn compile(&self) -> Result<(), SchemaError> {
         self.compiled().map(|_| ())
     }
 
-    /// Whether `value` is valid. A value that nests too deeply to be validated is not.
+    /// Whether `value` is valid. A value that nests too deeply to be validated is invalid.
     ///
     /// # Errors
     ///
@@ -230,9 +230,9 @@ impl Schema {
     /// issues.
     ///
     /// Missing properties get their defaults, scalars of the wrong type are converted if the
-    /// conversion is lossless, and properties that no schema declares are stripped. A valid value
-    /// with nothing to fill in or strip is unchanged, and so is one that nests too deeply. The
-    /// rules are in `docs/normalize.md`.
+    /// conversion is lossless, and properties that no schema declares are stripped or kept,
+    /// depending on `extras`. A value that nests too deeply is left unchanged. The rules are in
+    /// `docs/normalize.md`.
     ///
     /// # Errors
     ///
@@ -274,19 +274,19 @@ impl Schema {
         Ok(Normalized { repairs: outcome.repairs, issues })
     }
 
-    /// Returns the number of schemas that a normalization applies, for complexity tests.
+    /// Returns the number of schemas that normalization applies, for complexity tests.
     #[doc(hidden)]
     pub fn count_steps(&self, value: &mut Value, extras: Extras) -> Result<u64, SchemaError> {
         Ok(normalize::normalize(&self.compiled()?.program, value, extras).steps)
     }
 
-    /// Returns an address that is equal for clones, which share one compiled form.
+    /// Returns the address of the compiled form, which clones share.
     #[cfg(test)]
     pub(crate) fn ptr_address(&self) -> usize {
         Arc::as_ptr(&self.inner) as usize
     }
 
-    /// Returns the secrets that the schema declares, which must not be written to records.
+    /// Returns the secrets that the schema declares, which must not be recorded.
     pub fn secrets(&self) -> &Secrets {
         self.inner.lazy.secrets.get_or_init(|| Secrets::of(&self.json()))
     }
@@ -330,7 +330,7 @@ impl CompiledSchema {
         evaluator.check_valid(self.program.root, value) && !evaluator.overflow
     }
 
-    /// Returns the errors at known mismatches, or of the whole value if one yields no error.
+    /// Returns the errors at known mismatches, or of the whole value if a mismatch yields none.
     fn describe_mismatches(&self, mismatches: &[normalize::Mismatch], value: &Value) -> Vec<Issue> {
         let mut issues = Vec::with_capacity(mismatches.len());
         for mismatch in mismatches {

@@ -30,9 +30,9 @@ use supervisor::{Predecessor, ReleaseRequest, Supervisor};
 /// How long [`RunningSource::set_hooks`] waits until the hooks are applied.
 const HOOKS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A source of operations, as its supervisor runs it.
+/// A source of operations. A [`RunningSource`] runs it.
 pub trait Source: Send + 'static {
-    /// Returns the name, which is the namespace of the operations.
+    /// Returns the name, which is also the namespace of the operations.
     fn name(&self) -> &str;
 
     /// Returns the kind of the source.
@@ -41,16 +41,16 @@ pub trait Source: Send + 'static {
     /// Returns the initial and the maximum delay between connection attempts.
     fn backoff(&self) -> (Duration, Duration);
 
-    /// Connects, publishes the operations and keeps them up to date. Returns why the connection was
-    /// lost or could not be established. Dropping the future disconnects.
+    /// Connects, publishes the operations and keeps them up to date. Returns the reason when the
+    /// connection is lost or cannot be established. Dropping the future disconnects.
     fn run(&mut self, context: &mut SourceContext) -> impl Future<Output = String> + Send;
 
-    /// Waits for the calls in flight, after the operations were released.
+    /// Waits for calls in flight after the operations were released.
     fn drain(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Closes the connection for good.
+    /// Closes the connection permanently.
     fn close(&mut self) {}
 }
 
@@ -69,9 +69,9 @@ pub type ConfigLint = Arc<dyn Fn(&[&str]) -> Vec<String> + Send + Sync>;
 pub struct SourceHooks {
     /// Changes or omits operations before they are registered.
     pub transform: Option<SpecTransform>,
-    /// Reports configuration of operations that do not exist.
+    /// Reports configuration for operations that do not exist.
     pub lint: Option<ConfigLint>,
-    /// Maximum time of a call without progress, instead of that of the source.
+    /// Overrides the source's maximum time for a call without progress.
     pub timeout: Option<Duration>,
 }
 
@@ -114,7 +114,7 @@ pub enum SourceStatus {
     Ready(Arc<SourceInfo>),
     /// The source is not connected.
     Down {
-        /// Why.
+        /// Why the source is down.
         reason: String,
         /// Delay before the next connection attempt.
         retry_in: Duration,
@@ -123,8 +123,8 @@ pub enum SourceStatus {
     Disabled(String),
 }
 
-/// When a source entered its state, and its most recent error. Times are in milliseconds since the
-/// Unix epoch.
+/// When a source entered its current state, and its most recent error. Times are in milliseconds
+/// since the Unix epoch.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct SourceHistory {
@@ -180,9 +180,9 @@ impl SourceMonitor {
 pub struct SourceInfo {
     /// Name or title that the server or service reports.
     pub title: String,
-    /// Its version.
+    /// Version of the server or service.
     pub version: String,
-    /// Negotiated version of the Model Context Protocol.
+    /// Negotiated MCP version.
     pub protocol: String,
     /// Instructions for models.
     pub instructions: Option<String>,
@@ -255,7 +255,7 @@ impl RunningSource {
     }
 
     /// Starts a source that replaces this one under the same name. The operations of this source
-    /// stay registered until the new one has its own or is down. The calls in flight then have
+    /// stay registered until the new source publishes its own or is down. Calls in flight then have
     /// `drain_timeout` to complete before this source is closed.
     pub fn replace_with(
         self,
@@ -272,8 +272,8 @@ impl RunningSource {
     }
 
     /// Releases the operations: they stay registered, and the caller becomes responsible for them.
-    /// The returned future waits for the calls in flight, at most `drain_timeout`, and closes the
-    /// source; dropping it closes the source at once.
+    /// The returned future waits up to `drain_timeout` for calls in flight and closes the source.
+    /// Dropping the future closes the source immediately.
     pub async fn release_operations(
         self,
         drain_timeout: Duration,
@@ -290,8 +290,8 @@ impl RunningSource {
         (operations, draining)
     }
 
-    /// Replaces the hooks. The connection and the calls in flight are not affected. Waits, for a
-    /// bounded time, until a ready source has applied the hooks to its operations.
+    /// Replaces the hooks without affecting the connection or calls in flight. If the source is
+    /// ready, waits for a bounded time until it has applied the hooks to its operations.
     pub async fn set_hooks(&self, hooks: SourceHooks) {
         let mut status = self.status();
         let is_ready = matches!(*status.borrow_and_update(), SourceStatus::Ready(_));
@@ -321,8 +321,8 @@ impl RunningSource {
     ///
     /// # Errors
     ///
-    /// `UNAVAILABLE` with the reason if the source is down, `TIMEOUT` if it takes longer than
-    /// `limit`.
+    /// Returns `UNAVAILABLE` with the reason if the source is down, and `TIMEOUT` if it takes
+    /// longer than `limit`.
     pub async fn ready(&self, limit: Duration) -> Result<Arc<SourceInfo>, CallError> {
         let mut status = self.status();
         let resolved = status.wait_for(|status| !matches!(status, SourceStatus::Starting));
@@ -338,7 +338,7 @@ impl RunningSource {
         }
     }
 
-    /// Closes the source and waits until it has ended.
+    /// Closes the source and waits until it is closed.
     pub async fn close(self) {
         drop(self.stop);
         self.tasks.close();

@@ -34,7 +34,7 @@ pub(super) struct Predecessor {
     pub(super) drain_timeout: Duration,
 }
 
-/// What a source uses to publish its operations.
+/// Publishes the operations of a source.
 #[derive(Debug)]
 pub struct SourceContext {
     source: Arc<OperationSource>,
@@ -78,12 +78,12 @@ impl SourceContext {
         &self.hooks
     }
 
-    /// Waits until the hooks were replaced.
+    /// Waits until the hooks are replaced.
     pub async fn hooks_changed(&self) {
         self.hooks.changed.notified().await;
     }
 
-    /// Tracks the async tasks of the source; closing the source waits for them.
+    /// Returns the tracker for the async tasks of the source. Closing the source waits for them.
     pub fn tasks(&self) -> &TaskTracker {
         &self.tasks
     }
@@ -92,7 +92,7 @@ impl SourceContext {
         self.monitor.status()
     }
 
-    /// Returns the information that was published last, if the source is ready.
+    /// Returns the most recently published information, if the source is ready.
     pub fn info(&self) -> Option<Arc<SourceInfo>> {
         match &*self.status().borrow() {
             SourceStatus::Ready(info) => Some(Arc::clone(info)),
@@ -101,8 +101,9 @@ impl SourceContext {
     }
 
     /// Replaces the registered operations, including those of a replaced source, and marks the
-    /// source as ready. An online operation of this source that `is_same` stays untouched. An id
-    /// outside the namespace of the source that is already taken is omitted with a warning.
+    /// source as ready. An online operation of this source for which `is_same` returns true is not
+    /// touched. An id outside the source's namespace that is already registered is omitted with a
+    /// warning.
     pub async fn publish(
         &mut self,
         operations: Vec<Operation>,
@@ -156,8 +157,8 @@ impl SourceContext {
         self.monitor.set(SourceStatus::Ready(Arc::new(info)));
     }
 
-    /// Registers the operations that `is_affected` again, so that catalog watchers notice a change
-    /// behind them.
+    /// Registers the operations for which `is_affected` returns true again, so that catalog
+    /// watchers are notified of a change at the source.
     pub fn republish(&self, is_affected: impl Fn(&Operation) -> bool) {
         self.replace_registered(|operation| is_affected(operation).then(|| operation.clone()));
     }
@@ -167,7 +168,7 @@ impl SourceContext {
         let registered = self.registered.iter().filter_map(|id| catalog.get(id.as_str()));
         let changes: Vec<_> =
             registered.filter_map(|known| change(known)).map(Change::Replace).collect();
-        self.registry.apply(changes).expect("replacing cannot clash");
+        self.registry.apply(changes).expect("only registering can fail");
     }
 
     /// Releases the predecessor and returns its operations.
@@ -193,8 +194,8 @@ impl SourceContext {
         self.monitor.set(SourceStatus::Down { reason: reason.to_owned(), retry_in });
     }
 
-    /// Waits for the next connection attempt. Offline operations still have the previous hooks, so
-    /// new hooks unregister them until the source is connected again.
+    /// Waits for the next connection attempt. Offline operations were built with the previous
+    /// hooks, so new hooks unregister them until the source reconnects.
     async fn wait_retry(&mut self, delay: Duration, reason: &str) {
         let retry_at = Instant::now() + delay;
         while tokio::time::timeout_at(retry_at, self.hooks_changed()).await.is_ok() {
@@ -207,7 +208,7 @@ impl SourceContext {
 
     fn unregister(&self, operations: Vec<OperationId>) {
         let removals = operations.into_iter().map(Change::Unregister);
-        self.registry.apply(removals).expect("removing cannot clash");
+        self.registry.apply(removals).expect("only registering can fail");
     }
 }
 
@@ -261,7 +262,7 @@ impl<S: Source> Supervisor<S> {
     /// Releases the operations and waits for the calls in flight.
     async fn release(&mut self, request: ReleaseRequest) {
         let operations = std::mem::take(&mut self.context.registered);
-        // If the recipient is gone, the operations are unregistered.
+        // If the recipient was dropped, unregister the operations.
         self.context.unregister(request.recipient.send(operations).err().unwrap_or_default());
         if tokio::time::timeout(request.drain_timeout, self.source.drain()).await.is_err() {
             let source = &**self.context.name();

@@ -44,7 +44,7 @@ impl Collector {
         self.normalized.issues.push(Issue::new("", reason));
     }
 
-    /// Adds a value. Beyond the limit it is dropped, and a warning is recorded.
+    /// Adds a value. If a limit is reached, drops the value and records a warning.
     pub fn push(&mut self, outcome: Outcome) {
         if self.is_full() {
             let message = format!("values after the first {} were omitted", self.values.len());
@@ -66,7 +66,7 @@ impl Collector {
         let data = outcome.envelope.data;
         let length = match data.as_raw() {
             Some(raw) => raw.get().len(),
-            None => serde_json::to_string(&data).expect("payloads are JSON").len(),
+            None => serde_json::to_string(&data).expect("payloads serialize").len(),
         };
         self.remaining_bytes = self.remaining_bytes.saturating_sub(length);
         self.values.push(data);
@@ -87,6 +87,6 @@ fn join_values(values: Vec<Payload>) -> Payload {
         let trees = values.into_iter().filter_map(|value| value.into_value().ok());
         return Value::Array(trees.collect()).into();
     }
-    let text = serde_json::to_string(&values).expect("payloads are JSON");
-    Payload::from_json(text).expect("a list of JSON is JSON")
+    let text = serde_json::to_string(&values).expect("payloads serialize");
+    Payload::from_json(text).expect("serialized JSON is valid")
 }

@@ -9,7 +9,7 @@ use super::settings::ProtocolGeneration;
 use super::tool::Tool;
 use crate::spec::OperationId;
 
-/// A list of tools sorted by operation id, already serialized.
+/// A serialized list of tools, sorted by operation id.
 #[derive(Debug)]
 pub struct Listing {
     /// The tools as comma-separated JSON.
@@ -78,7 +78,7 @@ impl Listing {
             json.push(b',');
         }
         let begin = json.len();
-        serde_json::to_writer(&mut *json, &described.tool).expect("a map is JSON");
+        serde_json::to_writer(&mut *json, &described.tool).expect("a JSON object serializes");
         self.tools.push((tool.id().clone(), begin, json.len()));
         let notes = described.notes.into_iter().map(|note| format!("{}: {note}", tool.id()));
         self.notes.extend(notes);
@@ -99,14 +99,14 @@ impl Listing {
         self.json == other.json
     }
 
-    /// Limitations of the tool descriptions, such as omitted schema keywords.
+    /// Returns notes on limitations of the tool descriptions, such as omitted schema keywords.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
     /// Returns the page after the cursor, or the first page.
     ///
-    /// A cursor is the last tool of the previous page, so it stays valid when tools change.
+    /// A cursor identifies the last tool of the previous page, so it stays valid when tools change.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl ToolPage {
         self.count == 0
     }
 
-    /// Cursor of the next page; `None` on the last page.
+    /// Returns the cursor of the next page; `None` on the last page.
     pub fn next_cursor(&self) -> Option<&str> {
         self.next.as_deref()
     }
@@ -163,7 +163,7 @@ impl ToolPage {
         });
     }
 
-    /// The tools as comma-separated JSON. The bytes are shared by all responses with this page.
+    /// Returns the tools as comma-separated JSON. All responses with this page share the bytes.
     pub fn tools(&self) -> &Bytes {
         &self.tools
     }

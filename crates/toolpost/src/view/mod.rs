@@ -2,9 +2,9 @@
 //! ([`HttpApi`]).
 //!
 //! This module performs no I/O. An endpoint creates a [`ToolSet`] for each catalog snapshot,
-//! responds to `tools/list` with a page of a [`Listing`], finds a [`Tool`] by name, and lets it
-//! write the result of a call. The declared schema always describes the data that is sent, and data
-//! that does not match it is never sent as a success.
+//! responds to `tools/list` with a page of a [`Listing`], looks up a [`Tool`] by name, and uses it
+//! to write the result of a call. Data that does not match the declared output schema is never sent
+//! as a success.
 //!
 //! ```
 //! use toolpost::view::{ListMode, ProtocolGeneration, ToolSet, ViewSettings};
@@ -40,12 +40,12 @@
 //! | `settings` | dialects, protocol generations, and which tools are listed |
 //! | `name` | tool names |
 //! | `input`, `output`, `json_types` | input and output schemas of a tool |
-//! | `boolean_schemas` | boolean schemas as objects |
-//! | `portable` | schemas that all clients interpret alike |
+//! | `boolean_schemas` | conversion of boolean schemas to objects |
+//! | `portable` | schemas that all clients interpret the same way |
 //! | `tool`, `annotations` | a tool, and the metadata from its server |
 //! | `tool_set`, `listing` | the tools of a catalog, and pages of a tool list |
-//! | `result` | the result of a call, in each dialect |
-//! | `collector` | the values of a subscription as one result |
+//! | `result` | call results in each dialect |
+//! | `collector` | subscriptions as a single result |
 //! | `openapi` | operations as an OpenAPI document |
 
 mod annotations;

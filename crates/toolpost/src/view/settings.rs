@@ -24,7 +24,7 @@ pub enum Dialect {
     ToolEnvelopeV1,
 }
 
-/// Generation of the MCP protocol, which determines the form of tool results.
+/// Generation of the MCP protocol, which determines the format of tool results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProtocolGeneration {
@@ -63,7 +63,7 @@ pub struct UnknownNameError {
 pub struct ViewSettings {
     /// Wire format of results.
     pub dialect: Dialect,
-    /// The only namespace to list; its tools have the operations' local names.
+    /// The only namespace to list. Its tools are named without the namespace.
     pub namespace: Option<Arc<str>>,
     /// Namespaces whose operations are not exposed as tools.
     pub hidden_namespaces: Vec<Arc<str>>,
@@ -71,7 +71,7 @@ pub struct ViewSettings {
     pub compact_above: usize,
     /// Maximum number of tools per page.
     pub page_size: usize,
-    /// Maximum number of cached listings; callers with different access have different listings.
+    /// Maximum number of cached listings. Callers with different access need separate listings.
     pub max_cached_listings: usize,
 }
 
@@ -89,7 +89,7 @@ impl Default for ViewSettings {
 }
 
 impl ViewSettings {
-    /// Creates the default settings with a dialect.
+    /// Creates default settings with the given dialect.
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, ..Self::default() }
     }

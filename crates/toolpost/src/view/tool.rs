@@ -16,7 +16,7 @@ use crate::operation::Operation;
 use crate::payload::Payload;
 use crate::spec::OperationId;
 
-/// An operation with a tool name and a dialect.
+/// An operation exposed as an MCP tool, with a tool name and a dialect.
 #[derive(Debug)]
 pub struct Tool {
     name: String,
@@ -47,7 +47,7 @@ impl Tool {
         Self { name, operation, dialect, mappings: OnceLock::new() }
     }
 
-    /// Returns the name that clients call the tool by.
+    /// Returns the tool name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -57,24 +57,24 @@ impl Tool {
         self.operation.id()
     }
 
-    /// The operation behind the tool, with its spec.
+    /// Returns the operation.
     pub fn operation(&self) -> &Arc<Operation> {
         &self.operation
     }
 
-    /// Wire format of the results.
+    /// Returns the wire format of the results.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
     /// Extracts the operation input from the arguments of a call.
     ///
-    /// The input is the arguments object, unless the operation takes no object: then it is the
-    /// argument `input`. If the operation takes only `null`, arguments are ignored.
+    /// The input is the arguments object. If the operation does not take an object, the input is
+    /// the argument `input`. If it takes only `null`, arguments are ignored.
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR` if the argument is missing or the arguments are not an object.
+    /// Returns `VALIDATION_ERROR` if the argument is missing or the arguments are not an object.
     pub fn input(&self, arguments: Payload) -> Result<Payload, CallError> {
         self.mappings().input.extract_input(arguments)
     }
@@ -127,7 +127,7 @@ impl Tool {
             tool.insert("description".to_owned(), spec.description.as_str().into());
         }
         let mut input = Value::Object(mappings.input.arguments_schema(&spec.input_schema));
-        // Clients must drop a tool with invalid header annotations.
+        // The MCP specification requires clients to drop tools with invalid header annotations.
         if header_params::header_params(&input).is_err() {
             header_params::strip_annotations(&mut input);
         }

@@ -12,10 +12,10 @@ use super::tool::Tool;
 use crate::operation::Operation;
 use crate::registry::Catalog;
 
-/// The operations of a compact listing, which find and call all others.
+/// The operations of a compact listing, through which clients find and call all others.
 const COMPACT_OPERATIONS: [&str; 4] = ["hub.call", "hub.list", "hub.schema", "hub.search"];
 
-/// The operations of a catalog snapshot as tools, indexed by name.
+/// The operations of a catalog snapshot as MCP tools, indexed by tool name.
 #[derive(Debug)]
 pub struct ToolSet {
     catalog: Arc<Catalog>,
@@ -43,7 +43,7 @@ impl ToolSet {
         })
     }
 
-    /// Returns the tools of a later catalog, reusing those of unchanged operations.
+    /// Creates the tools of a newer catalog, reusing the tools of unchanged operations.
     #[must_use]
     pub fn updated(&self, catalog: Arc<Catalog>) -> Self {
         let known: HashMap<*const Operation, &Arc<Tool>> =
@@ -91,12 +91,12 @@ impl ToolSet {
         &self.catalog
     }
 
-    /// Returns which operations are not exposed as tools, and why.
+    /// Returns a warning for each operation that is not exposed as a tool.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Returns the tool with this name, whether or not it is listed. The caller must check access.
+    /// Returns the tool with this name, whether or not it is listed. Does not check access.
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
         self.names.get(name).map(|position| &self.tools[*position])
     }
@@ -106,7 +106,7 @@ impl ToolSet {
         &self.tools
     }
 
-    /// Returns the list of visible tools. Callers that see the same tools share one list.
+    /// Returns the list of visible tools. Clients that see the same tools share one cached list.
     pub fn listing(
         &self,
         mode: ListMode,

@@ -86,7 +86,7 @@ impl HttpAuth {
             let given = oauth.handle_challenge(status, Some(&challenge), token.as_ref()).await;
             token = Some(given.map_err(rejected)?);
         }
-        unreachable!("the loop ends by itself");
+        unreachable!("the last attempt returns");
     }
 }
 
@@ -118,7 +118,7 @@ async fn send_request(
             loopback_request.map_err(|error| RequestError::unreachable(error.to_string()))?;
         let response =
             Response::from(loopback.send(loopback_request).await?.map(reqwest::Body::wrap));
-        // A server that redirects has not executed the request. The regular client follows.
+        // A server that redirects has not executed the request. The regular client retries it.
         if !response.status().is_redirection() {
             return Ok(response);
         }
@@ -135,7 +135,7 @@ async fn send_request(
 
 /// Builds the client for the server and the client for its authorization servers.
 pub(super) fn build_clients(server: &Url) -> reqwest::Result<[reqwest::Client; 2]> {
-    // Fails if the embedding program has installed a provider, which is used then.
+    // Fails if the embedding program has already installed a provider, which is then used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     // Credentials belong to one origin, so redirects to another origin are not followed.
     let same_origin = Policy::custom(|attempt| {

@@ -1,4 +1,4 @@
-//! The stream on which a legacy server sends messages that belong to no request.
+//! The stream on which a legacy server sends messages that are not related to a request.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Child processes that are MCP servers over their standard input and output.
+//! MCP servers that run as child processes.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `spawn` | the command line, the environment, and why a server cannot be started |
 //! | `child` | the async task that owns the process: waits for its exit and shuts it down |

@@ -95,7 +95,8 @@ async fn back_off(session: &ClientSession, failure: &RequestError, pause: &mut D
 ///
 /// # Errors
 ///
-/// The stream could not be opened; pending subscribers have the error, except for a disconnect.
+/// Returns an error if the stream cannot be opened. Pending subscribers receive it too, unless
+/// it is a disconnect.
 async fn open_stream<'a>(
     subscriptions: &'a ResourceSubscriptions,
     session: &'a ClientSession,

@@ -1,6 +1,6 @@
 //! Resource subscriptions of a source, which outlive its sessions.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `operation` | `resources/subscribe` as an operation that streams |
 //! | `per_resource` | servers before 2026-07-28: `resources/subscribe` for each resource |
@@ -41,12 +41,12 @@ pub(super) struct ResourceSubscriptions {
     pending_listen: Mutex<Option<(ListenRequestId, oneshot::Sender<Vec<String>>)>>,
 }
 
-/// State of a subscription. Only the latest is stored; a slow subscriber still gets it.
+/// State of a subscription. Only the latest state is stored, so slow subscribers skip older ones.
 #[derive(Debug, Clone)]
 enum SubscriptionState {
     /// The server has not confirmed the subscription; it may have sent an update already.
     Pending { is_updated: bool },
-    /// The server sends updates; the number of updates so far.
+    /// The server sends updates. Holds the number of updates so far.
     Active(u64),
     /// The subscription ended with this error.
     Closed(CallError),
@@ -99,7 +99,7 @@ impl ResourceSubscriptions {
         self.lock().keys().cloned().collect()
     }
 
-    /// The server confirmed the subscription; updates before may have been missed.
+    /// Handles a confirmed subscription. Updates may have been missed before the confirmation.
     fn confirm(&self, uri: &str, may_have_missed: bool) {
         if let Some(state) = self.lock().get(uri) {
             state.send_if_modified(|state| match state {
@@ -112,8 +112,8 @@ impl ResourceSubscriptions {
         }
     }
 
-    /// The server rejected the subscription. Subscribers of an active one keep waiting, because the
-    /// server may accept it later. Returns whether the subscription was not active.
+    /// Handles a rejected subscription. Subscribers of an active subscription keep waiting, because
+    /// the server may accept it later. Returns whether the subscription was not active.
     fn reject(&self, uri: &str, error: &CallError) -> bool {
         let mut known = self.lock();
         let is_pending = known
@@ -125,7 +125,7 @@ impl ResourceSubscriptions {
         is_pending
     }
 
-    /// The server reported an update of a resource or of one below it.
+    /// Handles an update of a resource or of one below it.
     pub(super) fn notify_updated(&self, uri: &str) {
         for (subscribed, news) in &*self.lock() {
             if uri_covers(subscribed, uri) {

@@ -25,7 +25,7 @@ use crate::protocol::Secret;
 pub struct Credentials {
     /// Credentials by the name of the scheme in the document (`auth.schemes.NAME`).
     pub schemes: BTreeMap<String, Credential>,
-    /// Credentials for any matching scheme (`auth.bearer` and so on). They are also sent if the
+    /// Credentials for any matching scheme, such as `auth.bearer`. They are also sent if the
     /// document declares no scheme, because many documents omit it.
     pub generic: Vec<Credential>,
     /// Headers that are sent with every request (`auth.headers`).
@@ -53,9 +53,9 @@ pub enum Credential {
     Bearer(Secret),
     /// User name and password for Basic authentication.
     Basic {
-        /// The user.
+        /// User name.
         user: String,
-        /// The password.
+        /// Password.
         password: Secret,
     },
     /// An API key. The document declares its location.
@@ -70,7 +70,7 @@ pub enum Credential {
 pub struct OAuth2Client {
     /// The client id.
     pub id: String,
-    /// Its secret.
+    /// The client secret.
     pub secret: Secret,
     /// Requested scopes. If empty, the scopes that the operation declares.
     pub scopes: Vec<String>,

@@ -8,13 +8,13 @@ use reqwest::header::HeaderMap;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LoadSettings {
-    /// Hosts that documents may refer to besides their own: `example.com`, `example.com:8443`.
+    /// Additional hosts that documents may refer to: `example.com`, `example.com:8443`.
     pub hosts: Vec<String>,
     /// Maximum size of one file in bytes.
     pub max_file_size: usize,
     /// Maximum size of all files together in bytes.
     pub max_total_size: usize,
-    /// Maximum number of files that are requested.
+    /// Maximum number of files.
     pub max_files: usize,
     /// Maximum number of concurrent requests.
     pub concurrency: usize,

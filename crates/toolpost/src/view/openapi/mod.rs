@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document of an HTTP API. It describes exactly what the HTTP endpoint serves.
+//! The OpenAPI 3.1 document of the gateway's HTTP API.
 //!
 //! | file | contents |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `shared_defs` | component schemas with shared definitions |
 //! | `publish` | schemas that all OpenAPI tools accept |
 //! | `shared` | the parts that every document has |
-//! | `name` | names that work well in code generators |
+//! | `name` | names for code generators |
 
 mod components;
 mod links;
@@ -28,7 +28,7 @@ use crate::operation::Operation;
 use components::Components;
 use name::UniqueNames;
 
-/// Properties of an HTTP API besides its operations.
+/// Describes operations as an HTTP API in an OpenAPI 3.1 document.
 ///
 /// ```
 /// use toolpost::view::HttpApi;
@@ -50,9 +50,9 @@ pub struct HttpApi {
     pub title: String,
     /// Version of the server.
     pub version: String,
-    /// Whether callers authenticate with a token.
+    /// Whether the API requires a bearer token.
     pub needs_token: bool,
-    /// Path of the server below which the API is mounted; empty at the root.
+    /// Path under which the API is mounted; empty for the root.
     pub base_path: String,
 }
 
@@ -63,7 +63,7 @@ impl HttpApi {
         Self { title, version: version.into(), needs_token: false, base_path }
     }
 
-    /// Returns the OpenAPI document of the operations, in order and deterministic.
+    /// Returns the OpenAPI document for the operations. The output is deterministic.
     pub fn document<'a>(&self, operations: impl IntoIterator<Item = &'a Operation>) -> Value {
         let (mut components, mut names) = (Components::new(), UniqueNames::default());
         let (mut paths, mut tags) = (Map::new(), Vec::new());
