@@ -100,7 +100,7 @@ Use `toolpost approve ID` or `toolpost reject ID` to decide. An identity cannot 
     /// Normalize JSON to a schema and report every repair
     ///
     /// Converts types, fills in defaults and strips properties that the schema does not define.
-    /// Never invents a value.
+    /// Does not create missing values.
     #[command(after_help = "\
 Prints {data, repairs, errors}, or the repairs as a diff on a terminal. Exits with 1 if the result is
 still invalid.
@@ -141,7 +141,7 @@ still invalid or no value can be created.
     Room(RoomCommand),
     /// Print a shell completion script
     Completions {
-        /// Shell to complete for
+        /// Shell to generate the script for
         shell: Shell,
     },
 }
@@ -153,8 +153,8 @@ impl Arguments {
 }
 
 impl Command {
-    /// Whether errors are also printed as JSON to standard output. Not where standard output is
-    /// only a token, data, a script or a protocol.
+    /// Whether errors are also printed as JSON to standard output. False for commands that print
+    /// only a token, data, a script or protocol messages there.
     pub(crate) fn prints_json_errors(&self) -> bool {
         match self {
             Self::Mcp(_) | Self::Completions { .. } => false,
@@ -172,13 +172,13 @@ impl Command {
     }
 }
 
-/// The hidden subcommand with which the gateway starts its MCP servers.
+/// The hidden subcommand that the gateway uses to start its MCP servers.
 pub(crate) const WATCH_CHILD: &str = "watch-child";
 
 /// Returns the arguments after [`WATCH_CHILD`], if that is the subcommand.
 ///
-/// Not parsed by clap: the definition of all commands would stay in the memory of a process that
-/// exists once per server.
+/// Not parsed by clap, whose command definitions would stay in memory. One such process runs per
+/// server.
 pub(crate) fn watch_child_args() -> Option<impl Iterator<Item = std::ffi::OsString>> {
     let mut args = std::env::args_os().skip(1);
     args.next().filter(|arg| arg == WATCH_CHILD).map(|_| args)
@@ -218,7 +218,8 @@ pub(crate) struct ServeOptions {
     pub(crate) shutdown_delay: Duration,
 }
 
-/// Parses an address and a port. `localhost` is the only host name: others may resolve to anything.
+/// Parses an address and a port. `localhost` is the only accepted host name, because other names
+/// may resolve to any address.
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
     if let Some(port) = local {
@@ -437,8 +438,8 @@ impl GatewayTarget {
         url.unwrap_or_else(|| "ws://127.0.0.1:7411".to_owned())
     }
 
-    /// Whether files in the data folder can replace an unreachable gateway: no address was given,
-    /// or only by the environment and `--data` overrides it.
+    /// Whether files in the data folder can replace an unreachable gateway: no URL was given, or
+    /// `--data` overrides the URL in the environment.
     pub(crate) fn allows_offline(&self) -> bool {
         self.url.is_none() && (self.data.is_some() || variable(URL_VARIABLE).is_none())
     }
@@ -460,7 +461,7 @@ pub(crate) struct Invocation {
     #[command(flatten)]
     pub(crate) options: CallOptions,
     /// Operation id, such as demo.add, and its input: JSON, @FILE, - or --key value pairs
-    // One list, because clap would swallow a `--` between two.
+    // A single list, because clap would drop a `--` between two.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     #[arg(value_names = ["OP", "INPUT"])]
     pub(crate) words: Vec<String>,
@@ -489,7 +490,7 @@ impl Invocation {
         self.options.data || self.has_option("--data")
     }
 
-    /// Takes the options of the command out of what follows the operation; the rest is input.
+    /// Extracts the command options from the arguments after the operation. The rest is input.
     pub(crate) fn resolve(self) -> Result<(CallOptions, String, Vec<String>), String> {
         let mut options = self.options;
         let mut input = Vec::new();

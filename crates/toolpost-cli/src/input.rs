@@ -28,7 +28,7 @@ pub(crate) fn build(spec: &OperationSpec, arguments: &[String]) -> Result<Value,
 }
 
 /// Returns the keys that the input schema does not define. Most schemas allow them, but they are
-/// usually typing mistakes.
+/// usually typos.
 pub(crate) fn unknown_keys<'a>(spec: &OperationSpec, input: &'a Value) -> Vec<&'a str> {
     let schema = spec.input_schema.json();
     let is_open = ["additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"]

@@ -26,7 +26,7 @@ pub enum DataError {
     #[error("cannot use {}: {source}; name another folder with --data", path.display())]
     #[non_exhaustive]
     Unusable {
-        /// Which.
+        /// Path of the file or directory.
         path: PathBuf,
         /// The underlying error.
         source: io::Error,
@@ -52,7 +52,7 @@ pub enum DataError {
     )]
     #[non_exhaustive]
     InsecurePermissions {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// The permission bits of the file.
         mode: u32,
@@ -104,7 +104,7 @@ impl DataDir {
         }
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -125,7 +125,7 @@ impl DataDir {
     ///
     /// # Errors
     ///
-    /// The token cannot be read, or the file contains something else.
+    /// The token cannot be read, or the file is invalid.
     pub fn read_operator_token(&self) -> Result<Option<Token>, DataError> {
         let path = self.operator_token_path();
         let text = match if_exists(fs::read_to_string(&path)) {
@@ -169,7 +169,7 @@ impl DataDir {
     }
 }
 
-/// Turns the error that a file or directory does not exist into `None`.
+/// Converts a "not found" error to `None`.
 pub(crate) fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[schemars(inline)]
 pub struct Glob(#[schemars(length(min = 1))] String);
 
-/// A setting is not empty.
+/// Rejects the empty pattern, which is probably a mistake in a configuration.
 impl TryFrom<String> for Glob {
     type Error = &'static str;
 

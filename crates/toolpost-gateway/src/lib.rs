@@ -1,16 +1,16 @@
 //! The Toolpost server, ready to embed: endpoints in front of a pipeline, demo operations, and
 //! graceful shutdown.
 //!
-//! Five layers; a module imports only from layers below its own, and `tests/it/layers.rs` reads the
-//! imports.
+//! The crate has five layers. A module imports only from layers below its own, which
+//! `tests/it/layers.rs` checks.
 //!
 //! | layer | modules |
 //! |---|---|
 //! | runtime | `runtime` ([`Gateway`] and its builder), [`config`] (`toolpost.toml`), `source` (the configured sources) |
-//! | endpoints | `endpoint`: HTTP API, MCP, hub, rooms, console pages, health; below them `server`, which accepts and limits connections, and what endpoints share |
+//! | endpoints | `endpoint`: HTTP API, MCP, hub, rooms, console pages, health; `server`, which accepts and limits connections; shared code of the endpoints |
 //! | services | `mcp_service` (MCP methods without a transport), `openapi_document` |
 //! | rooms | [`room`]: messages, capabilities, participants |
-//! | core | [`admin`] (the operator), [`approval`], [`auth`], [`builtin`] (demo operations), `data` (the data folder), `gzip`, [`journal`] (the audit log), `limits`, `telemetry`, and how settings are written (`glob`, `shorthand`, `units`) |
+//! | core | [`admin`] (the operator), [`approval`], [`auth`], [`builtin`] (demo operations), `data` (the data folder), `gzip`, [`journal`] (the audit log), `limits`, `telemetry`, and the syntax of settings (`glob`, `shorthand`, `units`) |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

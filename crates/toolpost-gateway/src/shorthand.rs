@@ -1,4 +1,4 @@
-//! Settings that are a single value in short, or a table or a list.
+//! Settings with a short form (a single value) and a long form (a table or a list).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) trait Shorthand: Sized {
     /// Name of the JSON Schema.
     const NAME: &'static str;
-    /// What can be written, for error messages.
+    /// The accepted values, for error messages.
     const EXPECTED: &'static str;
     /// The texts of the short form; any text if empty.
     const WORDS: &'static [&'static str] = &[];

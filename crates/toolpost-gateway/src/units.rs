@@ -60,8 +60,8 @@ fn parse_size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Reads a text or a number with `parse`. An error tells what was expected and no value, which may
-/// have come from a secret variable.
+/// Reads a text or a number with `parse`. Errors name the expected format, but not the value, which
+/// may be a secret.
 struct TextVisitor<T> {
     expected: String,
     parse: fn(&str) -> Option<T>,

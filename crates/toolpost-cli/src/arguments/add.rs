@@ -100,7 +100,7 @@ pub(crate) struct AddOpenApiOptions {
     /// Header sent with every request (repeatable)
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<Secret>,
-    /// Also send the token and the headers when fetching the document, as another gateway requires
+    /// Also send the token and the headers when fetching the document, for example to another gateway
     #[arg(long)]
     pub(crate) private: bool,
     #[command(flatten)]

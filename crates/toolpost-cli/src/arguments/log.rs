@@ -62,7 +62,7 @@ pub(crate) struct LogFilter {
     pub(crate) room: Option<String>,
 }
 
-/// Rejects what is clearly not a time; the gateway parses the rest.
+/// Rejects text that cannot be a time. The gateway parses the rest.
 fn parse_since(text: &str) -> Result<String, String> {
     let has_day = text.split('-').count() == 3 && text.starts_with(|c: char| c.is_ascii_digit());
     if has_day || parse_duration(text).is_ok() {
@@ -110,7 +110,7 @@ recorded one; exits with 1 if they differ.
 pub(crate) struct ReplayOptions {
     /// Request id of the call, or its SEQ in `toolpost log`
     pub(crate) id: String,
-    /// Make the call
+    /// Run the call instead of previewing it
     #[arg(long)]
     pub(crate) run: bool,
     /// Timeout of the call, such as 500ms, 10s or 2m

@@ -138,7 +138,7 @@ impl Backend {
         let rejected = self.client.close_reason();
         if let Some(reason) = rejected.filter(|reason| reason.code == CloseReason::UNAUTHENTICATED)
         {
-            // Without a token, the protocol-level reason does not help a user of the command line.
+            // Without a token, the close reason of the protocol does not help the user.
             let message = match self.credential.token {
                 Some(_) => format!("the gateway rejected the token: {}", reason.message),
                 None => "the gateway requires a token".to_owned(),

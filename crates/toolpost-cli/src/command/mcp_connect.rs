@@ -24,7 +24,7 @@ pub(super) enum AuthorizationMode {
 /// Creates the environment shared by all MCP servers that this process starts.
 pub(super) async fn mcp_env(mode: AuthorizationMode) -> McpEnv {
     let mut environment = McpEnv::default();
-    // Without a watcher, servers still end with this process, unless it is killed.
+    // Without a watcher, servers stop when this process exits, but not when it is killed.
     if let Ok(ourselves) = std::env::current_exe() {
         environment.watcher = vec![ourselves.into(), WATCH_CHILD.into()];
     }

@@ -33,7 +33,7 @@ pub(crate) trait ProposalQueue: Send + Sync {
     ) -> BoxFuture<'a, Result<(), HandlerError>>;
 }
 
-/// What the operations work on.
+/// State shared by the operations.
 #[derive(Clone)]
 struct Approver {
     approvals: Approvals,
@@ -198,7 +198,7 @@ impl Approver {
 }
 
 /// Returns the approving identity. The scope is checked again, because calls made by a handler are
-/// otherwise trusted: no operation may lend its own rights to an approver.
+/// trusted and a handler must not approve calls for a caller without the scope.
 fn approver(context: &CallContext) -> Result<&Identity, CallError> {
     let needs = "approving needs a token with the scope `toolpost:approve`";
     context

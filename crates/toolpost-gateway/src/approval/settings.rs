@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::glob::Glob;
 use crate::units::{Count, PositiveDuration};
 
-/// Which calls require approval in addition to operations that declare it, for how long they stay
-/// pending, and how many.
+/// Which calls require approval, in addition to operations that declare it, and the limits for
+/// pending calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,

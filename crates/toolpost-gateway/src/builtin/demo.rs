@@ -1,4 +1,5 @@
-//! Namespace `demo`: operations of each kind, and ones that fail, are slow or messy.
+//! Namespace `demo`: operations of each kind, including ones that fail, run slowly or return
+//! mismatched output.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use toolpost::{
 const MAX_NOTES: usize = 1_000;
 
 pub(super) fn operations() -> Vec<Operation> {
-    let failure = ErrorDefinition::new("DEMO_FAILURE", "Raised every time, on purpose.")
+    let failure = ErrorDefinition::new("DEMO_FAILURE", "Every call of `demo.fail` fails.")
         .with_schema(Schema::of::<FailureDetails>())
         .with_http_status(409);
     let builders = [
@@ -28,18 +29,18 @@ pub(super) fn operations() -> Vec<Operation> {
             .tag("arithmetic"),
         Operation::mutation("demo.note", note_handler())
             .title("Take a note")
-            .description("Keeps a note in memory and says how many there are."),
+            .description("Stores a note in memory and returns the number of stored notes."),
         Operation::subscription("demo.clock", clock)
             .title("Clock")
-            .description("Ticks `count` times, `everyMs` milliseconds apart.")
+            .description("Emits `count` ticks, `everyMs` milliseconds apart.")
             .tag("time"),
         Operation::query("demo.fail", fail)
             .title("Fail")
-            .description("Raises the error that it declares.")
+            .description("Always fails with a declared error.")
             .raises(failure),
         Operation::query("demo.slow", slow)
-            .title("Be slow")
-            .description("Takes `ms` milliseconds, reports progress, and stops when canceled.")
+            .title("Sleep")
+            .description("Sleeps for `ms` milliseconds and reports progress; can be canceled.")
             .tag("time"),
         Operation::from_spec(messy_spec())
             .handler(Handler::once_fn(async |_, _| Ok(HandlerOutput::dynamic(messy_output())))),
@@ -82,7 +83,7 @@ struct Note {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct NoteOutput {
-    /// The number of the note.
+    /// Id of the note.
     id: u64,
     text: String,
     /// Number of stored notes.
@@ -179,7 +180,7 @@ async fn fail(input: Fail) -> Result<(), HandlerError> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(example = json!({"ms": 200}))]
 struct Slow {
-    /// How long it takes, in milliseconds.
+    /// Duration of the call in milliseconds.
     #[schemars(range(max = 3_600_000))]
     ms: u64,
 }
@@ -215,7 +216,7 @@ async fn slow(context: CallContext, input: Slow) -> Result<Slept, HandlerError> 
 fn messy_spec() -> OperationSpec {
     let id = "demo.messy".parse().expect("a plain id");
     let mut spec = OperationSpec::new(&id, OperationKind::Query);
-    spec.title = Some("Be messy".to_owned());
+    spec.title = Some("Mismatched output".to_owned());
     spec.description = "Gives an output that does not fit its schema.".to_owned();
     let output = json!({
         "type": "object",

@@ -16,7 +16,7 @@ pub struct ConfigError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigProblem {
-    /// Which file.
+    /// The file.
     pub file: PathBuf,
     /// Line and column, starting at 1; `None` if the file could not be read.
     pub position: Option<(usize, usize)>,

@@ -1,6 +1,6 @@
-//! The endpoints. Each turns a request into a call and its outcome into a response, and knows no
-//! other endpoint; the runtime routes requests to them. What they share is below them: `accept`,
-//! `bearer`, `body`, `etag`, `origin_guard`, `problem`, `settings`, `static_page` and `websocket`.
+//! The endpoints. Each converts a request to a call and its outcome to a response. Endpoints do not
+//! depend on each other; the runtime routes requests to them. Shared code is in `accept`, `bearer`,
+//! `body`, `etag`, `origin_guard`, `problem`, `settings`, `static_page` and `websocket`.
 
 mod accept;
 pub(crate) mod bearer;

@@ -1,7 +1,7 @@
 //! Protects the gateway from requests of foreign web pages.
 //!
-//! A page can make a browser send requests to loopback, directly or by DNS rebinding. Both show in
-//! the headers: `Origin` names the page, `Host` the rebound name. A gateway without authentication
+//! A page can make a browser send requests to loopback, directly or by DNS rebinding. The headers
+//! reveal both: `Origin` names the page, `Host` the rebound name. A gateway without authentication
 //! accepts only loopback names in both. A gateway with authentication may have host names that it
 //! does not know, so it only rejects pages of other hosts. Requests for images and followed links
 //! have no `Origin`; for them, `Sec-Fetch-Site` is checked. The pages at `/docs` and `/rooms` are

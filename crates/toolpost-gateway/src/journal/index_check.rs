@@ -66,8 +66,8 @@ impl IndexCheck {
     }
 }
 
-/// Adds a record to the block. The index may contain names that the record cuts or masks; such a
-/// record only counts.
+/// Adds a record to the block. A record with truncated or masked names is only counted, because the
+/// index may contain the original names.
 fn add_record(open: &mut OpenBlock, content: &[u8], bytes: u64) {
     let is_masked = |name: &str| memchr::memmem::find(name.as_bytes(), TOKEN_PREFIX).is_some();
     let has_plain_names = |stored: &StoredRecord<'_>| {

@@ -33,7 +33,7 @@ pub fn operations(reader: &JournalReader, registry: &Registry) -> Vec<Operation>
             journal(of_journal.clone(), input)
         })
         .title("Read the journal")
-        .description("Finds calls, or the messages of a room, in the journal, newest first.")
+        .description("Searches the journal for calls or room messages, newest first.")
         .access(require_scope(scope::READ)),
         Operation::subscription("gateway.logs", move |context: CallContext, input: LogsInput| {
             logs(&of_logs, context, input)

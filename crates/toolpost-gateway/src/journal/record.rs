@@ -50,9 +50,9 @@ impl RecordKind {
 pub(super) enum CallOutcome {
     Ok,
     Error,
-    /// A subscription that ended by itself.
+    /// The subscription completed.
     Completed,
-    /// A subscription that its caller ended.
+    /// The caller ended the subscription.
     Canceled,
     /// The process ended before the call. Never recorded; derived from the missing exit record.
     Interrupted,

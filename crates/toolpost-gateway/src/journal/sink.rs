@@ -162,8 +162,8 @@ fn write_changes(outcome: &Outcome, members: &mut RecordWriter<'_>) {
     members.add_some("warnings", Some(&warnings).filter(|warnings| !warnings.is_empty()));
 }
 
-/// Returns how a call ended. A tool result with `isError` is an error, and ending a subscription is
-/// the normal way for its caller to leave it.
+/// Returns how a call ended. A tool result with `isError` is an error. A subscription that its
+/// caller ends is canceled, not failed.
 fn call_outcome(call: &CallView<'_>, audit_outcome: &AuditOutcome<'_>) -> CallOutcome {
     let kind = call.operation.map(|operation| operation.spec().kind);
     let is_subscription = kind == Some(OperationKind::Subscription);

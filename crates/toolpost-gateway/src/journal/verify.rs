@@ -88,7 +88,7 @@ pub enum ProblemKind {
     Edited,
     /// Records, or a whole journal, are missing.
     Missing,
-    /// Records are not in their order.
+    /// Records are out of order.
     Order,
     /// A line is not a record, or a file cannot be read.
     Damaged,

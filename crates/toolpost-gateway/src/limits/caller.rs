@@ -17,7 +17,7 @@ const SHARDS: usize = 16;
 /// Number of callers in a shard at which idle ones are evicted.
 const EVICTION_THRESHOLD: usize = 256;
 
-/// One caller. The limits are arguments, so that new ones also count what is in flight.
+/// One caller. The limits are arguments, so that calls in flight also count toward new limits.
 #[derive(Debug, Default)]
 pub(super) struct CallerState {
     pub(super) calls: InFlight,
@@ -26,7 +26,7 @@ pub(super) struct CallerState {
     full_at: AtomicU64,
 }
 
-/// Counts what is in flight: the permits in use of a semaphore that has enough for any limit.
+/// Counts calls in flight as the permits in use of a semaphore with enough permits for any limit.
 #[derive(Debug)]
 pub(super) struct InFlight(Arc<Semaphore>);
 
@@ -58,7 +58,7 @@ impl CallerState {
         taken.map(drop).map_err(|_| wait)
     }
 
-    /// Whether nothing is in flight and the bucket is full, so that the entry can go.
+    /// Whether nothing is in flight and the bucket is full, so that the entry can be evicted.
     fn is_idle(&self, now: u64) -> bool {
         self.calls.count() + self.subscriptions.count() == 0
             && self.full_at.load(Ordering::Relaxed) <= now

@@ -1,4 +1,4 @@
-//! A client and what it keeps between requests.
+//! A client and its state between requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -26,7 +26,7 @@ pub(crate) struct ClientContext {
     pub(crate) identity: Arc<Identity>,
     pub(crate) view: McpView,
     pub(crate) generation: ProtocolGeneration,
-    /// What the client keeps between requests, if it can.
+    /// State between requests, if the client has any.
     pub(crate) state: Option<Arc<ClientState>>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct ClientState {
 }
 
 impl ClientState {
-    /// Applies the params of `initialize`: what requests the client accepts.
+    /// Applies the params of `initialize`: the server requests that the client accepts.
     pub(crate) fn initialize(&self, params: Option<&RawValue>) {
         self.server_requests.store(ServerRequests::from_initialize(params));
     }

@@ -1,4 +1,4 @@
-//! Graceful drain: let streams and calls in flight finish, abort what is left.
+//! Graceful drain: streams and calls in flight can finish until the deadline, then are aborted.
 
 use std::time::Duration;
 

@@ -50,7 +50,7 @@ pub(super) fn operations(reloader: &Arc<Reloader>) -> [Operation; 2] {
             }
         })
         .title("Sources")
-        .description("The status of each configured source.")
+        .description("Lists the configured sources and their status.")
         .access(require_scope(scope::READ)),
         Operation::mutation("gateway.reload", move |_: EmptyInput| {
             let reloader = upgrade(&reloaded);
@@ -58,8 +58,8 @@ pub(super) fn operations(reloader: &Arc<Reloader>) -> [Operation; 2] {
         })
         .title("Reload the configuration")
         .description(
-            "Reloads and applies the configuration. Unchanged sources are not \
-                 touched; an invalid configuration changes nothing.",
+            "Reloads the configuration. Unchanged sources keep running. An invalid \
+                 configuration is rejected as a whole.",
         )
         .access(require_scope(scope::ADMIN))
         .raises(rejection),

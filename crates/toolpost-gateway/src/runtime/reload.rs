@@ -46,7 +46,7 @@ impl ReloadReport {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// It is wrong.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(#[from] ConfigError),
     /// The configuration file no longer exists. An editor may be replacing it.

@@ -51,8 +51,8 @@ impl ConnectionRejector {
     }
 }
 
-/// Rejects the first request, whatever it is. Clients treat a response before their request as an
-/// error, and an immediate close may lose the response.
+/// Rejects the first request. Clients treat a response before their request as an error, and an
+/// immediate close may lose the response.
 async fn write_rejection(mut stream: TcpStream) -> Result<()> {
     stream.readable().await?;
     let problem =

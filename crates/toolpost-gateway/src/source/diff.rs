@@ -76,8 +76,8 @@ impl Sources {
         changes
     }
 
-    /// Applies the new access to the registered operations of a source at once. Listing them again
-    /// may take a while, and the old operations serve calls until then. The hub does it for spokes.
+    /// Applies the new access to the registered operations of a source at once, because the old
+    /// operations serve calls until they are listed again. For spokes, the hub does this.
     fn apply_access(&self, source: &SourceConfig) {
         let Some(SourceEntry { config, source: Some(_), .. }) = self.entries.get(&source.name)
         else {

@@ -24,7 +24,7 @@ pub use start::{McpEnv, SourceError};
 pub(crate) use status::SourceStatuses;
 pub use status::{LastError, SourceState, SourceStatus};
 
-/// What the sources are connected to.
+/// The components that the sources are connected to.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceContext {
     pub(crate) registry: Registry,

@@ -48,7 +48,7 @@ pub struct SourceStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct LastError {
-    /// What.
+    /// The error message.
     pub message: String,
     /// Time of the error, in milliseconds since the Unix epoch.
     pub at: i64,

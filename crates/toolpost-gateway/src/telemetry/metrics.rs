@@ -118,7 +118,7 @@ impl Metrics {
     }
 }
 
-/// Writes a counter by outcome and a histogram of durations, with the labels of each part.
+/// Writes a counter by outcome and a histogram of durations, with the labels of each entry.
 fn write_calls(
     exposition: &mut Exposition,
     totals: (&'static str, &str),

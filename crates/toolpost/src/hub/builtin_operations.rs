@@ -26,10 +26,10 @@ pub(super) fn operations() -> Vec<Operation> {
     let builders = [
         Operation::query("hub.list", list)
             .title("List operations")
-            .description("Lists the operations that you can call, one page at a time."),
+            .description("Lists the operations that the caller can access, one page at a time."),
         Operation::query("hub.search", search)
             .title("Search operations")
-            .description("Finds operations by words in their names, tags and descriptions."),
+            .description("Searches the names, tags and descriptions of operations."),
         Operation::query("hub.schema", schema)
             .title("Show an operation")
             .description("Returns the spec of an operation with its input and output schemas."),
@@ -165,7 +165,7 @@ fn call_spec() -> OperationSpec {
     let mut spec = OperationSpec::new(&id, OperationKind::Mutation);
     spec.title = Some("Call an operation".to_owned());
     spec.description =
-        "Calls an operation by its id, with the rights of the caller and no others.".to_owned();
+        "Calls an operation by its id, with the permissions of the caller.".to_owned();
     spec.input_schema = Schema::of::<CallInput>();
     spec.forwards = true;
     spec

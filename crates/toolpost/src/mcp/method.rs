@@ -62,14 +62,14 @@ pub(super) const PASSTHROUGH_METHODS: [PassthroughMethod; 6] = [
         "resources",
         None,
         PAGE_INPUT,
-        "Lists the resources of the server, a page at a time.",
+        "Lists the resources of the server, one page at a time.",
     ),
     PassthroughMethod::query(
         "resources/templates/list",
         "resources",
         None,
         PAGE_INPUT,
-        "Lists the templates of resource addresses of the server, a page at a time.",
+        "Lists the resource templates of the server, one page at a time.",
     ),
     PassthroughMethod::query(
         "resources/read",
@@ -83,14 +83,14 @@ pub(super) const PASSTHROUGH_METHODS: [PassthroughMethod; 6] = [
         "prompts",
         None,
         PAGE_INPUT,
-        "Lists the prompts of the server, a page at a time.",
+        "Lists the prompts of the server, one page at a time.",
     ),
     PassthroughMethod::query(
         "prompts/get",
         "prompts",
         Some("name"),
         PROMPT_INPUT,
-        "Fills in a prompt of the server.",
+        "Returns a prompt of the server, rendered with the given arguments.",
     ),
     PassthroughMethod::query(
         "completion/complete",
@@ -107,8 +107,8 @@ pub(super) const SUBSCRIBE: PassthroughMethod = PassthroughMethod {
     kind: OperationKind::Subscription,
     capability: "resources",
     subject_param: None,
-    description: "Subscribes to a resource of the server: a value when the server has confirmed \
-        (`subscribed`), and one whenever the resource has changed since (`updated`).",
+    description: "Subscribes to a resource of the server. Emits `subscribed` when the server \
+        confirms the subscription, then `updated` after every change.",
     input: URI_INPUT,
 };
 

@@ -56,7 +56,7 @@ impl<'a> TargetConfig<'a> {
         Ok(written.unwrap_or_else(|| Access::default_for(name, self.has_identities)))
     }
 
-    /// Describes a written source, and how to look at one of its operations.
+    /// Describes a written source, with a command that shows one of its operations.
     pub(super) fn print_written(
         &self,
         name: &str,
@@ -193,7 +193,7 @@ fn probe_settings(
     mcp_settings(file, name, &server.entry, options.write.if_exists()).map(Some)
 }
 
-/// Starts the servers concurrently, reads what they offer, and stops them.
+/// Starts the servers concurrently, lists their tools, resources and prompts, and stops them.
 async fn probe(
     options: &AddMcpOptions,
     candidates: &[ServerCandidate],
@@ -210,7 +210,7 @@ async fn probe(
     for (server, mut settings) in candidates.iter().zip(settings) {
         settings.start_timeout = options.timeout.unwrap_or(settings.start_timeout);
         let wait_timeout = options.timeout.unwrap_or_else(|| probe_timeout(&settings));
-        // Its own registry, because its tools are listed but not called.
+        // A separate registry for each server: tools are listed but not called.
         let source = env.start_server(&Registry::new(), &server.name, &settings);
         started.push((source, wait_timeout));
     }

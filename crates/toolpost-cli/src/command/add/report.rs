@@ -1,4 +1,4 @@
-//! Prints what a server offers, as text or JSON.
+//! Prints the tools, resources and prompts of a server, as text or JSON.
 
 use serde_json::{Value, json};
 use toolpost::SourceInfo;

@@ -31,7 +31,8 @@ fn server_secrets(entry: &McpEntry) -> Vec<String> {
     )
 }
 
-/// Names the values that are literal secrets: those given, and those whose name tells.
+/// Returns the names of the literal values in `secrets`, and of those in `named` whose name indicates
+/// a secret.
 fn literal_secrets<'a>(
     secrets: impl IntoIterator<Item = (&'a str, Option<&'a String>)>,
     named: impl IntoIterator<Item = (&'a str, &'a BTreeMap<String, String>)>,

@@ -54,7 +54,7 @@ pub enum EditError {
     /// An I/O error.
     #[error("cannot write {file}: {source}", file = .file.display())]
     Io {
-        /// Which file.
+        /// The file.
         file: PathBuf,
         /// The underlying error.
         source: std::io::Error,

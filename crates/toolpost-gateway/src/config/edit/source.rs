@@ -32,7 +32,8 @@ pub enum SourceEntry<'a> {
 ///
 /// # Errors
 ///
-/// It is not, the file is not valid TOML, or an I/O error occurs.
+/// The name is in use, the source to replace does not exist, the file is not valid TOML, or an I/O
+/// error occurs.
 pub fn check_source(file: &Path, name: &str, existing: IfExists) -> Result<(), EditError> {
     let is_there = overview(file)?.sources.iter().any(|known| known == name);
     EntryEditor { file, table: SOURCE, name }.check_existence(is_there, existing)

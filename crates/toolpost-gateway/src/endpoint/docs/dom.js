@@ -41,7 +41,7 @@ export function copyButton(label, getText) {
     "Copy",
   );
   button.addEventListener("click", async () => {
-    button.textContent = (await copy(getText())) ? "Copied" : "Not allowed";
+    button.textContent = (await copy(getText())) ? "Copied" : "Copy failed";
     setTimeout(() => (button.textContent = "Copy"), 1500);
   });
   return button;

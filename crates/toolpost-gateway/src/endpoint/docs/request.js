@@ -59,7 +59,7 @@ function queryString(api, operation, text) {
     return query.toString();
   }
   if (input === null || typeof input !== "object" || Array.isArray(input))
-    throw new Error("A query requires an object as input.");
+    throw new Error("GET requires an object as input.");
   for (const [name, value] of Object.entries(input)) {
     const isOption = OPTIONS.has(name) && !Object.hasOwn(schema?.properties ?? {}, name);
     if (!queryParameters.has(name) || isOption)
@@ -73,7 +73,7 @@ function appendParameter(query, { name, content }, value) {
   const text = (item) => (typeof item === "string" ? item : JSON.stringify(item));
   if (content) query.append(name, JSON.stringify(value));
   else if (value === null)
-    throw new Error(`A query cannot send null for “${name}”; omit it, or use POST.`);
+    throw new Error(`GET cannot send null for “${name}”; omit it, or use POST.`);
   else for (const item of [value].flat()) query.append(name, text(item));
 }
 

@@ -11,7 +11,7 @@ import {
 } from "./response.js";
 import { parseEvents } from "./sse.js";
 
-/** How many events stay on the page; older ones are removed. */
+/** Maximum number of events on the page; older ones are removed. */
 const MAX_EVENTS = 500;
 /** The delay before each attempt to resume an interrupted stream, in milliseconds. */
 const RETRY_DELAYS_MS = [500, 2000, 5000];

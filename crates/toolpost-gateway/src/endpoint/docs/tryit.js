@@ -141,7 +141,7 @@ function options(operation, draft, refresh) {
       ["data", "Data"],
       ["envelope", "Envelope"],
     ]),
-    el("div", { class: "option" }, el("label", { for: timeout.id }, "Timeout, s"), timeout),
+    el("div", { class: "option" }, el("label", { for: timeout.id }, "Timeout (s)"), timeout),
   );
 }
 

@@ -15,7 +15,7 @@ use crate::room::capability::Capabilities;
 use crate::room::message::RejectionCode;
 use crate::room::{ParticipantJoin, RoomError, RoomHandle, check_participant};
 
-/// Capabilities of participants on a gateway without authentication: everything except changes of
+/// Capabilities of participants on a gateway without authentication: everything except changing
 /// permissions.
 const ANONYMOUS_CAPABILITIES: [&str; 8] = [
     "chat",

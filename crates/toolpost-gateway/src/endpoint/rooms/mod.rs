@@ -29,7 +29,7 @@ use crate::room::Rooms;
 use admission::{AdmissionError, RoomAdmission};
 use join_params::JoinParams;
 
-/// What the rooms endpoint needs of the gateway.
+/// State of the rooms endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct RoomsEndpoint {
     rooms: Rooms,

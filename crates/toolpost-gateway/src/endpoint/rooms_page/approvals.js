@@ -81,18 +81,18 @@ function approvalCard(entry, ownId, decide) {
   const isOwn = caller === ownId;
   const approve = {
     name: "Approve",
-    label: `Approve ${operationName} of ${callerName}`,
+    label: `Approve ${operationName} by ${callerName}`,
     isPrimary: true,
     run: () => decide(card, "Approving…", "approve", { id, inputDigest }),
   };
   const reject = {
     name: "Reject",
-    label: `Reject ${operationName} of ${callerName}`,
+    label: `Reject ${operationName} by ${callerName}`,
     takesReason: true,
     run: (reason) => decide(card, "Rejecting…", "reject", reason ? { id, reason } : { id }),
   };
   const card = newCard(
-    `Call of ${callerName}: ${operationName}`,
+    `Call by ${callerName}: ${operationName}`,
     [
       el(
         "div",
@@ -101,7 +101,7 @@ function approvalCard(entry, ownId, decide) {
         el("span", { class: "action" }, "calls ", el("code", null, operationName), roomText),
       ),
       fullJsonView(input, "Input"),
-      isOwn && el("p", { class: "quiet" }, "Another person must decide on your own call."),
+      isOwn && el("p", { class: "quiet" }, "You cannot approve or reject your own call."),
     ],
   );
   card.setActions(isOwn ? [] : [approve, reject]);

@@ -8,7 +8,7 @@ import { displayName } from "./text.js";
 
 /** The participant that provides the operations of the gateway. */
 const TOOLPOST = "toolpost";
-/** How many pages of tools are requested at most. */
+/** Maximum number of pages of tools to request. */
 const MAX_PAGES = 20;
 
 /**
@@ -42,7 +42,7 @@ export function newCallForm(room) {
     toolInput,
     toolOptions,
     description,
-    el("label", { for: "input" }, "Arguments, as JSON"),
+    el("label", { for: "input" }, "Arguments (JSON)"),
     argumentsInput,
     errorText,
     el("div", { class: "buttons" }, callButton, proposeButton),

@@ -1,7 +1,7 @@
 // A card with buttons for a pending decision.
 import { el } from "../docs/dom.js";
 
-/** The buttons of a new card are disabled so long, so that a click meant for another element is ignored. */
+/** How long the buttons of a new card are disabled, so that a click meant for another element is ignored. */
 const ENABLE_DELAY_MS = 300;
 
 /**
@@ -14,7 +14,7 @@ export function newCard(label, content) {
     type: "text",
     class: "reason",
     "aria-label": "Reason for rejecting",
-    placeholder: "Reason, if any",
+    placeholder: "Reason (optional)",
     maxlength: 1_000,
     autocomplete: "off",
   });

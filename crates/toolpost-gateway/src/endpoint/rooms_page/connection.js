@@ -5,11 +5,11 @@ import { BASE } from "./url.js";
 const RECONNECT_DELAYS_MS = [500, 1_000, 2_000, 4_000, 8_000, 15_000];
 /** Close codes without a reconnect: unauthorized, forbidden, replaced. */
 const FINAL_CLOSE_CODES = new Set([4401, 4403, 4409]);
-/** How many history messages the welcome contains at most. */
+/** Maximum number of history messages in the welcome. */
 export const HISTORY_LIMIT = 100;
 
 /**
- * Connects to a room. `onFrame` gets each frame in order, the next one after it has handled the last.
+ * Connects to a room. `onFrame` gets the frames in order, each after the previous one is handled.
  * `onState` gets each change: `{state: "joining" | "lost" | "closed", code, reason, seconds}`.
  */
 export function newConnection(room, caller, onFrame, onState) {

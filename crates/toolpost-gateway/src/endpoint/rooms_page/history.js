@@ -1,9 +1,9 @@
 // Earlier messages: each is shown once, and gaps are filled from the history.
 import { HISTORY_LIMIT } from "./connection.js";
 
-/** How many shown messages are remembered to detect duplicates. */
+/** Maximum number of message keys remembered to detect duplicates. */
 const MAX_REMEMBERED = 2_000;
-/** How many history pages are read to fill a gap. */
+/** Maximum number of history pages to read to fill a gap. */
 const MAX_PAGES = 4;
 
 /** The set of messages that were shown. */

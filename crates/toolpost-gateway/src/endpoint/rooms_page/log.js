@@ -1,7 +1,7 @@
 // The message log of a room, newest message last.
 import { el } from "../docs/dom.js";
 
-/** How many rows are kept; older ones are removed, except pending proposals. */
+/** Maximum number of rows; older ones are removed, except pending proposals. */
 const MAX_ROWS = 500;
 /** The distance from the end that still counts as scrolled to the end, in pixels. */
 const END_TOLERANCE_PX = 40;

@@ -5,7 +5,7 @@ import { newCard } from "./card.js";
 import { messageHead, subjectText } from "./message.js";
 import { displayName, displayNames, fullJsonView } from "./text.js";
 
-/** How many proposals are remembered. */
+/** Maximum number of tracked proposals. */
 const MAX_REMEMBERED = 1_000;
 const GATEWAY = "system:gateway";
 
@@ -33,7 +33,7 @@ export function newProposals(room, onChange) {
     /** Adds a proposal and returns its card. */
     add(message) {
       closeOpen([message.id], "Proposed again under the same id");
-      const label = `Proposal of ${displayName(message.from)}: ${subjectText(message.payload)}`;
+      const label = `Proposal by ${displayName(message.from)}: ${subjectText(message.payload)}`;
       const card = newCard(label, cardContent(message));
       card.setActions(actionsOf(card, message, room));
       proposals.delete(message.id);
@@ -54,7 +54,7 @@ export function newProposals(room, onChange) {
       if (kind === "mcp/response" && context?.proposal_id) {
         const isSuccess = context.outcome !== "error";
         const outcome = isSuccess
-          ? `Done by ${displayName(from)}`
+          ? `Completed by ${displayName(from)}`
           : `Failed at ${displayName(from)}`;
         const wasApproved = context.request_id !== context.proposal_id;
         const approval = wasApproved ? `Approved by ${displayName(context.from)}. ` : "";
@@ -83,13 +83,13 @@ function actionsOf(card, { id, from, to, payload }, room) {
   };
   const approve = {
     name: "Approve",
-    label: `Approve ${subject} of ${displayName(from)}`,
+    label: `Approve ${subject} by ${displayName(from)}`,
     isPrimary: true,
     run: () => decide("Approving…", "mcp/request", { to, payload }),
   };
   const reject = {
     name: "Reject",
-    label: `Reject ${subject} of ${displayName(from)}`,
+    label: `Reject ${subject} by ${displayName(from)}`,
     takesReason: true,
     run: (reason) =>
       decide("Rejecting…", "mcp/reject", { to: [from], payload: { reason: reason || "disagree" } }),
@@ -114,7 +114,7 @@ function cardContent(message) {
   const input = method === "tools/call" && isPlain ? params?.arguments : params;
   return [
     messageHead(message, ["proposes ", el("code", null, subjectText(payload))]),
-    to?.length > 0 && el("p", { class: "quiet" }, `To be done by ${displayNames(to)}`),
+    to?.length > 0 && el("p", { class: "quiet" }, `Addressed to ${displayNames(to)}`),
     fullJsonView(input, "Proposed input"),
   ];
 }

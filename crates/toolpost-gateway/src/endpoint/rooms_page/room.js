@@ -14,7 +14,7 @@ import { displayName } from "./text.js";
 
 /**
  * Joins a room. `onJoined` gets the id of this participant; `onClosed` is called when the connection
- * was closed for good: `{code, reason, hasJoined}`.
+ * is closed and not reopened: `{code, reason, hasJoined}`.
  */
 export function openRoom(name, caller, participants, onJoined, onClosed) {
   let self = { id: "", capabilities: [] };

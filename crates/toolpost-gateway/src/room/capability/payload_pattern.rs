@@ -139,7 +139,7 @@ impl PatternNode {
 
 type MatchCache = HashMap<(usize, usize), bool, foldhash::fast::RandomState>;
 
-/// One match of a pattern, with cached results for values that are reached more than once.
+/// One match of a pattern, with cached results for values that are visited more than once.
 #[derive(Default)]
 struct PatternMatcher {
     /// Nesting depth of the running descendant searches.

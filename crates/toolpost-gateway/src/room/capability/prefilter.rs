@@ -1,7 +1,7 @@
 //! Prefilter for payload patterns, evaluated once per decision.
 //!
 //! Most patterns constrain the method of a request and the name or URI in its params. These members
-//! are looked up once, so most patterns are ruled out without a walk through the payload.
+//! are looked up once, so most patterns are ruled out without traversing the payload.
 
 use std::cell::OnceCell;
 

@@ -16,12 +16,12 @@ pub struct Capabilities(Vec<Capability>);
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Decision<'a> {
-    /// It may.
+    /// The message can be sent.
     Allowed {
         /// The first capability that allows the message.
         by: &'a Capability,
     },
-    /// It may not.
+    /// The message cannot be sent.
     Denied {
         /// Human-readable reason, formatted only when it is displayed.
         reason: DenialReason<'a>,

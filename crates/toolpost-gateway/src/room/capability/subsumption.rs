@@ -15,7 +15,7 @@ use crate::room::message::BaseKind;
 const MAX_COMPARISONS: usize = 10_000;
 
 impl Capability {
-    /// Whether this capability allows everything that `other` allows. Never returns `true` wrongly;
+    /// Whether this capability allows everything that `other` allows. There are no false positives;
     /// returns `false` where coverage is hard to prove.
     pub fn covers(&self, other: &Self) -> bool {
         if self == other {

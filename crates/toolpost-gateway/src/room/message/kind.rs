@@ -119,8 +119,8 @@ impl MessageKind {
         Self::build(self.short(), Some(target.clone()))
     }
 
-    /// Builds a kind with this base. The target is from a valid kind; if the result is invalid all
-    /// the same, the base alone is used.
+    /// Builds a kind with this base. The target is from a valid kind; if the result is invalid
+    /// nevertheless, returns the base alone.
     pub(crate) fn for_target(base: BaseKind, target: &McpTarget) -> Self {
         let plain = Self::from(base);
         plain.with_target(target).unwrap_or(plain)

@@ -73,7 +73,7 @@ pub struct ResponseContext {
     /// Participant that made the proposal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposer: Option<Arc<str>>,
-    /// How it went.
+    /// The outcome of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<ResponseOutcome>,
 }

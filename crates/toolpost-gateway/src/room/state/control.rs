@@ -62,8 +62,8 @@ impl Room {
         Ok(())
     }
 
-    /// Returns the end of the pause that a message sets (`i64::MAX` without a timeout) or
-    /// `Some(None)` if it ends the pause; `None` for any other message.
+    /// Returns the end of the pause that a message sets (`i64::MAX` without a timeout), `Some(None)`
+    /// if the message ends the pause, or `None` for any other message.
     fn changed_pause(&self, message: &RoomMessage) -> Option<Option<i64>> {
         match message.kind.base()? {
             BaseKind::ParticipantPause => {

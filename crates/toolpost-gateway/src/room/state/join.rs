@@ -55,7 +55,7 @@ impl Room {
         }
         self.rebuild_recipients();
         self.send_welcome(&id, history);
-        // A replaced connection is no presence change for the other participants.
+        // Replacing a connection does not change presence for the other participants.
         if previous.is_none() {
             self.announce_presence("join", &id, &may);
         }

@@ -58,7 +58,7 @@ const steps = {
     assert.equal(await text(page.locator("#list a[aria-current]")), "note, mutation");
     assert.equal(await page.locator("#try-method option").count(), 1, "a mutation has no GET");
     await page.locator("#list a", { hasText: "slow" }).click();
-    await heading(page, "Be slow");
+    await heading(page, "Sleep");
     await page.goBack();
     await heading(page, "Take a note");
     await page.goto(`${config.open}/docs#no.such`);

@@ -49,7 +49,7 @@ async fn new_connection_evicts_longest_idle() {
     }
     let mut last = silent.pop().unwrap();
     last.send("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
-    assert!(last.recv_response().await.is_some(), "the others kept theirs");
+    assert!(last.recv_response().await.is_some(), "other connections stay open");
     gateway.stop().await;
 }
 
@@ -63,10 +63,10 @@ async fn active_connection_is_not_evicted() {
     let slow = client().post(gateway.url("/api/demo/slow")).json(&json!({"ms": 600})).send();
     let slow = tokio::spawn(slow);
     let pipeline = gateway.gateway.pipeline();
-    wait_until("two calls run", || pipeline.in_flight() == 2).await;
+    wait_until("two calls in flight", || pipeline.in_flight() == 2).await;
     let mut uploading = RawClient::connect(gateway.address).await;
     uploading.send(add_request("content-length: 13\r\n", r#"{"a":1,"#)).await;
-    wait_until("it waits for the rest", || pipeline.in_flight() == 2).await;
+    wait_until("the upload is incomplete", || pipeline.in_flight() == 2).await;
     for _ in 0..20 {
         let mut joining = RawClient::connect(gateway.address).await;
         joining.send(HEALTH_REQUEST).await;
@@ -74,7 +74,7 @@ async fn active_connection_is_not_evicted() {
     }
     assert!(
         uploading.recv_response().await.is_none(),
-        "half a request had to leave for the first of them"
+        "the connection with an incomplete request is evicted first"
     );
     let slow: Value = slow.await.unwrap().unwrap().json().await.unwrap();
     assert_eq!(slow, json!({"sleptMs": 600}));
@@ -100,7 +100,7 @@ async fn new_connection_waits_when_all_are_active() {
     joining.send(HEALTH_REQUEST).await;
     let (first, second) = tokio::join!(busy.recv_response(), joining.recv_response());
     assert_eq!((first.unwrap().status, second.unwrap().status), (200, 200));
-    assert!(busy.recv_response().await.is_none(), "it was served, and then made room");
+    assert!(busy.recv_response().await.is_none(), "the connection is served, then evicted");
     gateway.stop().await;
 }
 
@@ -127,7 +127,11 @@ async fn connection_limit_returns_503_after_wait() {
     drop(busy);
     let mut joining = RawClient::connect(gateway.address).await;
     joining.send(HEALTH_REQUEST).await;
-    assert_eq!(joining.recv_response().await.unwrap().status, 200, "there is room again");
+    assert_eq!(
+        joining.recv_response().await.unwrap().status,
+        200,
+        "a connection slot is free again"
+    );
     gateway.stop().await;
 }
 

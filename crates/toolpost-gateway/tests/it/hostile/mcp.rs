@@ -34,7 +34,7 @@ impl McpTester {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = with_timeout("an answer", request.send()).await.unwrap();
+        let response = with_timeout("a response", request.send()).await.unwrap();
         let status = response.status().as_u16();
         let text = with_timeout("a body", response.text()).await.unwrap();
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -53,7 +53,7 @@ impl McpTester {
         if let Some(token) = token {
             request = request.bearer_auth(token.reveal());
         }
-        let response = with_timeout("a welcome", request.send()).await.unwrap();
+        let response = with_timeout("the initialize response", request.send()).await.unwrap();
         match response.headers().get("mcp-session-id") {
             Some(session) => Ok(session.to_str().unwrap().to_owned()),
             None => {

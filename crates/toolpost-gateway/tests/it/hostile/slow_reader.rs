@@ -70,9 +70,9 @@ async fn unread_response_hits_write_timeout() {
     let healthy_client = BackgroundClient::start(&gateway);
     for (what, request) in [
         ("a stream", request_for("values")),
-        ("a large answer", request_for("large")),
-        ("some large answers", request_for("large").repeat(4)),
-        ("many answers", request_for("some").repeat(64)),
+        ("a large response", request_for("large")),
+        ("several large responses", request_for("large").repeat(4)),
+        ("many responses", request_for("some").repeat(64)),
     ] {
         let before = resident_kib();
         let deaf = (0..10)

@@ -131,7 +131,7 @@ const steps = {
     const id = agent.send("mcp/proposal", payload, { to: ["files"] });
     const card = page.locator(".card", { hasText: "delete_file" });
     await card.waitFor();
-    assert.match(await text(card), /agent.*proposes delete_file.*done by files.*"\/tmp\/x"/s);
+    assert.match(await text(card), /agent.*proposes delete_file.*Addressed to files.*"\/tmp\/x"/s);
     await page.getByText("1 pending proposal").waitFor();
     await assertAccessible(it, "a proposal");
     await button(card, "Approve").click();
@@ -143,7 +143,7 @@ const steps = {
       to: ["ada"],
       correlation_id: [firstRequest.id],
     });
-    await card.getByText("Approved by ada. Done by files").waitFor();
+    await card.getByText("Approved by ada. Completed by files").waitFor();
     const response = page.locator(".message.response");
     await response.waitFor();
     assert.match(await text(response), /^files.*responds to delete_file of ada result.*gone/s);
@@ -213,10 +213,10 @@ const steps = {
     await form(page).click();
     await page.getByLabel("Operation", { exact: true }).fill("demo__add");
     assert.ok(await page.getByRole("button", { name: "Call", exact: true }).isHidden());
-    await page.getByLabel("Arguments, as JSON").fill('{"a": 1,');
+    await page.getByLabel("Arguments (JSON)").fill('{"a": 1,');
     await button(page, "Propose").click();
     await page.getByText("The arguments are not JSON").waitFor();
-    await page.getByLabel("Arguments, as JSON").fill('{"a": 1, "b": 2}');
+    await page.getByLabel("Arguments (JSON)").fill('{"a": 1, "b": 2}');
     await assertAccessible(it, "the form");
     await button(page, "Propose").click();
     const card = page.locator(".card", { hasText: "demo__add" });
@@ -230,7 +230,7 @@ const steps = {
     const { page } = it;
     await form(page).click();
     await page.getByLabel("Operation", { exact: true }).fill("demo__add");
-    await page.getByLabel("Arguments, as JSON").fill('{"a": "y"}');
+    await page.getByLabel("Arguments (JSON)").fill('{"a": "y"}');
     await page.getByRole("button", { name: "Call", exact: true }).click();
     await page.locator(".message.error", { hasText: "capability_violation" }).waitFor();
     await assertAccessible(it, "a rejected message");
@@ -248,8 +248,8 @@ const steps = {
     await page.locator("#tools option[value=demo__add]").waitFor({ state: "attached" });
     await page.getByLabel("Operation", { exact: true }).fill("demo__add");
     await page.getByText("Adds two numbers").first().waitFor();
-    assert.match(await page.getByLabel("Arguments, as JSON").inputValue(), /"a"/, "an example");
-    await page.getByLabel("Arguments, as JSON").fill('{"a": 2, "b": 3}');
+    assert.match(await page.getByLabel("Arguments (JSON)").inputValue(), /"a"/, "an example");
+    await page.getByLabel("Arguments (JSON)").fill('{"a": 2, "b": 3}');
     await page.getByRole("button", { name: "Call", exact: true }).click();
     await page.locator(".message.response", { hasText: '{"sum":5' }).waitFor();
     await page.getByLabel("Another room").fill("other room");

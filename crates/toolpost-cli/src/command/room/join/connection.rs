@@ -240,7 +240,7 @@ impl<'a> RoomConnection<'a> {
         self.socket.send(Frame::text(outgoing.to_json())).await.map_err(connection_error)
     }
 
-    /// Handles a line of input. Nothing is sent of an invalid line.
+    /// Handles a line of input. An invalid line sends nothing.
     async fn handle_line(&mut self, line: &str) -> Result<(), SessionEnd> {
         let parsed = parse::parse_line(line, &self.view.lock());
         match parsed {

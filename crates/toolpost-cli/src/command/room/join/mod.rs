@@ -1,4 +1,4 @@
-//! `room join`: a room at the terminal.
+//! `room join`: an interactive room client.
 //!
 //! | file | holds |
 //! |---|---|

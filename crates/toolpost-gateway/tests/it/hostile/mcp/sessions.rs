@@ -28,17 +28,17 @@ async fn session_is_hidden_from_other_identities() {
     let (guess, shout) = ("0123456789abcdef".repeat(4), session.to_uppercase());
     let (long, cut) = ("a".repeat(10_000), &session[..63]);
     let rows: Vec<(&str, &str, &[u8], (u16, i64, &str))> = vec![
-        ("its own", &ann, session.as_bytes(), good),
-        ("guessed", &ann, guess.as_bytes(), none),
-        ("in capitals", &ann, shout.as_bytes(), none),
-        ("cut", &ann, cut.as_bytes(), none),
-        ("empty", &ann, b"", none),
-        ("long", &ann, long.as_bytes(), none),
-        ("with a tab", &ann, b"a\tb", none),
-        ("in Latin-1", &ann, b"\xe9\xff", none),
-        ("ended", &ann, ended_session.as_bytes(), none),
-        ("of another identity", &bob, session.as_bytes(), none),
-        ("an unknown token", "Bearer tpt_guess", session.as_bytes(), (401, 0, "token")),
+        ("own session", &ann, session.as_bytes(), good),
+        ("guessed id", &ann, guess.as_bytes(), none),
+        ("uppercase id", &ann, shout.as_bytes(), none),
+        ("truncated id", &ann, cut.as_bytes(), none),
+        ("empty id", &ann, b"", none),
+        ("long id", &ann, long.as_bytes(), none),
+        ("id with a tab", &ann, b"a\tb", none),
+        ("non-ASCII id", &ann, b"\xe9\xff", none),
+        ("ended session", &ann, ended_session.as_bytes(), none),
+        ("session of another identity", &bob, session.as_bytes(), none),
+        ("unknown token", "Bearer tpt_guess", session.as_bytes(), (401, 0, "token")),
     ];
     let mut wrong = Vec::new();
     for (what, token, id, expected) in rows {

@@ -59,7 +59,7 @@ async fn invalid_line_is_rejected_and_next_is_handled() {
     let rows: Vec<(&str, Vec<u8>, i64, &str)> = vec![
         ("garbage", b"hello".to_vec(), -32_700, "cannot be read"),
         ("bytes", vec![0, 255, 254, 1], -32_700, "cannot be read"),
-        ("half a message", b"{\"jsonrpc\":\"2.0\"".to_vec(), -32_700, "cannot be read"),
+        ("truncated message", b"{\"jsonrpc\":\"2.0\"".to_vec(), -32_700, "cannot be read"),
         ("a batch", format!("[{PING}]").into(), -32_600, "a message must be an object"),
         (
             "a list",
@@ -67,14 +67,14 @@ async fn invalid_line_is_rejected_and_next_is_handled() {
             -32_600,
             "a message must be an object",
         ),
-        ("depth", deep(100_000).into(), -32_600, "a message must be an object"),
+        ("deep nesting", deep(100_000).into(), -32_600, "a message must be an object"),
         (
-            "depth as an id",
+            "deeply nested id",
             format!(r#"{{"jsonrpc":"2.0","id":{},"method":"ping"}}"#, deep(100_000)).into(),
             -32_600,
             ids,
         ),
-        ("null as an id", br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#.to_vec(), -32_600, ids),
+        ("null id", br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#.to_vec(), -32_600, ids),
         (
             "a line of 100 MB",
             vec![b'x'; 100_000_000],
@@ -141,7 +141,7 @@ async fn shutdown_succeeds_with_parent_that_never_reads() {
     for (what, line) in [
         ("requests", PING.to_owned()),
         ("garbage", "garbage".to_owned()),
-        ("hellos", super::super::initialize_message().to_string()),
+        ("initialize requests", super::super::initialize_message().to_string()),
         ("calls", tool_call_message("demo__add", &json!({"a": 1, "b": 1})).to_string()),
     ] {
         let mut settings = GatewaySettings::default();
