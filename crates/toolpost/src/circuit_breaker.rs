@@ -1,4 +1,4 @@
-//! The circuit breaker of a host or a source. The current time is an argument.
+//! Circuit breaker for a host or a source. Callers pass in the current time.
 
 use std::time::Duration;
 
@@ -45,27 +45,27 @@ pub enum BreakerState {
 }
 
 impl BreakerState {
-    /// Whether calls are rejected, or let through one at a time.
+    /// Whether the breaker is open or half-open.
     pub fn is_tripped(self) -> bool {
         self != Self::Closed
     }
 }
 
-/// What a call shows about the health of its host or source.
+/// What the result of a call indicates about the health of its host or source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthSignal {
-    /// It responded.
+    /// The host or source responded.
     Success,
-    /// It failed.
+    /// The host or source failed.
     Failure,
-    /// It failed, in a way that counts only for a probe.
+    /// A failure that counts only if the call is a probe.
     ProbeFailure,
-    /// Nothing: the call was canceled or not sent.
+    /// No indication: the call was canceled or not sent.
     Unknown,
 }
 
 impl CircuitBreaker {
-    /// Creates a closed breaker that opens for a time after this number of consecutive failures.
+    /// Creates a closed breaker that opens after a number of consecutive failures.
     pub fn new(max_failures: u32, open_for: Duration) -> Self {
         Self { max_failures, open_for, phase: BreakerPhase::Closed { failures: 0 } }
     }
@@ -125,7 +125,7 @@ impl CircuitBreaker {
                 // The next call is the probe.
                 Unknown => BreakerPhase::Open { until: now },
             },
-            // A call that began before the breaker opened shows nothing new.
+            // Ignore calls that began before the breaker opened.
             (phase, _) => phase,
         };
         Some(self.state()).filter(|state| state.is_tripped() != was_tripped)

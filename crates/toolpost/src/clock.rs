@@ -1,4 +1,4 @@
-//! Wall-clock time; no other module reads it.
+//! Wall-clock time. No other module reads the system clock.
 
 mod timestamp;
 

@@ -21,7 +21,7 @@ pub(crate) struct HeaderParam {
 ///
 /// # Errors
 ///
-/// Describes the first invalid annotation. The tool must not be used over HTTP then.
+/// Returns a description of the first invalid annotation. The tool must then not be used over HTTP.
 pub(crate) fn header_params(schema: &Value) -> Result<Vec<HeaderParam>, String> {
     let mut found = HeaderParamCollector::default();
     found.walk(schema, &mut Vec::new(), true)?;
@@ -124,7 +124,7 @@ impl HeaderParam {
     ///
     /// # Errors
     ///
-    /// Describes the mismatch.
+    /// Returns a description of the mismatch.
     pub(crate) fn verify(&self, arguments: &Value, sent: Option<&str>) -> Result<(), String> {
         let name = &self.header;
         let value = self.path.iter().try_fold(arguments, |at, name| at.get(name));

@@ -41,7 +41,7 @@ pub struct RawMessage<'a> {
 pub enum RpcMessage<'a> {
     /// A message that requires a response.
     Request {
-        /// Identifies the response.
+        /// Id of the request, repeated in the response.
         id: &'a RawValue,
         /// The requested method.
         method: Cow<'a, str>,
@@ -77,7 +77,7 @@ pub struct RpcError {
     /// Human-readable description.
     #[serde(default)]
     pub message: String,
-    /// Further information.
+    /// Additional data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
     /// Whether another server returned the error. It is not encoded.
@@ -99,11 +99,12 @@ impl<'a> RawMessage<'a> {
     }
 }
 
-/// Parses a message of a server. Only what the response depends on is checked.
+/// Parses a message from a server. Checks only what is needed to route it.
 ///
 /// # Errors
 ///
-/// The text is not an object, has a duplicate member, or its method is not a string.
+/// Returns an error if the text is not an object, has a duplicate member, or its method is not a
+/// string.
 pub fn parse_lenient(text: &str) -> serde_json::Result<RpcMessage<'_>> {
     let RawMessage { id, method, params, result, error, .. } = serde_json::from_str(text)?;
     let id = id.filter(|id| id.get() != "null");
@@ -120,11 +121,11 @@ pub fn parse_lenient(text: &str) -> serde_json::Result<RpcMessage<'_>> {
     })
 }
 
-/// Parses a message of a client.
+/// Parses a message from a client.
 ///
 /// # Errors
 ///
-/// The error response, and the id of the message if it has a valid one.
+/// Returns the error to respond with, and the id of the message if it has a valid one.
 #[expect(clippy::result_large_err, reason = "errors are rare and carry a message")]
 pub fn parse_strict(text: &[u8]) -> Result<RpcMessage<'_>, (Option<RpcId>, RpcError)> {
     let unreadable = |error: serde_json::Error| {
@@ -181,7 +182,7 @@ impl RpcId {
         (is_id && text.len() <= MAX_ID_BYTES).then(|| Self(text.into()))
     }
 
-    /// The id as JSON text.
+    /// Returns the id as JSON text.
     pub fn as_json(&self) -> &str {
         &self.0
     }
@@ -260,7 +261,7 @@ pub fn encode_response(id: &str, response: Result<impl std::fmt::Display, &RpcEr
     match response {
         Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
         Err(error) => {
-            let error = serde_json::to_string(error).expect("strings and values are JSON");
+            let error = serde_json::to_string(error).expect("an error object serializes");
             format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
         }
     }

@@ -1,8 +1,8 @@
 //! HTTP/1.1 client for servers on the loopback interface.
 //!
 //! A general-purpose client spawns an async task per connection and handles redirects, proxies and
-//! timeouts, and every request pays for that. Here the future that waits for the response also
-//! polls the connection. Other servers (TLS or not loopback) use the general-purpose client.
+//! timeouts, which adds cost to every request. In this client, the future that waits for the
+//! response also polls the connection. It supports only plain HTTP to a loopback address.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -38,7 +38,7 @@ struct LoopbackInner {
     idle: Arc<IdlePool>,
 }
 
-/// Why a request has no response.
+/// Why a request received no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoopbackError {
     /// The request is invalid and cannot be sent.
@@ -85,7 +85,7 @@ impl LoopbackClient {
     ///
     /// # Errors
     ///
-    /// The server is unreachable, or the connection broke.
+    /// Returns an error if the server cannot be reached or the connection is lost.
     pub(crate) async fn send(
         &self,
         mut request: Request<reqwest::Body>,

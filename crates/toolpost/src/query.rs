@@ -1,9 +1,9 @@
-//! Encoding of an operation input in the query of a URL.
+//! Encodes operation inputs in URL queries.
 //!
-//! There is one convention, which OpenAPI can describe exactly. A property that is a string, a
-//! number or a boolean is one parameter with that text. A list of these is a repeated parameter.
-//! Any other property is a parameter that holds JSON. An input that is not a plain object is a
-//! single parameter, `input`, that holds JSON.
+//! The encoding can be described exactly in OpenAPI. A string, number or boolean property is one
+//! parameter with the value as text. A list of these is a repeated parameter. Any other property
+//! is a parameter that contains JSON. An input that is not a plain object is a single parameter
+//! `input` that contains JSON.
 
 mod param_type;
 

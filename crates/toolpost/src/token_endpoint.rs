@@ -54,7 +54,7 @@ pub(crate) struct IssuedTokens {
     pub(crate) lifetime: Option<Duration>,
 }
 
-/// Why no tokens were issued. The message follows the name of the endpoint, and contains no secret.
+/// Why no tokens were issued. The message is appended to the endpoint and contains no secrets.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum TokenError {
     #[error("does not respond")]
@@ -139,7 +139,7 @@ impl TokenRequest<'_> {
             .map_err(|error| error.without(self.client_secret))
     }
 
-    /// The id and the secret are form-encoded before Basic authentication (section 2.3.1).
+    /// Form-encodes the id and the secret for Basic authentication (section 2.3.1).
     fn build(&self, http: &Client) -> RequestBuilder {
         let mut form = Serializer::new(String::new());
         form.extend_pairs(&self.form);
@@ -163,7 +163,7 @@ impl TokenRequest<'_> {
 struct TokenResponse {
     access_token: Option<String>,
     token_type: Option<String>,
-    /// A number; some servers send it as a string.
+    /// Some servers send the number as a string.
     expires_in: Option<Value>,
     refresh_token: Option<String>,
     scope: Option<String>,

@@ -21,9 +21,9 @@ const SAMPLED: u8 = 1;
 /// use toolpost::TraceContext;
 ///
 /// let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-/// let place = TraceContext::parse(text).unwrap();
-/// assert!(place.is_sampled());
-/// assert_eq!(place.to_string(), text);
+/// let context = TraceContext::parse(text).unwrap();
+/// assert!(context.is_sampled());
+/// assert_eq!(context.to_string(), text);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
@@ -43,7 +43,7 @@ pub struct CallSpan {
     pub call: TraceContext,
     /// Span that caused the call.
     pub parent: Option<u64>,
-    /// Span of the work done by the source, if it has a span of its own.
+    /// Span of the work done by the source, if it has its own span.
     pub dispatch: Option<u64>,
 }
 
@@ -93,7 +93,7 @@ impl CallSpan {
         Self { call, parent, dispatch }
     }
 
-    /// Returns the parent context for work that the call causes.
+    /// Returns the parent context for work done by the call.
     pub fn child_context(&self) -> TraceContext {
         self.call.with_span(self.dispatch.unwrap_or(self.call.span_id))
     }

@@ -1,4 +1,4 @@
-//! Checks values against nodes by TypeBox's rules, which differ from JSON Schema's.
+//! Checks values against nodes with TypeBox's rules, which differ from JSON Schema's.
 
 use std::collections::HashMap;
 
@@ -133,7 +133,7 @@ impl<'p> CastRun<'p> {
         value: Option<&Value>,
     ) -> CastResult<bool> {
         let target = self.ref_target(reference)?;
-        // Memoization makes the walk of a schema whose references fan out polynomial.
+        // Memoization keeps the check polynomial for schemas whose references fan out.
         let key = (target, address_or_zero(value));
         if let Some(cached) = self.memo.results.get(&key).copied() {
             let deepest = self.depth + cached.height;

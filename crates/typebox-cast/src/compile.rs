@@ -161,7 +161,7 @@ impl<'s> CastCompiler<'s> {
         if types.is_empty() {
             return self.with_default(CastKind::Unknown, document, defaults);
         }
-        // A repeated type never wins, and would double the work at every level.
+        // A repeated type is never selected, and would double the work at every level.
         let mut names: Vec<&str> = Vec::new();
         for name in types.iter().map(|name| name.as_str().unwrap_or_default()) {
             if !names.contains(&name) {
@@ -312,7 +312,7 @@ type RefLinks = HashMap<CastNodeId, CastNodeId, RandomState>;
 type RefEnds = HashMap<CastNodeId, Result<CastNodeId, CastCode>, RandomState>;
 
 fn node_id(position: usize) -> CastNodeId {
-    CastNodeId(u32::try_from(position).expect("a document has fewer than 2^32 parts"))
+    CastNodeId(u32::try_from(position).expect("fewer than 2^32 nodes"))
 }
 
 fn literal(value: &Value) -> CastKind {

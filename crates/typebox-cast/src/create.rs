@@ -9,7 +9,7 @@ use super::unique::UndefinedValues;
 
 /// Maximum amount of data that one cast creates: one unit per value, plus one per 64 bytes of text.
 ///
-/// A few definitions that reference each other twice can describe an exponential value.
+/// A few definitions that each reference the next one twice describe a value of exponential size.
 const MAX_CREATED: usize = 1_000_000;
 
 impl CastRun<'_> {

@@ -27,7 +27,7 @@ pub enum CastCode {
     CreateUniqueItems,
     /// An array with `contains` had to be created.
     CreateContains,
-    /// Without repeated scalars, the array is still invalid, for example too short.
+    /// The array is still invalid after repeated scalars were dropped, for example too short.
     CastUniqueItems,
     /// The created parts of an `allOf` cannot be combined into a valid value.
     CreateIntersect,

@@ -1,5 +1,5 @@
-//! TypeBox's `Value.Cast` (0.34.40 and later) over plain JSON Schema, in Rust: repairs a value by
-//! replacing what does not fit, and reports every change.
+//! A Rust port of TypeBox's `Value.Cast` (0.34.40 and later) for plain JSON Schema. It repairs a
+//! value by replacing invalid parts, and reports each change.
 //!
 //! A document is compiled once to a list of nodes. A cast computes a plan from the borrowed value
 //! and then applies it. A failed cast therefore leaves the value unchanged, and retained parts are

@@ -7,7 +7,7 @@ use fancy_regex::{Regex, RegexBuilder};
 
 use super::translate::translate;
 
-/// Backtracking limit of look-around and back-references, about a millisecond per string.
+/// Backtracking limit for look-around and back-references, about one millisecond per string.
 const MAX_BACKTRACKS: usize = 100_000;
 
 /// A pattern that is compiled on first use.
@@ -57,7 +57,7 @@ pub(super) fn unit_char(unit: u16) -> char {
     let unit = u32::from(unit);
     char::from_u32(unit)
         .or_else(|| char::from_u32(0xF_0000 + unit))
-        .expect("surrogates lie in the private plane once moved there")
+        .expect("a private-use code point")
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl CastRun<'_> {
         Ok(plan.into_plan())
     }
 
-    /// Replaces an array, which to JavaScript is an object without the declared members.
+    /// Replaces an array, which JavaScript treats as an object without the declared members.
     fn plan_new_object(&mut self, rules: &ObjectRules) -> CastResult<CastPlan> {
         let plan = self.plan_object(rules, &Map::new())?;
         Ok(CastPlan::SetAndPatch(Value::Object(Map::new()), Box::new(plan), CastAction::Invented))
@@ -143,7 +143,7 @@ impl CastRun<'_> {
         Ok(plan.into_plan(items.len()))
     }
 
-    /// Replaces another value by an array, whose items are then cast as usual.
+    /// Replaces a value that is not an array by an array, whose items are then cast as usual.
     fn plan_new_array(&mut self, id: CastNodeId, rules: &ArrayRules) -> CastResult<CastPlan> {
         let seed = self.create(id)?;
         let Value::Array(items) = &seed else {

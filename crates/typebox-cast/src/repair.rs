@@ -27,7 +27,7 @@ pub enum CastAction {
     Defaulted,
     /// A missing value without a default was created.
     Invented,
-    /// A present value was replaced by another and lost.
+    /// An existing value was replaced.
     Replaced,
     /// A property that no schema declares was removed.
     Stripped,

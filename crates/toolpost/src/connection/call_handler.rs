@@ -1,4 +1,4 @@
-//! Runs the requests of a peer as calls in a pipeline.
+//! Runs requests from a peer as calls in a pipeline.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::pipeline::{Call, CallRequest, Endpoint, Pipeline, StartedCall, Subscr
 use crate::protocol::{CallEvent, RequestEvent};
 use crate::transport::SEND_QUEUE_CAPACITY;
 
-/// Runs the requests of a peer in a pipeline. Calls over a connection are never trusted.
+/// Runs requests from a peer in a pipeline. Calls over a connection are never trusted.
 #[derive(Debug, Clone)]
 pub struct CallHandler {
     pipeline: Pipeline,

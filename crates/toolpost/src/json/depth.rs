@@ -1,7 +1,7 @@
 //! Nesting depth of JSON text.
 
-/// Whether objects and arrays of a JSON text are nested deeper than `max`. Brackets outside of
-/// strings are levels.
+/// Whether the objects and arrays of a JSON text nest deeper than `max`. Counts brackets outside of
+/// strings.
 pub fn is_nested_deeper(text: &[u8], max: usize) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in text {

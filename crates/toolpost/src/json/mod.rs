@@ -1,4 +1,4 @@
-//! JSON below the typed layer: objects with unparsed members, and paths of values.
+//! JSON objects with unparsed members, and paths to values.
 
 mod depth;
 mod path;

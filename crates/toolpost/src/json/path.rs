@@ -1,4 +1,4 @@
-//! The path of a value: a linked list through the stack frames of a walk, formatted only when
+//! The path to a value: a linked list through the stack frames of a walk, formatted only when
 //! needed.
 
 use std::fmt;

@@ -8,7 +8,8 @@ use super::short_bytes::{contains_either, copy_short};
 
 /// A JSON Pointer that can be read like a `str`.
 ///
-/// Repairs are numerous and most paths are short, so a pointer of up to 22 bytes is stored inline.
+/// A pointer of up to 22 bytes is stored inline, because there can be many repairs and most paths
+/// are short.
 ///
 /// # Examples
 ///
@@ -38,7 +39,7 @@ impl JsonPointer {
         match &self.0 {
             PointerText::Inline { start, bytes } => {
                 std::str::from_utf8(&bytes[usize::from(*start)..])
-                    .expect("it was made of whole texts")
+                    .expect("written from whole strings")
             }
             PointerText::Heap(text) => text,
         }
@@ -67,7 +68,7 @@ impl JsonPointer {
     fn write_heap(&mut self, length: usize, write: impl Fn(&mut ReverseWriter<'_>)) {
         let mut bytes = vec![0; length];
         write(&mut ReverseWriter { bytes: &mut bytes, start: length, overflow: 0 });
-        let text = String::from_utf8(bytes).expect("it was made of whole texts");
+        let text = String::from_utf8(bytes).expect("written from whole strings");
         self.0 = PointerText::Heap(text.into_boxed_str());
     }
 }

@@ -1,5 +1,5 @@
-//! Fast operations on short texts. Property names are so short that calling a library function to
-//! compare or copy them costs more than the operation itself.
+//! Fast operations on short strings. For property names, calling a library function to compare or
+//! copy them costs more than the operation itself.
 //!
 //! Two overlapping words, one from the front and one from the back, cover every length between one
 //! word and two.

@@ -35,7 +35,7 @@ use crate::spec::{OperationKind, OperationSpec};
 pub struct ServiceInfo {
     /// Title of the service.
     pub title: String,
-    /// Its version.
+    /// Version of the service.
     pub version: String,
     /// Number of operations of each kind, of skipped operations and of warnings.
     pub counts: OperationCounts,
@@ -45,7 +45,7 @@ pub struct ServiceInfo {
     pub warnings: Vec<DocumentWarning>,
 }
 
-/// Why the operations of a service cannot be registered.
+/// Error returned when the operations of a service cannot be registered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenApiError {
@@ -148,7 +148,7 @@ fn build_operation(
     let Some((spec, policy)) = hooks.transform(spec) else { return Ok(None) };
     let server = match server_url(&plan.servers, &service.settings.server) {
         Ok(server) => server,
-        // The operation is registered anyway, and each call fails with the reason.
+        // Register the operation anyway; each call fails with the reason.
         Err(error) => {
             let handler = unavailable_handler(spec.kind, &error.to_string());
             let operation = Operation::from_spec(spec).handler(handler).policy(policy).build();

@@ -1,4 +1,4 @@
-//! One-time registration of a service from the text of its document.
+//! Registers a service once from the text of its document.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::source::SourceHooks;
 
 /// Registers the operations of a document in namespace `name`, and returns a summary.
 ///
-/// The document location in the settings is only the base for relative URLs. Nothing is read from
-/// it, so the document must not refer to other files. To load a document from a file or URL and
-/// keep it up to date, start an [`OpenApiSource`](super::OpenApiSource).
+/// The document location in the settings is used only to resolve relative URLs. No other files are
+/// loaded, so the document must not refer to any. To load a document from a file or URL and keep it
+/// up to date, start an [`OpenApiSource`](super::OpenApiSource).
 ///
 /// # Errors
 ///
-/// The text is not an API document, the settings cannot be used, or an operation with the same id
-/// is registered. The registry is not changed in that case.
+/// Returns an error, and leaves the registry unchanged, if the text is not an API document, the
+/// settings are invalid, or an operation with the same id is already registered.
 ///
 /// # Examples
 ///

@@ -32,7 +32,7 @@ pub(super) struct ServiceContext {
     pub(super) credential_store: CredentialStore,
 }
 
-/// Everything that is needed to call one operation.
+/// What a call to one operation requires.
 #[derive(Debug)]
 pub(super) struct OperationRoute {
     pub(super) service: Arc<ServiceContext>,
@@ -62,7 +62,7 @@ impl OperationRoute {
             plan,
             template,
             credentials,
-            // GET and HEAD requests are safe to repeat, whatever the kind of the operation.
+            // GET and HEAD requests are safe to repeat, regardless of the operation's kind.
             is_idempotent: spec.kind == OperationKind::Query || spec.idempotent || is_read,
             json_mode: match policy.output {
                 OutputPolicy::Raw => JsonMode::Raw,
@@ -110,7 +110,7 @@ impl OperationRoute {
         let credentials = self.credentials.as_ref().map_err(Clone::clone)?;
         credentials.apply(&mut request).await?;
         let mut http_response = client.send(&request, options).await?;
-        // A rejected token is replaced once. The 401 means that the request was not executed.
+        // Replace a rejected token once. The 401 means that the request was not executed.
         if http_response.status == 401 && credentials.apply_refreshed(&mut request).await? {
             http_response = client.send(&request, options).await?;
         }

@@ -15,7 +15,7 @@ use super::settings::Namespaces;
 pub struct Inspection {
     /// Title of the service.
     pub title: String,
-    /// Its version.
+    /// Version of the service.
     pub version: String,
     /// Specification and version of the document, such as `OpenAPI 3.1.0` or `Swagger 2.0`.
     pub specification: String,
@@ -23,14 +23,14 @@ pub struct Inspection {
     pub report: ImportReport,
 }
 
-/// Loads a document with all files it refers to, and reports the operations it would have in
-/// namespace `name`.
+/// Loads a document with all files it refers to, and reports the operations that it would register
+/// in namespace `name`.
 ///
 /// No operation is called. `server` overrides the server URL of the document.
 ///
 /// # Errors
 ///
-/// The document cannot be loaded, or it is not an API document.
+/// Returns an error if the document cannot be loaded or is not an API document.
 ///
 /// # Examples
 ///

@@ -21,7 +21,7 @@ impl ParsedDocument {
 
     /// Imports the document without external references. The error is a message.
     pub fn import(self) -> Result<ImportReport, String> {
-        let url = "file:///document".parse().expect("it is an address");
+        let url = "file:///document".parse().expect("a valid literal URL");
         let documents = DocumentSet::from_iter([DocumentFile { url, tree: self.0 }]);
         let import = import::import(&Arc::new(documents), "any", Namespaces::Below);
         import.map(ImportReport::from).map_err(|error| error.to_string())

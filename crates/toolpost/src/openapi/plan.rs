@@ -1,7 +1,7 @@
-//! Plan of an operation: everything that is needed to build its request and decode its response. It
-//! is computed once at import, so a call does not read the document.
+//! Request plans. A plan contains what is needed to build the request of an operation and to decode
+//! its response. The importer creates it once, so calls do not read the document.
 //!
-//! The importer creates plans, and the handler executes them. They share no other interface.
+//! Plans are the only interface between the importer and the handler.
 
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ pub(crate) enum Style {
     DeepObject,
     /// OpenAPI 3.2: like `form`, with the separator and escaping of cookies.
     Cookie,
-    /// `tsv` of Swagger 2.0.
+    /// `tsv` in Swagger 2.0.
     TabDelimited,
 }
 

@@ -1,4 +1,4 @@
-//! Encoding of events as JSON text, and decoding with error diagnosis.
+//! Encodes events as JSON text, and decodes them with error diagnosis.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -99,8 +99,8 @@ impl<'a> RawFrame<'a> {
                 let (id, aborted) = self.decode_for_request::<AbortedIn>()?;
                 Ok(CallEvent::Aborted { id, reason: aborted.reason })
             }
-            // An error without a request id: the peer could not tell which request a frame belongs
-            // to. Rejecting it would cause another such error, in an endless loop.
+            // The peer could not determine the request of a frame. Rejecting this error would
+            // cause another one, in an endless loop.
             names::ERROR if self.id.is_empty() => {
                 Ok(CallEvent::Failed { id: self.shared_id(), error: self.parse_payload()? })
             }
@@ -190,7 +190,8 @@ impl<'a> RawFrame<'a> {
     }
 }
 
-/// Decodes an envelope. Plain local ones, the common case, need no tree of the metadata.
+/// Decodes an envelope. For local envelopes, the common case, the metadata is not parsed into a
+/// tree.
 fn decode_envelope(output: &RawValue) -> Result<Envelope<Payload>, String> {
     if let Ok(plain) = serde_json::from_str::<LocalEnvelopeIn<'_>>(output.get())
         && plain.meta.source == "local"
@@ -313,7 +314,7 @@ fn truncate_name(name: &str) -> &str {
 }
 
 fn unknown_type(name: &str) -> String {
-    // The comparison takes time in proportion to the length, and a long name is not a typo.
+    // The comparison is slow for long names.
     if name.len() > MAX_TYPE_NAME_LEN {
         return "unknown type of event".to_owned();
     }

@@ -11,7 +11,7 @@ use crate::handler::Progress;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 
-/// An event of the call protocol, as seen by both peers.
+/// An event of the call protocol.
 ///
 /// The wire format is `{"type", "id", "payload"}`; [`CallEvent::to_json`] and
 /// [`CallEvent::from_json`] convert to and from it. The in-process transport passes events without
@@ -32,7 +32,7 @@ pub enum CallEvent {
     Progress {
         /// Id of the request.
         id: Arc<str>,
-        /// How far.
+        /// The progress report.
         progress: Progress,
     },
     /// The subscription ended.
@@ -51,7 +51,7 @@ pub enum CallEvent {
     Failed {
         /// Id of the request.
         id: Arc<str>,
-        /// Why.
+        /// The error.
         error: CallError,
     },
     /// A control frame of the connection.
@@ -72,7 +72,7 @@ pub struct RequestEvent {
     pub parent_id: Option<Arc<str>>,
     /// Deadline of the call, in milliseconds since the Unix epoch.
     pub deadline: Option<i64>,
-    /// How long the caller waits, in milliseconds. Does not depend on synchronized clocks.
+    /// Timeout of the call in milliseconds. Does not depend on synchronized clocks.
     pub timeout_ms: Option<u64>,
     /// Maximum time between events of a subscription, in milliseconds.
     pub idle_timeout_ms: Option<u64>,
@@ -81,7 +81,7 @@ pub struct RequestEvent {
     pub window: Option<u32>,
     /// The identity of the caller. A hub replaces it with the authenticated identity.
     pub identity: Option<Arc<Identity>>,
-    /// Additional data of the request, such as a trace context.
+    /// Metadata of the request, such as a trace context.
     pub metadata: Option<Arc<Map<String, Value>>>,
 }
 
@@ -99,22 +99,22 @@ pub enum Control {
     More {
         /// Id of the request.
         id: Arc<str>,
-        /// How many.
+        /// Number of values.
         count: u32,
     },
 }
 
-/// A token. Its text is never printed.
+/// A secret, such as a token. It is omitted from debug output.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a secret text.
+    /// Wraps a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Returns the text of the token, for authentication.
+    /// Returns the secret text.
     pub fn reveal(&self) -> &str {
         &self.0
     }

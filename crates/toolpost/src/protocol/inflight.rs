@@ -1,11 +1,11 @@
-//! Requests of a peer that this side is processing.
+//! Requests from a peer that this side is processing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::CallError;
 
-/// Requests of one peer that are still running. `R` represents the running work.
+/// Requests from one peer that are in flight. `R` is the state of a running request.
 #[derive(Debug)]
 pub struct InflightRequests<R> {
     requests: HashMap<Arc<str>, R, foldhash::fast::RandomState>,
@@ -18,7 +18,7 @@ impl<R> InflightRequests<R> {
         Self { requests: HashMap::default(), max }
     }
 
-    /// Number of requests in flight.
+    /// Returns the number of requests in flight.
     pub fn len(&self) -> usize {
         self.requests.len()
     }
@@ -32,8 +32,8 @@ impl<R> InflightRequests<R> {
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR` if the id is in use, because the responses would be ambiguous.
-    /// `OVERLOADED` if the limit is reached; nothing was started.
+    /// Returns `VALIDATION_ERROR` if the id is in use, because the responses would be ambiguous,
+    /// and `OVERLOADED` if the limit is reached.
     pub fn admit(&self, id: &str) -> Result<(), CallError> {
         if self.requests.contains_key(id) {
             let message = format!("the request id `{id}` is already in use on this connection");
@@ -69,8 +69,9 @@ impl<R> InflightRequests<R> {
     }
 }
 
-/// Topics a peer has subscribed to, with a count for each. Responses always go to the peer that
-/// sent the request. A subscription adds nothing, so a peer cannot observe the requests of another.
+/// Topics that a peer has subscribed to, with a count for each. Subscriptions do not affect
+/// routing: responses always go to the peer that sent the request, so a peer cannot observe the
+/// requests of another peer.
 #[derive(Debug, Default)]
 pub struct Topics {
     subscriptions: HashMap<String, u32>,
@@ -84,7 +85,7 @@ impl Topics {
     ///
     /// # Errors
     ///
-    /// `OVERLOADED` if there are too many topics.
+    /// Returns `OVERLOADED` if there are too many topics.
     pub fn add(&mut self, topic: String) -> Result<(), CallError> {
         if self.subscriptions.len() >= MAX_TOPICS && !self.subscriptions.contains_key(&topic) {
             let message = format!("{MAX_TOPICS} topics are subscribed to, which is the limit");
@@ -99,7 +100,7 @@ impl Topics {
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR` if the topic is not subscribed to.
+    /// Returns `VALIDATION_ERROR` if the peer is not subscribed to the topic.
     pub fn remove(&mut self, topic: &str) -> Result<(), CallError> {
         let Some(count) = self.subscriptions.get_mut(topic) else {
             let message = format!("the topic `{topic}` is not subscribed to");

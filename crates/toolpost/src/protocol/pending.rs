@@ -1,7 +1,7 @@
 //! Pending requests: how events and timeouts change them.
 //!
-//! This module performs no I/O and reads no clock, so the tests can cover every rule with a table.
-//! `W` is the waiter of a request; it is returned together with what happened to the request.
+//! This module performs no I/O and does not read the clock. `W` is the waiter of a request; it is
+//! returned together with the effect on the request.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -66,9 +66,9 @@ pub enum EventEffect<'a, W> {
     Ended(W, Result<Option<Outcome>, CallError>),
     /// Progress of a request that continues.
     Progress(&'a mut W, Progress),
-    /// A value without a pending request. Its source should stop.
+    /// A value without a pending request. The peer should stop sending.
     Unsolicited,
-    /// An event that concerns no pending request.
+    /// An event without a pending request.
     Ignored,
 }
 
@@ -90,7 +90,7 @@ impl<W> Default for PendingRequests<W> {
 }
 
 impl<W> PendingRequests<W> {
-    /// Number of pending requests.
+    /// Returns the number of pending requests.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

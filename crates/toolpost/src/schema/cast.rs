@@ -20,7 +20,7 @@ impl Schema {
         Ok(schema.cast(value)?.into_iter().map(Repair::from).collect())
     }
 
-    /// Casts the value. A failure adds a warning, and so does every invented or lost value.
+    /// Casts the value. A failure and each invented or lost value add a warning.
     pub(crate) fn cast_with_warnings(&self, value: &mut Value) -> Normalized {
         let mut normalized = Normalized::default();
         match self.cast(value) {

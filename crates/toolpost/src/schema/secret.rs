@@ -285,7 +285,7 @@ fn add_target<'a>(names: &mut HashMap<&'a str, Vec<&'a Value>>, name: &'a str, s
     }
 }
 
-/// Returns the last path segment of a URI, which the relative and the absolute form of a URI share.
+/// Returns the last path segment of a URI, which is the same in its relative and absolute form.
 fn last_segment(address: &str) -> &str {
     let address = address.split('#').next().unwrap_or_default().trim_end_matches('/');
     address.rsplit('/').next().unwrap_or_default()

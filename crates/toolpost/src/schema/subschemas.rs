@@ -1,10 +1,10 @@
-//! Which keywords hold schemas, and walks over all subschemas of a document.
+//! Keywords that contain schemas, and traversal of all subschemas of a document.
 
 use serde_json::{Map, Value};
 
 use crate::json::JsonObject;
 
-/// What the value of a keyword holds.
+/// What the value of a keyword contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeywordValue {
     /// A schema; in older drafts, `items` can also be an array.

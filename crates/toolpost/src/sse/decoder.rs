@@ -89,8 +89,8 @@ impl SseDecoder {
     ///
     /// # Errors
     ///
-    /// [`SseError::TooLarge`] if an event exceeds the limit. Earlier events have been passed to
-    /// `each`. The decoder is then finished and returns the same error for every further chunk.
+    /// Returns [`SseError::TooLarge`] if an event exceeds the limit. Earlier events have been
+    /// passed to `each`. The decoder then returns the same error for every further chunk.
     pub fn feed(
         &mut self,
         chunk: &[u8],

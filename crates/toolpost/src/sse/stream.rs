@@ -29,8 +29,7 @@ pub enum SseStreamError<E: Error + 'static> {
 ///
 /// # Cancellation
 ///
-/// Dropping the stream drops the stream of chunks. Canceling a wait for the next event loses
-/// nothing.
+/// Dropping the stream drops the stream of chunks. Waiting for the next event is cancel safe.
 ///
 /// # Examples
 ///

@@ -15,7 +15,7 @@ static LENIENT: LazyLock<Encoding> = LazyLock::new(|| {
     specification.translate.from.push_str("-_");
     specification.translate.to.push_str("+/");
     specification.check_trailing_bits = false;
-    specification.encoding().expect("64 different symbols and two aliases are an encoding")
+    specification.encoding().expect("a valid base64 specification")
 });
 
 /// A base64 error, with the bytes decoded before it.
@@ -100,7 +100,7 @@ fn check_end(encoded: &str, symbols: usize, padding: Option<usize>) -> Result<()
 /// Decodes all complete bytes. A lone symbol after the last group of four is ignored.
 fn decode_complete_bytes(symbols: &[u8]) -> Vec<u8> {
     let usable = symbols.len() - usize::from(symbols.len() % 4 == 1);
-    LENIENT.decode(&symbols[..usable]).expect("only symbols, and never a lone one, get here")
+    LENIENT.decode(&symbols[..usable]).expect("valid symbols without a lone one")
 }
 
 fn is_symbol(byte: u8) -> bool {

@@ -39,7 +39,7 @@ pub enum EncodeError {
     /// A member is unknown and would be lost.
     #[error("unknown member `{name}`")]
     UnknownMember {
-        /// Its name.
+        /// Name of the member.
         name: String,
     },
     /// `extra` contains a member that the envelope itself defines.

@@ -26,7 +26,7 @@ pub struct ToolEnvelope {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ToolEnvelopeMeta {
     tool: String,
-    /// The timestamp as it was read: the same time has several notations.
+    /// The timestamp as it was read, because ISO 8601 has several notations for the same time.
     ts: String,
     version: u8,
     #[serde(flatten)]
@@ -60,12 +60,12 @@ impl ToolEnvelope {
     ///
     /// # Errors
     ///
-    /// [`WriteError::TooDeep`] if the reader would reject the text.
+    /// Returns [`WriteError::TooDeep`] if the reader would reject the text.
     pub fn to_block(&self) -> Result<String, WriteError> {
         if !self.fits_depth_limit() {
             return Err(WriteError::TooDeep { limit: MAX_DEPTH });
         }
-        let json = serde_json::to_vec(self).expect("maps with text keys are always JSON");
+        let json = serde_json::to_vec(self).expect("an envelope serializes");
         let mut block = String::with_capacity(PREFIX.len() + json.len().div_ceil(3) * 4);
         block.push_str(PREFIX);
         BASE64.encode_append(&json, &mut block);
@@ -76,7 +76,7 @@ impl ToolEnvelope {
     ///
     /// # Errors
     ///
-    /// [`WriteError::TooDeep`] if the reader would reject the result.
+    /// Returns [`WriteError::TooDeep`] if the reader would reject the result.
     pub fn to_result(&self, summary: impl Into<String>) -> Result<Value, WriteError> {
         let text_block = |text: String| json!({"type": "text", "text": text});
         Ok(json!({"content": [text_block(summary.into()), text_block(self.to_block()?)]}))

@@ -149,7 +149,7 @@ pub enum EnvelopeError {
 
 /// The text to show in place of an envelope, and why there is none.
 ///
-/// It is displayed as `not an envelope block`, followed by the reason if that adds detail.
+/// Displays as `not an envelope block`, followed by the reason if it adds detail.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Fallback<'a> {

@@ -80,9 +80,9 @@ pub fn category_for_code(code: &str) -> ErrorCategory {
 ///
 /// # Errors
 ///
-/// [`WriteError::TooDeep`] if an unknown member of `payload` is nested too deeply.
+/// Returns [`WriteError::TooDeep`] if an unknown member of `payload` nests too deeply.
 pub fn error_result(payload: &ErrorPayload, epoch_ms: i64) -> Result<Value, WriteError> {
-    let json = serde_json::to_value(payload).expect("maps with text keys are always JSON");
+    let json = serde_json::to_value(payload).expect("the payload serializes");
     let envelope = ToolEnvelope::new(json, ToolEnvelopeMeta::new(ERROR_TOOL, epoch_ms));
     let mut result = envelope.to_result(payload.to_string())?;
     result["isError"] = Value::Bool(true);

@@ -1,10 +1,10 @@
-//! Establishing connections to a peer.
+//! Opens channels to a peer.
 
 use futures::future::BoxFuture;
 
 use super::Channel;
 
-/// Opens channels to one peer. After a channel is lost, `connect` opens a new one.
+/// Opens channels to one peer. Each call to `connect` opens a new channel.
 pub trait Connector: Send + Sync + 'static {
     /// Opens a connection.
     fn connect(&self) -> BoxFuture<'static, Result<Channel, ConnectError>>;
@@ -28,7 +28,7 @@ pub enum ConnectError {
     /// The peer does not respond, or sends an unexpected response.
     #[error("cannot connect to {target}: {reason}")]
     Unreachable {
-        /// Where.
+        /// Address of the peer.
         target: String,
         /// Reason for the failure.
         reason: String,

@@ -34,8 +34,8 @@ fn channel_end(
     Channel { outgoing, incoming: events.boxed(), pump: pump.boxed(), close_handle: handle.clone() }
 }
 
-/// Opens channels inside this process; the receiver from [`MemoryConnector::new`] gets the other
-/// end of each.
+/// Opens channels inside this process. The receiver from [`MemoryConnector::new`] gets the other
+/// end of each channel.
 #[derive(Debug, Clone)]
 pub struct MemoryConnector(mpsc::Sender<Channel>);
 

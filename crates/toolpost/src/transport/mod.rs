@@ -1,7 +1,7 @@
-//! Transports: they carry events between two processes, or between two ends inside one process.
+//! Transports, which carry events between two processes or within one process.
 //!
-//! A channel spawns no async task; its user polls its parts. It consists of a bounded queue of
-//! outgoing events, a stream of incoming events, and a pump that sends queued events to the peer.
+//! A channel consists of a bounded queue of outgoing events, a stream of incoming events, and a
+//! pump that sends queued events to the peer. It spawns no async task; its user polls the parts.
 
 mod connect;
 mod memory;
@@ -40,7 +40,7 @@ pub struct Channel {
     pub(crate) close_handle: CloseHandle,
 }
 
-/// Closes a channel from elsewhere, with a reason that is sent to the peer. The first reason is
+/// Handle that closes a channel with a reason, which is sent to the peer. Only the first reason is
 /// kept.
 #[derive(Debug, Clone, Default)]
 pub struct CloseHandle(Arc<CloseState>);
@@ -64,7 +64,7 @@ pub struct CloseReason {
 impl CloseReason {
     /// The peer did not read the events sent to it.
     pub const TOO_SLOW: u16 = 1013;
-    /// A frame of the peer exceeds the size limit.
+    /// A frame from the peer exceeds the size limit.
     pub const TOO_LARGE: u16 = 1009;
     /// The negotiated state is no longer valid; a reconnect negotiates it again.
     pub const SERVICE_RESTART: u16 = 1012;
@@ -149,8 +149,7 @@ impl Channel {
             () = self.close_handle.closed() => None,
         };
         if event.is_none() {
-            // Gives the pump time to send the close reason, for example that the first frame was
-            // too large.
+            // Let the pump send the close reason, for example that the first frame was too large.
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut self.pump).await;
         }
         event

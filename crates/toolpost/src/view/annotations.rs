@@ -1,4 +1,4 @@
-//! Tool metadata besides the schemas: from the MCP server or derived from the operation.
+//! Tool metadata other than schemas, from the MCP server or derived from the operation.
 
 use serde_json::{Map, Value};
 

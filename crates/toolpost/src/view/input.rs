@@ -1,4 +1,4 @@
-//! Tool input. MCP arguments are always an object.
+//! Maps tool arguments, which are always an object, to operation inputs.
 
 use serde_json::{Map, Value};
 
@@ -41,7 +41,7 @@ impl InputMapping {
     ///
     /// # Errors
     ///
-    /// `VALIDATION_ERROR` if `input` is missing or the arguments are not an object.
+    /// Returns `VALIDATION_ERROR` if `input` is missing or the arguments are not an object.
     pub(super) fn extract_input(self, arguments: Payload) -> Result<Payload, CallError> {
         let is_optional = match self {
             Self::Arguments => return Ok(arguments),

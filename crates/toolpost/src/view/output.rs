@@ -40,8 +40,9 @@ impl OutputMapping {
         Self { types: infer_types(&document), is_declared, data_schema: OnceLock::new() }
     }
 
-    /// Whether declared data is wrapped in `{result}`: before 2026-07-28 unless it is always an
-    /// object, later if it can be `null`, because members of a result are never null.
+    /// Whether declared data is wrapped in `{result}`. Before 2026-07-28, data is wrapped unless it
+    /// is always an object. Later, it is wrapped if it can be `null`, because members of a result
+    /// are never null.
     pub(super) fn is_wrapped(&self, generation: ProtocolGeneration) -> bool {
         match generation {
             ProtocolGeneration::Legacy => !self.is_always_object(),
@@ -190,7 +191,7 @@ fn is_unknown(document: &Value) -> bool {
 fn compile_data_schema(spec: &OperationSpec) -> Schema {
     let portable_schema =
         portable::to_portable(&output_document(spec), "#").unwrap_or_default().into_document();
-    Schema::new(portable_schema.into()).expect("an object is a schema")
+    Schema::new(portable_schema.into()).expect("the schema is an object")
 }
 
 /// Puts `type: object` first in the root of a schema.

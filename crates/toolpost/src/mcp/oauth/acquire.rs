@@ -49,7 +49,7 @@ impl OAuthInner {
         self.authorize(discovered, &stored, &rejected).await
     }
 
-    /// Returns a token that another process or client has stored in the meantime.
+    /// Returns a token that another process or client has stored since the request was sent.
     fn adopt_stored_token(
         &self,
         stored: &[Credentials],
@@ -93,7 +93,7 @@ impl OAuthInner {
         }
     }
 
-    /// Fails if the token has the required scopes already: a new one would not help.
+    /// Fails if the token already has the required scopes, because a new token would not help.
     fn check_scope(
         &self,
         issuer_credentials: Option<&Credentials>,

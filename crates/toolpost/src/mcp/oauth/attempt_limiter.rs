@@ -11,7 +11,7 @@ const MAX_SAME_SCOPE: usize = 3;
 /// Maximum number of attempts within the window, since a server may require a new scope each time.
 const MAX_TOTAL: usize = 16;
 
-/// Limits user authorizations, so that a server cannot open browser windows without end.
+/// Limits user authorizations, so that a server cannot open browser windows endlessly.
 #[derive(Debug, Default)]
 pub(super) struct AttemptLimiter(Vec<(String, String, Instant)>);
 

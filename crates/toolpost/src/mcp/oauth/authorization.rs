@@ -21,7 +21,7 @@ pub trait Authorizer: Send + Sync + Debug {
     ///
     /// # Errors
     ///
-    /// [`OAuthError::Incomplete`] if there is no redirect.
+    /// Returns [`OAuthError::Incomplete`] if there is no redirect.
     ///
     /// # Cancellation
     ///

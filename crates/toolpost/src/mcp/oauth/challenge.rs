@@ -17,7 +17,7 @@ pub(super) struct Challenge {
 }
 
 impl Challenge {
-    /// Parses what is valid. A header without a challenge is not an error.
+    /// Parses the valid parts of a header. A header without a challenge is not an error.
     pub(super) fn parse(header: &str) -> Self {
         let mut challenge = Self::default();
         if header.len() > MAX_BYTES {

@@ -45,7 +45,7 @@ use crate::protocol::Secret;
 /// let oauth = OAuth::new(http, server, OAuthSettings::default(), store, None);
 /// assert!(oauth.token().await?.is_none());
 ///
-/// // The server responds with 401, and no person is available to authorize.
+/// // The server responds with 401, and there is no authorizer.
 /// let challenged = oauth.handle_challenge(401, Some("Bearer scope=\"files\""), None).await;
 /// assert!(matches!(challenged, Err(OAuthError::AuthorizationRequired { .. })));
 /// # Ok(()) }
@@ -87,8 +87,9 @@ impl OAuth {
     ///
     /// # Errors
     ///
-    /// The store cannot be read, or the token has expired and the authorization server cannot be
-    /// reached. A rejected refresh token is not an error: the MCP server responds with a challenge.
+    /// Returns an error if the store cannot be read, or if the token has expired and the
+    /// authorization server cannot be reached. A rejected refresh token is not an error, because
+    /// the MCP server will respond with a challenge.
     pub async fn token(&self) -> Result<Option<Secret>, OAuthError> {
         if !self.inner.state().loaded {
             self.inner.load().await?;
@@ -132,13 +133,13 @@ impl OAuth {
     ///
     /// Several `WWW-Authenticate` headers are passed as one, separated by commas. `used` is the
     /// rejected token. Concurrent calls with the same token share one authorization. If `used` has
-    /// been replaced in the meantime, the new token is returned at once. The caller sends its
-    /// request again, and gives up after the third rejection.
+    /// already been replaced, the new token is returned immediately. The caller should then send
+    /// its request again, and give up after the third rejection.
     ///
     /// # Errors
     ///
-    /// [`OAuthError::AuthorizationRequired`] if user authorization is required and there is no
-    /// [`Authorizer`]; otherwise the error that prevented the acquisition.
+    /// Returns [`OAuthError::AuthorizationRequired`] if user authorization is required and there is
+    /// no [`Authorizer`], or the error that prevented the acquisition.
     pub async fn handle_challenge(
         &self,
         status: u16,

@@ -1,4 +1,4 @@
-//! The client's registration at an authorization server.
+//! Registers the client with an authorization server.
 
 use serde::Deserialize;
 use serde_json::json;

@@ -7,7 +7,7 @@ use url::Url;
 use super::store::StoreError;
 use crate::http::{FetchError, excerpt};
 
-/// Error of token acquisition.
+/// Error returned when a token cannot be acquired.
 ///
 /// The message states what failed and where. It never contains a token, a code or a client secret,
 /// and text from other parties is truncated and stripped of control characters.
@@ -59,7 +59,7 @@ pub enum OAuthError {
     /// server, or lacks PKCE with S256.
     #[error("{0}")]
     Metadata(String),
-    /// A client must be registered at the authorization server and configured.
+    /// A client must be registered with the authorization server and configured.
     #[error("{0}: register one there and configure its id")]
     UnregisteredClient(String),
     /// The authorization server returned an OAuth error.
@@ -88,7 +88,7 @@ pub enum OAuthError {
         /// Why the authorization did not complete.
         reason: String,
     },
-    /// Another authorization for the same scope would not help.
+    /// Another authorization for the same scope would not succeed.
     #[error(
         "`{resource}` rejected the request, and requesting the scope `{scope}` again would not help"
     )]

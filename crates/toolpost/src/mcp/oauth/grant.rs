@@ -18,8 +18,8 @@ pub(super) enum Grant<'a> {
     RefreshToken(&'a Secret),
 }
 
-/// Exchanges a grant for tokens. If the server states no scopes, `scopes` are assumed; if it issues
-/// no new refresh token, the old one stays valid.
+/// Exchanges a grant for tokens. If the response contains no scopes, `scopes` are assumed. If it
+/// contains no refresh token, the old one stays valid.
 pub(super) async fn exchange(
     http: &FetchClient,
     server: &AuthorizationServer,

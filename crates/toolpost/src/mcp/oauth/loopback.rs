@@ -42,19 +42,19 @@ impl LoopbackAuthorizer {
     /// Listens on a port, or on a free one if `port` is 0. A pre-registered client needs the port
     /// of its registered redirect URI: `http://127.0.0.1:<port>/callback`.
     ///
-    /// `show_url` receives each URL that the user must visit. It must not wait for the visit.
+    /// `show_url` receives each URL that the user must visit. It must not block.
     ///
     /// # Errors
     ///
-    /// The port cannot be bound.
+    /// Returns an error if the port cannot be bound.
     pub async fn bind(
         port: u16,
         show_url: impl Fn(&Url) + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let port = listener.local_addr()?.port();
-        let redirect_uri = Url::parse(&format!("http://127.0.0.1:{port}/callback"))
-            .expect("an address with a number in it is an address");
+        let redirect_uri =
+            Url::parse(&format!("http://127.0.0.1:{port}/callback")).expect("a valid loopback URL");
         let (listener, show_url) = (Mutex::new(listener), Box::new(show_url));
         Ok(Self { listener, redirect_uri, show_url, timeout: DEFAULT_TIMEOUT })
     }
@@ -156,7 +156,7 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<String> {
     String::from_utf8(head).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// A response with one fixed sentence and nothing from the request.
+/// A fixed response that contains nothing from the request.
 macro_rules! page {
     ($status:literal, $text:literal) => {
         concat!(

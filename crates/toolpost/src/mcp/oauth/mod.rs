@@ -3,7 +3,7 @@
 //! It implements the client side of the MCP specifications of 2025-06-18, 2025-11-25 and
 //! 2026-07-28, and falls back to 2025-03-26 for servers that publish no metadata.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `client` | [`OAuth`]: token lookup and shared acquisitions |
 //! | `acquire`, `refresh` | acquiring a token: stored, refreshed, or authorized by the user |

@@ -1,4 +1,4 @@
-//! State that all ways to acquire a token share.
+//! State shared by all ways of acquiring a token.
 
 use std::sync::Arc;
 

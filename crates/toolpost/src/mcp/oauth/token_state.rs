@@ -87,8 +87,8 @@ impl TokenState {
         Some((*kind, flight.upgrade()?))
     }
 
-    /// Returns the error of a recent user authorization for the same rejection. Of several
-    /// concurrent requests, a late one must not prompt the user again.
+    /// Returns the error of a recent user authorization for the same rejection, so that a late
+    /// concurrent request does not prompt the user again.
     pub(super) fn recent_failure(&self, rejection: &RejectedRequest) -> Option<OAuthError> {
         let (of, error, at) = self.last_failure.as_ref()?;
         (of == rejection && at.elapsed() < SHARED_FAILURE_WINDOW).then(|| error.clone())

@@ -1,4 +1,4 @@
-//! How a process exited, and its text for error messages.
+//! How a process exited, and its description for error messages.
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -30,7 +30,8 @@ impl ProcessExit {
         }
     }
 
-    /// Exit of a server behind a watcher, whose exit code encodes a signal.
+    /// Converts the exit status of a watcher, whose exit code encodes the signal that killed the
+    /// server.
     pub(super) fn from_watched_status(status: ExitStatus) -> Self {
         match Self::from_status(status) {
             Self::Exited(code) if signal_name(code - SIGNAL_BASE).is_some() => {

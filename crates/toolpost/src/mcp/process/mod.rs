@@ -10,8 +10,8 @@
 //! | `exit_status` | how the process exited |
 //!
 //! A server runs in its own process group, so that Ctrl-C in a terminal reaches only this process.
-//! It inherits only the environment variables that programs commonly need (`PATH`, `HOME`, locale,
-//! proxies and the like), plus those of its settings, because other variables may hold secrets.
+//! It gets the variables from its settings and inherits only those that programs commonly need,
+//! such as `PATH`, `HOME`, locale and proxy variables. Other variables may contain secrets.
 //!
 //! Terminating a server takes at most [`timeouts::TOTAL`]: its standard input is closed and it can
 //! exit gracefully, then SIGTERM and SIGKILL follow. Without a watcher the signals go to the
@@ -53,16 +53,15 @@ pub(crate) mod timeouts {
     pub(crate) const GRACEFUL_EXIT: Duration = Duration::from_millis(1500);
     /// Time between SIGTERM and SIGKILL.
     pub(crate) const TERMINATE: Duration = Duration::from_millis(1500);
-    /// How long SIGKILL is repeated; a process that remains hangs in the kernel or cannot be
-    /// signaled.
+    /// How long SIGKILL is repeated. A process that still runs then is stuck in the kernel or
+    /// cannot be signaled.
     pub(crate) const KILL: Duration = Duration::from_millis(750);
     /// Time for a watcher to terminate its descendants after SIGTERM.
     pub(crate) const WATCHER: Duration = TERMINATE.saturating_add(KILL);
     /// How long the remaining standard error is read after the exit.
     pub(crate) const STDERR_DRAIN: Duration = Duration::from_millis(300);
-    /// Upper bound of the whole termination: the server ignores the closed input and SIGTERM, its
-    /// watcher hangs, and one process cannot be killed. Without the last two, the first two steps
-    /// suffice.
+    /// Maximum duration of the whole termination. It is reached only if the server ignores the
+    /// closed input and SIGTERM, its watcher hangs, and a process cannot be killed.
     pub(crate) const TOTAL: Duration = GRACEFUL_EXIT
         .saturating_add(WATCHER)
         .saturating_add(KILL)
@@ -78,11 +77,11 @@ pub(crate) struct ServerProcess {
     pub(crate) stdin: ChildStdin,
     /// Reaches its end when the server exits or closes it.
     pub(crate) stdout: ChildStdout,
-    /// Handle of the process.
+    /// Handle to the process.
     pub(crate) handle: ProcessHandle,
 }
 
-/// Handle of a process that an async task owns.
+/// Handle to a process that an async task owns.
 ///
 /// Dropping it terminates the process and its descendants like [`ProcessHandle::terminate`], in
 /// that task.

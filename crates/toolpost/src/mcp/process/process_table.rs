@@ -1,4 +1,4 @@
-//! The process table of Linux, read from `/proc`.
+//! The Linux process table, read from `/proc`.
 
 use std::collections::HashMap;
 use std::fs;
@@ -45,7 +45,7 @@ pub(super) fn descendants(ancestor: Pid, table: &[ProcessEntry]) -> Vec<ProcessE
     found
 }
 
-/// Sends a signal to this process, but not to another process that reuses its id.
+/// Sends a signal to this process, but never to another process that reuses its id.
 pub(super) fn signal(entry: &ProcessEntry, signal: Signal) {
     let Some(id) = Pid::from_raw(entry.id) else { return };
     let handle = pidfd_open(id, PidfdFlags::empty());

@@ -1,4 +1,4 @@
-//! Starts server processes, and describes why a start fails.
+//! Starts server processes and describes why a start failed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -26,7 +26,7 @@ fn depth() -> u32 {
     std::env::var(DEPTH_VARIABLE).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
 
-/// Variables that a server inherits. Others may hold secrets and must be configured.
+/// Variables that a server inherits. Others may contain secrets and must be configured.
 const INHERITED_VARIABLES: [&str; 21] = [
     "HOME",
     "LANG",
@@ -65,9 +65,9 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 ///
 /// # Errors
 ///
-/// The command, its working directory or the watcher is missing or cannot be run. Behind a watcher
-/// some errors are detected only later, such as a missing interpreter: the server then exits with
-/// code 126 or 127, and standard error states the reason.
+/// Returns an error if the command, its working directory or the watcher is missing or cannot be
+/// run. With a watcher, some errors are detected only later, such as a missing interpreter: the
+/// server then exits with code 126 or 127 and writes the reason to standard error.
 pub(crate) fn spawn(
     name: &str,
     settings: &StdioSettings,
@@ -84,8 +84,7 @@ pub(crate) fn spawn(
     let (Some(stdin), Some(stdout), Some(output), Some(id)) = parts else {
         return Err(failed(io::Error::other("it has no pipes")));
     };
-    let leader =
-        Pid::from_raw(id.cast_signed()).expect("a child that was not waited for has an id");
+    let leader = Pid::from_raw(id.cast_signed()).expect("process ids are positive");
 
     let tail = Arc::new(StderrTail::default());
     let source = name.to_owned();

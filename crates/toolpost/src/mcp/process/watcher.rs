@@ -1,11 +1,11 @@
 //! The process between this process and a server, which outlives this process.
 //!
-//! A process cannot react to SIGKILL, so another process has to terminate its children. On Linux
-//! the watcher is the subreaper of its descendants: an orphaned process becomes its child, even
-//! after a new session or a double fork, so that none escapes. On other systems it terminates the
-//! process group of the server.
+//! A process cannot handle SIGKILL, so another process has to terminate its children. On Linux,
+//! the watcher is the subreaper of its descendants: orphaned processes become its children, even
+//! after `setsid` or a double fork, so it can terminate all of them. On other systems, it
+//! terminates the process group of the server.
 //!
-//! The server holds the pipes itself; no protocol data passes through the watcher.
+//! The server inherits the pipes directly; no protocol data passes through the watcher.
 
 mod descendants;
 mod launch;
@@ -43,15 +43,16 @@ pub(super) fn parent_arguments() -> [OsString; 3] {
 ///
 /// This is the entire `main` of a process whose command line is
 /// [`StdioSettings::watcher`](crate::mcp::StdioSettings::watcher), which should start with an
-/// absolute path and run directly, without a wrapper such as `sudo`. `arguments` are those that
-/// follow this command line. Call it before anything else: a watcher runs as long as its server,
-/// and should stay small.
+/// absolute path and run directly, without a wrapper such as `sudo`. `arguments` are the arguments
+/// after that command line. Call it before any other initialization, because the watcher runs as
+/// long as its server and should use little memory.
 ///
 /// The watcher terminates all descendants when the server exits, when its parent exits, and on
-/// SIGTERM, SIGINT and SIGHUP. If the parent exits, the server can exit gracefully first, because
-/// its standard input is closed. Then every descendant gets SIGTERM, and shortly after SIGKILL. The
-/// exit code is that of the server, or 128 plus the number of the signal that killed it; 126 or 127
-/// if it cannot be run, with the reason on standard error. Nothing is written to standard output.
+/// SIGTERM, SIGINT and SIGHUP. If the parent exits, the standard input of the server is closed, and
+/// the server has time to exit gracefully. Then the watcher sends SIGTERM to all descendants, and
+/// shortly after SIGKILL. The exit code is that of the server, or 128 plus the number of the signal
+/// that killed it. If the server cannot be run, the exit code is 126 or 127, and the reason is
+/// written to standard error. Nothing is written to standard output.
 ///
 /// On Linux the server also gets SIGKILL if the watcher itself is killed. The descendants of the
 /// server are then terminated only if they are in the same process group and the parent process is
@@ -140,7 +141,7 @@ fn stop_requested() -> io::Result<impl Future<Output = ()>> {
 
 /// Writes an error to standard error, which the server shares, and returns the exit code.
 fn report_error(code: u8, message: &str) -> u8 {
-    // The reader may be gone.
+    // The reader may have closed the pipe.
     let _ = writeln!(io::stderr(), "{message}");
     code
 }

@@ -1,7 +1,7 @@
 //! Hosts that a source may connect to.
 //!
-//! A document is untrusted input. It may name hosts, but private addresses only if the document
-//! itself is from this network, and never link-local or cloud metadata addresses.
+//! A document is untrusted input. The hosts it declares may be public, or private if the document
+//! was loaded from this network, but never link-local or cloud metadata addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

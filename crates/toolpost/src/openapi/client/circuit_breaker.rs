@@ -16,11 +16,11 @@ const MAX_HOSTS: usize = 256;
 #[derive(Debug)]
 pub(super) struct CircuitBreakers {
     settings: BreakerSettings,
-    /// A linear search is faster than a hash table for so few hosts.
+    /// A list, because a linear search is faster than a hash table for few hosts.
     hosts: Mutex<Vec<(String, u16, CircuitBreaker)>>,
 }
 
-/// Permission to send one request. Dropping it records what the request showed about its host.
+/// Permission to send one request. Dropping it records the result for the host.
 #[derive(Debug)]
 pub(super) struct BreakerPermit<'a> {
     breakers: &'a CircuitBreakers,
@@ -45,13 +45,13 @@ impl CircuitBreakers {
         Ok(Some(BreakerPermit { breakers: self, host, began, signal: HealthSignal::Unknown }))
     }
 
-    /// Returns the state of the worst breaker.
+    /// Returns the worst breaker state.
     pub(super) fn state(&self) -> BreakerState {
         let hosts = self.hosts.lock();
         hosts.iter().map(|(_, _, breaker)| breaker.state()).max().unwrap_or(BreakerState::Closed)
     }
 
-    /// Returns what a response with this status shows about its host.
+    /// Returns the health signal of a response with this status.
     pub(super) fn signal_of_status(&self, status: u16) -> HealthSignal {
         match status {
             500.. if self.settings.server_errors => HealthSignal::Failure,
@@ -82,7 +82,7 @@ impl CircuitBreakers {
 }
 
 impl BreakerPermit<'_> {
-    /// Records what the request showed.
+    /// Records the result of the request.
     pub(super) fn record(mut self, signal: HealthSignal) {
         self.signal = signal;
     }

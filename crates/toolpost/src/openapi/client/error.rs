@@ -1,4 +1,4 @@
-//! Errors of requests without a response.
+//! Errors of requests that received no response.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::error::{CallError, Limit};
 use crate::http::{FetchError, causes, innermost_cause};
 use crate::loopback::LoopbackError;
 
-/// Why a request has no response.
+/// Why a request received no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HttpError {
     #[error(transparent)]
@@ -76,7 +76,7 @@ impl HttpError {
         }
     }
 
-    /// Returns the outcome that decides about a retry, or `None` if the error is never retried.
+    /// Returns the outcome for the retry decision, or `None` if the error is never retried.
     pub(super) fn attempt_outcome(&self) -> Option<AttemptOutcome> {
         match self {
             Self::Unreachable { .. } => Some(AttemptOutcome::NotSent),

@@ -64,7 +64,7 @@ pub(crate) struct SendOptions {
     pub(crate) protocol: ServiceProtocol,
 }
 
-/// A response of a service.
+/// A response from a service.
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: u16,
@@ -125,7 +125,7 @@ impl HttpClient {
         self.hosts.store(Arc::new(hosts));
     }
 
-    /// Returns the state of the worst circuit breaker of a host.
+    /// Returns the worst circuit breaker state of all hosts.
     pub(crate) fn breaker_state(&self) -> BreakerState {
         self.breakers.state()
     }
@@ -136,7 +136,8 @@ impl HttpClient {
         Instant::now() + limit
     }
 
-    /// Sends a request and reads the response of any status. Retries if that is safe and useful.
+    /// Sends a request and reads the response, whatever its status. Retries if a retry is safe and
+    /// may succeed.
     ///
     /// # Cancellation
     ///
@@ -171,7 +172,7 @@ impl HttpClient {
         loop {
             let outcome = self.send_with_redirects(request, options).await;
             let attempt = match &outcome {
-                // A problem of another gateway contains its own retry decision.
+                // An error response from another gateway says whether to retry.
                 Ok(response)
                     if options.protocol == ServiceProtocol::Toolpost
                         && peer_gateway::is_problem(&response.headers) =>

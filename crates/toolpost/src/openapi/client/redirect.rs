@@ -49,7 +49,7 @@ pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308) && headers.contains_key(LOCATION)
 }
 
-/// Changes a request into the one that the redirect requires.
+/// Changes a request as the redirect requires.
 pub(super) fn apply_redirect(
     request: &mut PreparedRequest,
     status: u16,

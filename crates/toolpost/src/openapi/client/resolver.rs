@@ -1,4 +1,4 @@
-//! DNS resolver that rejects addresses a host name may not resolve to.
+//! DNS resolver that rejects addresses that are not allowed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

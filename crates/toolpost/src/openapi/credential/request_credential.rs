@@ -170,7 +170,7 @@ fn set_cookie(prepared: &mut PreparedRequest, name: &str, value: &str) {
         old.split("; ").filter(|pair| !pair.is_empty() && pair.split('=').next() != Some(name));
     let new_pair = format!("{name}={value}");
     let all: Vec<&str> = others.chain([new_pair.as_str()]).collect();
-    let mut all = HeaderValue::from_str(&all.join("; ")).expect("each of them was looked at");
+    let mut all = HeaderValue::from_str(&all.join("; ")).expect("cookies were validated");
     all.set_sensitive(true);
     prepared.headers.insert(COOKIE, all);
 }

@@ -20,7 +20,7 @@ use crate::token_endpoint::{AuthMethod, IssuedTokens, TokenError, TokenRequest};
 const MAX_REFRESH_MARGIN: Duration = Duration::from_secs(30);
 /// How long a permanent error is returned to later calls without a new token request.
 const ERROR_CACHE_TTL: Duration = Duration::from_secs(1);
-/// Errors that another authentication of the client does not change.
+/// Errors that do not depend on the client authentication method.
 const NON_AUTH_ERRORS: [&str; 3] = ["invalid_scope", "invalid_target", "unsupported_grant_type"];
 
 type TokenFetchFuture = BoxFuture<'static, Result<Secret, CredentialError>>;

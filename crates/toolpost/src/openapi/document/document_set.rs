@@ -1,4 +1,4 @@
-//! Files that refer to each other. All are loaded, so resolving a reference does no I/O.
+//! Files that refer to each other. All of them are loaded, so resolving a reference performs no I/O.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -53,7 +53,8 @@ struct ReferenceTarget {
 impl DocumentSet {
     /// Adds a file and returns its root.
     pub(crate) fn add(&mut self, file: DocumentFile) -> NodeRef {
-        let number = u32::try_from(self.files.len()).expect("files are counted by the loader");
+        let number =
+            u32::try_from(self.files.len()).expect("the loader limits the number of files");
         let index = ReferenceIndex::new(&file.url, &file.tree);
         let root = NodeRef { file: number, value: file.tree.root().compact_value() };
         self.add_alias(file.url.clone(), root);

@@ -1,9 +1,9 @@
 //! Imports the operations of a document: their specs, their plans and a report.
 //!
-//! Every path with every method is either imported or skipped with a reason. Problems that do not
-//! prevent calls are warnings. Schemas are not written here.
+//! Each operation is either imported or skipped with a reason. Problems that do not prevent calls
+//! become warnings. Schemas are written later, on first use.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `version` | the specification version of the document |
 //! | `path_item`, `naming` | the operations of the document and their names |

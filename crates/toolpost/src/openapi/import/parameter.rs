@@ -107,7 +107,7 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// Omits an invalid parameter with a warning. A required one skips the operation.
+    /// Omits an invalid parameter with a warning. If it is required, skips the operation.
     fn reject_parameter<T>(
         &mut self,
         node: Node<'_>,

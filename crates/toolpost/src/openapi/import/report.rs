@@ -24,7 +24,7 @@ pub struct SkippedOperation {
 pub struct ImportReport {
     /// Imported operations.
     pub operations: Vec<OperationSpec>,
-    /// What cannot.
+    /// Operations that were not imported.
     pub skipped: Vec<SkippedOperation>,
     /// Problems in the document that do not prevent the import.
     pub warnings: Vec<DocumentWarning>,
@@ -42,7 +42,7 @@ pub struct OperationCounts {
     pub subscriptions: usize,
     /// Number of operations that were not imported.
     pub skipped: usize,
-    /// Oddities.
+    /// Number of warnings.
     pub warnings: usize,
 }
 

@@ -148,10 +148,10 @@ impl<'s> Fetcher<'s> {
     fn client(&self) -> Result<&reqwest::Client, http::FetchError> {
         if self.client.get().is_none() {
             let builder = with_proxies(http::client_builder(), None)?;
-            // If another client was set in the meantime, that one is used.
+            // If another task has set a client, that one is used.
             let _ = self.client.set(builder.build()?);
         }
-        Ok(self.client.get().expect("it was set just now"))
+        Ok(self.client.get().expect("the client was set above"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Loads a document and its references in batches. The references of one batch are the next batch.
+//! Loads a document and its references in batches. The references in one batch form the next one.
 
 use std::collections::HashSet;
 

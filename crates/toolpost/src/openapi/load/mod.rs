@@ -1,4 +1,4 @@
-//! Loads a document and every file that it refers to, before the import.
+//! Loads a document and all files that it refers to.
 
 mod external_refs;
 mod fetch;
@@ -25,7 +25,7 @@ pub(crate) struct LoadedDocument {
     pub(crate) warnings: Vec<DocumentWarning>,
 }
 
-/// Why a document cannot be loaded.
+/// Error returned when a document cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -61,8 +61,8 @@ pub enum LoadError {
 ///
 /// # Cancellation
 ///
-/// Dropping the future cancels its requests. A file that is being parsed at that time is parsed to
-/// the end, which is bounded by its size.
+/// Dropping the future cancels its requests. Parsing of a file that has already started runs to
+/// completion.
 pub(crate) async fn load(
     location: DocumentLocation,
     settings: &LoadSettings,

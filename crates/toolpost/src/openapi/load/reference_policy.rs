@@ -1,4 +1,4 @@
-//! Which files a document may refer to. They are fetched from inside this network.
+//! Restricts which files a document may refer to, because they are fetched from this network.
 
 use url::Url;
 

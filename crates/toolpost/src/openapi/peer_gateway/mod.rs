@@ -1,6 +1,6 @@
-//! Calls to Toolpost gateways, whose operations keep their envelopes, events and errors.
+//! Calls to other Toolpost gateways, which preserve envelopes, events and errors.
 //!
-//! | file | holds |
+//! | file | contents |
 //! |---|---|
 //! | `request` | the input as the body, with the remaining timeout |
 //! | `response` | envelopes and problems |

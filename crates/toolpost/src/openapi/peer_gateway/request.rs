@@ -22,8 +22,8 @@ const ACCEPT_ENVELOPE: &str = "application/vnd.toolpost.envelope+json, applicati
 const ACCEPT_EVENT_STREAM: &str =
     "text/event-stream, application/vnd.toolpost.envelope+json, application/problem+json";
 
-/// Builds the request for an input, which is sent unchanged as the body. `timeout` limits the wait
-/// for the response; a stream has none unless the caller sets one.
+/// Builds the request for an input, which is sent unchanged as the body. `timeout` limits the time
+/// until the response; a stream has no timeout unless the caller sets one.
 pub(in crate::openapi) fn build_request(
     template: &RequestTemplate,
     context: &CallContext,

@@ -1,4 +1,4 @@
-//! Decodes responses of another gateway.
+//! Decodes responses from another gateway.
 
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use crate::schema::{Issue, Normalized, Repair};
 pub(super) const ENVELOPE: &str = "application/vnd.toolpost.envelope+json";
 const PROBLEM_JSON: &str = "application/problem+json";
 
-/// Whether a response is a problem of the gateway itself, not of a proxy in between.
+/// Whether a response is a problem document from the gateway and not from a proxy in between.
 pub(in crate::openapi) fn is_problem(headers: &HeaderMap) -> bool {
     essence(content_type(headers)).eq_ignore_ascii_case(PROBLEM_JSON)
 }
@@ -62,8 +62,8 @@ pub(in crate::openapi) fn parse_error(
     is_problem(headers).then(|| decode_problem(body, redactor)).flatten()
 }
 
-/// Decodes the error in a problem. The other gateway decides about retries: unless the error states
-/// that the operation may have run, it has not run.
+/// Decodes the error in a problem document. The other gateway decides about retries: unless the
+/// error states that the operation may have run, it has not run.
 pub(super) fn decode_problem(problem: &[u8], redactor: &SecretRedactor) -> Option<CallError> {
     #[derive(Deserialize)]
     struct ProblemBody {

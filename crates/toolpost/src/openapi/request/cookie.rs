@@ -52,7 +52,7 @@ impl CookieHeader {
     }
 
     pub(super) fn into_header(self) -> Option<HeaderValue> {
-        let header = HeaderValue::from_str(&self.0).expect("each of them was looked at");
+        let header = HeaderValue::from_str(&self.0).expect("cookies were validated");
         (!self.0.is_empty()).then_some(header)
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct DecodedBody {
 /// Whether JSON bodies are parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JsonMode {
-    /// JSON stays text, at a tenth of the cost of a parsed tree.
+    /// JSON stays text, which costs a tenth of parsing it into a tree.
     Raw,
     Parsed,
 }
@@ -78,7 +78,7 @@ pub(crate) fn parse_json(text: &str, json_mode: JsonMode) -> Result<Payload, ser
     {
         return Ok(value.into());
     }
-    // JSON that is nested too deeply for a tree is still passed on as text.
+    // JSON that nests too deeply for a tree is kept as text.
     serde_json::from_str::<Box<RawValue>>(text).map(Payload::from)
 }
 

@@ -1,4 +1,4 @@
-//! State that all schemas of a document share.
+//! State shared by all schemas of a document.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Self-contained JSON Schemas from the schemas of a document.
+//! Converts the schemas of a document to self-contained JSON Schemas.
 //!
-//! Operations share the schemas of their document, in different directions, and most schemas are
-//! never read. A schema is therefore a [`SchemaShape`], which refers to nodes of the document. It
-//! is written when it is read or compiled.
+//! Operations share the schemas of their document, for requests and responses, and most schemas are
+//! never used. A schema is therefore represented by a [`SchemaShape`], which refers to nodes of the
+//! document, and written when it is first read or compiled.
 
 mod check;
 mod context;

@@ -1,6 +1,5 @@
-//! Writes a schema as a self-contained JSON Schema 2020-12, whatever the dialect of the document.
-//! Referenced schemas are written once under `$defs`, and keywords that would not compile are
-//! omitted.
+//! Writes a schema of any dialect as a self-contained JSON Schema 2020-12. Referenced schemas are
+//! written once under `$defs`, and keywords that would not compile are omitted.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Display;
@@ -14,7 +13,8 @@ use super::shape::{SchemaShape, SchemaUsage, binary_schema};
 use super::{definition_name, nullable, required};
 use crate::json::JsonObject;
 
-/// Maximum depth of inline schemas. Deeper schemas become definitions, in order to compile.
+/// Maximum depth of inline schemas. Deeper schemas become definitions, because they would not
+/// compile inline.
 const MAX_INLINE: u32 = 40;
 
 pub(super) struct SchemaWriter<'c, 'n> {

@@ -1,4 +1,4 @@
-//! Detects changes of a document without loading it.
+//! Detects changes to a document without loading it.
 
 use std::time::{Duration, SystemTime};
 

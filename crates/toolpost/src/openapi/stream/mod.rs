@@ -26,7 +26,7 @@ use crate::schema::Schema;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Delay before a stream is resumed, unless the service sets one.
 const DEFAULT_RESUME_DELAY: Duration = Duration::from_secs(1);
-/// Lower and upper bound of the delay, whatever the service requests.
+/// Minimum and maximum delay, regardless of what the service requests.
 const MIN_RESUME_DELAY: Duration = Duration::from_millis(100);
 const MAX_RESUME_DELAY: Duration = Duration::from_secs(60);
 /// Maximum number of consecutive failed attempts to resume a stream.
@@ -194,8 +194,8 @@ impl StreamSubscription {
         }
     }
 
-    /// Handles an event of another gateway. If the stream has restarted, its values do not continue
-    /// the previous ones, so it is an error unless `reconnect` is enabled.
+    /// Handles an event from another gateway. A restarted stream does not continue the previous
+    /// values, so it is an error unless `reconnect` is enabled.
     fn handle_peer_event(&mut self, text: &str, sse: Option<&SseMeta>) -> StreamItem {
         let StreamPhase::Open(open_stream) = &self.phase else { return StreamItem::Skip };
         let kind = sse.map_or("message", |sse| &sse.event_type);
@@ -220,7 +220,7 @@ impl StreamSubscription {
         StreamItem::Skip
     }
 
-    /// Converts a text to a value. Other text than JSON is a string only in an event stream.
+    /// Converts text to a value. In an event stream, text that is not JSON becomes a string.
     fn parse_value(&mut self, text: String, sse: Option<SseMeta>) -> Option<HandlerOutput> {
         let StreamPhase::Open(open_stream) = &self.phase else { return None };
         let json_mode = self.route.json_mode.for_schema(&open_stream.schema);
@@ -276,7 +276,7 @@ impl StreamSubscription {
         }
     }
 
-    /// Whether the stream can be resumed. Another gateway keeps recent events for that; other
+    /// Whether the stream can be resumed. Gateways buffer recent events for this; streams of other
     /// services are resumed only if `reconnect` is enabled.
     fn can_resume(&self) -> bool {
         let is_enabled = self.route.service.settings.client.reconnect && self.route.is_idempotent;

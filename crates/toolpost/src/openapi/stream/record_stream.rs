@@ -18,7 +18,7 @@ pub(super) struct RecordStream<S> {
     complete: VecDeque<Record>,
 }
 
-/// One of them.
+/// A record.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Record {
     Value(String),

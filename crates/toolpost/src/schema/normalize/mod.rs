@@ -1,4 +1,5 @@
-//! Makes values valid without inventing data: defaults, lossless conversion, no extras.
+//! Makes values valid without inventing data: fills in defaults, converts without loss, strips
+//! extras.
 //!
 //! If one schema applies to a value, a single walk validates and repairs it (`single_schema`). If
 //! several apply (unions, `allOf`, conditions), one validation detects whether any repair is

@@ -80,7 +80,7 @@ impl RepairLog {
         }
         for (repair, position) in self.repairs[start..].iter_mut().zip(positions).rev() {
             let after = map.len() - 1 - position;
-            let name = map.keys().rev().nth(after).expect("the position is one of the object");
+            let name = map.keys().rev().nth(after).expect("the position is in the object");
             self.name_buffer.clear();
             self.name_buffer.push_str(name);
             at.member(name).write_to(&mut repair.path);

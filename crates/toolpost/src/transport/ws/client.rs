@@ -16,7 +16,7 @@ use super::{TextSocket, WsSettings, open_channel};
 use crate::protocol::Secret;
 use crate::transport::{Channel, ConnectError, Connector};
 
-/// Default path of a hub, used if the address has none.
+/// Path of the hub if the address has none.
 const HUB_PATH: &str = "/hub";
 
 /// Opens WebSocket connections to a hub, `ws://host:port/hub`.

@@ -1,4 +1,4 @@
-//! A WebSocket that carries text, shared by the reading and the writing half of one async task.
+//! A WebSocket that carries text, read and written by one async task.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ struct SocketInner<S> {
     close_received: AtomicBool,
 }
 
-/// A data frame of the peer.
+/// A data frame from the peer.
 #[derive(Debug)]
 pub enum DataFrame {
     /// A text frame.
@@ -100,7 +100,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TextSocket<S> {
     ///
     /// # Errors
     ///
-    /// The reason why the connection ends. The caller passes it to the handle of
+    /// Returns the reason when the connection ends. The caller must pass it to the close handle of
     /// [`TextSocket::run`], which completes the closing handshake.
     pub async fn recv(&self) -> Result<DataFrame, CloseReason> {
         std::future::poll_fn(|cx| self.poll_recv(cx)).await

@@ -1,4 +1,4 @@
-//! Names that work well in code generators.
+//! Names for use by code generators.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::spec::OperationId;
 /// Maximum length of a name. Code generators use names as file names.
 const MAX_LEN: usize = 100;
 
-/// Names in use. Code generators ignore punctuation and case, so these do not count.
+/// Names in use, compared without punctuation and case, because code generators ignore both.
 #[derive(Debug, Default)]
 pub(super) struct UniqueNames(HashSet<String>);
 
@@ -30,7 +30,7 @@ impl UniqueNames {
                 return name;
             }
         }
-        unreachable!("there are more numbers than names")
+        unreachable!("an unused number always exists")
     }
 }
 

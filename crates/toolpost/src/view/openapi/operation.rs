@@ -140,7 +140,7 @@ fn operation_extension(spec: &OperationSpec, schemas: &OperationSchemas) -> Valu
     let mut stripped = spec.clone();
     (stripped.input_schema, stripped.output_schema) = (Schema::unknown(), Schema::unknown());
     stripped.error_schemas.iter_mut().for_each(|error| error.schema = Schema::unknown());
-    let mut extension = serde_json::to_value(stripped).expect("a spec is JSON");
+    let mut extension = serde_json::to_value(stripped).expect("a spec serializes");
     extension["inputSchema"] = schemas.input.lossless.clone();
     extension["outputSchema"] = schemas.output.lossless.clone();
     let errors = extension.get_mut("errorSchemas").and_then(Value::as_array_mut);

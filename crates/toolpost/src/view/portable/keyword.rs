@@ -1,4 +1,4 @@
-//! Keywords whose value is data; kept if all clients interpret them alike.
+//! Keywords whose value is data. They are kept if all clients interpret them the same way.
 
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 //! Rewrites schemas to a form with the same meaning in draft 7, in 2020-12 and for all clients.
 //!
-//! A client compiles all schemas of a list at once. A schema that it cannot compile makes it drop
-//! all tools, and one that it interprets differently makes it reject a result after the call took
-//! effect. Every value that is valid for the operation's schema is therefore valid for the declared
-//! one. A keyword that is not portable is omitted if that only makes the schema weaker. If omitting
-//! it would make the schema stricter, as under `not`, the enclosing keyword is omitted too.
+//! Clients compile all schemas of a list together. If a client cannot compile one schema, it drops
+//! all tools. If it interprets a schema differently, it rejects a result after the call took
+//! effect. The declared schema therefore accepts every value that the operation's schema accepts. A
+//! keyword that is not portable is omitted if that makes the schema weaker. If omitting it would
+//! make the schema stricter, as under `not`, the enclosing keyword is omitted too.
 
 mod cycle;
 mod keyword;

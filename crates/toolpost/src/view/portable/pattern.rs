@@ -1,4 +1,4 @@
-//! Determines which regular expressions all clients interpret alike.
+//! Determines which regular expressions all clients interpret the same way.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -6,7 +6,7 @@ use std::str::Chars;
 /// How portable a pattern is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternPortability {
-    /// All engines interpret it alike.
+    /// All engines interpret it the same way.
     Exact,
     /// Some engines match more: `\d` and `\w` match digits and letters of any script, and `$`
     /// matches before a final line break.

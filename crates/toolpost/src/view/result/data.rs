@@ -33,7 +33,7 @@ impl ResultWriter<'_> {
                 (Some(json_text(data)), self.validate_output(data))
             }
             Some(structured) => {
-                let text = serde_json::to_string(structured).expect("a tree is JSON");
+                let text = serde_json::to_string(structured).expect("a JSON value serializes");
                 let spec = self.tool.operation().spec();
                 (Some(text.into()), self.tool.mappings().output.validate(spec, structured))
             }

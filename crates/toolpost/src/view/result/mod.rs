@@ -102,7 +102,7 @@ impl ResultWriter<'_> {
         tool_result.write(out, self.generation)
     }
 
-    /// Writes the whole envelope, also of tool errors.
+    /// Writes the whole envelope, including for tool errors.
     fn write_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
         let is_error = outcome.envelope.is_error();
         let issues = self.validate_output(&outcome.envelope.data);
@@ -110,7 +110,7 @@ impl ResultWriter<'_> {
             return self.write_invalid_output(out, outcome, &issues);
         }
         let data = json_text(&outcome.envelope.data);
-        let meta = serde_json::to_string(&outcome.envelope.meta).expect("a meta is JSON");
+        let meta = serde_json::to_string(&outcome.envelope.meta).expect("meta serializes");
         let json = vec![r#"{"data":"#, &data, r#","meta":"#, &meta, "}"];
         let mut tool_result = ToolResult::with_metadata(outcome);
         tool_result.is_error = is_error;

@@ -65,9 +65,9 @@ pub(super) fn error_blocks(
     let code = error.code().as_str();
     let mut payload = ErrorPayload::from_call_error(code, error.message(), details);
     payload.recoverable = error.is_retryable();
-    let json = serde_json::to_value(&payload).expect("maps with text keys are JSON");
+    let json = serde_json::to_value(&payload).expect("the payload serializes");
     let envelope = ToolEnvelope::new(json, ToolEnvelopeMeta::new(ERROR_TOOL, epoch_ms));
-    [payload.to_string(), envelope.to_block().expect("every member is text or a boolean")]
+    [payload.to_string(), envelope.to_block().expect("the payload is shallow")]
 }
 
 fn is_tool_envelope(blocks: &[ContentBlock]) -> bool {
@@ -75,7 +75,7 @@ fn is_tool_envelope(blocks: &[ContentBlock]) -> bool {
     second.text.starts_with(PREFIX) && EnvelopeReader::default().read_block(&second.text).is_ok()
 }
 
-/// Returns Markdown for humans: the tool's text, or else the payload.
+/// Returns human-readable Markdown: the tool's text, or else the payload.
 fn summary(blocks: &[ContentBlock], payload: &Value) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
         ContentBlock::Text(block) => Some(block.text.as_str()),

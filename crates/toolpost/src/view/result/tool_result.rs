@@ -217,10 +217,10 @@ impl Serialize for JoinedText<'_, '_> {
 pub(super) fn json_text(payload: &Payload) -> Cow<'_, str> {
     match payload.as_raw() {
         Some(raw) => Cow::Borrowed(raw.get().trim()),
-        None => Cow::Owned(serde_json::to_string(payload).expect("a tree is JSON")),
+        None => Cow::Owned(serde_json::to_string(payload).expect("payloads serialize")),
     }
 }
 
 fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
-    serde_json::to_writer(out, value).expect("what is written here has a JSON form");
+    serde_json::to_writer(out, value).expect("JSON values serialize");
 }

@@ -18,7 +18,7 @@ use super::{CredentialStore, Credentials, StoreError, StoreFuture, StoreGuard};
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Maximum time to wait for a lock of another process; longer than any refresh.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
-/// How often a lock is tried. A blocking lock would occupy a thread that cannot be canceled.
+/// Interval between attempts to lock. A blocking lock would occupy a thread and cannot be canceled.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 type CredentialMap = BTreeMap<String, Vec<Credentials>>;

@@ -47,7 +47,7 @@ pub trait CredentialStore: Send + Sync + Debug {
 pub struct Credentials {
     /// Issuer of the authorization server, exactly as its metadata states it.
     pub issuer: String,
-    /// The client's registration at this issuer.
+    /// The client's registration with this issuer.
     pub client: ClientRegistration,
     /// Scopes that were requested; the next authorization requests them again.
     #[serde(default)]
@@ -68,11 +68,11 @@ impl Credentials {
     }
 }
 
-/// A client's registration at an authorization server.
+/// A client's registration with an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientRegistration {
-    /// Its id.
+    /// Client id.
     pub id: String,
     /// Client secret, if one was issued. The secret of a configured client is not stored.
     #[serde(default, serialize_with = "reveal", skip_serializing_if = "Option::is_none")]
@@ -135,7 +135,7 @@ impl Tokens {
     }
 }
 
-/// Guard of a store lock; dropping it releases the lock.
+/// Guard of a store lock. Dropping it releases the lock.
 pub struct StoreGuard(#[expect(dead_code, reason = "dropped with the guard")] Box<dyn Send>);
 
 impl StoreGuard {
@@ -162,7 +162,7 @@ impl StoreError {
         Self { what: what.into(), source: None }
     }
 
-    /// Adds why.
+    /// Sets the cause.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());

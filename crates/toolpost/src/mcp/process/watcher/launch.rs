@@ -19,7 +19,7 @@ const EXIT_NOT_EXECUTABLE: u8 = 126;
 pub(super) fn start(arguments: &[OsString], command_line: &[OsString]) -> io::Result<Pid> {
     let child = platform::start(arguments, command_line)?;
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    Ok(id.expect("the id of a process is a positive number"))
+    Ok(id.expect("process ids are positive"))
 }
 
 /// Closes the watcher's copies of the pipes, so that each side notices when the other closes one.

@@ -1,8 +1,8 @@
 //! Parses YAML events into the same tree as JSON.
 //!
-//! No YAML parser accepts all documents in use, so there are two. The first follows YAML 1.2. The
-//! second, for text that the first rejects, is `serde_norway`, which is based on libyaml, the
-//! parser of most tools.
+//! No single YAML parser accepts all documents in use, so there are two readers. The first follows
+//! YAML 1.2. The second, used for text that the first rejects, is `serde_norway`, which is based on
+//! libyaml like most tools.
 
 mod event_reader;
 mod fallback;

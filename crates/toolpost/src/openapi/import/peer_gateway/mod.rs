@@ -37,7 +37,8 @@ pub(super) enum PeerOperation {
 }
 
 impl<'l> Importer<'l> {
-    /// Parses the extension of each operation. With an invalid one, it is a plain HTTP operation.
+    /// Parses the extension of each operation. An operation with an invalid extension is imported
+    /// as a plain HTTP operation.
     pub(super) fn peer_operations(
         &mut self,
         operations: &[PathOperation<'l>],
@@ -120,8 +121,8 @@ impl<'l> Importer<'l> {
         }
     }
 
-    /// Resets access control, which each gateway configures, and approval, which the other
-    /// enforces.
+    /// Resets access control, which each gateway configures itself, and approval, which the other
+    /// gateway enforces.
     fn with_local_access(&self, mut spec: Box<OperationSpec>) -> Box<OperationSpec> {
         spec.access_control = AccessControl::default();
         spec.approval = false;

@@ -72,7 +72,7 @@ impl PeerSchema {
 
 impl SchemaPart for PeerSchema {
     fn to_value(&self) -> Value {
-        self.unbundle().expect("it was there when the document was imported")
+        self.unbundle().expect("checked during import")
     }
 }
 

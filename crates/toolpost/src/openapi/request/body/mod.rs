@@ -158,7 +158,7 @@ fn declared_or_default<'m>(declared: &'m str, default: &'m str) -> &'m str {
 }
 
 fn json_bytes(value: &Value) -> Vec<u8> {
-    serde_json::to_vec(value).expect("a value is JSON already")
+    serde_json::to_vec(value).expect("a JSON value serializes")
 }
 
 fn encode_text(
