@@ -1,4 +1,4 @@
-//! Files that refer to each other. All of them are loaded, so resolving a reference performs no I/O.
+//! Files that refer to each other. All of them are loaded, so resolving references needs no I/O.
 
 use std::collections::HashMap;
 use std::ops::Deref;

@@ -32,7 +32,7 @@ pub(crate) fn success_output(
     let schema = response_schema(plan, status, &meta.content_type);
     let json_mode = json_mode.for_schema(&schema);
     let DecodedBody { payload, warning } = decode_body(body, &meta.content_type, json_mode);
-    // Typically a login page.
+    // An undeclared content type is typically a login page.
     let undeclared = || {
         let is_undeclared_type = !body_is_empty && is_undeclared(plan, status, &meta.content_type);
         let reason = "which the document does not declare";

@@ -81,7 +81,7 @@ fn parse_integer(text: &str, digits: &str) -> Option<ScalarValue> {
         return None;
     }
     if text == "-0" {
-        // The number is already in JSON notation.
+        // JSON has a negative zero, which only a float can represent.
         return parse_float(text);
     }
     let unsigned = text.strip_prefix('+').unwrap_or(text);
