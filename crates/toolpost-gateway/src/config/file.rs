@@ -1,5 +1,5 @@
-//! The root of the configuration file: its tables, and the validation of those that no component
-//! reads as they are.
+//! The root of the configuration file: its tables, and the validation of tables that are not read
+//! by a component directly.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -36,12 +36,12 @@ pub(super) struct ConfigFile {
     approval: ApprovalSettings,
     /// Tokens signed by an authorization server.
     auth: Option<JwtSettings>,
-    /// Identities and their tokens. Without any, every program on this machine may call.
+    /// Identities and their tokens. If there are none, any local program can call.
     identity: BTreeMap<String, IdentityTable>,
     /// Whether the demo operations, `demo.*`, are registered.
     #[schemars(extend("default" = true))]
     demo: bool,
-    /// Where operations come from, by namespace.
+    /// Sources of operations, by namespace.
     source: BTreeMap<String, SourceTable>,
     /// Files with the MCP servers of other clients (`mcpServers`, `servers`, `context_servers`),
     /// relative to the folder of this file. Each server becomes a source.
@@ -73,7 +73,7 @@ struct IdentityTable {
     /// The scopes of the identity.
     #[serde(default, deserialize_with = "deserialize_scopes")]
     scopes: Vec<String>,
-    /// Actions on single resources: `"type:id" = ["action"]`; `type:*` is every one of a type.
+    /// Actions on single resources: `"type:id" = ["action"]`; `type:*` matches all of a type.
     #[serde(default)]
     resources: BTreeMap<String, Vec<String>>,
     /// The messages that the identity may send in rooms; the defaults of the room, if empty.

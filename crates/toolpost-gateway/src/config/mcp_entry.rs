@@ -34,7 +34,7 @@ use crate::units::{PositiveDuration, Size};
 )]
 #[non_exhaustive]
 pub struct McpEntry {
-    /// The program, which speaks MCP over standard input and output.
+    /// Program of a server that uses standard input and output.
     pub command: Option<String>,
     /// Arguments of the program.
     pub args: Vec<String>,
@@ -43,15 +43,15 @@ pub struct McpEntry {
     /// Working directory of the program, relative to the folder of this file; that of the gateway if
     /// absent.
     pub cwd: Option<String>,
-    /// Address of a server that speaks streamable HTTP.
+    /// URL of a server that uses streamable HTTP.
     pub url: Option<String>,
     /// Headers sent with every request.
     pub headers: BTreeMap<String, String>,
     /// Bearer token sent with every request.
     pub bearer: Option<String>,
-    /// The OAuth client, if it is already registered at the authorization server.
+    /// The OAuth client, if it is already registered with the authorization server.
     pub oauth: Option<OAuthEntry>,
-    /// The one protocol version to use, such as `"2025-11-25"`; negotiated if absent.
+    /// Protocol version to use, such as `"2025-11-25"`; negotiated if absent.
     #[schemars(extend("enum" = PROTOCOLS))]
     protocol: Option<String>,
     /// Maximum time from the start to the first response.
@@ -105,7 +105,7 @@ pub struct OAuthEntry {
     pub client_id: Option<String>,
     /// Its secret, if it has one.
     pub client_secret: Option<String>,
-    /// The `https://…` address of the metadata document of the client.
+    /// The `https://…` URL of the client metadata document.
     pub client_metadata_url: Option<String>,
     /// The scopes to request; those that the server requires, if empty.
     pub scopes: Vec<String>,

@@ -21,16 +21,16 @@ use crate::units::{DurationText, Size};
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "OpenApi", extend("required" = ["document"]))]
 pub(super) struct OpenApiTable {
-    /// The document: a file, relative to the folder of this one, or an address; JSON or YAML.
+    /// The document: a URL, or a file relative to the folder of this one; JSON or YAML.
     document: String,
-    /// The address of the service, instead of those in the document.
+    /// Base URL of the service, instead of the one in the document.
     server: Option<String>,
-    /// The variables in the address of the server.
+    /// Values of the variables in the server URL.
     server_variables: BTreeMap<String, String>,
-    /// Further hosts allowed for requests, redirects and references, in addition to those that the
-    /// document names: `"api.example"` or `"127.0.0.1:8080"`.
+    /// Hosts allowed for requests, redirects and references, in addition to those in the document:
+    /// `"api.example"` or `"127.0.0.1:8080"`.
     hosts: Vec<String>,
-    /// The HTTP proxy; that of the environment if absent. Not used for this machine.
+    /// HTTP proxy; taken from the environment if absent. Not used for loopback addresses.
     proxy: Option<String>,
     /// Connect timeout.
     #[serde(with = "DurationText")]
@@ -40,15 +40,15 @@ pub(super) struct OpenApiTable {
     #[serde(with = "Size::<4096>")]
     #[schemars(extend("default" = "64MiB"))]
     response_bytes: Option<u64>,
-    /// Number of retries of a call that is safe to repeat.
+    /// Maximum number of retries of a call that is safe to repeat.
     #[schemars(extend("default" = 2, "maximum" = MAX_RETRIES))]
     retries: Option<u32>,
     /// Whether an interrupted stream is resumed after its last event.
     reconnect: bool,
     /// Whether the document itself requires `auth.bearer`, `auth.basic` or `auth.headers`.
     private: bool,
-    /// Namespaces of the operations of another gateway: below the name of this source, or those that
-    /// they have there (`"keep"`).
+    /// Namespaces of the operations of another gateway: prefixed with the name of this source
+    /// (`"below"`), or unchanged (`"keep"`).
     namespaces: Namespaces,
     /// Interval at which the document is checked for changes; never if absent.
     #[serde(with = "DurationText")]
@@ -73,17 +73,17 @@ impl Shorthand for OpenApiTable {
     }
 }
 
-/// The credentials of an HTTP service: for whatever it requires, or by the names of the security
-/// schemes of its document.
+/// Credentials of an HTTP service, used for any security scheme of the matching type or assigned to
+/// schemes by name.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, expecting = "a table such as { bearer = \"${TOKEN}\" }")]
 #[schemars(rename = "Auth")]
 pub(super) struct AuthTable {
-    /// A token, for `Authorization: Bearer …`.
+    /// Bearer token, sent as `Authorization: Bearer …`.
     bearer: Option<ShortOrLong<SecretText>>,
     /// A user name and a password.
     basic: Option<BasicTable>,
-    /// A key, sent where the document says.
+    /// API key, sent as the document declares.
     api_key: Option<ShortOrLong<SecretText>>,
     /// A client that gets its tokens from an authorization server.
     oauth2: Option<ClientTable>,
@@ -102,11 +102,11 @@ pub(super) struct AuthTable {
 #[serde(default, deny_unknown_fields, expecting = "a table such as { api_key = \"${KEY}\" }")]
 #[schemars(rename = "Scheme")]
 struct SchemeTable {
-    /// A token.
+    /// Bearer token.
     bearer: Option<ShortOrLong<SecretText>>,
     /// A user name and a password.
     basic: Option<BasicTable>,
-    /// A key.
+    /// API key.
     api_key: Option<ShortOrLong<SecretText>>,
     /// A client that gets its tokens from an authorization server.
     oauth2: Option<ClientTable>,
@@ -136,14 +136,14 @@ struct ClientTable {
     /// The scopes to request; those of the document, if empty.
     #[serde(default)]
     scopes: Vec<String>,
-    /// The token endpoint, instead of that of the document.
+    /// Token endpoint, instead of the one in the document.
     token_url: Option<String>,
-    /// Further parameters for the authorization server, such as `audience`.
+    /// Additional parameters for the authorization server, such as `audience`.
     #[serde(default)]
     parameters: BTreeMap<String, String>,
 }
 
-/// A secret: the text itself, best as `"${VAR}"`, or `{ file = "…" }`.
+/// A secret: text, preferably as `"${VAR}"`, or `{ file = "…" }`.
 enum SecretText {
     Text(String),
     File(String),

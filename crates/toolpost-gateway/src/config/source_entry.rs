@@ -43,7 +43,7 @@ use crate::units::{Count, PositiveDuration};
 pub(super) struct SourceTable {
     /// The tools of an MCP server.
     mcp: Option<McpEntry>,
-    /// An HTTP service with an OpenAPI document: a file, an address, or a table.
+    /// An HTTP service with an OpenAPI document: a file, a URL, or a table.
     openapi: Option<ShortOrLong<OpenApiTable>>,
     /// The credentials of the HTTP service.
     auth: Option<AuthTable>,
@@ -74,16 +74,16 @@ pub(super) struct SourceTable {
     output: OutputPolicy,
     /// Whether properties that no schema names are kept.
     extras: Extras,
-    /// Whether calls of an operation run one after another; the declaration of the source if absent.
+    /// Whether calls of an operation run one at a time; as the source declares if absent.
     exclusive: Option<bool>,
     /// Patterns over names without the namespace; `*` is any run of characters, including `/`.
     #[serde(default = "include_all")]
     include: Vec<Glob>,
     /// Patterns of names to exclude.
     exclude: Vec<Glob>,
-    /// For HTTP services: other names, `{ old = "new" }`.
+    /// For HTTP services: new operation names, `{ old = "new" }`.
     rename: BTreeMap<String, String>,
-    /// For HTTP services: a prefix for all names.
+    /// For HTTP services: prefix for all operation names.
     prefix: Option<String>,
 }
 
@@ -103,7 +103,7 @@ struct SpokeTable {
 #[serde(deny_unknown_fields, expecting = "a table such as { url = \"ws://…\" }")]
 #[schemars(rename = "Hub")]
 struct HubTable {
-    /// The address of the other hub, `ws://…`.
+    /// URL of the other hub, `ws://…`.
     url: String,
     /// The token of this gateway at the other hub.
     token: Option<String>,

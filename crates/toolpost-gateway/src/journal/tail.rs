@@ -58,7 +58,7 @@ impl Tail {
             let read;
             (read, self) = run_blocking(move || (self.read_chunk(end), self)).await.ok()?;
             let found = read.unwrap_or_else(|error| {
-                // Skips to the end instead of retrying forever.
+                // Skip to the end instead of retrying indefinitely.
                 (self.segment, self.bytes) = (end.segment, end.bytes);
                 vec![Err(read_error(error.into()))]
             });

@@ -9,7 +9,7 @@ use toolpost::view::{Dialect, ListMode};
 
 use crate::units::{Count, DurationText};
 
-/// What MCP clients see at `/mcp` and on standard input, and their limits.
+/// Settings and limits for MCP clients, at `/mcp` and on standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table such as { tools = \"compact\" }")]
 #[schemars(rename = "McpEndpoint")]

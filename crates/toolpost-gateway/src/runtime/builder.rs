@@ -136,7 +136,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Sets what this process provides to MCP sources.
+    /// Sets the environment of MCP sources.
     pub fn mcp_env(mut self, env: McpEnv) -> Self {
         self.mcp_env = env;
         self

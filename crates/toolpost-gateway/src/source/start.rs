@@ -1,4 +1,4 @@
-//! Turns the configuration of a source into a running one.
+//! Starts sources from their configuration.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::SourceContext;
 use super::status::SourceStatusTracker;
 use crate::config::{Adjustments, SourceConfig, SourceKind};
 
-/// What the process provides to MCP sources.
+/// Environment of MCP sources, shared by the process.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct McpEnv {
     /// Command line that wraps that of every server and ends the server when this process exits.
     pub watcher: Vec<OsString>,
-    /// Stores OAuth credentials and obtains a person's consent.
+    /// Stores OAuth credentials and obtains the consent of the user.
     pub oauth: OAuthHooks,
 }
 

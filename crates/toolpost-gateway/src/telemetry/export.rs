@@ -40,7 +40,7 @@ pub(super) struct SpanRecord {
     pub(super) identity: Option<Box<str>>,
     /// `ok`, or why the call failed.
     pub(super) outcome: Box<str>,
-    /// Since 1970.
+    /// Time since the Unix epoch.
     pub(super) start: Duration,
     pub(super) end: Duration,
 }

@@ -34,7 +34,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Self; 9] = [
         Self::Rs256,
         Self::Rs384,
@@ -73,7 +73,7 @@ impl Algorithm {
     }
 }
 
-/// By name. The error of a symmetric algorithm says why it is missing.
+/// Parses the name. The error for a symmetric algorithm explains why it is not supported.
 impl<'de> Deserialize<'de> for Algorithm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;

@@ -17,18 +17,16 @@ use crate::units::DurationText;
 #[schemars(rename = "AuthorizationServer", extend("required" = ["issuer"]))]
 #[non_exhaustive]
 pub struct JwtSettings {
-    /// The issuer of the tokens, an `https://` address or one on this machine; `iss` must equal it
-    /// exactly.
+    /// Issuer of the tokens: an `https://` URL, or a loopback URL. `iss` must equal it exactly.
     #[serde(deserialize_with = "deserialize_issuer")]
     pub issuer: String,
-    /// Accepted audiences: `aud` must contain one of them. By default, the addresses below
-    /// `resource`.
+    /// Accepted audiences: `aud` must contain one of them. By default, the URLs under `resource`.
     pub audience: Vec<String>,
-    /// Address of the keys; discovered from the issuer's metadata if absent.
+    /// URL of the JWK set; discovered from the issuer's metadata if absent.
     #[serde(deserialize_with = "deserialize_url")]
     #[schemars(with = "String")]
     pub jwks: Option<Url>,
-    /// Accepted signature algorithms; `none` and those with a shared secret are not possible.
+    /// Accepted signature algorithms; `none` and algorithms with a shared secret are not supported.
     #[serde(deserialize_with = "deserialize_algorithms")]
     #[schemars(length(min = 1))]
     pub algorithms: Vec<Algorithm>,
@@ -56,8 +54,8 @@ pub struct JwtSettings {
     /// this gateway.
     #[serde(skip)]
     pub reserved_names: Vec<String>,
-    /// The address under which clients reach this gateway, such as `https://gateway.example`; the
-    /// `Host` of requests if absent. Set it behind a proxy.
+    /// Public URL of this gateway, such as `https://gateway.example`; derived from the `Host` of
+    /// requests if absent. Set it behind a proxy.
     #[serde(deserialize_with = "deserialize_url")]
     #[schemars(with = "String")]
     pub resource: Option<Url>,

@@ -27,11 +27,11 @@ pub struct OpenApiEntry {
     pub private: bool,
     /// Allowed hosts in addition to those in the document.
     pub hosts: Vec<String>,
-    /// A token.
+    /// Bearer token.
     pub bearer: Option<String>,
     /// User name and password.
     pub basic: Option<(String, String)>,
-    /// A key.
+    /// API key.
     pub api_key: Option<String>,
     /// Operation names to include; all, if empty.
     pub include: Vec<String>,
