@@ -110,7 +110,7 @@ pub enum OperationError {
     HandlerMismatch {
         /// Id of the operation.
         id: OperationId,
-        /// Its declared kind.
+        /// Declared kind of the operation.
         kind: OperationKind,
         /// What the handler does, for the error message.
         handler: &'static str,

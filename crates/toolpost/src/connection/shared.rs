@@ -286,7 +286,7 @@ impl PeerHandle {
         }
     }
 
-    /// Handles an abort by the peer, of one of its own requests or of one of ours.
+    /// Handles an abort from the peer, for one of its own requests or for one of this side.
     pub(super) fn handle_abort(&self, id: Arc<str>, reason: Option<String>) {
         let state = self.state();
         let Some(running) = state.inflight.get(&id) else {

@@ -137,7 +137,7 @@ pub enum BuildError {
     Settings {
         /// Name of the source.
         name: String,
-        /// Why.
+        /// What is invalid.
         reason: String,
     },
     /// A source failed to start or was not ready in time.
@@ -146,7 +146,7 @@ pub enum BuildError {
     Source {
         /// Name of the source.
         name: String,
-        /// Why.
+        /// The error of the source.
         #[source]
         error: CallError,
     },

@@ -144,7 +144,7 @@ impl HubInner {
         self.apply(removals.chain(come));
     }
 
-    /// Removes a name with its operations and closes its connection.
+    /// Removes a name and its operations, and closes its connection.
     pub(super) fn evict_spoke(&self, mut spokes: MutexGuard<'_, SpokeRegistry>, name: &str) {
         let client = self.remove_spoke(&mut spokes, name);
         drop(spokes);

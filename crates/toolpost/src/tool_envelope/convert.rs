@@ -23,13 +23,13 @@ pub enum EncodeError {
     /// A required member is missing.
     #[error("`{member}` is missing")]
     Missing {
-        /// Which one.
+        /// Name of the member.
         member: &'static str,
     },
     /// A member has the wrong type.
     #[error("`{member}` must be {expected}, found {found}")]
     WrongType {
-        /// Which one.
+        /// Name of the member.
         member: &'static str,
         /// Expected JSON type, with its article.
         expected: &'static str,

@@ -73,7 +73,7 @@ macro_rules! extensible_object {
             ///
             /// # Errors
             ///
-            /// The path of the first member that is missing or has the wrong type.
+            /// Returns the path of the first member that is missing or has the wrong type.
             pub fn read(
                 json: &serde_json::Value,
             ) -> Result<Self, $crate::tool_envelope::PayloadShapeError> {

@@ -1,4 +1,4 @@
-//! The payload of a failed call, and the tool result that carries it.
+//! The payload of a failed call, and the tool result that contains it.
 
 use std::fmt;
 

@@ -1,11 +1,12 @@
-//! ToolEnvelope V1: a structured payload carried beside the text of a tool result.
+//! ToolEnvelope V1: a structured payload next to the text of a tool result.
 //!
-//! A tool result has two text blocks. Block 0 is Markdown for people; block 1 is `__ENVELOPE_V1__:`
-//! and the base64 of `{"payload":…,"meta":{"tool","ts","version":1}}`. The writer is strict. The
-//! reader is lenient about base64 and strict about the content. Each cause of rejection has its own
-//! error variant, and [`Fallback`] also carries the text of block 0.
+//! A tool result has two text blocks. Block 0 is human-readable Markdown. Block 1 is
+//! `__ENVELOPE_V1__:` followed by the base64 of
+//! `{"payload":…,"meta":{"tool","ts","version":1}}`. The writer is strict. The reader is lenient
+//! about base64 and strict about the content. Each cause of rejection has its own error variant,
+//! and [`Fallback`] also contains the text of block 0.
 //!
-//! - [`ToolEnvelope`] and [`ToolEnvelopeMeta`] are the content of a block and encode themselves.
+//! - [`ToolEnvelope`] and [`ToolEnvelopeMeta`] are the content of block 1.
 //! - [`EnvelopeReader`] reads blocks and whole tool results within a size limit.
 //! - [`WorkflowPayload`] and [`ErrorPayload`] are lossless typed views of a payload.
 //! - [`decode`] and [`encode`] convert a tool result to readable JSON and back.

@@ -19,7 +19,7 @@ pub struct EnvelopeReader {
     max_bytes: usize,
 }
 
-/// A tool result that carries an envelope.
+/// A tool result that contains an envelope.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EnvelopeResult<'a> {

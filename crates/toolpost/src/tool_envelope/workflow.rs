@@ -44,9 +44,9 @@ extensible_object! {
     /// A recommended next action.
     #[derive(Default)]
     pub struct Recommendation {
-        /// What to do.
+        /// Title of the action.
         title: String = "title",
-        /// How and why.
+        /// Description of the action and its reason.
         detail: String = "detail",
         /// Model class that the recommendation was written for, such as `strong`.
         model_class: Option<String> = "modelClass",

@@ -134,7 +134,7 @@ async fn probe<T: DeserializeOwned>(
             Ok(response) if response.status == 200 => {
                 match serde_json::from_slice(&response.body) {
                     Ok(document) => return Ok(Some((document, url.clone()))),
-                    // A page is ignored; JSON of another shape is reported.
+                    // Ignore HTML pages, and report JSON with an unexpected structure.
                     Err(error) if response.body.first() == Some(&b'{') => {
                         invalid_response(what, url, excerpt(&error.to_string()))
                     }

@@ -37,7 +37,7 @@ pub enum OAuthError {
     Unreachable {
         /// What was requested.
         what: &'static str,
-        /// Where.
+        /// URL of the endpoint.
         address: String,
         /// The network error.
         #[source]
@@ -48,7 +48,7 @@ pub enum OAuthError {
     InvalidResponse {
         /// What was requested.
         what: &'static str,
-        /// Where.
+        /// URL of the endpoint.
         address: String,
         /// Why it is invalid.
         reason: String,
@@ -67,7 +67,7 @@ pub enum OAuthError {
     Rejected {
         /// What was requested.
         what: &'static str,
-        /// Where.
+        /// URL of the endpoint.
         address: String,
         /// OAuth error code, such as `access_denied` or `invalid_grant`.
         error: String,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 /// Maximum length of a name in bytes.
 const MAX_NAME_BYTES: usize = 80;
 
-/// Returns an unused name. The first request for a name gets it unchanged, later ones get a number.
+/// Returns an unused name: the requested name, with a number appended if it is taken.
 pub(super) fn unique_name(taken: &mut HashSet<String>, preferred_name: &str) -> String {
     let mut name = preferred_name.to_owned();
     let mut number = 1;

@@ -1,9 +1,9 @@
 //! Validation: one walk over the value and the program, mostly without allocating.
 //!
-//! A const parameter selects one of two checks. `CLEAN = false`: the value is valid. `CLEAN =
-//! true`: the value is valid and there is nothing to fill in or strip. The second check can be a
-//! false negative if two schemas declare the properties of one object between them; the value is
-//! then examined more closely.
+//! A const parameter selects one of two checks. `CLEAN = false` checks that the value is valid.
+//! `CLEAN = true` also checks that there is nothing to fill in or strip. The second check can give
+//! a false negative if two schemas each declare some properties of one object; normalization then
+//! takes its slow path.
 
 mod applicators;
 mod array;
@@ -35,7 +35,7 @@ pub(super) struct Evaluator<'p> {
         HashMap<(NodeId, usize, bool), (bool, EvaluatedSet), foldhash::fast::FixedState>,
 }
 
-/// Identifies a value as long as nothing is changed.
+/// Returns the address of a value, which identifies it until the value is changed.
 #[inline]
 pub(super) fn address(value: &Value) -> usize {
     std::ptr::from_ref(value) as usize

@@ -37,7 +37,7 @@ impl WsConnector {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidAddress`] if the address is invalid.
+    /// Returns [`ConnectError::InvalidAddress`] if the address is invalid.
     pub fn new(address: &str, token: Option<Secret>) -> Result<Self, ConnectError> {
         Self::with_settings(address, token, WsSettings::default())
     }
@@ -46,7 +46,7 @@ impl WsConnector {
     ///
     /// # Errors
     ///
-    /// [`ConnectError::InvalidAddress`] if the address is invalid.
+    /// Returns [`ConnectError::InvalidAddress`] if the address is invalid.
     pub fn with_settings(
         address: &str,
         token: Option<Secret>,

@@ -210,7 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TextSocket<S> {
 
     /// Runs `sending` and periodically checks for progress. A queue that stays full without a frame
     /// being sent means that the peer does not read. A long time without received data means that
-    /// the peer is gone.
+    /// the peer is disconnected.
     async fn with_stall_timeout(
         &self,
         sending: impl Future<Output = Result<(), Error>>,
