@@ -20,10 +20,10 @@ pub struct DataDir(PathBuf);
 #[non_exhaustive]
 pub enum DataError {
     /// The system does not provide a directory for user data.
-    #[error("there is no home folder to keep data in; name a folder with --data")]
+    #[error("no home directory found for the data; pass a directory with --data")]
     NoHome,
     /// A file or directory cannot be created or read.
-    #[error("cannot use {}: {source}; name another folder with --data", path.display())]
+    #[error("cannot use {}: {source}; pass another directory with --data", path.display())]
     #[non_exhaustive]
     Unusable {
         /// Path of the file or directory.
@@ -32,10 +32,10 @@ pub enum DataError {
         source: io::Error,
     },
     /// The given directory does not exist.
-    #[error("there is no folder {}; --data names the data folder of a gateway", .0.display())]
+    #[error("no such directory: {}; pass the data directory of the gateway with --data", .0.display())]
     NotFound(PathBuf),
     /// The token file is empty.
-    #[error("{} holds no token; remove it, and the next start makes another", .0.display())]
+    #[error("{} contains no token; remove it, and the next start creates one", .0.display())]
     EmptyTokenFile(PathBuf),
     /// The token in the file is too short or contains white space.
     #[error(
@@ -297,7 +297,7 @@ mod tests {
         let temp_dir = Scratch::new("toolpost-data-look");
         let error_message = DataDir::open_existing(Some(&temp_dir.0)).unwrap_err().to_string();
         assert!(
-            error_message.contains("there is no folder") && !temp_dir.0.exists(),
+            error_message.contains("no such directory") && !temp_dir.0.exists(),
             "{error_message}"
         );
         let made = DataDir::open(Some(&temp_dir.0)).unwrap();
@@ -310,9 +310,9 @@ mod tests {
         let folder = DataDir::open(Some(&temp_dir.0)).unwrap();
         fs::write(temp_dir.0.join(OPERATOR_TOKEN), " \n").unwrap();
         let error_message = folder.operator_token().unwrap_err().to_string();
-        assert!(error_message.contains("holds no token; remove it"), "{error_message}");
+        assert!(error_message.contains("contains no token; remove it"), "{error_message}");
         let below_a_file = temp_dir.0.join(OPERATOR_TOKEN).join("x");
         let error_message = DataDir::open(Some(&below_a_file)).unwrap_err().to_string();
-        assert!(error_message.ends_with("name another folder with --data"), "{error_message}");
+        assert!(error_message.ends_with("pass another directory with --data"), "{error_message}");
     }
 }

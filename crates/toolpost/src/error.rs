@@ -90,7 +90,8 @@ pub enum ErrorCode {
 }
 
 /// A limit that can reject a call, named after its setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum Limit {
     /// An open circuit breaker.
@@ -117,33 +118,11 @@ pub enum Limit {
 
 impl Limit {
     /// All limits, sorted by name.
-    pub const ALL: [Self; 10] = [
-        Self::Breaker,
-        Self::CallerCalls,
-        Self::CallerSubscriptions,
-        Self::Calls,
-        Self::CallsPerMinute,
-        Self::ExclusiveQueue,
-        Self::Nesting,
-        Self::QueueWait,
-        Self::SourceCalls,
-        Self::SourceQueue,
-    ];
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Returns the name.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Breaker => "breaker",
-            Self::CallerCalls => "caller_calls",
-            Self::CallerSubscriptions => "caller_subscriptions",
-            Self::Calls => "calls",
-            Self::CallsPerMinute => "calls_per_minute",
-            Self::ExclusiveQueue => "exclusive_queue",
-            Self::Nesting => "nesting",
-            Self::QueueWait => "queue_wait",
-            Self::SourceCalls => "source_calls",
-            Self::SourceQueue => "source_queue",
-        }
+        self.into()
     }
 }
 
@@ -265,7 +244,8 @@ impl CallError {
 
     /// Creates an `OUTPUT_VALIDATION_FAILED` error that lists the issues found in the output.
     pub fn output_validation_failed(id: &str, issues: &[Issue]) -> Self {
-        let mut error = Self::validation(format!("output of {id} does not fit its schema"), issues);
+        let mut error =
+            Self::validation(format!("output of {id} does not match its schema"), issues);
         error.inner.code = ErrorCode::OutputValidationFailed;
         error.inner.details = error.inner.details.map(|list| single_member("issues", list).into());
         error

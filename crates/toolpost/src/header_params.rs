@@ -99,13 +99,15 @@ impl HeaderParamCollector {
             return Err(format!("{label} is not the name of a header"));
         };
         if !reachable || path.is_empty() {
-            return Err(format!("{label} stands where no chain of properties leads"));
+            return Err(format!("{label} is not reachable through `properties`"));
         }
         if !matches!(kind.and_then(Value::as_str), Some("string" | "integer" | "boolean")) {
-            return Err(format!("{label} is on something that is no string, integer or boolean"));
+            return Err(format!(
+                "{label} is on a property that is not a string, integer or boolean"
+            ));
         }
         if !self.names.insert(name.to_ascii_lowercase()) {
-            return Err(format!("{label} is there twice"));
+            return Err(format!("{label} is a duplicate"));
         }
         self.params.push(HeaderParam { path: path.to_vec(), header: format!("Mcp-Param-{name}") });
         Ok(())
@@ -132,13 +134,11 @@ impl HeaderParam {
         match (value, sent) {
             (None, None) => Ok(()),
             (Some(_), None) => Err(format!("the header {name} is missing")),
-            (None, Some(_)) => {
-                Err(format!("the header {name} is for an argument that is not there"))
-            }
+            (None, Some(_)) => Err(format!("the header {name} is for an argument that is missing")),
             (Some(value), Some(sent)) => match decode(sent) {
-                None => Err(format!("the header {name} cannot be read")),
+                None => Err(format!("the header {name} cannot be decoded")),
                 Some(decoded) if text_matches_value(value, &decoded) => Ok(()),
-                Some(_) => Err(format!("the header {name} does not say what the argument says")),
+                Some(_) => Err(format!("the header {name} does not match the argument")),
             },
         }
     }

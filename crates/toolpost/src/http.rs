@@ -48,13 +48,13 @@ pub enum FetchError {
     #[error("{}", innermost_cause(.0))]
     Http(#[source] reqwest::Error),
     /// The deadline has passed.
-    #[error("it did not arrive within {0:?}")]
+    #[error("it timed out after {0:?}")]
     TimedOut(Duration),
     /// The body is larger than this number of bytes.
     #[error("it is larger than {0} bytes")]
     TooLarge(usize),
     /// The client has followed a redirect.
-    #[error("the client follows redirects by itself, unchecked")]
+    #[error("the HTTP client follows redirects without checking them")]
     UncheckedRedirect,
     /// The caller does not allow the redirect.
     #[error("it redirects to another location")]

@@ -131,7 +131,8 @@ impl fmt::Debug for OperationId {
 }
 
 /// Kind of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 pub enum OperationKind {
     /// Reads data; safe to repeat.
@@ -145,11 +146,7 @@ pub enum OperationKind {
 impl OperationKind {
     /// Returns the kind as written on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Query => "query",
-            Self::Mutation => "mutation",
-            Self::Subscription => "subscription",
-        }
+        self.into()
     }
 }
 

@@ -185,7 +185,7 @@ fn parse_tokens(status: StatusCode, body: &[u8]) -> Result<IssuedTokens, TokenEr
         && access.len() <= MAX_TOKEN_BYTES
         && access.bytes().all(|byte| byte.is_ascii_graphic());
     if !fits_header {
-        return Err(TokenError::invalid("the access token does not fit a header"));
+        return Err(TokenError::invalid("the access token is not a valid header value"));
     }
     if parsed.token_type.is_some_and(|kind| !kind.eq_ignore_ascii_case("bearer")) {
         return Err(TokenError::invalid("the token is not of the type Bearer"));
@@ -260,9 +260,9 @@ mod tests {
             (200, json!({"access_token": "hunter2", "expires_in": []}), Ok(None)),
             (200, json!({"access_token": "hunter2", "token_type": "DPoP"}), Err("type Bearer")),
             (200, json!({"access_token": ["hunter2"]}), Err("not the description")),
-            (200, json!({"access_token": "hunter2\r\nx: y"}), Err("does not fit a header")),
-            (200, json!({"access_token": long}), Err("does not fit a header")),
-            (200, json!({"access_token": ""}), Err("does not fit a header")),
+            (200, json!({"access_token": "hunter2\r\nx: y"}), Err("not a valid header value")),
+            (200, json!({"access_token": long}), Err("not a valid header value")),
+            (200, json!({"access_token": ""}), Err("not a valid header value")),
             (200, json!({"refresh_token": "hunter2"}), Err("no access token")),
             (200, json!({"error": "bad_verification_code"}), Err("bad_verification_code")),
             (200, json!("hunter2"), Err("not the description")),

@@ -460,7 +460,7 @@ fn peer_gateway_document_is_imported_unchanged() {
         let one = skipped.iter().find(|one| one["path"] == path && one["method"] == "GET");
         one.unwrap_or_else(|| panic!("{path} is not skipped"))["reason"].clone()
     };
-    let message = "it is another form of demo.add, which is called by POST";
+    let message = "it is a variant of demo.add, which is called with POST";
     assert_eq!(reason("/api/demo/add"), message);
     // Each method of each path is either imported or skipped.
     let document = far.get("/openapi.json");

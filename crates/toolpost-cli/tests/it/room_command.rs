@@ -22,7 +22,7 @@ fn allows_prints_decision_with_reason() {
         (&["chat"], "chat", 0, "chat"),
         (&["chat"], call, 1, ""),
         (&[], call, 1, ""),
-        (&["*"], lies, 1, "kind_mismatch: the kind says `read_a` and its payload says `drop`"),
+        (&["*"], lies, 1, "kind_mismatch: the kind has `read_a`, but its payload has `drop`"),
         (&["*"], "system/welcome", 1, "system"),
         (&["*"], r#"{"payload":{}}"#, 1, "invalid_message: a message must have a `kind`"),
     ];

@@ -12,7 +12,6 @@ mod pending_call;
 mod queue;
 mod settings;
 
-use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -121,8 +120,4 @@ impl Approvals {
     }
 }
 
-impl fmt::Debug for Approvals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Approvals").field("settings", &self.settings()).finish_non_exhaustive()
-    }
-}
+toolpost::debug_fields!(approvals: Approvals, settings = approvals.settings());

@@ -54,7 +54,7 @@ struct AuthState {
 #[non_exhaustive]
 pub enum AuthError {
     /// A token is required and none was sent.
-    #[error("a token is needed; `toolpost token new` makes one")]
+    #[error("missing token; create one with `toolpost token new`")]
     MissingToken,
     /// The token is not known. It is rejected even where no token is required.
     #[error("invalid token; it may have been replaced, or belong to another gateway")]

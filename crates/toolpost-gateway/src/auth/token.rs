@@ -72,7 +72,9 @@ pub struct TokenHash([u8; 32]);
 
 /// Error for a text that is not 64 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a token hash is the 64 hexadecimal digits of a SHA-256; `toolpost token new` writes it")]
+#[error(
+    "expected a token hash: the 64 hexadecimal digits of a SHA-256; create one with `toolpost token new`"
+)]
 pub struct TokenHashError;
 
 impl TokenHash {

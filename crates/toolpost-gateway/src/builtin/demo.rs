@@ -217,7 +217,7 @@ fn messy_spec() -> OperationSpec {
     let id = "demo.messy".parse().expect("a plain id");
     let mut spec = OperationSpec::new(&id, OperationKind::Query);
     spec.title = Some("Mismatched output".to_owned());
-    spec.description = "Gives an output that does not fit its schema.".to_owned();
+    spec.description = "Returns output that does not match its schema.".to_owned();
     let output = json!({
         "type": "object",
         "properties": {

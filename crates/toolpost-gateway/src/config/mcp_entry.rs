@@ -38,7 +38,7 @@ pub struct McpEntry {
     pub command: Option<String>,
     /// Arguments of the program.
     pub args: Vec<String>,
-    /// Environment variables added to those of the gateway.
+    /// Environment variables of the program, in addition to the inherited ones such as `PATH`.
     pub env: BTreeMap<String, String>,
     /// Working directory of the program, relative to the folder of this file; that of the gateway if
     /// absent.

@@ -213,7 +213,7 @@ fn problems_report_position_key_and_remedy() {
         ("[identity.ci]\n", &["1:1: identity.ci: missing key `token_hash`"]),
         (
             "[identity.ci]\ntoken_hash = \"abc\"",
-            &["2:14: identity.ci.token_hash: a token hash is the 64 hexadecimal digits"],
+            &["2:14: identity.ci.token_hash: expected a token hash: the 64 hexadecimal digits"],
         ),
         (
             "[identity.ci]\ntoken_hash = 5",
@@ -222,7 +222,7 @@ fn problems_report_position_key_and_remedy() {
         (
             "[identity.ci]\ntoken_hash = \"\"\nscopes = [\"a\", 5]",
             &[
-                "2:14: identity.ci.token_hash: a token hash is",
+                "2:14: identity.ci.token_hash: expected a token hash",
                 "3:16: identity.ci.scopes[1]: expected a string, found a number",
             ],
         ),
@@ -443,7 +443,7 @@ fn auth_section_rejects_unsafe_issuer_settings() {
     assert!(config.requires_auth() && !config.authenticator().allows_anonymous());
     for (more, message) in [
         ("audience = [\"a\"]", "issuer"),
-        ("issuer = \"http://as.example\"\naudience = [\"a\"]", "an address with https://"),
+        ("issuer = \"http://as.example\"\naudience = [\"a\"]", "expected an https:// URL"),
         (issuer, "missing key `audience`"),
         (&format!("{issuer}\naudience = [\"a\"]\njwks = \"http://as.example/k\""), "https://"),
         (
@@ -454,11 +454,17 @@ fn auth_section_rejects_unsafe_issuer_settings() {
             &format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"none\"]"),
             "symmetric algorithms are not accepted",
         ),
-        (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"RS265\"]"), "known here: `RS256`"),
+        (
+            &format!("{issuer}\naudience = [\"a\"]\nalgorithms = [\"RS265\"]"),
+            "expected one of `RS256`",
+        ),
         (&format!("{issuer}\naudience = [\"a\"]\nalgorithms = []"), "no token could be signed"),
         (&format!("{issuer}\naudience = [\"a\"]\nleeway = \"1h\""), "at most 5m"),
         (&format!("{issuer}\naudience = [\"a\"]\nissuers = 1"), "did you mean `issuer`?"),
-        (&format!("{issuer}\naudience = [\"a\"]\nresources = \"\""), "resources: an empty text"),
+        (
+            &format!("{issuer}\naudience = [\"a\"]\nresources = \"\""),
+            "resources: expected the name of a claim",
+        ),
         (&format!("{issuer}\naudience = [\"a\"]\ncapabilities = [\"b\"]"), "found a list"),
     ] {
         let error = with(more).unwrap_err().to_string();

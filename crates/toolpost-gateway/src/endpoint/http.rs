@@ -313,7 +313,7 @@ fn parse_query<'a>(
     match form.parse(pairs) {
         Ok(input) => Ok((options, Some(input.into()))),
         Err(issues) => {
-            let message = format!("the query does not fit {}", operation.id());
+            let message = format!("invalid query for {}", operation.id());
             Err(ProblemDetails::from_call_error(CallError::validation(message, &issues), None))
         }
     }

@@ -375,7 +375,7 @@ mod tests {
             (
                 "t.op",
                 CallError::output_validation_failed("t.op", &issues),
-                "output of t.op does not fit its schema",
+                "output of t.op does not match its schema",
                 json!({"issues": [masked_issue]}),
             ),
             (

@@ -300,11 +300,7 @@ impl Journal {
     }
 }
 
-impl std::fmt::Debug for Journal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Journal").field("gateway_id", &self.0.gateway_id).finish_non_exhaustive()
-    }
-}
+toolpost::debug_fields!(journal: Journal, gateway_id = journal.0.gateway_id);
 
 impl JournalInner {
     fn close(&self) {

@@ -21,7 +21,8 @@ pub(super) struct RecordSummary<'a> {
     pub(super) identity: &'a str,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum RecordKind {
     Enter,
     /// `enter` is the sequence number of the enter record.
@@ -36,17 +37,12 @@ pub(super) enum RecordKind {
 
 impl RecordKind {
     fn as_str(self) -> &'static str {
-        match self {
-            Self::Enter => "enter",
-            Self::Exit { .. } => "exit",
-            Self::Message => "message",
-            Self::Rejection => "rejection",
-            Self::Checkpoint => "checkpoint",
-        }
+        self.into()
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum CallOutcome {
     Ok,
     Error,
@@ -60,13 +56,7 @@ pub(super) enum CallOutcome {
 
 impl CallOutcome {
     pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::Completed => "completed",
-            Self::Canceled => "canceled",
-            Self::Interrupted => "interrupted",
-        }
+        self.into()
     }
 }
 

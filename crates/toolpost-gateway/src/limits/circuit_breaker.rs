@@ -133,7 +133,7 @@ mod tests {
                 ],
             ),
             (
-                "who is in a hurry says nothing",
+                "a call that times out before `slow` does not count",
                 vec![
                     Ends(0, 10, TimedOut),
                     Ends(0, 11, TimedOut),
@@ -142,7 +142,7 @@ mod tests {
                 ],
             ),
             (
-                "who went away says nothing",
+                "a canceled call does not count",
                 vec![
                     Ends(0, 1, Unknown),
                     Ends(2, 3, Unknown),
@@ -181,7 +181,7 @@ mod tests {
                 with(vec![Wants(10_003, Ok(())), Wants(20_002, Err(1_000)), Wants(20_003, Ok(()))]),
             ),
             (
-                "what began before says nothing",
+                "a call from before the breaker opened does not count",
                 with(vec![
                     Ends(0, 5, Alive),
                     Wants(6, Err(9_997)),

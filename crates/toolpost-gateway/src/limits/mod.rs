@@ -129,11 +129,7 @@ impl Limits for Limiter {
     }
 }
 
-impl std::fmt::Debug for Limiter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Limiter").field("settings", &**self.settings.load()).finish_non_exhaustive()
-    }
-}
+toolpost::debug_fields!(limiter: Limiter, settings = **limiter.settings.load());
 
 /// Maximum depth that the JSON parser accepts. Checking for a higher limit has no effect.
 const MAX_PARSED_DEPTH: usize = 127;

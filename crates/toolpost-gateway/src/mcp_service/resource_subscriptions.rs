@@ -53,13 +53,7 @@ struct ActiveSubscription {
     _permit: OwnedSemaphorePermit,
 }
 
-impl std::fmt::Debug for ActiveSubscription {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ActiveSubscription")
-            .field("operation", &self.operation)
-            .finish_non_exhaustive()
-    }
-}
+toolpost::debug_fields!(active: ActiveSubscription, operation = active.operation);
 
 impl ResourceSubscriptions {
     /// Subscribes to a resource. Returns after the source has accepted the subscription.

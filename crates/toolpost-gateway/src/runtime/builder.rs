@@ -333,11 +333,7 @@ impl GatewayBuilder {
     }
 }
 
-impl std::fmt::Debug for GatewayBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GatewayBuilder").field("listen", &self.listen).finish_non_exhaustive()
-    }
-}
+toolpost::debug_fields!(builder: GatewayBuilder, listen = builder.listen);
 
 fn register(registry: &Registry, operations: impl IntoIterator<Item = Operation>) {
     let changes = operations.into_iter().map(Change::Replace);

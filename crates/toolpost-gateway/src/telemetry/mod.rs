@@ -99,13 +99,7 @@ impl Default for Telemetry {
     }
 }
 
-impl std::fmt::Debug for Telemetry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Telemetry")
-            .field("traces", &self.0.tracer.is_some())
-            .finish_non_exhaustive()
-    }
-}
+toolpost::debug_fields!(telemetry: Telemetry, traces = telemetry.0.tracer.is_some());
 
 impl Observer for TelemetryInner {
     fn span(

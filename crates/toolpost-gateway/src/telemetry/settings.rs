@@ -92,7 +92,7 @@ fn deserialize_address<'de, D: Deserializer<'de>>(
 fn deserialize_fraction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let fraction = f64::deserialize(deserializer)?;
     let is_valid = (0.0..=1.0).contains(&fraction);
-    is_valid.then_some(fraction).ok_or_else(|| D::Error::custom("a share is a number from 0 to 1"))
+    is_valid.then_some(fraction).ok_or_else(|| D::Error::custom("expected a number from 0 to 1"))
 }
 
 /// Appends the traces path to a collector URL, unless the URL already ends with it.

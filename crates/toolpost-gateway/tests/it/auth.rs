@@ -83,7 +83,7 @@ async fn with_identities_a_valid_token_is_required() {
     let as_ci = format!("Bearer {}", ci.reveal());
     let as_root = format!("bearer  {}", root.reveal());
     let cut = &as_ci[..as_ci.len() - 1];
-    let missing = "a token is needed";
+    let missing = "missing token";
     check(
         &running,
         &[

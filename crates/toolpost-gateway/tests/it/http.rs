@@ -74,7 +74,7 @@ async fn invalid_requests_return_problem_with_status() {
         (Method::POST, "/api/demo/add", json, deep.as_bytes(), 400, "nested 128 levels or deeper"),
         (Method::POST, "/api/demo/add", json, b"{\"a\":1,\"a\":2}", 400, "duplicate key `a`"),
         (Method::POST, "/api/demo/add", json, b"1e999", 400, "out of range"),
-        (Method::POST, "/api/demo/add", json, b"", 422, "does not fit demo.add"),
+        (Method::POST, "/api/demo/add", json, b"", 422, "invalid input for demo.add"),
         (Method::POST, "/api/demo/add", Some("text/plain"), b"{}", 415, "text/plain"),
         (Method::POST, "/api/demo/add", json, large.as_bytes(), 413, "limit of 1000 bytes"),
         (Method::POST, "/api/demo/add?a=1", json, b"{}", 400, "unknown query parameter `a`"),

@@ -216,8 +216,4 @@ impl ToolpostBuilder {
     }
 }
 
-impl std::fmt::Debug for ToolpostBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ToolpostBuilder").finish_non_exhaustive()
-    }
-}
+debug_fields!(_builder: ToolpostBuilder);

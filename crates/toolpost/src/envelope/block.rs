@@ -27,9 +27,9 @@ use crate::json::JsonObject;
 pub enum ContentBlock {
     /// Text.
     Text(TextBlock),
-    /// An image.
+    /// A picture.
     Image(MediaBlock),
-    /// Audio.
+    /// Sound.
     Audio(MediaBlock),
     /// An embedded resource.
     Resource(ResourceBlock),
@@ -37,114 +37,122 @@ pub enum ContentBlock {
     ResourceLink(ResourceLinkBlock),
 }
 
-/// A text block.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct TextBlock {
-    /// The text.
-    pub text: String,
-    /// Audience and priority.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Annotations>,
-    /// Unknown members, preserved as received.
-    #[serde(flatten)]
-    pub extra: JsonObject,
+/// Defines an object of a content block: required members, optional members, and `extra` for all
+/// others. A member that fails its check stays in `extra`.
+macro_rules! block_object {
+    (
+        $(#[$doc:meta])*
+        $name:ident {
+            $($(#[$required_doc:meta])* $required:ident: $required_type:ty = $required_name:literal, $required_check:path;)*
+        } optional {
+            $($(#[$optional_doc:meta])* $optional:ident: $optional_type:ty = $optional_name:literal, $optional_check:path;)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+        #[serde(from = "JsonObject")]
+        #[non_exhaustive]
+        pub struct $name {
+            $($(#[$required_doc])* #[serde(rename = $required_name)] pub $required: $required_type,)*
+            $(
+                $(#[$optional_doc])*
+                #[serde(rename = $optional_name, skip_serializing_if = "Option::is_none")]
+                pub $optional: Option<$optional_type>,
+            )*
+            /// Unknown members, preserved as received.
+            #[serde(flatten)]
+            pub extra: JsonObject,
+        }
+
+        impl From<JsonObject> for $name {
+            fn from(mut members: JsonObject) -> Self {
+                Self {
+                    $($required: take(&mut members, $required_name, $required_check).unwrap_or_default(),)*
+                    $($optional: take(&mut members, $optional_name, $optional_check),)*
+                    extra: members,
+                }
+            }
+        }
+    };
 }
 
-/// An image or audio block.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct MediaBlock {
-    /// The content, base64-encoded.
-    pub data: String,
-    /// Media type of the content.
-    pub mime_type: String,
-    /// Audience and priority.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Annotations>,
-    /// Unknown members, preserved as received.
-    #[serde(flatten)]
-    pub extra: JsonObject,
+block_object! {
+    /// A text block.
+    TextBlock {
+        /// The text.
+        text: String = "text", Value::is_string;
+    } optional {
+        /// Audience and priority.
+        annotations: Annotations = "annotations", Value::is_object;
+    }
 }
 
-/// A block that embeds the contents of a resource.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct ResourceBlock {
-    /// The embedded contents.
-    pub resource: ResourceContents,
-    /// Audience and priority.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Annotations>,
-    /// Unknown members, preserved as received.
-    #[serde(flatten)]
-    pub extra: JsonObject,
+block_object! {
+    /// An image or audio block.
+    MediaBlock {
+        /// The content, base64-encoded.
+        data: String = "data", Value::is_string;
+        /// Media type of the content.
+        mime_type: String = "mimeType", Value::is_string;
+    } optional {
+        /// Audience and priority.
+        annotations: Annotations = "annotations", Value::is_object;
+    }
 }
 
-/// The contents of a resource: text, or base64-encoded bytes.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct ResourceContents {
-    /// URI of the resource.
-    pub uri: String,
-    /// Media type of the contents.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// The contents, if they are text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<String>,
-    /// The contents, if they are binary, base64-encoded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blob: Option<String>,
-    /// Unknown members, preserved as received.
-    #[serde(flatten)]
-    pub extra: JsonObject,
+block_object! {
+    /// A block that embeds the contents of a resource.
+    ResourceBlock {
+        /// The embedded contents.
+        resource: ResourceContents = "resource", Value::is_object;
+    } optional {
+        /// Audience and priority.
+        annotations: Annotations = "annotations", Value::is_object;
+    }
 }
 
-/// A block that links to a resource.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct ResourceLinkBlock {
-    /// URI of the resource.
-    pub uri: String,
-    /// Name of the resource.
-    pub name: String,
-    /// Description of the resource.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// Media type of the contents.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<String>,
-    /// Audience and priority.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Annotations>,
-    /// Unknown members, preserved as received.
-    #[serde(flatten)]
-    pub extra: JsonObject,
+block_object! {
+    /// The contents of a resource: text, or base64-encoded bytes.
+    ResourceContents {
+        /// URI of the resource.
+        uri: String = "uri", Value::is_string;
+    } optional {
+        /// Media type of the contents.
+        mime_type: String = "mimeType", Value::is_string;
+        /// The contents, if they are text.
+        text: String = "text", Value::is_string;
+        /// The contents, if they are binary, base64-encoded.
+        blob: String = "blob", Value::is_string;
+    }
 }
 
-/// Hints from the server on how to use a block.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct Annotations {
-    /// `user`, `assistant`, or a value from a newer protocol version.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub audience: Option<Vec<String>>,
-    /// Priority from 0 to 1, written as received.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<serde_json::Number>,
-    /// Time of the last modification, in ISO 8601.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_modified: Option<String>,
-    /// Unknown members, preserved as received.
-    #[serde(flatten)]
-    pub extra: JsonObject,
+block_object! {
+    /// A block that links to a resource.
+    ResourceLinkBlock {
+        /// URI of the resource.
+        uri: String = "uri", Value::is_string;
+        /// Its name.
+        name: String = "name", Value::is_string;
+    } optional {
+        /// Description of the resource.
+        description: String = "description", Value::is_string;
+        /// Media type of the contents.
+        mime_type: String = "mimeType", Value::is_string;
+        /// Audience and priority.
+        annotations: Annotations = "annotations", Value::is_object;
+    }
+}
+
+block_object! {
+    /// Hints from the server on how to use a block.
+    Annotations {} optional {
+        /// `user`, `assistant`, or a value of a newer protocol version.
+        audience: Vec<String> = "audience", is_string_array;
+        /// From 0 to 1, with its original notation.
+        priority: serde_json::Number = "priority", Value::is_number;
+        /// ISO 8601.
+        last_modified: String = "lastModified", Value::is_string;
+    }
 }
 
 impl ContentBlock {
@@ -170,7 +178,7 @@ impl ContentBlock {
         value.as_object().is_some_and(has_required_members)
     }
 
-    /// Converts the block back to the JSON it was parsed from.
+    /// Converts the block to JSON, equal to the JSON it was read from.
     pub fn into_value(self) -> Value {
         serde_json::to_value(&self).unwrap_or_default()
     }
@@ -178,11 +186,11 @@ impl ContentBlock {
     fn from_supported(mut members: JsonObject) -> Self {
         let kind: Option<String> = take(&mut members, "type", Value::is_string);
         match kind.as_deref() {
-            Some("image") => Self::Image(MediaBlock::from_members(members)),
-            Some("audio") => Self::Audio(MediaBlock::from_members(members)),
-            Some("resource") => Self::Resource(ResourceBlock::from_members(members)),
-            Some("resource_link") => Self::ResourceLink(ResourceLinkBlock::from_members(members)),
-            _ => Self::Text(TextBlock::from_members(members)),
+            Some("image") => Self::Image(members.into()),
+            Some("audio") => Self::Audio(members.into()),
+            Some("resource") => Self::Resource(members.into()),
+            Some("resource_link") => Self::ResourceLink(members.into()),
+            _ => Self::Text(members.into()),
         }
     }
 }
@@ -199,74 +207,6 @@ fn has_required_members(members: &JsonObject) -> bool {
             .is_some_and(Value::is_string),
         Some("resource_link") => has("uri") && has("name"),
         _ => false,
-    }
-}
-
-fn take_string(members: &mut JsonObject, key: &str) -> Option<String> {
-    take(members, key, Value::is_string)
-}
-
-impl TextBlock {
-    fn from_members(mut members: JsonObject) -> Self {
-        Self {
-            text: take_string(&mut members, "text").unwrap_or_default(),
-            annotations: Annotations::take_from_members(&mut members),
-            extra: members,
-        }
-    }
-}
-
-impl MediaBlock {
-    fn from_members(mut members: JsonObject) -> Self {
-        Self {
-            data: take_string(&mut members, "data").unwrap_or_default(),
-            mime_type: take_string(&mut members, "mimeType").unwrap_or_default(),
-            annotations: Annotations::take_from_members(&mut members),
-            extra: members,
-        }
-    }
-}
-
-impl ResourceBlock {
-    fn from_members(mut members: JsonObject) -> Self {
-        let mut resource: JsonObject =
-            take(&mut members, "resource", Value::is_object).unwrap_or_default();
-        Self {
-            resource: ResourceContents {
-                uri: take_string(&mut resource, "uri").unwrap_or_default(),
-                mime_type: take_string(&mut resource, "mimeType"),
-                text: take_string(&mut resource, "text"),
-                blob: take_string(&mut resource, "blob"),
-                extra: resource,
-            },
-            annotations: Annotations::take_from_members(&mut members),
-            extra: members,
-        }
-    }
-}
-
-impl ResourceLinkBlock {
-    fn from_members(mut members: JsonObject) -> Self {
-        Self {
-            uri: take_string(&mut members, "uri").unwrap_or_default(),
-            name: take_string(&mut members, "name").unwrap_or_default(),
-            description: take_string(&mut members, "description"),
-            mime_type: take_string(&mut members, "mimeType"),
-            annotations: Annotations::take_from_members(&mut members),
-            extra: members,
-        }
-    }
-}
-
-impl Annotations {
-    fn take_from_members(members: &mut JsonObject) -> Option<Self> {
-        let mut hints: JsonObject = take(members, "annotations", Value::is_object)?;
-        Some(Self {
-            audience: take(&mut hints, "audience", is_string_array),
-            priority: take(&mut hints, "priority", Value::is_number),
-            last_modified: take_string(&mut hints, "lastModified"),
-            extra: hints,
-        })
     }
 }
 

@@ -57,7 +57,7 @@ impl ErrorCode {
                 ("the caller is not allowed to call this operation", Caller, 403, false, false)
             }
             Self::ValidationError => {
-                ("the input does not fit its schema", Caller, 422, false, false)
+                ("the input does not match its schema", Caller, 422, false, false)
             }
             Self::Timeout => ("the deadline passed", Infrastructure, 504, true, true),
             Self::Aborted => ("the caller canceled the call", Caller, 503, false, true),
@@ -66,7 +66,7 @@ impl ErrorCode {
             }
             Self::UnknownError => ("unknown failure", Infrastructure, 500, false, true),
             Self::OutputValidationFailed => {
-                ("the output does not fit its schema", Operation, 502, false, true)
+                ("the output does not match its schema", Operation, 502, false, true)
             }
             Self::Unavailable => ("the source is unavailable", Infrastructure, 503, true, true),
             Self::Overloaded => ("a limit was reached", Infrastructure, 429, true, false),

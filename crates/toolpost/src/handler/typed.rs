@@ -91,7 +91,7 @@ where
 fn parse_input<I: DeserializeOwned>(input: Payload) -> Result<I, HandlerError> {
     input.into_typed().map_err(|error| {
         let issue = Issue::new("", error.to_string());
-        CallError::validation("the input does not fit the operation", &[issue]).not_sent().into()
+        CallError::validation("invalid input", &[issue]).not_sent().into()
     })
 }
 

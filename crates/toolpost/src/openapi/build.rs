@@ -62,7 +62,7 @@ pub enum OpenApiError {
     #[error("{0}")]
     Credentials(String),
     /// The configured proxy or a configured certificate is invalid.
-    #[error("no client can be made with these settings: {0}")]
+    #[error("cannot create the HTTP client: {0}")]
     Client(String),
     /// An operation cannot be registered.
     #[error(transparent)]
@@ -120,7 +120,7 @@ pub(super) fn build_operations(
         match build_operation(service, &hosts, imported, hooks) {
             Ok(Some(operation)) if !ids.insert(operation.id().clone()) => {
                 let name = &operation.spec().name;
-                let reason = format!("another operation is called `{name}`; rename one of the two");
+                let reason = format!("another operation has the name `{name}`; rename one of them");
                 skipped.push(SkippedOperation::new(&method, &path, reason));
             }
             Ok(Some(operation)) => built.push(operation),

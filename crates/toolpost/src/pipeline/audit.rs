@@ -121,8 +121,8 @@ pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
     }
     for warning in outcome.warnings() {
         let (path, problem) = (&warning.path, &warning.message);
-        tracing::warn!(%request_id, operation, path, "output does not fit its schema");
-        tracing::debug!(%request_id, operation, path, problem, "output does not fit its schema");
+        tracing::warn!(%request_id, operation, path, "output does not match its schema");
+        tracing::debug!(%request_id, operation, path, problem, "output does not match its schema");
     }
 }
 

@@ -23,7 +23,10 @@ pub enum HookResult<T> {
 }
 
 /// What receives calls: an endpoint of a gateway, the command line, or the process itself.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Endpoint {
@@ -45,14 +48,7 @@ pub enum Endpoint {
 impl Endpoint {
     /// Returns the name in the journal, metrics and spans.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Cli => "cli",
-            Self::Http => "http",
-            Self::Hub => "hub",
-            Self::Mcp => "mcp",
-            Self::Rooms => "rooms",
-        }
+        self.into()
     }
 }
 

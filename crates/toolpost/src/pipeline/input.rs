@@ -20,7 +20,7 @@ pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
     if issues.is_empty() {
         return Ok(());
     }
-    Err(CallError::validation(format!("the input does not fit {id}"), &issues))
+    Err(CallError::validation(format!("invalid input for {id}"), &issues))
 }
 
 /// Returns the input as a parsed value.

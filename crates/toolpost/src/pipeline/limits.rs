@@ -85,13 +85,7 @@ impl From<OwnedSemaphorePermit> for Permit {
     }
 }
 
-impl std::fmt::Debug for Permit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Permit")
-            .field("semaphore_permit", &self.semaphore_permit.is_some())
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(permit: Permit, is_held = permit.is_held());
 
 /// The permits that a call holds from admission until it ends.
 pub(super) struct Admission {

@@ -396,8 +396,4 @@ impl PipelineBuilder {
     }
 }
 
-impl std::fmt::Debug for Pipeline {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pipeline").field("in_flight", &self.in_flight()).finish_non_exhaustive()
-    }
-}
+debug_fields!(pipeline: Pipeline, in_flight = pipeline.in_flight());

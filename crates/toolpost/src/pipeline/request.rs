@@ -145,12 +145,9 @@ impl<'a> CallRequest<'a> {
     }
 }
 
-impl std::fmt::Debug for CallRequest<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CallRequest")
-            .field("operation", &self.operation)
-            .field("request_id", &self.request_id)
-            .field("endpoint", &self.endpoint)
-            .finish_non_exhaustive()
-    }
-}
+debug_fields!(
+    request: CallRequest<'_>,
+    operation = request.operation,
+    request_id = request.request_id,
+    endpoint = request.endpoint
+);

@@ -85,11 +85,7 @@ impl SourceHooks {
     }
 }
 
-impl std::fmt::Debug for SourceHooks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SourceHooks").finish_non_exhaustive()
-    }
-}
+debug_fields!(_hooks: SourceHooks);
 
 /// The current hooks of a source.
 #[derive(Debug)]

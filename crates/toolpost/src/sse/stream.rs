@@ -14,7 +14,7 @@ use super::event::SseEvent;
 #[non_exhaustive]
 pub enum SseStreamError<E: Error + 'static> {
     /// The underlying stream returned an error.
-    #[error("event stream broke off")]
+    #[error("event stream disconnected")]
     Chunk(#[source] E),
     /// The decoder returned an error.
     #[error(transparent)]

@@ -339,7 +339,7 @@ async fn sse_stream_decodes_chunks() {
         (&["data: x\n\ndata: y"], &["message|x||"], "|"),
         (
             &["id: 1\nretry: 3\ndata: x\n\ndata: y\n\n", "!", "data: z\n\n"],
-            &["message|x|1|3", "message|y|1|", "event stream broke off"],
+            &["message|x|1|3", "message|y|1|", "event stream disconnected"],
             "1|3",
         ),
         (

@@ -177,8 +177,4 @@ impl Channel {
     }
 }
 
-impl std::fmt::Debug for Channel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Channel").field("close_handle", &self.close_handle).finish_non_exhaustive()
-    }
-}
+debug_fields!(channel: Channel, close_handle = channel.close_handle);

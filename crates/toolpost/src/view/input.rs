@@ -57,7 +57,7 @@ impl InputMapping {
             None => {
                 // The path is relative to the input, not to the arguments.
                 let missing = Issue::new("", "this property is required and missing");
-                Err(CallError::validation("the input does not fit", &[missing]))
+                Err(CallError::validation("invalid input", &[missing]))
             }
         }
     }
@@ -215,7 +215,7 @@ mod tests {
             (json!(true), json!({"input": 1}), Ok(json!({"input": 1}))),
             (json!({"type": "null"}), json!({"any": 1}), Ok(json!(null))),
             (text.clone(), json!({"input": "a"}), Ok(json!("a"))),
-            (text.clone(), json!({}), Err("VALIDATION_ERROR: the input does not fit")),
+            (text.clone(), json!({}), Err("VALIDATION_ERROR: invalid input")),
             (maybe, json!({}), Ok(json!(null))),
         ] {
             let mapping = InputMapping::from_schema(&Schema::new(schema).unwrap());

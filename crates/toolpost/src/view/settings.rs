@@ -8,7 +8,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Wire format of tool results, configured per endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 #[non_exhaustive]
@@ -35,7 +48,20 @@ pub enum ProtocolGeneration {
 }
 
 /// Which operations are listed as tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Default,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "kebab-case")]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 #[non_exhaustive]
@@ -101,12 +127,7 @@ impl Dialect {
 
     /// Returns the name in the configuration.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Data => "data",
-            Self::Envelope => "envelope",
-            Self::Ok => "ok",
-            Self::ToolEnvelopeV1 => "tool-envelope-v1",
-        }
+        self.into()
     }
 }
 
@@ -125,11 +146,7 @@ impl ListMode {
 
     /// Returns the name in the configuration and in URLs.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Compact => "compact",
-            Self::Auto => "auto",
-        }
+        self.into()
     }
 }
 

@@ -340,7 +340,10 @@ async fn hostile_token_endpoint_leaks_and_stores_nothing() {
         ("another location", HttpReply::redirect(307, &other_server.origin)),
         ("another location", HttpReply::redirect(302, &other_server.origin)),
         ("larger than", HttpReply::json(200, &json!({"access_token": huge}))),
-        ("fit a header", HttpReply::json(200, &json!({"access_token": "access-\r\nx: y"}))),
+        (
+            "not a valid header value",
+            HttpReply::json(200, &json!({"access_token": "access-\r\nx: y"})),
+        ),
         ("not the description", HttpReply(200, String::new(), "access-token".to_owned())),
         ("server_error", HttpReply::json(400, &json!({"error": "server_error\u{1b}[2J"}))),
     ];

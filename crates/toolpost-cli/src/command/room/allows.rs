@@ -6,7 +6,7 @@ use anstyle::AnsiColor;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest, Decision};
+use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest};
 use toolpost_gateway::room::message::{Draft, upgrade_kind};
 
 use super::super::document;
@@ -58,12 +58,9 @@ fn decide(capabilities: &Capabilities, message: &str) -> Result<String, String> 
     let payload = draft.payload.as_deref();
     let kind = upgrade_kind(draft.kind, payload)
         .map_err(|mismatch| format!("{}: {}", mismatch.code.as_str(), mismatch.message))?;
-    match capabilities.decide(&CapabilityRequest::new(kind.full(), payload)) {
-        Decision::Allowed { by } => Ok(format!("allowed by {}", by.value())),
-        Decision::Denied { reason } => Err(reason.to_string()),
-        // Unknown decisions are rejections.
-        _ => Err("no decision".to_owned()),
-    }
+    let request = CapabilityRequest::new(kind.full(), payload);
+    let by = capabilities.check(&request).map_err(|reason| reason.to_string())?;
+    Ok(format!("allowed by {}", by.value()))
 }
 
 fn print(result: &AllowsResult) -> std::io::Result<()> {

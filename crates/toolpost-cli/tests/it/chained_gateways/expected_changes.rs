@@ -8,9 +8,9 @@ pub(super) fn expected_for(params: &str) -> Option<Value> {
     Some(match params {
         // The gateway validates inputs and rejects unknown tools itself.
         r#"{"name":"echo","arguments":{}}"# => failed(
-            "VALIDATION_ERROR: the input does not fit everything.echo\n\
+            "VALIDATION_ERROR: invalid input for everything.echo\n\
              - /message: this property is required and missing",
-            &json!({"code": "VALIDATION_ERROR", "message": "the input does not fit everything.echo",
+            &json!({"code": "VALIDATION_ERROR", "message": "invalid input for everything.echo",
                 "details": [{"path": "/message", "message": "this property is required and missing"}],
                 "retryable": false}),
         ),

@@ -7,7 +7,20 @@ use serde::{Deserialize, Serialize};
 
 /// An asymmetric signature algorithm. `none` and the algorithms with a shared secret are not
 /// supported: any party that can verify such a token can also forge one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Serialize,
+    JsonSchema,
+    strum::IntoStaticStr,
+    strum::EnumString,
+    strum::VariantArray,
+)]
+#[strum(serialize_all = "UPPERCASE")]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(inline)]
 #[non_exhaustive]
@@ -30,28 +43,17 @@ pub enum Algorithm {
     Es384,
     /// Ed25519.
     #[serde(rename = "EdDSA")]
+    #[strum(serialize = "EdDSA")]
     EdDsa,
 }
 
 impl Algorithm {
     /// All algorithms.
-    pub const ALL: [Self; 9] = [
-        Self::Rs256,
-        Self::Rs384,
-        Self::Rs512,
-        Self::Ps256,
-        Self::Ps384,
-        Self::Ps512,
-        Self::Es256,
-        Self::Es384,
-        Self::EdDsa,
-    ];
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Returns the name used in tokens and in the configuration.
     pub fn as_str(self) -> &'static str {
-        const NAMES: [&str; Algorithm::ALL.len()] =
-            ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
-        NAMES[self as usize]
+        self.into()
     }
 
     /// Returns the verification parameters for RSA keys; `None` for other algorithms.
@@ -66,24 +68,20 @@ impl Algorithm {
             Self::Es256 | Self::Es384 | Self::EdDsa => return None,
         })
     }
-
-    /// Returns the algorithm with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.as_str() == name)
-    }
 }
 
 /// Parses the name. The error for a symmetric algorithm explains why it is not supported.
 impl<'de> Deserialize<'de> for Algorithm {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        Self::from_name(&name).ok_or_else(|| {
+        name.parse().map_err(|_| {
             if name.eq_ignore_ascii_case("none") || name.to_uppercase().starts_with("HS") {
-                let message = "symmetric algorithms are not accepted; name one with public keys";
+                let message = "symmetric algorithms are not accepted; use one with public keys";
                 return D::Error::custom(message);
             }
-            let known = Self::ALL.map(Self::as_str).join("`, `");
-            D::Error::custom(format_args!("unknown algorithm; known here: `{known}`"))
+            let known: Vec<_> = Self::ALL.iter().map(|one| one.as_str()).collect();
+            let known = known.join("`, `");
+            D::Error::custom(format_args!("unknown algorithm; expected one of `{known}`"))
         })
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Claims(Map<String, Value>);
 impl Claims {
     pub(super) fn parse(payload: &[u8]) -> Result<Self, JwtError> {
         let claims = serde_json::from_slice(payload);
-        claims.map(Self).map_err(|_| JwtError::Malformed("its claims are no object"))
+        claims.map(Self).map_err(|_| JwtError::Malformed("its claims are not an object"))
     }
 
     /// Returns the identity of the token if all claims are valid at `now`, in seconds since 1970.
@@ -89,7 +89,7 @@ impl Claims {
         match self.numeric_date("nbf") {
             None => Ok(()),
             Some(Some(from)) if from <= now.saturating_add(leeway) => Ok(()),
-            Some(Some(_)) => Err("it does not hold yet"),
+            Some(Some(_)) => Err("it is not valid yet"),
             Some(None) => Err("its times cannot be read"),
         }
     }
@@ -175,7 +175,7 @@ mod tests {
             (json!({"exp": -1}), Err("when it expires")),
             (json!({"exp": u64::MAX}), Ok(())),
             (json!({"nbf": 1030}), Ok(())),
-            (json!({"nbf": 1031}), Err("not hold yet")),
+            (json!({"nbf": 1031}), Err("not valid yet")),
             (json!({"nbf": "1"}), Err("times cannot be read")),
             (json!({"sub": ""}), Err("who its owner is")),
             (json!({"sub": 7}), Err("who its owner is")),

@@ -24,9 +24,9 @@ pub(super) enum KeyFetchError {
     TooLarge(String),
     #[error("{0} returned an unexpected response")]
     InvalidResponse(String),
-    #[error("the issuer publishes no metadata that name it and its keys")]
+    #[error("the issuer publishes no metadata with its `issuer` and `jwks_uri`")]
     MetadataNotFound,
-    #[error("the last attempt failed a moment ago")]
+    #[error("the last attempt failed; it is retried later")]
     RecentlyFailed,
 }
 

@@ -64,12 +64,9 @@ impl VerificationKey {
             return None;
         }
         // A key for an unsupported algorithm is skipped.
-        let algorithm = jwk.alg.as_deref().map(Algorithm::from_name);
-        if algorithm == Some(None) {
-            return None;
-        }
+        let algorithm = jwk.alg.as_deref().map(str::parse).transpose().ok()?;
         let material = KeyMaterial::from_jwk(&jwk)?;
-        Some(Self { id: jwk.kid, algorithm: algorithm.flatten(), material })
+        Some(Self { id: jwk.kid, algorithm, material })
     }
 
     /// Whether the key type fits the algorithm. The token names the algorithm, but the key

@@ -88,7 +88,7 @@ impl KeyStore {
             return Err(KeyFetchError::Unreachable("a client for HTTP".to_owned()));
         };
         let keys = fetch::fetch_keys(client, &self.settings).await.inspect_err(|error| {
-            tracing::warn!(%error, "the keys of the authorization server were not fetched");
+            tracing::warn!(%error, "failed to fetch the signing keys of the authorization server");
         })?;
         let known = Arc::new(KeySet { keys, fetched_at: Instant::now() });
         let before = self.cached.swap(Some(Arc::clone(&known)));

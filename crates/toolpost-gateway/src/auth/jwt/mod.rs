@@ -56,16 +56,16 @@ pub enum JwtError {
     #[error("the token cannot be read: {0}")]
     Malformed(&'static str),
     /// The signature algorithm is not accepted.
-    #[error("the token is signed in a way that is not accepted here")]
+    #[error("the signature algorithm of the token is not accepted")]
     Algorithm,
     /// No published key matches the token, or the signature is invalid.
-    #[error("the signature of the token does not hold")]
+    #[error("the token signature is invalid")]
     Signature,
     /// A claim does not have the expected value.
-    #[error("the token is not for this gateway now: {0}")]
+    #[error("the token is not accepted: {0}")]
     Claims(String),
     /// The signature cannot be verified because the keys are unavailable.
-    #[error("the keys of the authorization server are unavailable: {0}")]
+    #[error("the signing keys of the authorization server are unavailable: {0}")]
     KeysUnavailable(String),
 }
 

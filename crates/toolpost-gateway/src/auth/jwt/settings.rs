@@ -99,8 +99,7 @@ impl JwtSettings {
 
 fn deserialize_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let url = Url::parse(&String::deserialize(deserializer)?).ok().filter(is_secure_url);
-    let message =
-        "this is an address with https://, or on this machine, such as https://as.example";
+    let message = "expected an https:// URL, such as https://as.example; http:// is allowed only for loopback";
     url.map(Some).ok_or_else(|| D::Error::custom(message))
 }
 
@@ -127,7 +126,9 @@ fn deserialize_claim<'de, D: Deserializer<'de>, T: From<String>>(
 ) -> Result<T, D::Error> {
     let claim = String::deserialize(deserializer)?;
     if claim.is_empty() {
-        return Err(D::Error::custom("an empty text names no claim; write one, or remove this"));
+        return Err(D::Error::custom(
+            "expected the name of a claim; remove the key to use the default",
+        ));
     }
     Ok(claim.into())
 }

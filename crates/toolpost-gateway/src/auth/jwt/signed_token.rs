@@ -38,21 +38,22 @@ impl<'t> SignedToken<'t> {
     /// Splits and decodes a token. Keys that the token contains or references are ignored.
     pub(super) fn parse(token: &'t str, accepted: &[Algorithm]) -> Result<Self, JwtError> {
         let unreadable = JwtError::Malformed;
-        let (message, signature) = token.rsplit_once('.').ok_or(unreadable("it has no parts"))?;
-        let (header, payload) = message.split_once('.').ok_or(unreadable("it has two parts"))?;
+        let (message, signature) =
+            token.rsplit_once('.').ok_or(unreadable("expected three parts separated by `.`"))?;
+        let (header, payload) =
+            message.split_once('.').ok_or(unreadable("expected three parts separated by `.`"))?;
         let decode = |text: &str| BASE64URL_NOPAD.decode(text.as_bytes());
         let bad = |_| unreadable("a part is not base64url");
         let header = decode(header).map_err(bad)?;
         let header: Header =
-            serde_json::from_slice(&header).map_err(|_| unreadable("its header is not one"))?;
-        let algorithm =
-            Algorithm::from_name(&header.alg).filter(|algorithm| accepted.contains(algorithm));
+            serde_json::from_slice(&header).map_err(|_| unreadable("its header is invalid"))?;
+        let algorithm = header.alg.parse().ok().filter(|algorithm| accepted.contains(algorithm));
         let algorithm = algorithm.ok_or(JwtError::Algorithm)?;
         if header.crit.is_some() {
-            return Err(unreadable("it asks for what is not understood here"));
+            return Err(unreadable("it has an unsupported critical header"));
         }
         if header.typ.as_deref().is_some_and(|typ| !is_access_token(typ)) {
-            return Err(unreadable("it is of another type"));
+            return Err(unreadable("its `typ` is not an access token"));
         }
         let (signature, payload) = (decode(signature).map_err(bad)?, decode(payload).map_err(bad)?);
         Ok(Self {

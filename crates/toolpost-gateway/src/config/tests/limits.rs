@@ -89,7 +89,7 @@ fn invalid_limits_are_reported() {
             "[http]\ncors = [\"https://App.example/\"]",
             "http.cors: browsers send this origin as \"https://app.example\"",
         ),
-        ("[telemetry]\nsample = 2", "telemetry.sample: a share is a number from 0 to 1"),
+        ("[telemetry]\nsample = 2", "telemetry.sample: expected a number from 0 to 1"),
         ("[source.a]\nhub = { url = \"ws://x\" }\nconcurrency = 0", "source.a.concurrency: "),
         (
             "[source.a]\nopenapi = { document = \"x.yaml\", namespaces = \"keep\" }\nqueue = 2",

@@ -111,7 +111,7 @@ async fn handle_request(
         Ok(mut mcp_request) if mcp_request.client.generation == ProtocolGeneration::Legacy => {
             mcp_request.suggests_names = false;
             let notifier = Notifier::new(&mcp_request.client, &id, None);
-            super::handle(mcp_request, notifier).await.message.into_bytes()
+            response::handle(mcp_request, notifier).await.message.into_bytes()
         }
         Ok(_) => {
             let rpc_error = RpcError::unknown_method(method);

@@ -105,7 +105,7 @@ fn check_match(header: &str, header_value: Option<&str>, body: &str) -> Result<(
     match header_value {
         Some(header_value) if header_value == body => Ok(()),
         Some(header_value) => Err(RpcError::header_mismatch(format!(
-            "the header {header} says `{}` and the body says `{}`",
+            "the header {header} is `{}`, but the body has `{}`",
             truncate(header_value),
             truncate(body)
         ))),

@@ -16,8 +16,9 @@ use toolpost::json_rpc::{self, RpcError, RpcId, RpcMessage};
 use toolpost::view::ProtocolGeneration;
 use toolpost::{Endpoint, Identity};
 
+use super::response::{self, json_response};
 use super::session::ClientSession;
-use super::{McpEndpoint, batch, generation, response};
+use super::{McpEndpoint, batch, generation};
 use crate::endpoint::body::{check_content_type, read_bytes, trace_context};
 use crate::endpoint::problem::ProblemDetails;
 use crate::endpoint::{accept, bearer};
@@ -239,7 +240,7 @@ impl McpRequestContext {
         let mut notifier = Notifier::new(&mcp_request.client, &mcp_request.id, sender);
         notifier.cancels_on_disconnect = generation == ProtocolGeneration::Modern;
         let challenge_header = self.scope_challenge(&mcp_request);
-        let pending = Box::pin(super::handle(mcp_request, notifier));
+        let pending = Box::pin(response::handle(mcp_request, notifier));
         let heartbeat = self.endpoint.settings.heartbeat_interval;
         let response =
             response::respond(heartbeat, self.accepts, generation, pending, notifications).await;
@@ -364,8 +365,4 @@ fn method_not_allowed(methods: &'static str) -> RejectionResponse {
 /// Returns a 400 response with a JSON-RPC error.
 pub(super) fn error_response(rpc_error: &RpcError, id: Option<&RpcId>) -> RejectionResponse {
     Box::new(json_response(StatusCode::BAD_REQUEST, rpc_error.encode(id)))
-}
-
-pub(super) fn json_response(status: StatusCode, body: impl Into<Body>) -> Response {
-    (status, [(header::CONTENT_TYPE, accept::JSON)], body.into()).into_response()
 }

@@ -12,13 +12,10 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use toolpost::json_rpc;
 
 use crate::auth::Authenticator;
 use crate::endpoint::settings::GatewaySettings;
-use crate::mcp_service::{
-    McpEndpointSettings, McpRequest, McpResponse, McpService, Notifier, SegmentedBody,
-};
+use crate::mcp_service::{McpEndpointSettings, McpService};
 pub(crate) use http::serve;
 pub(crate) use stdio::serve as serve_streams;
 
@@ -70,32 +67,5 @@ impl McpEndpoint {
     /// Returns the number of sessions.
     pub(crate) fn session_count(&self) -> usize {
         self.sessions.count()
-    }
-}
-
-/// A complete message for the client.
-struct EncodedResponse {
-    message: SegmentedBody,
-    /// The JSON-RPC error code, if this server rejected the request.
-    error_code: Option<i64>,
-    /// False if the client canceled the request.
-    is_expected: bool,
-}
-
-/// Handles a request and encodes its response.
-async fn handle(request: McpRequest, notifier: Notifier) -> EncodedResponse {
-    let id = request.id.clone();
-    let out = json_rpc::start_result(&id);
-    let McpResponse { result, is_expected } = request.handle(notifier, out).await;
-    match result {
-        Ok(mut message) => {
-            message.tail_mut().push(b'}');
-            EncodedResponse { message, error_code: None, is_expected }
-        }
-        Err(error) => EncodedResponse {
-            message: error.encode(Some(&id)).into(),
-            error_code: (!error.is_forwarded).then_some(error.code),
-            is_expected,
-        },
     }
 }

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use toolpost::json_rpc::{self, RpcError};
 use toolpost::view::ProtocolGeneration;
 
-use super::http::{AcceptedTypes, json_response};
-use super::{EncodedResponse, McpEndpoint};
+use super::McpEndpoint;
+use super::http::AcceptedTypes;
 use crate::endpoint::accept;
-use crate::mcp_service::{ChangeNotifier, SegmentedBody};
+use crate::mcp_service::{ChangeNotifier, McpRequest, McpResponse, Notifier, SegmentedBody};
 
 type PendingResponse = Pin<Box<dyn Future<Output = EncodedResponse> + Send>>;
 
@@ -179,6 +179,37 @@ impl HttpBody for SegmentStream {
         let rest = self.segments.iter().map(Bytes::len).sum::<usize>();
         SizeHint::with_exact(u64::try_from(rest).unwrap_or(u64::MAX))
     }
+}
+
+/// A complete message for the client.
+pub(super) struct EncodedResponse {
+    pub(super) message: SegmentedBody,
+    /// The JSON-RPC error code, if this server rejected the request.
+    error_code: Option<i64>,
+    /// False if the client canceled the request.
+    pub(super) is_expected: bool,
+}
+
+/// Handles a request and encodes its response.
+pub(super) async fn handle(request: McpRequest, notifier: Notifier) -> EncodedResponse {
+    let id = request.id.clone();
+    let out = json_rpc::start_result(&id);
+    let McpResponse { result, is_expected } = request.handle(notifier, out).await;
+    match result {
+        Ok(mut message) => {
+            message.tail_mut().push(b'}');
+            EncodedResponse { message, error_code: None, is_expected }
+        }
+        Err(error) => EncodedResponse {
+            message: error.encode(Some(&id)).into(),
+            error_code: (!error.is_forwarded).then_some(error.code),
+            is_expected,
+        },
+    }
+}
+
+pub(super) fn json_response(status: StatusCode, body: impl Into<Body>) -> Response {
+    (status, [(header::CONTENT_TYPE, accept::JSON)], body.into()).into_response()
 }
 
 #[cfg(test)]

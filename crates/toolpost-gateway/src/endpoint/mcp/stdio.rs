@@ -17,7 +17,7 @@ use toolpost::mcp::{InputLine, LineReader};
 use toolpost::view::ProtocolGeneration;
 use toolpost::{Endpoint, Identity};
 
-use super::{McpEndpoint, generation};
+use super::{McpEndpoint, generation, response};
 use crate::mcp_service::{
     ChangeNotifier, ClientContext, ClientState, McpRequest, McpView, Notifier, RequestParams,
     SubscriptionFilter, negotiate_version, parse_canceled,
@@ -236,7 +236,7 @@ impl StdioClient<'_> {
         let sender = self.sender.clone();
         let notifier = Notifier::new(&mcp_request.client, &mcp_request.id, Some(sender.clone()));
         self.tasks.spawn(async move {
-            let response = super::handle(mcp_request, notifier).await;
+            let response = response::handle(mcp_request, notifier).await;
             if response.is_expected {
                 // Sending fails if the client has disconnected.
                 let _ = sender.send(response.message.into_bytes()).await;

@@ -29,14 +29,14 @@
 //! of the message, for any capability.
 //!
 //! ```
-//! use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest, Decision};
+//! use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest};
 //!
 //! let capabilities = Capabilities::new([Capability::parse("mcp/request:tools/call:read_*")?]);
 //! let reads = CapabilityRequest::new("mcp/request:tools/call:read_file", None);
-//! assert!(matches!(capabilities.decide(&reads), Decision::Allowed { .. }));
+//! assert!(capabilities.check(&reads).is_ok());
 //!
 //! let deletes = CapabilityRequest::new("mcp/request:tools/call:delete_file", None);
-//! let Decision::Denied { reason } = capabilities.decide(&deletes) else { panic!("it is denied") };
+//! let reason = capabilities.check(&deletes).unwrap_err();
 //! assert_eq!(
 //!     reason.to_string(),
 //!     "`mcp/request:tools/call:read_*` does not cover the tool `delete_file`",
@@ -74,7 +74,7 @@ use prefilter::{Prefilter, PrefilterInput};
 pub use denial_reason::DenialReason;
 pub use error::CapabilityError;
 pub use request::CapabilityRequest;
-pub use set::{Capabilities, Decision};
+pub use set::Capabilities;
 pub(crate) use setting::CapabilityTexts;
 
 /// Members of a pattern without effect on matching.

@@ -12,29 +12,6 @@ use crate::admin;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(Vec<Capability>);
 
-/// The decision whether a message can be sent.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Decision<'a> {
-    /// The message can be sent.
-    Allowed {
-        /// The first capability that allows the message.
-        by: &'a Capability,
-    },
-    /// The message cannot be sent.
-    Denied {
-        /// Human-readable reason, formatted only when it is displayed.
-        reason: DenialReason<'a>,
-    },
-}
-
-impl Decision<'_> {
-    /// Whether the message is allowed.
-    pub fn is_allowed(&self) -> bool {
-        matches!(self, Self::Allowed { .. })
-    }
-}
-
 impl Capabilities {
     /// Returns the capabilities that the token of an identity grants; `None` if it declares none.
     /// The operator has all.
@@ -90,15 +67,19 @@ impl Capabilities {
         new
     }
 
-    /// Decides whether a message can be sent.
-    pub fn decide<'a>(&'a self, request: &'a CapabilityRequest<'a>) -> Decision<'a> {
+    /// Returns the first capability that allows a message, or why none does.
+    ///
+    /// # Errors
+    ///
+    /// No capability of the set allows the message.
+    pub fn check<'a>(
+        &'a self,
+        request: &'a CapabilityRequest<'a>,
+    ) -> Result<&'a Capability, DenialReason<'a>> {
         let input = PrefilterInput::new(request);
         let allows = |capability: &&Capability| capability.allows(&input);
         let by = if request.is_reserved() { None } else { self.0.iter().find(allows) };
-        match by {
-            Some(by) => Decision::Allowed { by },
-            None => Decision::Denied { reason: DenialReason::new(self, request) },
-        }
+        by.ok_or_else(|| DenialReason::new(self, request))
     }
 
     /// Whether a single capability of the set allows everything that `other` allows.

@@ -9,7 +9,7 @@ mod vectors;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
-use super::{Capabilities, Capability, CapabilityRequest, Decision};
+use super::{Capabilities, Capability, CapabilityRequest, DenialReason};
 
 fn capability(value: &Value) -> Capability {
     Capability::compile(value).unwrap_or_else(|error| panic!("{value}: {error}"))
@@ -17,23 +17,23 @@ fn capability(value: &Value) -> Capability {
 
 /// Whether this capability alone allows a message with this kind and payload.
 fn allows(own: &Value, kind: &str, payload: Option<&Value>) -> bool {
-    decide(own, kind, payload, |decision| {
-        if let Decision::Denied { reason } = decision {
+    check(own, kind, payload, |result| {
+        if let Err(reason) = result {
             assert!(reason.to_string().chars().count() < 1_000, "{reason}");
         }
     })
 }
 
-fn decide(
+fn check(
     own: &Value,
     kind: &str,
     payload: Option<&Value>,
-    inspect: impl Fn(&Decision<'_>),
+    inspect: impl Fn(&Result<&Capability, DenialReason<'_>>),
 ) -> bool {
     let payload = payload.map(|payload| to_raw_value(payload).unwrap());
     let capabilities = Capabilities::new([capability(own)]);
     let request = CapabilityRequest::new(kind, payload.as_deref());
-    let decision = capabilities.decide(&request);
-    inspect(&decision);
-    decision.is_allowed()
+    let result = capabilities.check(&request);
+    inspect(&result);
+    result.is_ok()
 }

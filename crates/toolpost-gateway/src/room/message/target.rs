@@ -60,10 +60,9 @@ pub fn upgrade_kind(
     }
     match (parse_target(payload)?, kind.method(), payload) {
         (Some(target), ..) => reconcile_kind(kind, &target, "its payload"),
-        (None, Some(method), Some(_)) => Err(mismatch(format!(
-            "the kind says {} and its payload names no method",
-            quoted(method)
-        ))),
+        (None, Some(method), Some(_)) => {
+            Err(mismatch(format!("the kind has {}, but its payload has no method", quoted(method))))
+        }
         _ => Ok(kind),
     }
 }
@@ -96,17 +95,13 @@ fn reconcile_kind(
     }
     if let Some(method) = kind.method().filter(|method| **method != *target.method) {
         let (declared, meant) = (quoted(method), quoted(&target.method));
-        return Err(mismatch(format!("the kind says {declared} and {other} says {meant}")));
+        return Err(mismatch(format!("the kind has {declared}, but {other} has {meant}")));
     }
     if let Some(context) =
         kind.context().filter(|_| !name.is_some_and(|name| kind.matches_name(name)))
     {
-        let meant = name.map_or_else(
-            || "names nothing".to_owned(),
-            |target_name| format!("says {}", quoted(target_name)),
-        );
-        let declared = quoted(context);
-        return Err(mismatch(format!("the kind says {declared} and {other} {meant}")));
+        let (declared, meant) = (quoted(context), name.map_or("no name".into(), quoted));
+        return Err(mismatch(format!("the kind has {declared}, but {other} has {meant}")));
     }
     kind.with_target(target).map_err(|error| invalid_target(&error))
 }
@@ -289,32 +284,32 @@ mod tests {
             (
                 "mcp/request:tools/call:delete_file",
                 call,
-                Err("the kind says `delete_file` and its payload says `read_file`"),
+                Err("the kind has `delete_file`, but its payload has `read_file`"),
             ),
             (
                 "mcp/request:tools/list",
                 call,
-                Err("the kind says `tools/list` and its payload says `tools/call`"),
+                Err("the kind has `tools/list`, but its payload has `tools/call`"),
             ),
             (
                 "mcp/request:tools/list:x",
                 list,
-                Err("the kind says `x` and its payload names nothing"),
+                Err("the kind has `x`, but its payload has no name"),
             ),
             (
                 "mcp/request:tools/call:x",
                 r#"{"method":"tools/call","params":{"name":["x"]}}"#,
-                Err("the kind says `x` and its payload names nothing"),
+                Err("the kind has `x`, but its payload has no name"),
             ),
             (
                 "mcp/request:tools/call",
                 "{}",
-                Err("the kind says `tools/call` and its payload names no method"),
+                Err("the kind has `tools/call`, but its payload has no method"),
             ),
             (
                 "mcp/request:tools/call",
                 r#"["tools/call"]"#,
-                Err("the kind says `tools/call` and its payload names no method"),
+                Err("the kind has `tools/call`, but its payload has no method"),
             ),
         ] {
             let payload = (!payload.is_empty()).then(|| raw(payload));

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::room::capability::DenialReason;
 use crate::room::message::{MessageParseError, RejectionCode, quoted};
 
 /// Why a message or a join is rejected.
@@ -16,6 +17,12 @@ pub(crate) struct RoomError {
 impl RejectionCode {
     pub(crate) fn error(self, message: impl Into<String>) -> RoomError {
         RoomError { code: self, message: message.into(), details: Map::new() }
+    }
+}
+
+impl From<DenialReason<'_>> for RoomError {
+    fn from(reason: DenialReason<'_>) -> Self {
+        RejectionCode::CapabilityViolation.error(reason.to_string())
     }
 }
 

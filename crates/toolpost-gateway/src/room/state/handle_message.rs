@@ -9,10 +9,10 @@ use toolpost::json_rpc::{RawMessage, RpcId};
 
 use super::handle_grant::{GrantPayload, RevokePayload, parse_payload};
 use super::membership::{InvitePayload, KickPayload};
-use super::proposal::check_allowed;
 use super::stream::{StreamAccessChange, StreamRequestPayload};
 use super::{ConnectionId, DisconnectCause, Effect, Room, RoomError};
 use crate::auth::Token;
+use crate::room::capability::CapabilityRequest;
 use crate::room::message::{
     BaseKind, Draft, MessageKind, MessageParseError, Protocol, RejectionCode, ResponseContext,
     ResponseOutcome, RoomMessage, quoted, upgrade_kind, upgrade_response_kind,
@@ -185,9 +185,10 @@ impl Room {
     fn check_capability(&self, sender: &str, draft: &Draft) -> Result<Option<Value>, RoomError> {
         let Some(participant) = self.participants.get(sender) else { return Ok(None) };
         let (kind, payload) = (draft.kind.full(), draft.payload.as_deref());
-        match check_allowed(&participant.capabilities, kind, payload) {
+        match participant.capabilities.check(&CapabilityRequest::new(kind, payload)) {
+            Ok(by) => Ok(Some(by.value().clone())),
             Err(_) if self.is_implicitly_allowed(sender, draft) => Ok(None),
-            allowed => allowed.map(Some),
+            Err(reason) => Err(reason.into()),
         }
     }
 

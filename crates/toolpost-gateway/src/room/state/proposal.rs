@@ -10,7 +10,7 @@ use toolpost::json_rpc::RawMessage;
 use super::system_messages::to_raw;
 use super::{Effect, GATEWAY_PARTICIPANT, ProposalDecision, Room, RoomError};
 use crate::approval::ApprovalAction;
-use crate::room::capability::{Capabilities, CapabilityRequest, Decision};
+use crate::room::capability::{Capabilities, CapabilityRequest};
 use crate::room::message::{
     BaseKind, Draft, McpTarget, MessageKind, Protocol, RejectionCode, ResponseContext, RoomMessage,
     quoted,
@@ -180,7 +180,8 @@ impl Proposal {
 
     pub(super) fn check_allowed(&self, capabilities: &Capabilities) -> Result<(), RoomError> {
         let kind = MessageKind::for_target(BaseKind::McpRequest, &self.target);
-        check_allowed(capabilities, kind.full(), self.payload.as_deref()).map(drop)
+        capabilities.check(&CapabilityRequest::new(kind.full(), self.payload.as_deref()))?;
+        Ok(())
     }
 }
 
@@ -311,9 +312,9 @@ impl Room {
             }
             ApprovalAction::Reject { reason } => {
                 // A participant that may make the request may also reject the proposal.
-                proposal.check_allowed(&may).or_else(|_| {
-                    check_allowed(&may, BaseKind::McpReject.as_str(), None).map(drop)
-                })?;
+                if proposal.check_allowed(&may).is_err() {
+                    may.check(&CapabilityRequest::new(BaseKind::McpReject.as_str(), None))?;
+                }
                 let payload = json!({"reason": reason.as_deref().unwrap_or("disagree")});
                 let kind = MessageKind::from(BaseKind::McpReject);
                 (kind, vec![Box::from(&*proposal.from)], Some(to_raw(&payload)))
@@ -333,18 +334,5 @@ impl Room {
         };
         self.check_not_paused(by, &draft.kind)?;
         self.handle_on_behalf(by, draft)
-    }
-}
-
-pub(super) fn check_allowed(
-    capabilities: &Capabilities,
-    kind: &str,
-    payload: Option<&RawValue>,
-) -> Result<Value, RoomError> {
-    match capabilities.decide(&CapabilityRequest::new(kind, payload)) {
-        Decision::Allowed { by } => Ok(by.value().clone()),
-        Decision::Denied { reason } => {
-            Err(RejectionCode::CapabilityViolation.error(reason.to_string()))
-        }
     }
 }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::handle_grant::parse_payload;
-use super::proposal::check_allowed;
 use super::{ConnectionId, Effect, Recipients, Room, RoomError, StreamFrame};
+use crate::room::capability::CapabilityRequest;
 use crate::room::message::{
     BaseKind, Draft, MessageParseError, RejectionCode, RoomMessage, quoted,
 };
@@ -258,7 +258,8 @@ impl Room {
     /// Closes the streams of a participant that may no longer open streams.
     pub(super) fn close_streams_unless_allowed(&mut self, sender: &str) {
         let is_allowed = self.participants.get(sender).is_some_and(|participant| {
-            check_allowed(&participant.capabilities, BaseKind::StreamRequest.as_str(), None).is_ok()
+            let request = CapabilityRequest::new(BaseKind::StreamRequest.as_str(), None);
+            participant.capabilities.check(&request).is_ok()
         });
         let has_some = self.streams.open.values().any(|stream| &*stream.owner == sender);
         if has_some && !is_allowed {

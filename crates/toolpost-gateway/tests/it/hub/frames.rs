@@ -54,7 +54,12 @@ async fn invalid_frame_returns_error_and_keeps_connection() {
             "OPERATION_NOT_FOUND",
             "demo.none",
         ),
-        (event(request_event("7", "demo.add", &json!({}))), "7", invalid, "does not fit demo.add"),
+        (
+            event(request_event("7", "demo.add", &json!({}))),
+            "7",
+            invalid,
+            "invalid input for demo.add",
+        ),
     ];
     for (message, id, code, expected_message) in rows {
         let row = format!("{message:?}");

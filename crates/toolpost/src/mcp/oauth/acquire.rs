@@ -207,7 +207,7 @@ impl OAuthInner {
         } else if stored.iter().any(|credentials| refresh_token(credentials).is_some()) {
             "the refresh token is no longer valid"
         } else if rejected.used_token.is_some() || !stored.is_empty() {
-            "the token is no longer valid, and cannot be refreshed"
+            "the token is no longer valid and cannot be refreshed"
         } else {
             "there is no token yet"
         };

@@ -23,7 +23,7 @@ pub enum OAuthError {
         reason: String,
     },
     /// A URL is not encrypted or not valid.
-    #[error("the {what} `{address}` is not acceptable: {reason}")]
+    #[error("the {what} `{address}` is not allowed: {reason}")]
     InvalidUrl {
         /// What the URL is for.
         what: &'static str,

@@ -135,7 +135,7 @@ fn preflight(settings: &StdioSettings) -> Result<(), String> {
     let not_executable = || Err(format!("`{program}` cannot be run: it is not an executable file"));
     if let Some(folder) = settings.cwd.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(format!(
-            "`{program}` cannot be run in `{}`: there is no such folder",
+            "`{program}` cannot be run in `{}`: no such directory",
             folder.display()
         ));
     }
@@ -213,7 +213,7 @@ mod tests {
                 Some("/etc"),
                 Some("`passwd` cannot be run: it is not an executable file"),
             ),
-            ("sh", Some("/no"), None, Some("`sh` cannot be run in `/no`: there is no such folder")),
+            ("sh", Some("/no"), None, Some("`sh` cannot be run in `/no`: no such directory")),
         ];
         for (command, cwd, path, expected) in rows {
             assert_eq!(at(command, cwd, path).as_deref(), expected, "{command} {cwd:?} {path:?}");

@@ -39,7 +39,7 @@ pub(crate) enum RedirectError {
     #[error("the service redirected from https to http at `{0}`, which is not encrypted")]
     HttpsDowngrade(String),
     #[error(
-        "the service redirected to `{0}`, and the request cannot be repeated at another service: the operation is neither a query nor idempotent"
+        "the service redirected to `{0}`; the request is not sent to another host because the operation is neither a query nor idempotent"
     )]
     NotIdempotent(String),
 }
@@ -192,7 +192,7 @@ mod tests {
                 308,
                 "https://b.example/",
                 false,
-                "the service redirected to `b.example`, and the request cannot be repeated at another service: the operation is neither a query nor idempotent",
+                "the service redirected to `b.example`; the request is not sent to another host because the operation is neither a query nor idempotent",
             ),
             ("POST", a, 303, "https://b.example/", false, "GET https://b.example/"),
             ("GET", a, 302, "https://me:secret@b.example/", true, "GET https://b.example/"),

@@ -10,11 +10,11 @@ pub(crate) enum CredentialError {
     Missing { required: String },
     #[error("the value of {what} does not fit {place}")]
     InvalidValue { what: String, place: &'static str },
-    #[error("`{name}` in `auth.headers` is no name of a header")]
+    #[error("`{name}` in `auth.headers` is not a valid header name")]
     HeaderName { name: String },
-    #[error("`auth.client_certificate` is no certificate with its key in PEM")]
+    #[error("`auth.client_certificate` is not a PEM file with a certificate and its key")]
     Certificate,
-    #[error("the token endpoint `{address}` is not acceptable: {reason}")]
+    #[error("the token endpoint `{address}` is not allowed: {reason}")]
     InvalidTokenUrl { address: String, reason: &'static str },
     #[error("the token endpoint `{address}` {error}")]
     Token { address: String, error: TokenError },

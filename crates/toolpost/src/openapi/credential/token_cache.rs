@@ -198,9 +198,9 @@ debug_fields!(cache: TokenCache, url = redact_url(&cache.url));
 /// Checks that a secret may be sent to a URL: over HTTPS, or over HTTP to the loopback interface.
 pub(super) fn check_token_url(url: &Url) -> Result<(), CredentialError> {
     let reason = if !url.username().is_empty() || url.password().is_some() {
-        "it has a user in it"
+        "it contains credentials"
     } else if !is_secure_url(url) {
-        "it has to be HTTPS"
+        "it must use HTTPS"
     } else {
         return Ok(());
     };

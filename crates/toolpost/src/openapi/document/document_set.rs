@@ -301,10 +301,10 @@ mod tests {
             ("b.json#/1", Ok(json!("there"))),
             ("../c d.json", Ok(json!({"z": "there"}))),
             ("../c%20d.json#", Ok(json!({"z": "there"}))),
-            ("#/nothing", Err("there is nothing at `#/nothing`")),
+            ("#/nothing", Err("`#/nothing` does not exist")),
             ("#unknown", Err("no anchor `#unknown` in the file")),
             ("d.json?key=secret#/a", Err("`d.json#/a` is in a file that was not read")),
-            ("http://[", Err("`http://[` is no address")),
+            ("http://[", Err("`http://[` is not a valid URL")),
             ("#/o", Err("`#/o` is a circular reference")),
         ];
         check_references(&documents, &rows.map(|(reference, expected)| ("#", reference, expected)));

@@ -19,12 +19,12 @@ pub(super) fn duplicate_warnings(built: &BuiltTree) -> Vec<String> {
         .map(|duplicate| {
             let name = built.tree.strings.get(duplicate.key);
             let pointer = pointers.get(&duplicate.object).map_or("?", String::as_str);
-            format!("`{name}` is said twice at `{pointer}`; the last one counts")
+            format!("`{name}` is a duplicate key at `{pointer}`; the last value is used")
         })
         .collect();
     let rest = built.duplicate_count - built.duplicates.len();
     if rest > 0 {
-        warnings.push(format!("{rest} more names are said twice"));
+        warnings.push(format!("{rest} more keys are duplicates"));
     }
     warnings
 }

@@ -17,11 +17,11 @@ pub(crate) struct ParsedFile {
 /// Why a file cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DocumentParseError {
-    #[error("there is nothing in it")]
+    #[error("it is empty")]
     Empty,
-    #[error("it is no JSON: {message} (line {line}, column {column})")]
+    #[error("invalid JSON: {message} (line {line}, column {column})")]
     Json { message: String, line: usize, column: usize },
-    #[error("it is no YAML: {message} (line {line}, column {column})")]
+    #[error("invalid YAML: {message} (line {line}, column {column})")]
     Yaml { message: String, line: usize, column: usize },
     #[error("{reason} (line {line}, column {column})")]
     Rejected { reason: BuildError, line: usize, column: usize },
@@ -108,10 +108,10 @@ mod tests {
             (b"a: \xff", "some bytes are not UTF-8 and were replaced"),
             (
                 b"{\"a\": {\"b/c\": [{\"d\": 1, \"d\": 2}]}}",
-                "`d` is said twice at `#/a/b~1c/0`; the last one counts",
+                "`d` is a duplicate key at `#/a/b~1c/0`; the last value is used",
             ),
-            (b"a: 1\na: 2\n", "`a` is said twice at `#`; the last one counts"),
-            (b"a: 1\n---\nb: 2\n", "there is more than one document in it; the first one counts"),
+            (b"a: 1\na: 2\n", "`a` is a duplicate key at `#`; the last value is used"),
+            (b"a: 1\n---\nb: 2\n", "the file has more than one document; the first is used"),
         ];
         for (bytes, expected) in rows {
             assert_eq!(value(bytes).1, [expected]);
@@ -123,17 +123,17 @@ mod tests {
         let deep = format!("{}1{}", "[".repeat(121), "]".repeat(121));
         let deep_yaml = (0..121).map(|at| format!("{}a:\n", " ".repeat(at))).collect::<String>();
         let rows = [
-            ("", "there is nothing in it"),
-            (" \n", "there is nothing in it"),
-            ("{\"a\" 1}", "it is no JSON: expected `:` (line 1, column 6)"),
+            ("", "it is empty"),
+            (" \n", "it is empty"),
+            ("{\"a\" 1}", "invalid JSON: expected `:` (line 1, column 6)"),
             (
                 "a: 1\nb: [\n",
-                "it is no YAML: while parsing a node, did not find expected node content \
+                "invalid YAML: while parsing a node, did not find expected node content \
                  (line 3, column 1)",
             ),
             (
                 "a: 1\n  b: 2\n",
-                "it is no YAML: mapping values are not allowed in this context (line 2, column 4)",
+                "invalid YAML: mapping values are not allowed in this context (line 2, column 4)",
             ),
             (&deep, "arrays and objects are nested more than 120 deep (line 1, column 121)"),
             (&deep_yaml, "arrays and objects are nested more than 120 deep (line 121, column 121)"),

@@ -7,11 +7,11 @@ use crate::http::redact_url;
 /// Why a reference cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReferenceError {
-    #[error("`{0}` is no address")]
+    #[error("`{0}` is not a valid URL")]
     InvalidUrl(String),
     #[error("`{0}` is in a file that was not read")]
     FileNotLoaded(String),
-    #[error("there is nothing at `{0}`")]
+    #[error("`{0}` does not exist")]
     TargetNotFound(String),
     #[error("no anchor `{0}` in the file")]
     AnchorNotFound(String),

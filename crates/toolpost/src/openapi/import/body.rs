@@ -35,7 +35,7 @@ impl<'l> Importer<'l> {
         let Some(node) = operation.get("requestBody") else { return Ok(None) };
         let node = node
             .target()
-            .map_err(|error| format!("the body of its request is not known: {error}"))?;
+            .map_err(|error| format!("its request body cannot be resolved: {error}"))?;
         if !node.is_object() {
             return Ok(None);
         }
@@ -47,12 +47,12 @@ impl<'l> Importer<'l> {
         let mut candidates = Vec::new();
         for (media_type, media) in body.members_of("content") {
             let path = path.member(media_type);
-            if let Some(media) = self.resolve_object(media, &path, "the media type is left out") {
+            if let Some(media) = self.resolve_object(media, &path, "the media type is ignored") {
                 candidates.push(self.body_candidate(media_type, media, &path));
             }
         }
         if candidates.is_empty() {
-            self.warn(path, "the body names no media type; it is sent as JSON");
+            self.warn(path, "the body declares no media type; it is sent as JSON");
             candidates.push(candidate(MediaKind::Json, "application/json", SchemaShape::Unknown));
         }
         candidates

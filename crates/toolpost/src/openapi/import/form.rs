@@ -66,7 +66,7 @@ impl<'l> Importer<'l> {
         }
         let style = match name.map(|name| parse_style(name).ok_or(name)) {
             Some(Err(name)) => {
-                self.warn(path, format!("there is no style `{name}`; it is written as a form"));
+                self.warn(path, format!("unknown style `{name}`; using `form`"));
                 Style::Form
             }
             Some(Ok(style)) => style,

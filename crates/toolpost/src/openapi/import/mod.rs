@@ -147,9 +147,7 @@ impl<'l> Importer<'l> {
         self.default_security = self.security(root, &ValuePath::ROOT).unwrap_or_default();
         let webhooks = root.get("webhooks").map_or(0, |all| all.members().len());
         if webhooks > 0 {
-            let message = format!(
-                "{webhooks} webhooks are requests that the service makes; they are no operations"
-            );
+            let message = format!("{webhooks} webhooks are not imported: the service sends them");
             self.warn(&ValuePath::ROOT.member("webhooks"), message);
         }
     }
@@ -160,7 +158,7 @@ impl<'l> Importer<'l> {
         let names = names.collect::<Vec<_>>().join(", ");
         if !names.is_empty() {
             let message = format!(
-                "header parameters that follow from the request or from `auth` cannot be given: {names}"
+                "header parameters set by the request or by `auth` are not inputs: {names}"
             );
             self.warn(&ValuePath::ROOT.member("paths"), message);
         }
@@ -229,7 +227,10 @@ impl<'l> Importer<'l> {
         }
         if !node.is_object() && node.as_bool().is_none() {
             let found = node.type_name();
-            self.warn(path, format!("a schema must be an object, found {found}; anything fits"));
+            self.warn(
+                path,
+                format!("a schema must be an object, found {found}; any value is accepted"),
+            );
             return SchemaShape::Unknown;
         }
         self.checker.check_schema(&self.context, node, path);

@@ -25,7 +25,7 @@ impl<'l> Importer<'l> {
         let item = paths.member(path_operation.path);
         let doc_path = item.member(path_operation.method_key);
         let method = Method::from_bytes(path_operation.method.as_bytes())
-            .map_err(|_| format!("`{}` is no method of HTTP", path_operation.method))?;
+            .map_err(|_| format!("`{}` is not an HTTP method", path_operation.method))?;
         let node = path_operation.operation.target().map_err(|error| error.to_string())?;
         if !node.is_object() {
             return Err(format!("an operation must be an object, found {}", node.type_name()));

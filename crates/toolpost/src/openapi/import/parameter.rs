@@ -67,7 +67,7 @@ impl<'l> Importer<'l> {
         let mut raws = Vec::new();
         for (index, node) in listed.items().enumerate() {
             let path = path.item(index);
-            if let Some(node) = self.resolve_object(node, &path, "the parameter is left out") {
+            if let Some(node) = self.resolve_object(node, &path, "the parameter is ignored") {
                 raws.extend(self.parse_parameter(node, &path)?);
             }
         }
@@ -92,7 +92,7 @@ impl<'l> Importer<'l> {
             (_, other) => {
                 let name = node.text("name").unwrap_or("without a name");
                 let problem = other.map_or("stands nowhere".to_owned(), |other| {
-                    format!("is in `{other}`, which is not known")
+                    format!("has the unknown location `{other}`")
                 });
                 let reason = format!("the parameter `{name}` {problem}");
                 return self.reject_parameter(node, path, &reason);
@@ -117,7 +117,7 @@ impl<'l> Importer<'l> {
         if node.flag("required") {
             return Err(format!("{reason}, and it is required"));
         }
-        self.warn(doc_path, format!("{reason}; it is left out"));
+        self.warn(doc_path, format!("{reason}; it is ignored"));
         Ok(None)
     }
 
@@ -208,7 +208,7 @@ impl<'l> Importer<'l> {
         let Some(inside) = names.into_iter().find(|inside| is_same_name(inside)).map(str::to_owned)
         else {
             let name = raw.name;
-            self.warn(doc_path, format!("the path has no `{{{name}}}`; the parameter is left out"));
+            self.warn(doc_path, format!("the path has no `{{{name}}}`; the parameter is ignored"));
             return false;
         };
         *path = path.replace(&format!("{{{inside}}}"), &format!("{{{}}}", raw.name));
@@ -240,7 +240,7 @@ impl<'l> Importer<'l> {
         let allowed = name.and_then(parse_style).filter(|it| is_style_allowed(*it, location));
         if let (Some(name), None) = (name, allowed) {
             let message = format!("the parameter `{}` cannot have the style `{name}`", raw.name);
-            self.warn(doc_path, format!("{message}; it has the usual one"));
+            self.warn(doc_path, format!("{message}; the default style is used"));
         }
         let style = allowed.unwrap_or(usual_style(location));
         let explode = node.get("explode").and_then(|explode| explode.as_bool());

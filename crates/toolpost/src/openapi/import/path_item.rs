@@ -30,7 +30,10 @@ impl<'l> Importer<'l> {
         let mut operations = Vec::new();
         let Some(paths) = self.documents.root().get("paths") else {
             if self.version <= SpecVersion::V30 {
-                self.warn(&ValuePath::ROOT, "there are no `paths`, so there is nothing to call");
+                self.warn(
+                    &ValuePath::ROOT,
+                    "the document has no `paths` and therefore no operations",
+                );
             }
             return operations;
         };
@@ -58,7 +61,7 @@ impl<'l> Importer<'l> {
             Ok(target) if target.node_ref() != item.node_ref() => items.push(target),
             Ok(_) => {}
             Err(error) => {
-                self.warn(doc_path, format!("{error}; the operations behind it are unknown"));
+                self.warn(doc_path, format!("{error}; its operations are not imported"));
             }
         }
         let first = operations.len();
@@ -92,7 +95,7 @@ impl<'l> Importer<'l> {
         let odd = keys.filter(|key| !is_method(key) && !is_known(key));
         let odd = odd.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
         if !odd.is_empty() {
-            let message = format!("{odd}: a path has no such member (methods are in lower case)");
+            let message = format!("{odd}: unknown member of a path item (methods are lower case)");
             self.warn(doc_path, message);
         }
         let standard = item.members().filter(|(key, _)| is_method(key));

@@ -79,10 +79,13 @@ impl<'l> Importer<'l> {
             }
             let path = path.member(status);
             let Some(range) = parse_status_range(status) else {
-                self.warn(&path, format!("`{status}` is no status; the response is left out"));
+                self.warn(
+                    &path,
+                    format!("`{status}` is not a status code; the response is ignored"),
+                );
                 continue;
             };
-            if let Some(node) = self.resolve_object(node, &path, "the response is left out") {
+            if let Some(node) = self.resolve_object(node, &path, "the response is ignored") {
                 let contents = match self.version {
                     SpecVersion::V2 => self.swagger_response_contents(operation, node, &path),
                     _ => self.response_contents(node, &path),
@@ -103,7 +106,7 @@ impl<'l> Importer<'l> {
         let path = path.member("content");
         for (media_type, media) in response.members_of("content") {
             let path = path.member(media_type);
-            if let Some(media) = self.resolve_object(media, &path, "the media type is left out") {
+            if let Some(media) = self.resolve_object(media, &path, "the media type is ignored") {
                 contents.push((media_type, self.response_shape(media_type, media, &path)));
             }
         }

@@ -53,9 +53,7 @@ impl<'l> Importer<'l> {
         }
         let parsed = match self.find_scheme(name) {
             Some(node) => parse_scheme(node),
-            None => {
-                Err((format!("there is no security scheme `{name}`"), "not declared".to_owned()))
-            }
+            None => Err((format!("unknown security scheme `{name}`"), "not declared".to_owned())),
         };
         let scheme = Arc::new(parsed.unwrap_or_else(|(problem, name)| {
             self.warn(path, problem);
@@ -96,7 +94,7 @@ fn parse_scheme(node: Node<'_>) -> Result<SecurityScheme, (String, String)> {
         Some("mutualTLS") => SecurityScheme::MutualTls,
         other => {
             let other = other.unwrap_or("none");
-            let problem = format!("security schemes of the type `{other}` are not known");
+            let problem = format!("unknown security scheme type `{other}`");
             return Err((problem, other.to_owned()));
         }
     })

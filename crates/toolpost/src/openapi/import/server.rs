@@ -39,7 +39,7 @@ impl Importer<'_> {
         doc_path: &ValuePath<'_>,
     ) -> Option<ServerTemplate> {
         let Some(url) = server.text("url") else {
-            self.warn(doc_path, "a server has no `url`; it is left out");
+            self.warn(doc_path, "a server has no `url`; it is ignored");
             return None;
         };
         let mut variables = Vec::new();
@@ -50,7 +50,7 @@ impl Importer<'_> {
         let url = url.trim();
         for name in template_names(url) {
             if !variables.iter().any(|variable| variable.name == name) {
-                let message = format!("`{{{name}}}` of the address is no variable of the server");
+                let message = format!("`{{{name}}}` in the URL is not a variable of the server");
                 self.warn(&doc_path, message);
             }
         }

@@ -17,22 +17,16 @@ pub(crate) enum SpecVersion {
 #[non_exhaustive]
 pub enum ImportError {
     /// The document is valid JSON or YAML, but not an object.
-    #[error("an API document is an object, found {found}")]
+    #[error("expected an object, found {found}")]
     NotAnObject {
         /// JSON type of the document.
         found: &'static str,
     },
     /// The document declares no version.
-    #[error(
-        "this is no API document: neither `openapi` nor `swagger` says which version it is; \
-         expected `openapi: 3.x` or `swagger: 2.0` at the top"
-    )]
+    #[error("not an OpenAPI document: missing `openapi: 3.x` or `swagger: 2.0` at the top level")]
     NoVersion,
     /// The declared version is not supported.
-    #[error(
-        "the document is `{name}: {found}`, which is not understood; \
-         versions 2.0, 3.0, 3.1 and 3.2 are"
-    )]
+    #[error("unsupported version `{name}: {found}`; supported versions are 2.0, 3.0, 3.1 and 3.2")]
     UnknownVersion {
         /// Name of the version member: `openapi` or `swagger`.
         name: &'static str,

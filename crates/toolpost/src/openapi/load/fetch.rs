@@ -26,17 +26,15 @@ pub(super) enum FetchError {
     Io(#[from] io::Error),
     #[error("it is not a regular file")]
     NotAFile,
-    #[error("it is larger than {limit} bytes, which is what `max_file_size` allows")]
+    #[error("it is larger than {limit} bytes; raise `max_file_size`")]
     TooLarge { limit: usize },
-    #[error(
-        "all files together are larger than {limit} bytes, which is what `max_total_size` allows"
-    )]
+    #[error("all files together are larger than {limit} bytes; raise `max_total_size`")]
     TotalTooLarge { limit: usize },
     #[error("the server responded with status {status}{}", status_hint(*.status))]
     Status { status: u16 },
     #[error("it redirects to an address that {0}")]
     Redirect(#[source] ReferenceRejection),
-    #[error("documents are files, or come by http or https, not by `{scheme}`")]
+    #[error("unsupported URL scheme `{scheme}`; use a file path, http or https")]
     Scheme { scheme: String },
     #[error(transparent)]
     Http(http::FetchError),
@@ -166,8 +164,8 @@ fn status_hint(status: u16) -> &'static str {
 /// Describes an I/O error, with plain messages for the common kinds.
 fn io_reason(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => "it may not be read by this user".to_owned(),
+        io::ErrorKind::NotFound => "no such file".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -135,7 +135,7 @@ impl<'s> DocumentLoader<'s> {
         warnings.extend(missing.map(|(_, warning)| warning));
         if self.is_file_limit_reached {
             let max = self.fetcher.settings.max_files;
-            let message = format!("only {max} files were read; `max_files` says how many");
+            let message = format!("only {max} files were read; raise `max_files` to read more");
             warnings
                 .push(DocumentWarning { at: display_url(documents.root().file_url()), message });
         }

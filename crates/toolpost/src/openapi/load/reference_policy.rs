@@ -7,11 +7,13 @@ use crate::openapi::client::format_host_port;
 /// Why a reference is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReferenceRejection {
-    #[error("is not fetched: a document from the network may not refer to files of this machine")]
+    #[error("is not fetched: a remote document cannot refer to local files")]
     FileFromNetwork,
-    #[error("is not fetched: `{host}` is not where the document comes from; `hosts` may allow it")]
+    #[error(
+        "is not fetched: `{host}` is not the host of the document; add it to `hosts` to allow it"
+    )]
     OtherHost { host: String },
-    #[error("is not fetched: documents are files, or come by http or https, not by `{scheme}`")]
+    #[error("is not fetched: unsupported URL scheme `{scheme}`; use a file path, http or https")]
     Scheme { scheme: String },
 }
 
@@ -60,7 +62,7 @@ mod tests {
         let hosts = ["More.example".to_owned(), "port.example:8443".to_owned()];
         let other = |host: &str| {
             Err(format!(
-                "is not fetched: `{host}` is not where the document comes from; `hosts` may \
+                "is not fetched: `{host}` is not the host of the document; add it to `hosts` to \
                  allow it"
             ))
         };
@@ -83,14 +85,12 @@ mod tests {
             (
                 "https://a.example/b",
                 "file:///etc/passwd",
-                Err("is not fetched: a document from the network may not refer to files of this \
-                     machine"
-                    .to_owned()),
+                Err("is not fetched: a remote document cannot refer to local files".to_owned()),
             ),
             (
                 "file:///a",
                 "ftp://a.example/b",
-                Err("is not fetched: documents are files, or come by http or https, not by `ftp`"
+                Err("is not fetched: unsupported URL scheme `ftp`; use a file path, http or https"
                     .to_owned()),
             ),
             ("data:x", "http://a.example/", other("a.example")),

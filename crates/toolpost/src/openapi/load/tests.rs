@@ -167,9 +167,9 @@ async fn local_files_load_with_their_references() {
     assert_eq!(
         messages,
         [
-            "`cat` is said twice at `#`; the last one counts",
-            "`gone.yaml#/x` cannot be read: there is no such file",
-            "`broken.yaml` cannot be read: it is no YAML: while parsing a node, did not find \
+            "`cat` is a duplicate key at `#`; the last value is used",
+            "`gone.yaml#/x` cannot be read: no such file",
+            "`broken.yaml` cannot be read: invalid YAML: while parsing a node, did not find \
              expected node content (line 2, column 1)",
         ]
     );
@@ -182,13 +182,13 @@ async fn missing_document_error_redacts_secrets() {
     let server = Server::start(|_| vec![]).await;
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let rows = [
-        (folder.location("none.yaml"), "cannot be read: there is no such file"),
+        (folder.location("none.yaml"), "cannot be read: no such file"),
         (DocumentLocation::File(folder.0.clone()), "cannot be read: it is not a regular file"),
         (
             folder.location("bad.json"),
-            "is not a valid document: it is no JSON: expected `:` (line 1, column 6)",
+            "is not a valid document: invalid JSON: expected `:` (line 1, column 6)",
         ),
-        (folder.location("empty.yaml"), "is not a valid document: there is nothing in it"),
+        (folder.location("empty.yaml"), "is not a valid document: it is empty"),
         (server.location("/a?key=secret"), "cannot be read: the server responded with status 404"),
         (
             DocumentLocation::from_path_or_url(&format!("http://me:secret@{closed}/a")),
@@ -237,9 +237,9 @@ async fn remote_documents_load_references_from_same_host_only() {
     }
     let host = other.origin.strip_prefix("http://").unwrap();
     let elsewhere = format!(
-        "is not fetched: `{host}` is not where the document comes from; `hosts` may allow it"
+        "is not fetched: `{host}` is not the host of the document; add it to `hosts` to allow it"
     );
-    let file = "is not fetched: a document from the network may not refer to files of this machine";
+    let file = "is not fetched: a remote document cannot refer to local files";
     assert_eq!(
         messages,
         [
@@ -267,7 +267,7 @@ async fn local_documents_load_remote_references_if_allowed() {
     let folder = TempFolder::new(&[("api.yaml", &text)]);
     let mut settings = LoadSettings::default();
     let (_, messages) = load_document(folder.location("api.yaml"), &settings).await;
-    assert!(messages[0].contains("`hosts` may allow it"), "{messages:?}");
+    assert!(messages[0].contains("add it to `hosts` to allow it"), "{messages:?}");
     settings.hosts.push(server.origin.replace("http://", ""));
     let (loaded, _) = load_document(folder.location("api.yaml"), &settings).await;
     assert_eq!(resolve_member(&loaded, "a"), Ok(json!("there")));
@@ -301,15 +301,15 @@ async fn load_limits_are_enforced_and_reported() {
     let rows = [
         (
             LoadSettings { max_file_size: 100, ..defaults() },
-            "`2.yaml` cannot be read: it is larger than 100 bytes, which is what `max_file_size` allows",
+            "`2.yaml` cannot be read: it is larger than 100 bytes; raise `max_file_size`",
         ),
         (
             LoadSettings { max_total_size: 100, ..defaults() },
-            "`2.yaml` cannot be read: all files together are larger than 100 bytes, which is what `max_total_size` allows",
+            "`2.yaml` cannot be read: all files together are larger than 100 bytes; raise `max_total_size`",
         ),
         (
             LoadSettings { max_files: 3, ..defaults() },
-            "only 3 files were read; `max_files` says how many",
+            "only 3 files were read; raise `max_files` to read more",
         ),
     ];
     for (settings, expected) in rows {
@@ -327,7 +327,7 @@ async fn load_times_out_on_unresponsive_server() {
     let timeout = std::time::Duration::from_millis(50);
     let settings = LoadSettings { timeout, ..LoadSettings::default() };
     let error = load(location, &settings, None).await.unwrap_err().to_string();
-    assert!(error.ends_with("it did not arrive within 50ms"), "{error}");
+    assert!(error.ends_with("it timed out after 50ms"), "{error}");
 }
 
 #[tokio::test]

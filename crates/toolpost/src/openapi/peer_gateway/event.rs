@@ -37,9 +37,7 @@ impl PeerEvent {
                 Self::Failed(error.unwrap_or_else(unknown_reason))
             }
             "complete" => Self::Complete,
-            other => {
-                Self::Invalid(format!("an event is of the type `{other}`, which is not known"))
-            }
+            other => Self::Invalid(format!("unknown event type `{other}`")),
         }
     }
 }

@@ -58,7 +58,9 @@ impl CookieHeader {
 
     fn push(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         if [name, value].iter().any(|text| text.contains(';')) || name.contains('=') {
-            return Err("a cookie holds no `;`, and its name no `=`; give it escaped");
+            return Err(
+                "a cookie cannot contain `;`, and its name cannot contain `=`; escape them",
+            );
         }
         to_header_value(name).and(to_header_value(value)).map_err(|_| {
             "a cookie carries only ASCII without control characters, and no white space around it; \

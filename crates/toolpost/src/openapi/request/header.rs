@@ -51,12 +51,12 @@ pub(super) fn encode_header(parameter: &Parameter, value: &Value) -> Result<Head
 /// Converts text to a header value. Fails if the service would not receive it unchanged.
 pub(super) fn to_header_value(value: &str) -> Result<HeaderValue, &'static str> {
     if value.starts_with([' ', '\t']) || value.ends_with([' ', '\t']) {
-        return Err("a header loses the white space around its value, so this cannot be sent");
+        return Err("a header value cannot start or end with white space");
     }
     if !value.is_ascii() {
-        return Err("a header carries only ASCII; encode it in the way that the service expects");
+        return Err("a header value must be ASCII; encode it as the service expects");
     }
-    HeaderValue::from_str(value).map_err(|_| "a header carries no control characters")
+    HeaderValue::from_str(value).map_err(|_| "a header value cannot contain control characters")
 }
 
 /// Formats a value as JSON with only printable ASCII characters.

@@ -108,11 +108,11 @@ fn check_segment(out: &str, filled: Option<&Parameter>) -> Result<(), Issue> {
     let segment = out.rsplit('/').next().unwrap_or_default();
     let segment = segment.to_ascii_lowercase().replace("%2e", ".");
     let reason = match (segment.as_str(), &parameter.serialization) {
-        ("", _) => "an empty value would be another path".to_owned(),
+        ("", _) => "an empty value would change the path".to_owned(),
         (".", ParameterSerialization::Style { style: Style::Label, .. }) => {
-            "an empty value would be another path: it is written as `.`".to_owned()
+            "an empty value would change the path: it is written as `.`".to_owned()
         }
-        ("." | "..", _) => format!("`{segment}` would be another path"),
+        ("." | "..", _) => format!("`{segment}` would change the path"),
         _ => return Ok(()),
     };
     Err(ValuePath::ROOT.member(&parameter.input).issue(reason))

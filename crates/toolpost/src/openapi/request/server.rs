@@ -18,27 +18,25 @@ pub struct ServerSettings {
 /// Why there is no server URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ServerError {
-    #[error("the document names no server: set `server` to the address of the service")]
+    #[error("the document has no server; set `server` to the URL of the service")]
     NoServer,
     #[error(
         "the server `{0}` is relative, and the document was not read from an address: set \
          `server` to the address of the service"
     )]
     Relative(String),
-    #[error("the server `{0}` is no address: set `server` to the address of the service")]
+    #[error("the server `{0}` is not a valid URL; set `server` to the URL of the service")]
     InvalidUrl(String),
-    #[error(
-        "the server `{0}` is neither http nor https: set `server` to the address of the service"
-    )]
+    #[error("the server `{0}` is neither http nor https; set `server` to the URL of the service")]
     Scheme(String),
     #[error(
         "the server `{url}` has a variable `{name}` without a value: set it in `server_variables`, \
          or set `server` to the address of the service"
     )]
     MissingVariable { url: String, name: String },
-    #[error("the address of the server has a user in it: configure the user under `auth` instead")]
+    #[error("the server URL contains credentials; configure them under `auth` instead")]
     UserInUrl,
-    #[error("the variable `{name}` of the server `{url}` may be {}", list_allowed(.allowed))]
+    #[error("the variable `{name}` of the server `{url}` must be {}", list_allowed(.allowed))]
     VariableNotAllowed { url: String, name: String, allowed: Vec<String> },
 }
 
@@ -164,9 +162,9 @@ mod tests {
             (&[("https://{other}/", None)], Err("has a variable `other` without a value")),
             (&[("ftp://a.example", None)], Err("neither http nor https")),
             (&[("localhost:8080/v1", None)], Err("neither http nor https")),
-            (&[("https://", None)], Err("is no address")),
-            (&[("https://me:hush@a.example", None)], Err("has a user in it")),
-            (&[], Err("the document names no server: set `server`")),
+            (&[("https://", None)], Err("is not a valid URL")),
+            (&[("https://me:hush@a.example", None)], Err("contains credentials")),
+            (&[], Err("the document has no server; set `server`")),
         ];
         for (servers, expected) in rows {
             let servers: Vec<ServerTemplate> =
@@ -187,7 +185,7 @@ mod tests {
         let servers = [server("https://{tenant}.example/{stage}", None)];
         let rows = [
             ([("tenant", "acme"), ("stage", "test")], Ok("https://acme.example/test")),
-            ([("tenant", "acme"), ("stage", "dev")], Err("may be `prod` or `test`")),
+            ([("tenant", "acme"), ("stage", "dev")], Err("must be `prod` or `test`")),
         ];
         for (variables, expected) in rows {
             let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -45,9 +45,9 @@ pub(crate) struct RequestTemplate {
 /// Why an operation cannot be called with any input.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
-    #[error("the path `{path}` has `{{{name}}}` in it, and there is no parameter of that name")]
+    #[error("the path `{path}` contains `{{{name}}}`, but no parameter has that name")]
     UnknownParameter { path: String, name: String },
-    #[error("the required parameter `{name}` cannot be the name of a header")]
+    #[error("the required parameter `{name}` is not a valid header name")]
     HeaderName { name: String },
 }
 
@@ -128,7 +128,7 @@ impl RequestTemplate {
             url_text.push(if url_text.contains('?') { '&' } else { '?' });
             url_text.push_str(&query);
         }
-        Url::parse(&url_text).map_err(|_| Issue::new("", "the address that it makes is none"))
+        Url::parse(&url_text).map_err(|_| Issue::new("", "the resulting URL is invalid"))
     }
 
     fn fill_headers(&self, headers: &mut HeaderMap, input: &JsonObject) -> Result<(), Issue> {
@@ -160,7 +160,7 @@ impl RequestTemplate {
             Some((_, name)) => {
                 format!("the header `{name}` is set by the HTTP client")
             }
-            None => format!("`{}` cannot be the name of a header", parameter.name),
+            None => format!("`{}` is not a valid header name", parameter.name),
         };
         Err(ValuePath::ROOT.member(&parameter.input).issue(reason))
     }

@@ -49,7 +49,7 @@ pub(crate) fn decode_body(body: Vec<u8>, content_type: &str, json_mode: JsonMode
         Err(body) => {
             let is_known = kind != MediaKind::Unknown;
             let content_type = if is_known { content_type } else { "application/octet-stream" };
-            let warning = "the service says that this is JSON, and it is no text";
+            let warning = "the content type is JSON, but the body is not valid UTF-8";
             return DecodedBody {
                 payload: binary_value(&body, content_type).into(),
                 warning: (kind == MediaKind::Json).then(|| warning.to_owned()),
@@ -87,7 +87,9 @@ fn decode_json(text: String, json_mode: JsonMode) -> DecodedBody {
         Ok(payload) => DecodedBody { payload, warning: None },
         Err(_) if text.trim().is_empty() => Value::Null.into(),
         Err(error) => DecodedBody {
-            warning: Some(format!("the service says that this is JSON, and it is not: {error}")),
+            warning: Some(format!(
+                "the content type is JSON, but the body is not valid JSON: {error}"
+            )),
             payload: Value::String(text).into(),
         },
     }
@@ -100,7 +102,7 @@ fn decode_json_list(text: String, separator: char) -> DecodedBody {
         Ok(values) => Value::Array(values).into(),
         Err(error) => DecodedBody {
             warning: Some(format!(
-                "the service says that these are JSON values, and they are not: {error}"
+                "the content type is a JSON sequence, but a value is not valid JSON: {error}"
             )),
             payload: Value::String(text).into(),
         },

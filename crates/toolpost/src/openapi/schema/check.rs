@@ -124,7 +124,7 @@ impl<'d> CheckWalk<'_, 'd, '_> {
                 let is_pattern_map = rule == KeywordRule::PatternMap;
                 for (name, _) in value.members().filter(|_| is_pattern_map) {
                     if !self.context.is_valid_pattern(name) {
-                        let message = "is no regular expression; it is left out";
+                        let message = "is not a valid regular expression; it is ignored";
                         self.checker.warn(&path.member(name), message);
                     }
                 }
@@ -141,7 +141,7 @@ impl<'d> CheckWalk<'_, 'd, '_> {
             return self.check_schema(node, path, ignores);
         }
         let found = node.type_name();
-        let message = format!("a schema must be an object, found {found}; anything fits");
+        let message = format!("a schema must be an object, found {found}; any value is accepted");
         self.checker.warn(path, message);
     }
 

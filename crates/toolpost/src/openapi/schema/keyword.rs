@@ -84,10 +84,10 @@ pub(super) fn keyword_error(
     schema: Node<'_>,
 ) -> Option<String> {
     let wants = |what: &str| {
-        Some(format!("`{keyword}` must be {what}, found {}; it is left out", describe_value(value)))
+        Some(format!("`{keyword}` must be {what}, found {}; it is ignored", describe_value(value)))
     };
     match keyword_rule(keyword) {
-        KeywordRule::Reference if value.as_str().is_none() => wants("a text"),
+        KeywordRule::Reference if value.as_str().is_none() => wants("a string"),
         KeywordRule::Schema if !is_schema(value) => wants("a schema"),
         KeywordRule::Items if !is_schema(value) && !value.is_array() => wants("a schema"),
         KeywordRule::Schemas if value.items().len() == 0 => wants("a list of schemas"),
@@ -100,18 +100,18 @@ pub(super) fn keyword_error(
             wants("a number")
         }
         KeywordRule::Divisor if !value.as_number().is_some_and(|n| n.as_f64() > Some(0.0)) => {
-            wants("a number above 0")
+            wants("a number greater than 0")
         }
-        KeywordRule::Count if !is_count(value) => wants("a whole number from 0"),
+        KeywordRule::Count if !is_count(value) => wants("a non-negative integer"),
         KeywordRule::Flag if value.as_bool().is_none() => wants("true or false"),
-        KeywordRule::Text if value.as_str().is_none() => wants("a text"),
+        KeywordRule::Text if value.as_str().is_none() => wants("a string"),
         KeywordRule::Pattern => match value.as_str() {
             Some(pattern) if context.is_valid_pattern(pattern) => None,
             Some(pattern) => Some(format!(
-                "`{}` is no regular expression as ECMAScript has them; `{keyword}` is left out",
+                "`{}` is not a valid ECMAScript regular expression; `{keyword}` is ignored",
                 truncated(pattern)
             )),
-            None => wants("a text"),
+            None => wants("a string"),
         },
         KeywordRule::Names if !value.is_array() => wants("a list of names"),
         KeywordRule::NamesMap
@@ -179,7 +179,7 @@ pub(super) fn is_type_name(name: &str) -> bool {
 
 /// Checks a type name or an array of them. An unquoted `null` in YAML counts as the type name.
 fn type_error(value: Node<'_>) -> Option<String> {
-    let wrong = |name: &str| Some(format!("`{name}` is no type of JSON; `type` is left out"));
+    let wrong = |name: &str| Some(format!("`{name}` is not a JSON Schema type; `type` is ignored"));
     match value.as_str() {
         Some("file") => None,
         Some(name) if is_type_name(name) => None,
@@ -203,7 +203,7 @@ fn enum_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
     if type_error(types).is_some() || value.items().any(|item| has_type(item, types)) {
         return None;
     }
-    Some("no value of `enum` has the `type` beside it; `enum` is left out".to_owned())
+    Some("no value of `enum` has the `type` beside it; `enum` is ignored".to_owned())
 }
 
 /// Checks a default value. An invalid one would make a valid input invalid.
@@ -213,20 +213,19 @@ fn default_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
     }
     let types = schema.get("type").filter(|types| type_error(*types).is_none());
     if types.is_some_and(|types| !has_type(value, types)) {
-        return Some("`default` does not have the `type` beside it; it is left out".to_owned());
+        return Some("`default` does not have the `type` beside it; it is ignored".to_owned());
     }
     let is_valid =
         |listed: &Node<'_>| listed.items().len() > 0 && enum_error(*listed, schema).is_none();
     let listed = schema.get("enum").filter(is_valid);
     if listed.is_some_and(|listed| !listed.items().any(|item| is_equal(item, value))) {
-        return Some("`default` is not in the `enum` beside it; it is left out".to_owned());
+        return Some("`default` is not in the `enum` beside it; it is ignored".to_owned());
     }
     None
 }
 
 fn depth_error(keyword: &str, value: Node<'_>) -> Option<String> {
-    let fault =
-        || format!("`{keyword}` nests deeper than {MAX_VALUE_DEPTH} levels; it is left out");
+    let fault = || format!("`{keyword}` nests deeper than {MAX_VALUE_DEPTH} levels; it is ignored");
     nests_deeper(value, MAX_VALUE_DEPTH).then(fault)
 }
 

@@ -284,12 +284,12 @@ impl<'c> DefinitionNames<'c> for BundledNames<'c> {
 
 /// Resolves a reference in a schema.
 pub(super) fn resolve_schema<'d>(from: Node<'d>, reference: &str) -> Result<Node<'d>, String> {
-    let left_out = |reason: &dyn Display| format!("{reason}; the reference is left out");
+    let left_out = |reason: &dyn Display| format!("{reason}; the reference is ignored");
     let target = from.resolve(reference).map_err(|error| left_out(&error))?;
     target.target().map_err(|error| left_out(&error))?;
     match is_schema(target) {
         true => Ok(target),
-        false => Err(left_out(&format_args!("`{reference}` leads to what is no schema"))),
+        false => Err(left_out(&format_args!("`{reference}` does not refer to a schema"))),
     }
 }
 

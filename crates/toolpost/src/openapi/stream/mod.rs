@@ -138,7 +138,7 @@ impl StreamSubscription {
                 }
                 NextValue::End => None,
                 NextValue::ConnectionLost(detail) => {
-                    Some(CallError::unavailable(format!("the stream broke off: {detail}")))
+                    Some(CallError::unavailable(format!("the stream disconnected: {detail}")))
                 }
             };
             match self.reconnect(ended).await {
@@ -207,11 +207,11 @@ impl StreamSubscription {
             PeerEvent::Failed(error) => return StreamItem::End(Some(error)),
             PeerEvent::Complete => return StreamItem::End(None),
             PeerEvent::Gap(None) if !self.route.service.settings.client.reconnect => {
-                let detail = "the stream broke off, and the other gateway has not kept the rest";
+                let detail = "the stream disconnected, and the other gateway no longer has the missed events";
                 return StreamItem::End(Some(CallError::unavailable(detail)));
             }
             PeerEvent::Gap(None) => {
-                "the stream broke off, and begins again from the start".to_owned()
+                "the stream disconnected and restarts from the beginning".to_owned()
             }
             PeerEvent::Gap(Some(lost)) => format!("{lost} events of the stream are lost"),
             PeerEvent::Invalid(detail) => detail,
@@ -228,7 +228,7 @@ impl StreamSubscription {
             Ok(payload) => payload,
             Err(_) if open_stream.is_event_stream => Value::String(text).into(),
             Err(error) => {
-                self.warn(&format!("a value of the stream is no JSON: {error}"));
+                self.warn(&format!("a value of the stream is not valid JSON: {error}"));
                 return None;
             }
         };
@@ -328,6 +328,6 @@ async fn with_idle_timeout(
     let Some(limit) = limit else { return next.await };
     match tokio::time::timeout(limit, next).await {
         Ok(next) => next,
-        Err(_) => NextValue::ConnectionLost(format!("it was silent for {limit:.1?}")),
+        Err(_) => NextValue::ConnectionLost(format!("no data for {limit:.1?}")),
     }
 }

@@ -445,7 +445,7 @@ async fn peer_stream_ends_exactly_once() {
     // Without an event id, the stream cannot be resumed.
     let service = TestService::start(|_| truncated_events("data: {\"data\":1,\"meta\":{\"source\":\"local\",\"operationId\":\"a.b\",\"timestamp\":1}}\n\n".to_owned())).await;
     let (mut values, _) = collect_stream(&fixture(&service, settings())).await;
-    assert_error(values.pop().unwrap(), "UNAVAILABLE", &["broke off"]);
+    assert_error(values.pop().unwrap(), "UNAVAILABLE", &["disconnected"]);
     assert_eq!((values.len(), service.request_count()), (1, 1));
 }
 

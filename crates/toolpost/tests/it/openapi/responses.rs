@@ -34,7 +34,7 @@ async fn response_body_is_decoded_by_content_type() {
         (200, "application/problem+json; charset=utf-8", b"{\"id\": 7}", json!({"id": 7}), &[]),
         (200, json_type, b"{\"id\": \"7\", \"more\": 1}", json!({"id": 7}), &[]),
         (200, json_type, b"{}", json!({}), &["required"]),
-        (200, json_type, b"{oops", json!("{oops"), &["says that this is JSON"]),
+        (200, json_type, b"{oops", json!("{oops"), &["the content type is JSON"]),
         (200, json_type, b"", Value::Null, &["not of type"]),
         (200, "text/plain", b"hello", json!("hello"), &[]),
         (200, "text/plain; charset=iso-8859-1", b"gr\xfc\xdfe", json!("grüße"), &[]),

@@ -125,7 +125,7 @@ async fn interrupted_stream_fails_unless_reconnect_is_enabled() {
     let values =
         collect_stream(&Fixture::with_default_paths(&service.origin, settings()), "watch").await;
     assert_eq!((values.len(), data(&values[0])), (2, json!(1)));
-    assert_error(values.into_iter().nth(1).unwrap(), "UNAVAILABLE", &["broke off"]);
+    assert_error(values.into_iter().nth(1).unwrap(), "UNAVAILABLE", &["disconnected"]);
     assert_eq!(service.request_count(), 1);
 
     let service = TestService::start(move |seen| match seen.number {
@@ -214,7 +214,7 @@ async fn stream_outlives_timeout_but_not_idle_timeout() {
         collect_stream(&Fixture::with_default_paths(&service.origin, settings.clone()), "watch")
             .await;
     assert_eq!(values.len(), 2);
-    assert_error(values.into_iter().nth(1).unwrap(), "UNAVAILABLE", &["silent for 100"]);
+    assert_error(values.into_iter().nth(1).unwrap(), "UNAVAILABLE", &["no data for 100"]);
 
     let requests = AtomicUsize::new(0);
     let service = TestService::start(move |_| {

@@ -179,20 +179,20 @@ async fn repairs_are_reported_in_meta() {
 #[test]
 fn error_text_lists_code_message_and_paths() {
     let issues = [Issue::new("/a/0", "is odd"), Issue::new("", "is missing")];
-    let invalid = CallError::validation("the input does not fit", &issues);
+    let invalid = CallError::validation("invalid input", &issues);
     let many: Vec<_> = (0..60).map(|n| Issue::new(format!("/{n}"), "is odd")).collect();
     let declared = CallError::new("NO_ROOM".into(), "full").with_details(json!({"left": 0}));
     for (input, error, expected) in [
         (
             json!(true),
             invalid.clone(),
-            "VALIDATION_ERROR: the input does not fit\n- /a/0: is odd\n- (root): is missing",
+            "VALIDATION_ERROR: invalid input\n- /a/0: is odd\n- (root): is missing",
         ),
         // The input is the argument `input`, so issue paths start with `/input`.
         (
             json!({"type": "string"}),
             invalid,
-            "VALIDATION_ERROR: the input does not fit\n- /input/a/0: is odd\n- /input: is missing",
+            "VALIDATION_ERROR: invalid input\n- /input/a/0: is odd\n- /input: is missing",
         ),
         (json!(true), declared, "NO_ROOM: full\nDetails: {\"left\":0}"),
         (json!(true), CallError::timeout("too long"), "TIMEOUT: too long"),

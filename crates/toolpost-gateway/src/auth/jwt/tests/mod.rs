@@ -37,15 +37,16 @@ fn valid_signatures_pass_and_forgeries_fail() {
     let keys = parse_jwk_set(tokens.jwks.to_string().as_bytes()).unwrap();
     assert_eq!(keys.len(), 6, "a shared secret is no key, and one for encryption checks nothing");
     for (name, token) in &tokens.good {
-        assert_eq!(verify_token(token, &keys, &Algorithm::ALL), "good", "{name}");
-        assert_eq!(verify_token(token, &[], &Algorithm::ALL), "UnknownKey", "{name}");
+        assert_eq!(verify_token(token, &keys, Algorithm::ALL), "good", "{name}");
+        assert_eq!(verify_token(token, &[], Algorithm::ALL), "UnknownKey", "{name}");
         // Each token is rejected if its algorithm is not accepted.
-        let algorithm = SignedToken::parse(token, &Algorithm::ALL).unwrap().algorithm;
-        let others: Vec<_> = Algorithm::ALL.into_iter().filter(|one| *one != algorithm).collect();
+        let algorithm = SignedToken::parse(token, Algorithm::ALL).unwrap().algorithm;
+        let others: Vec<_> =
+            Algorithm::ALL.iter().copied().filter(|one| *one != algorithm).collect();
         assert_eq!(verify_token(token, &keys, &others), "Algorithm", "{name}");
     }
     for (name, (expected, token)) in &tokens.bad {
-        assert_eq!(verify_token(token, &keys, &Algorithm::ALL), expected, "{name}");
+        assert_eq!(verify_token(token, &keys, Algorithm::ALL), expected, "{name}");
     }
 }
 

@@ -199,10 +199,4 @@ fn oldest_detached(
     detached.min_by_key(|(_, entry)| entry.detached_at).map(|(id, _)| id.clone())
 }
 
-impl std::fmt::Debug for StreamEntry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamEntry")
-            .field("detached_at", &self.detached_at)
-            .finish_non_exhaustive()
-    }
-}
+toolpost::debug_fields!(entry: StreamEntry, detached_at = entry.detached_at);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::decide;
+use super::check;
 
 const MEGABYTE: usize = 1024 * 1024;
 
@@ -18,7 +18,7 @@ fn kind_matching_is_linear_in_message_length() {
         json!({"kind": format!("mcp/request:tools/call:{}b", "**/".repeat(300))}),
         json!({"kind": "/:(a|aa|a*)*b$/"}),
     ] {
-        assert!(!decide(&own, &kind, None, |_| ()), "{own}");
+        assert!(!check(&own, &kind, None, |_| ()), "{own}");
     }
 }
 
@@ -48,7 +48,7 @@ fn payload_matching_is_linear_in_payload_size() {
         (alternatives(), &wide),
     ] {
         let own = json!({"kind": "chat", "payload": own});
-        assert!(!decide(&own, "chat", Some(payload), |_| ()), "{own}");
+        assert!(!check(&own, "chat", Some(payload), |_| ()), "{own}");
     }
 }
 

@@ -236,7 +236,7 @@ proptest! {
             let set = Capabilities::new([capability.clone()]);
             prop_assert!(set.covers(&capability));
             let reserved = CapabilityRequest::new("system/welcome", None);
-            prop_assert!(!set.decide(&reserved).is_allowed());
+            prop_assert!(set.check(&reserved).is_err());
         }
     }
 }

@@ -87,26 +87,26 @@ async fn invalid_mcp_headers_are_rejected_with_reason() {
         (
             vec![JSON, ("mcp-protocol-version", b"2025-11-25"), CALL, NAME, REGION],
             modern,
-            (400, -32_020, "says `2025-11-25` and the body says `2026-07-28`"),
+            (400, -32_020, "is `2025-11-25`, but the body has `2026-07-28`"),
         ),
         // `Mcp-Method` and `Mcp-Name`.
         (vec![JSON, VERSION, NAME, REGION], modern, (400, -32_020, "Mcp-Method is missing")),
         (
             vec![JSON, VERSION, ("mcp-method", b"tools/list"), NAME, REGION],
             modern,
-            (400, -32_020, "Mcp-Method says `tools/list`"),
+            (400, -32_020, "Mcp-Method is `tools/list`"),
         ),
         (
             vec![JSON, VERSION, ("mcp-method", b"Tools/Call"), NAME, REGION],
             modern,
-            (400, -32_020, "Mcp-Method says `Tools/Call`"),
+            (400, -32_020, "Mcp-Method is `Tools/Call`"),
         ),
         (vec![JSON, VERSION, CALL, CALL, NAME, REGION], modern, twice),
         (vec![JSON, VERSION, CALL, REGION], modern, (400, -32_020, "Mcp-Name is missing")),
         (
             vec![JSON, VERSION, CALL, ("mcp-name", b"t__other"), REGION],
             modern,
-            (400, -32_020, "Mcp-Name says `t__other`"),
+            (400, -32_020, "Mcp-Name is `t__other`"),
         ),
         (vec![JSON, VERSION, CALL, ("mcp-name", b"=?base64?dF9fZWNobw==?="), REGION], modern, good),
         (

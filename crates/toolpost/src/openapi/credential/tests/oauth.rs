@@ -173,8 +173,8 @@ async fn hostile_token_endpoint_is_rejected_without_leaking_secrets() {
         ("it redirects to another location", 307, elsewhere.token_url().to_string(), 1),
         ("it redirects to another location", 302, elsewhere.token_url().to_string(), 1),
         ("larger than", 200, huge, 1),
-        ("fit a header", 200, json!({"access_token": "token-\r\nx: y"}).to_string(), 1),
-        ("fit a header", 200, json!({"access_token": ""}).to_string(), 1),
+        ("not a valid header value", 200, json!({"access_token": "token-\r\nx: y"}).to_string(), 1),
+        ("not a valid header value", 200, json!({"access_token": ""}).to_string(), 1),
         (
             "type Bearer",
             200,

@@ -17,8 +17,7 @@ use super::tree::Tree;
 use super::tree_builder::{BuildError, BuiltTree};
 use event_reader::YamlEventReader;
 
-const MULTIPLE_DOCUMENTS_WARNING: &str =
-    "there is more than one document in it; the first one counts";
+const MULTIPLE_DOCUMENTS_WARNING: &str = "the file has more than one document; the first is used";
 
 /// Error message of the scanner for brackets that are nested too deeply. Its limit is higher than
 /// that of the tree.

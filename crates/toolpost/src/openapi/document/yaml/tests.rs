@@ -116,10 +116,10 @@ fn hostile_yaml_is_rejected_with_reason() {
         ("{{a}}: 1\n".to_owned(), "the name of a member is a list or an object"),
         ("[".repeat(1 << 20), "arrays and objects are nested more than 120 deep"),
         ("{a: ".repeat(1 << 20), "arrays and objects are nested more than 120 deep"),
-        ("}{a: ".repeat(1 << 20), "it is no YAML"),
-        ("a: b: \n".to_owned() + &"[".repeat(1 << 20), "it is no YAML"),
+        ("}{a: ".repeat(1 << 20), "invalid YAML"),
+        ("a: b: \n".to_owned() + &"[".repeat(1 << 20), "invalid YAML"),
         ("- ".repeat(1 << 20), "arrays and objects are nested more than 120 deep"),
-        ("*a".to_owned(), "it is no YAML: while parsing node, found unknown anchor"),
+        ("*a".to_owned(), "invalid YAML: while parsing node, found unknown anchor"),
     ];
     for (text, expected) in rows {
         let error = parse_value(&text).unwrap_err();

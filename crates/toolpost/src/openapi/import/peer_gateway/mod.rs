@@ -65,11 +65,11 @@ impl<'l> Importer<'l> {
         for (at, id) in forms {
             peer_operations[at] = match taken.contains(&id) {
                 true => PeerOperation::Skipped(format!(
-                    "it is another form of {id}, which is called by POST"
+                    "it is a variant of {id}, which is called with POST"
                 )),
                 false => self.reject_extension(
                     &operations[at],
-                    &format!("{id}, of which it is a form, is not there"),
+                    &format!("{id}, of which it is a variant, is missing"),
                 ),
             };
         }
@@ -146,7 +146,7 @@ impl<'l> Importer<'l> {
         }
         if path_operation.method != Method::POST.as_str() {
             return Err(format!(
-                "an operation is called by POST, and this is {}",
+                "an operation is called with POST, but this is {}",
                 path_operation.method
             ));
         }

@@ -107,8 +107,8 @@ fn peer_kinds_are_kept_and_alternate_forms_skipped() {
     assert_eq!(
         skipped,
         [
-            ("GET", "/api/a/q", "it is another form of a.q, which is called by POST"),
-            ("GET", "/api/b/s", "it is another form of b.s, which is called by POST"),
+            ("GET", "/api/a/q", "it is a variant of a.q, which is called with POST"),
+            ("GET", "/api/b/s", "it is a variant of b.s, which is called with POST"),
         ]
     );
 }
@@ -126,7 +126,7 @@ fn invalid_peer_extension_is_imported_as_plain_operation() {
         (json!({"form": "query"}), "`` is not a namespace"),
         (
             json!({"form": 7, "namespace": "a", "name": "x"}),
-            "a.x, of which it is a form, is not there",
+            "a.x, of which it is a variant, is missing",
         ),
         (
             json!({"form": "query", "namespace": "a", "name": 7}),
@@ -211,8 +211,8 @@ fn invalid_peer_extension_is_imported_as_plain_operation() {
 #[test]
 fn peer_extension_at_wrong_path_or_method_is_ignored() {
     for (at, method, text) in [
-        ("/api/demo/add", "get", "called by POST, and this is GET"),
-        ("/api/demo/add", "put", "called by POST, and this is PUT"),
+        ("/api/demo/add", "get", "called with POST, but this is GET"),
+        ("/api/demo/add", "put", "called with POST, but this is PUT"),
         ("/api/{namespace}/add", "post", "its path has parameters"),
         ("/api/demo/add?x=1", "post", "its path has parameters"),
         ("/api/demo/add#x", "post", "its path has parameters"),

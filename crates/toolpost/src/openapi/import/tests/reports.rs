@@ -6,10 +6,10 @@ use super::*;
 #[test]
 fn non_openapi_documents_are_rejected_with_reason() {
     for (document, message) in [
-        (json!([]), "an API document is an object, found array"),
-        (json!({"info": {}}), "neither `openapi` nor `swagger`"),
-        (json!({"swagger": "1.2"}), "`swagger: 1.2`, which is not understood"),
-        (json!({"openapi": "4.0.0"}), "versions 2.0, 3.0, 3.1 and 3.2"),
+        (json!([]), "expected an object, found array"),
+        (json!({"info": {}}), "missing `openapi: 3.x` or `swagger: 2.0`"),
+        (json!({"swagger": "1.2"}), "unsupported version `swagger: 1.2`"),
+        (json!({"openapi": "4.0.0"}), "supported versions are 2.0, 3.0, 3.1 and 3.2"),
         (json!({"openapi": null}), "`openapi: null`"),
     ] {
         let error = import(&document_set(&document), "api").unwrap_err();
@@ -34,17 +34,17 @@ fn unsupported_operations_are_skipped_with_reason() {
         (
             json!({"put": {"parameters": [{"name": "a", "in": "moon", "required": true}]}}),
             "PUT",
-            "is in `moon`, which is not known, and it is required",
+            "has the unknown location `moon`, and it is required",
         ),
         (
             json!({"post": {"requestBody": {"$ref": "#/gone"}}}),
             "POST",
-            "the body of its request is not known: there is nothing at `#/gone`",
+            "its request body cannot be resolved: `#/gone` does not exist",
         ),
         (
             json!({"additionalOperations": {"NO GOOD": {}}}),
             "NO GOOD",
-            "`NO GOOD` is no method of HTTP",
+            "`NO GOOD` is not an HTTP method",
         ),
     ];
     for (item, method, reason) in rows {
@@ -116,7 +116,7 @@ fn unknown_path_item_members_are_reported() {
     for (version, item, location) in rows {
         let import = import_document(&document(version, &json!({"paths": {"/a": item}})));
         let text: Vec<_> = import.warnings.iter().map(|odd| (&*odd.at, &*odd.message)).collect();
-        let message = format!("{location}: a path has no such member (methods are in lower case)");
+        let message = format!("{location}: unknown member of a path item (methods are lower case)");
         let expected = [("/paths/~1a", &*message)];
         assert_eq!(text, expected[..usize::from(!location.is_empty())], "{version} {item}");
     }
@@ -129,6 +129,6 @@ fn implicit_header_parameters_are_reported_once() {
     let members = json!({"paths": {"/a": {"parameters": parameters, "get": {}, "put": {}}, "/b": {"get": {"parameters": [header("accept"), header("Content-Type")]}}}});
     let import = import_document(&document("3.1.0", &members));
     let text: Vec<_> = import.warnings.iter().map(|odd| (&*odd.at, &*odd.message)).collect();
-    let message = "header parameters that follow from the request or from `auth` cannot be given: `accept`, `authorization`, `content-type`";
+    let message = "header parameters set by the request or by `auth` are not inputs: `accept`, `authorization`, `content-type`";
     assert_eq!(text, [("/paths", message)]);
 }

@@ -159,8 +159,8 @@ fn security_schemes_are_imported() {
 #[test]
 fn unknown_security_schemes_are_reported() {
     for (schemes, message) in [
-        (json!({}), "there is no security scheme `s`"),
-        (json!({"s": {"type": "magic"}}), "type `magic` are not known"),
+        (json!({}), "unknown security scheme `s`"),
+        (json!({"s": {"type": "magic"}}), "unknown security scheme type `magic`"),
         (json!({"s": {"type": "apiKey", "in": "body", "name": "k"}}), "not `body`"),
         (json!({"s": {"type": "apiKey", "in": "query"}}), "has no name"),
     ] {

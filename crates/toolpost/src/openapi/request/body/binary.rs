@@ -56,7 +56,7 @@ impl<'v> BinaryValue<'v> {
     pub(super) fn declared_type(&self, path: &ValuePath<'_>) -> Result<Option<&'v str>, Issue> {
         match self.content_type {
             Some(stated) if !media_type::is_concrete(stated) => {
-                Err(path.member("contentType").issue("it is no media type such as `image/png`"))
+                Err(path.member("contentType").issue("expected a media type such as `image/png`"))
             }
             stated => Ok(stated),
         }
@@ -68,13 +68,13 @@ pub(super) fn decode_base64(encoded: &str, path: &ValuePath<'_>) -> Result<Vec<u
     // The decoder accepts concatenated padded texts, so padding before the end is rejected here.
     let unpadded = &encoded.as_bytes()[..encoded.len().saturating_sub(2)];
     if let Some(at) = memchr::memchr(b'=', unpadded) {
-        return Err(path.issue(format!("it is no base64: the padding ends at character {at}")));
+        return Err(path.issue(format!("invalid base64: the padding ends at character {at}")));
     }
     BASE64.decode(encoded.as_bytes()).map_err(|error| {
         let problem = match error.kind {
-            data_encoding::DecodeKind::Length => "its length is no multiple of 4".to_owned(),
+            data_encoding::DecodeKind::Length => "its length is not a multiple of 4".to_owned(),
             _ => format!("character {} does not belong there", error.position),
         };
-        path.issue(format!("it is no base64 (standard alphabet, padded): {problem}"))
+        path.issue(format!("invalid base64 (standard alphabet, padded): {problem}"))
     })
 }

@@ -89,7 +89,7 @@ fn accepts_json(content: &BodyContent) -> bool {
 fn no_content_message(contents: &[BodyContent], value: &Value) -> String {
     let types: Vec<String> = contents.iter().map(|one| format!("`{}`", one.media_type)).collect();
     let hint = if contents.iter().any(|one| one.kind == MediaKind::Text) {
-        "; give it as text, as it is to be sent"
+        "; pass it as a string in its serialized form"
     } else {
         ""
     };
@@ -197,6 +197,6 @@ fn encoded_body(
     path: &ValuePath<'_>,
 ) -> Result<EncodedBody, Issue> {
     let content_type = HeaderValue::from_str(media_type)
-        .map_err(|_| path.issue("its content type does not fit a header"))?;
+        .map_err(|_| path.issue("its content type is not a valid header value"))?;
     Ok(EncodedBody { content_type, bytes: bytes.into() })
 }

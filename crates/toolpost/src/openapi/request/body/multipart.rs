@@ -132,7 +132,7 @@ fn build_part<'v>(
         }
         (Value::Array(_) | Value::Object(_), Some(declared)) => {
             let what = type_with_article(value);
-            Err(path.issue(format!("{what} cannot be sent as `{declared}`; give it as text")))
+            Err(path.issue(format!("{what} cannot be sent as `{declared}`; pass it as a string")))
         }
         (one, declared) => {
             let text = scalar_text(one);
@@ -160,7 +160,8 @@ fn first_declared_type(list: &str) -> Option<&str> {
 fn boundary(parts: &[MultipartPart<'_>]) -> Result<String, &'static str> {
     loop {
         let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| "there is no randomness for a boundary")?;
+        getrandom::fill(&mut random)
+            .map_err(|_| "the system has no random bytes for the multipart boundary")?;
         let boundary = format!("toolpost-{}", data_encoding::HEXLOWER.encode(&random));
         let finder = memmem::Finder::new(&boundary);
         if parts.iter().all(|part| finder.find(&part.bytes).is_none()) {

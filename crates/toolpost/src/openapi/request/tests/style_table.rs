@@ -194,7 +194,7 @@ async fn send_parameter(
         Ok(prepared) => prepared,
         Err((input_path, message)) => {
             assert!(
-                input_path == "/color" && message.contains("another path"),
+                input_path == "/color" && message.contains("change the path"),
                 "{input_path}: {message}"
             );
             return None;

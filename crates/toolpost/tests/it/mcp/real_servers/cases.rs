@@ -138,7 +138,7 @@ fn everything(_: &Path) -> Vec<CallCase> {
     let resource = json!({"uri": "demo://resource/static/document/features.md"});
     vec![
         ("echo", json!({"message": "hello"}), Contains("Echo: hello")),
-        ("echo", json!({}), CallFails("does not fit x.echo")),
+        ("echo", json!({}), CallFails("invalid input for x.echo")),
         ("get-annotated-message", json!({"messageType": "error"}), Contains("\"priority\":1")),
         ("get-env", json!({}), Contains("PATH")),
         ("get-resource-links", json!({"count": 2}), Contains("resource_link")),
@@ -297,7 +297,7 @@ fn sqlite(_: &Path) -> Vec<CallCase> {
 fn modern(_: &Path) -> Vec<CallCase> {
     vec![
         ("add", json!({"a": 2, "b": 3}), Contains("\"result\":5")),
-        ("add", json!({"a": "two", "b": 3}), CallFails("does not fit x.add")),
+        ("add", json!({"a": "two", "b": 3}), CallFails("invalid input for x.add")),
         ("place", json!({"city": "Zürich"}), Contains("\"height\":408.5")),
         ("words", json!({"text": "less but better"}), Contains("\"better\"")),
         ("shout", json!({"text": "less"}), Contains("LESS")),
