@@ -135,7 +135,7 @@ fn serve(temp_dir: &TempDir, service: &str) -> (ChildProcess, String) {
     gateway.current_dir(Path::new("/")).stderr(std::fs::File::create(&log).unwrap());
     let (gateway, banner) = ChildProcess::start(gateway);
     for _ in 0..200 {
-        if std::fs::read_to_string(&log).unwrap().contains("document loaded") {
+        if std::fs::read_to_string(&log).unwrap().contains("source ready") {
             return (gateway, banner.rsplit_once("http://").unwrap().1.to_owned());
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -48,7 +48,7 @@ impl Default for WsSettings {
             ping_interval: Duration::from_secs(15),
             max_silent_intervals: 2,
             stall_timeout: Duration::from_secs(10),
-            close_timeout: Duration::from_secs(5),
+            close_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(10),
         }
     }
