@@ -13,15 +13,15 @@ use corpus::check_corpus;
 
 #[test]
 fn capability_corpus_passes_checks() {
-    check_corpus("capability", capability::check);
+    check_corpus("capability", 20, capability::check);
 }
 
 #[test]
 fn mcp_request_corpus_passes_checks() {
-    check_corpus("mcp_request", mcp_request::check);
+    check_corpus("mcp_request", 20, mcp_request::check);
 }
 
 #[test]
 fn room_message_corpus_passes_checks() {
-    check_corpus("room_message", room_message::check);
+    check_corpus("room_message", 20, room_message::check);
 }

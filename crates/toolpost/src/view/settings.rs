@@ -61,7 +61,7 @@ pub enum ProtocolGeneration {
     JsonSchema,
     strum::IntoStaticStr,
 )]
-#[strum(serialize_all = "kebab-case")]
+#[strum(serialize_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 #[non_exhaustive]

@@ -22,33 +22,33 @@ use corpus::check_corpus;
 
 #[test]
 fn call_frame_corpus_passes_checks() {
-    check_corpus("call_frame", call_frame::check);
+    check_corpus("call_frame", 20, call_frame::check);
 }
 
 #[test]
 fn envelope_detection_corpus_passes_checks() {
-    check_corpus("envelope_detection", envelope_detection::check);
+    check_corpus("envelope_detection", 10, envelope_detection::check);
 }
 
 #[cfg(feature = "mcp")]
 #[test]
 fn mcp_message_corpus_passes_checks() {
-    check_corpus("mcp_message", mcp_message::check);
+    check_corpus("mcp_message", 20, mcp_message::check);
 }
 
 #[cfg(feature = "openapi")]
 #[test]
 fn openapi_document_corpus_passes_checks() {
-    check_corpus("openapi_document", openapi_document::check);
+    check_corpus("openapi_document", 20, openapi_document::check);
 }
 
 #[cfg(feature = "sse")]
 #[test]
 fn sse_corpus_passes_checks() {
-    check_corpus("sse", sse::check);
+    check_corpus("sse", 20, sse::check);
 }
 
 #[test]
 fn tool_envelope_corpus_passes_checks() {
-    check_corpus("tool_envelope", tool_envelope::check);
+    check_corpus("tool_envelope", 10, tool_envelope::check);
 }
