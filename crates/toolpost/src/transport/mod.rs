@@ -125,7 +125,7 @@ impl CloseHandle {
 
     /// Whether the connection is closed or closing.
     pub fn is_closed(&self) -> bool {
-        self.0.token.is_cancelled()
+        self.reason().is_some()
     }
 
     /// Returns the close reason once the connection is closed or closing.

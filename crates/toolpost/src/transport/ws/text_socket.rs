@@ -276,15 +276,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TextSocket<S> {
     /// canceling loses none.
     async fn feed_queued(
         &self,
-        queue: &mut Peekable<impl Stream<Item = Utf8Bytes> + Unpin>,
+        queue: &mut (impl Stream<Item = Utf8Bytes> + Unpin),
     ) -> Result<(), Error> {
-        let is_queued = |queue: &mut Peekable<_>| {
-            tokio::task::unconstrained(Pin::new(queue).peek()).now_or_never().flatten().is_some()
-        };
-        while is_queued(queue) {
-            self.feed(async { Message::Text(queue.next().await.unwrap_or_default()) }).await?;
-        }
-        Ok(())
+        let feed = std::future::poll_fn(|cx| {
+            let mut stream = self.lock();
+            loop {
+                ready!(Pin::new(&mut *stream).poll_ready(cx))?;
+                let Poll::Ready(Some(text)) = queue.poll_next_unpin(cx) else {
+                    return Poll::Ready(Ok(()));
+                };
+                self.0.frames_sent.fetch_add(1, Ordering::Relaxed);
+                Pin::new(&mut *stream).start_send(Message::Text(text))?;
+            }
+        });
+        // Otherwise a queue with texts can appear empty when the budget of the async task is spent.
+        tokio::task::unconstrained(feed).await
     }
 
     /// Waits for capacity, then takes the message and feeds it.
