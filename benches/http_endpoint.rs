@@ -169,7 +169,7 @@ fn compare(name: &str, mut ours: Load, mut baseline: Load, limit: &CostLimit) {
     }
 }
 
-/// A temporary directory that is removed on drop.
+/// A temporary folder that is removed on drop.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -198,7 +198,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // A leftover temporary directory is not an error.
+        // A leftover temporary folder is not an error.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

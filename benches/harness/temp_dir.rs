@@ -1,8 +1,8 @@
-//! A temporary directory.
+//! A temporary folder.
 
 use std::path::PathBuf;
 
-/// A directory that is removed on drop.
+/// A folder that is removed on drop.
 pub(crate) struct TempDir(pub(crate) PathBuf);
 
 impl TempDir {
@@ -22,7 +22,7 @@ impl TempDir {
 
 impl Drop for TempDir {
     fn drop(&mut self) {
-        // A leftover temporary directory is not an error.
+        // A leftover temporary folder is not an error.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -57,7 +57,7 @@ impl Backends {
 
 impl Drop for Backends {
     fn drop(&mut self) {
-        // A leftover temporary directory is not an error.
+        // A leftover temporary folder is not an error.
         let _ = std::fs::remove_dir_all(&self.temp_dir);
     }
 }

@@ -1,4 +1,4 @@
-//! The directory with the persistent state of a gateway.
+//! The folder with the persistent state of a gateway.
 
 pub(crate) mod atomic_file;
 
@@ -11,43 +11,43 @@ use crate::auth::Token;
 /// File name of the operator's token.
 const OPERATOR_TOKEN: &str = "operator.token";
 
-/// A data directory that only its owner can access.
+/// A data folder that only its owner can access.
 #[derive(Debug, Clone)]
 pub struct DataDir(PathBuf);
 
-/// Error from using the data directory.
+/// Error from using the data folder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// The system does not provide a directory for user data.
-    #[error("no home directory found for the data; pass a directory with --data")]
+    /// The system does not provide a folder for user data.
+    #[error("no home directory found; set the data folder with --data")]
     NoHome,
-    /// A file or directory cannot be created or read.
-    #[error("cannot use {}: {source}; pass another directory with --data", path.display())]
+    /// A file or folder cannot be created or read.
+    #[error("cannot use {}: {source}; choose another data folder with --data", path.display())]
     #[non_exhaustive]
     Unusable {
-        /// Path of the file or directory.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The underlying error.
         source: io::Error,
     },
-    /// The given directory does not exist.
-    #[error("no such directory: {}; pass the data directory of the gateway with --data", .0.display())]
+    /// The given folder does not exist.
+    #[error("no data folder {}; set that of the gateway with --data", .0.display())]
     NotFound(PathBuf),
     /// The token file is empty.
     #[error("{} contains no token; remove it, and the next start creates one", .0.display())]
     EmptyTokenFile(PathBuf),
     /// The token in the file is too short or contains white space.
     #[error(
-        "{} holds less than {MIN_TOKEN_LEN} characters in one word, which can be guessed; remove it, \
-         and the next start makes another",
+        "{} must contain one word of at least {MIN_TOKEN_LEN} characters, because a shorter token can \
+         be guessed; remove it, and the next start creates another",
         .0.display()
     )]
     WeakToken(PathBuf),
     /// The token file is accessible to other users.
     #[error(
-        "{} can be read or written by others (mode {mode:04o}), who may know the token; remove it, \
-         and the next start makes another, or run `chmod 600` if it was not disclosed",
+        "{} is accessible to other users (mode {mode:04o}), so the token may be known to them; remove \
+         it, and the next start creates another, or run `chmod 600` if it was not disclosed",
         path.display()
     )]
     #[non_exhaustive]
@@ -63,7 +63,7 @@ pub enum DataError {
 const MIN_TOKEN_LEN: usize = 32;
 
 impl DataDir {
-    /// Returns the default data directory of the user, whether or not it exists.
+    /// Returns the default data folder of the user, whether or not it exists.
     ///
     /// # Errors
     ///
@@ -77,12 +77,12 @@ impl DataDir {
         Ok(data.ok_or(DataError::NoHome)?.join("toolpost"))
     }
 
-    /// Opens the given directory, or the default directory of the user, and creates it if it does
+    /// Opens the given folder, or the default folder of the user, and creates it if it does
     /// not exist.
     ///
     /// # Errors
     ///
-    /// The directory cannot be created.
+    /// The folder cannot be created.
     pub fn open(explicit_path: Option<&Path>) -> Result<Self, DataError> {
         let path = explicit_path.map_or_else(Self::user_default, |path| Ok(path.to_owned()))?;
         create_private_dir(&path)
@@ -90,12 +90,12 @@ impl DataDir {
         Ok(Self(path))
     }
 
-    /// Opens the given directory, or the default directory of the user, for reading. Nothing is
+    /// Opens the given folder, or the default folder of the user, for reading. Nothing is
     /// created.
     ///
     /// # Errors
     ///
-    /// The given directory does not exist.
+    /// The given folder does not exist.
     pub fn open_existing(explicit_path: Option<&Path>) -> Result<Self, DataError> {
         match explicit_path {
             Some(path) if !path.is_dir() => Err(DataError::NotFound(path.to_owned())),
@@ -104,7 +104,7 @@ impl DataDir {
         }
     }
 
-    /// Returns the path of the directory.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -177,7 +177,7 @@ pub(crate) fn if_exists<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Creates a directory that only its owner can access, unless it exists.
+/// Creates a folder that only its owner can access, unless it exists.
 pub(crate) fn create_private_dir(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -198,7 +198,7 @@ fn check_private(path: &Path) -> Result<(), DataError> {
     }
 }
 
-/// On this platform, access is controlled by the directory.
+/// On this platform, access is controlled by the folder.
 #[cfg(not(unix))]
 fn check_private(_: &Path) -> Result<(), DataError> {
     Ok(())
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory for one test, removed on drop.
+    /// A folder for one test, removed on drop.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -273,11 +273,11 @@ mod tests {
             (made.as_str(), 0o600, None),
             (&made, 0o400, None),
             (&own, 0o600, None),
-            (&own[1..], 0o600, Some("can be guessed; remove it")),
-            ("short\n", 0o600, Some("can be guessed; remove it")),
-            (&format!("{own} {own}"), 0o600, Some("in one word")),
-            (&made, 0o666, Some("by others (mode 0666)")),
-            (&made, 0o640, Some("by others (mode 0640)")),
+            (&own[1..], 0o600, Some("be guessed; remove it")),
+            ("short\n", 0o600, Some("be guessed; remove it")),
+            (&format!("{own} {own}"), 0o600, Some("one word")),
+            (&made, 0o666, Some("other users (mode 0666)")),
+            (&made, 0o640, Some("other users (mode 0640)")),
             (&made, 0o604, Some("`chmod 600`")),
         ] {
             let path = folder.operator_token_path();
@@ -297,7 +297,7 @@ mod tests {
         let temp_dir = Scratch::new("toolpost-data-look");
         let error_message = DataDir::open_existing(Some(&temp_dir.0)).unwrap_err().to_string();
         assert!(
-            error_message.contains("no such directory") && !temp_dir.0.exists(),
+            error_message.contains("no data folder") && !temp_dir.0.exists(),
             "{error_message}"
         );
         let made = DataDir::open(Some(&temp_dir.0)).unwrap();
@@ -313,6 +313,9 @@ mod tests {
         assert!(error_message.contains("contains no token; remove it"), "{error_message}");
         let below_a_file = temp_dir.0.join(OPERATOR_TOKEN).join("x");
         let error_message = DataDir::open(Some(&below_a_file)).unwrap_err().to_string();
-        assert!(error_message.ends_with("pass another directory with --data"), "{error_message}");
+        assert!(
+            error_message.ends_with("choose another data folder with --data"),
+            "{error_message}"
+        );
     }
 }

@@ -76,7 +76,7 @@ fn mcp_without_home_uses_configured_data_folder() {
         let ended = run(mcp.env_remove("XDG_DATA_HOME").env_remove("HOME"));
         let message = stderr(&ended);
         assert_eq!(ended.status.code(), Some(code), "{options:?} {config:?}: {message}");
-        assert_eq!(message.contains("pass a directory with --data"), code == 1, "{message}");
+        assert_eq!(message.contains("set the data folder with --data"), code == 1, "{message}");
         assert_eq!(folder.path().join("kept/journal").exists(), writes, "{options:?} {config:?}");
     }
 }

@@ -169,7 +169,7 @@ fn install_npx(folder: &TempFolder) {
     std::fs::set_permissions(npx, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Data directory shown in the README.
+/// Data folder shown in the README.
 const DATA_HOME: &str = "/home/ada/.local/share";
 
 /// Gateway address shown in the README.

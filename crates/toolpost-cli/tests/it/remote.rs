@@ -72,7 +72,7 @@ fn operator_auth_failure_prints_hint() {
         (&["--data", others], "", 1, "others/operator.token belongs to another gateway"),
         (&[], &token, 1, "TOOLPOST_TOKEN was used"),
         (&["--token", &token], "", 1, "ACCESS_DENIED: `ci` "),
-        (&["--data", missing], "", 2, "no such directory"),
+        (&["--data", missing], "", 2, "no data folder"),
     ] {
         for subcommand in [&["sources"][..], &["log"], &["approvals"]] {
             let mut process = command(&[subcommand, typed, &["--url", &gateway.url]].concat());

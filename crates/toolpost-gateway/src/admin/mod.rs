@@ -8,7 +8,7 @@ use toolpost::Identity;
 /// Namespace of the administration operations.
 pub const NAMESPACE: &str = "gateway";
 
-/// Id of the operator, the identity of the token in the data directory.
+/// Id of the operator, the identity of the token in the data folder.
 pub const OPERATOR: &str = "operator";
 
 /// Returns the operator's identity. It has every administration scope and no other scopes.

@@ -142,7 +142,7 @@ impl<'a> TomlDocument<'a> {
         }
     }
 
-    /// Returns the directory that relative paths are resolved against.
+    /// Returns the folder that relative paths are resolved against.
     pub(super) fn folder(&self) -> &'a Path {
         parent_folder(self.file)
     }
@@ -272,7 +272,7 @@ pub(super) fn dotted_key(key: &str, part: &str) -> String {
     if key.is_empty() { part } else { format!("{key}.{part}") }
 }
 
-/// Returns the directory that relative paths in a file are resolved against.
+/// Returns the folder that relative paths in a file are resolved against.
 pub(super) fn parent_folder(file: &Path) -> &Path {
     file.parent().unwrap_or(Path::new(""))
 }

@@ -35,7 +35,7 @@ impl ExpandError {
 /// Expands references and records the files that they name.
 pub(super) struct Expander<'a> {
     environment: &'a Environment<'a>,
-    /// Directory that relative paths are resolved against.
+    /// Folder that relative paths are resolved against.
     folder: &'a Path,
     files: RefCell<Vec<PathBuf>>,
     notes: RefCell<Vec<String>>,

@@ -142,7 +142,7 @@ impl Config {
     /// Default name of the configuration file.
     pub const FILE_NAME: &str = "toolpost.toml";
 
-    /// Returns the default configuration file: `toolpost.toml` in the current directory, else
+    /// Returns the default configuration file: `toolpost.toml` in the current folder, else
     /// `.mcp.json`.
     pub fn discover() -> Option<PathBuf> {
         let names = [Self::FILE_NAME, ClientFile::FILE_NAME];
@@ -168,7 +168,7 @@ impl Config {
     }
 
     /// Parses and validates a text. `file` names it in errors, and relative paths start at its
-    /// directory; `environment` provides `${VAR}`. The files of `mcp_servers` are read.
+    /// folder; `environment` provides `${VAR}`. The files of `mcp_servers` are read.
     ///
     /// # Errors
     ///

@@ -222,7 +222,7 @@ impl ServiceSection<'_, '_, '_> {
         self.0.report(&path[..depth], message);
     }
 
-    /// Parses a document location: a URL, or a file relative to the directory of the configuration.
+    /// Parses a document location: a URL, or a file relative to the folder of the configuration.
     fn location(&self, text: &str) -> Option<DocumentLocation> {
         if text.starts_with("http://") || text.starts_with("https://") {
             return self.address("document", text).map(DocumentLocation::Url);

@@ -17,13 +17,13 @@ pub(crate) fn write_atomic(file: &Path, content: &[u8]) -> io::Result<()> {
     sync_dir(file.parent().unwrap_or(Path::new(".")))
 }
 
-/// Syncs a directory, so that created and renamed files survive a crash of the machine.
+/// Syncs a folder, so that created and renamed files survive a crash of the machine.
 #[cfg(unix)]
 pub(crate) fn sync_dir(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Does nothing: other systems sync directories on their own and cannot open them as files.
+/// Does nothing: other systems sync folders on their own and cannot open them as files.
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "it is the same function everywhere")]
 pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {

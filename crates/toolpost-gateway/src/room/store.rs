@@ -18,7 +18,7 @@ const MAX_HEADER_BYTES: usize = 64 * 1024;
 const MAX_FILE_STEM_BYTES: usize = 100;
 const FILE_EXTENSION: &str = ".room";
 
-/// The documents of rooms by room name, in the directory `rooms` of the data directory.
+/// The documents of rooms by room name, in the folder `rooms` of the data folder.
 ///
 /// A file is a header line with the room name and the SHA-256 of the document, followed by the
 /// document. Concurrent writes are serialized, also between processes.
@@ -34,11 +34,11 @@ struct DocumentHeader {
 }
 
 impl RoomStore {
-    /// Opens the store and creates its directory if it does not exist.
+    /// Opens the store and creates its folder if it does not exist.
     ///
     /// # Errors
     ///
-    /// The directory cannot be created.
+    /// The folder cannot be created.
     pub(crate) fn open(data: &Path) -> io::Result<Self> {
         let directory = data.join("rooms");
         create_private_dir(&directory)?;
@@ -150,7 +150,7 @@ fn corrupt_document(path: &Path, reason: &str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// A directory for one test, removed on drop.
+    /// A folder for one test, removed on drop.
     struct ScratchDir(PathBuf);
 
     impl ScratchDir {

@@ -130,7 +130,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Records calls and rooms in this data directory and registers the journal operations.
+    /// Records calls and rooms in this data folder and registers the journal operations.
     pub fn journal(mut self, data: impl AsRef<Path>) -> Self {
         self.data = Some(data.as_ref().to_owned());
         self

@@ -12,7 +12,7 @@ pub enum ConfigSource {
     Static,
     /// An explicitly named file.
     File(PathBuf),
-    /// The file in the current directory: `toolpost.toml`, else `.mcp.json`, else none.
+    /// The file in the current folder: `toolpost.toml`, else `.mcp.json`, else none.
     Discovered,
 }
 

@@ -293,7 +293,7 @@ impl Reloader {
 }
 
 /// Loads the configuration and returns it with its file. A removed file is an error; neither the
-/// default nor another file in the directory replaces it.
+/// default nor another file in the folder replaces it.
 fn load_config(
     source: &ConfigSource,
     before: Option<PathBuf>,

@@ -32,7 +32,7 @@ mod linux {
             }
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
-            // Excludes the descriptor of the open directory.
+            // Excludes the descriptor of the open folder.
             let count = open.count().saturating_sub(1);
             exposition.gauge("process_open_fds", "Descriptors that are open.").sample(&[], count);
         }

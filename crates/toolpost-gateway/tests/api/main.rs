@@ -151,7 +151,7 @@ async fn generated_python_client_calls_operations() {
     let url = served.url("/openapi.json");
     let arguments =
         ["generate", "--url", &url, "--meta", "none", "--output-path", "toolpost_client"];
-    // The generator formats its output with a program in the same directory.
+    // The generator formats its output with a program in the same folder.
     let beside = format!("{}:/usr/bin:/bin", cache.join("generator/bin").display());
     let generator = generator.env("PATH", &beside);
     // The generator warns about everything that it cannot convert to a function or a type.
@@ -184,7 +184,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/api").join(name)
 }
 
-/// Creates an empty directory for the files of a test.
+/// Creates an empty folder for the files of a test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api").join(name);
     let _ = fs::remove_dir_all(&folder);

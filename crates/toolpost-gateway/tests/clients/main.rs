@@ -69,7 +69,7 @@ struct ClientRun {
 
 /// Paths, URL and expectations shared by all clients.
 struct TestEnv {
-    /// Directory of the installed client packages.
+    /// Folder of the installed client packages.
     cache: PathBuf,
     /// The gateway executable, which serves on standard input and output.
     program: PathBuf,

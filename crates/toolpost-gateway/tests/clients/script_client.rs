@@ -14,7 +14,7 @@ use super::matrix::Row;
 use super::{BOTH_GENERATIONS, ClientInfo, ClientRun, RUN_TIMEOUT, TestEnv, job_json};
 
 /// A client that runs as a script, and its command line. `{cache}` is replaced with the package
-/// directory.
+/// folder.
 pub(super) struct ScriptClient {
     info: ClientInfo,
     program: &'static str,

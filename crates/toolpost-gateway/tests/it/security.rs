@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-/// Appends the text of every Rust file below a directory.
+/// Appends the text of every Rust file below a folder.
 fn read_rust_sources(folder: &Path, all: &mut String) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -21,7 +21,7 @@ fn memory_store() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new())
 }
 
-/// A directory that is removed on drop.
+/// A folder that is removed on drop.
 struct TempDir(std::path::PathBuf);
 
 impl TempDir {

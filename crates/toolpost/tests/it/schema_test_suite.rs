@@ -6,7 +6,7 @@ use jsonschema::Draft;
 use serde_json::{Map, Value};
 use toolpost::{Schema, SchemaError};
 
-/// Directory of the test suite, relative to the workspace root.
+/// Folder of the test suite, relative to the workspace root.
 const SUITE: &str = ".cache/json-schema-tests";
 
 const DRAFTS: [(&str, &str, Draft); 5] = [
@@ -80,7 +80,7 @@ fn with_dialect(schema: &Value, dialect: &str) -> Value {
     Value::Object(document)
 }
 
-/// Returns the directory with one folder per draft; its location depends on the package.
+/// Returns the folder with one folder per draft; its location depends on the package.
 fn suite() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(SUITE);
     ["json/tests", "node_modules/json-schema-test-suite/tests", "tests"]

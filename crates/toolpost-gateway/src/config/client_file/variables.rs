@@ -8,8 +8,8 @@ pub(super) struct ClientVariables {
 }
 
 impl ClientVariables {
-    /// Creates the translation for a file. The workspace is the directory of the file, or its
-    /// parent if that is an editor's directory such as `.vscode`.
+    /// Creates the translation for a file. The workspace is the folder of the file, or its
+    /// parent if that is an editor's folder such as `.vscode`.
     pub(super) fn for_file(file: &Path) -> Self {
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let folder = absolute.parent().unwrap_or(Path::new("/"));

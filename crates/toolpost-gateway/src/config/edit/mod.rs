@@ -124,8 +124,8 @@ pub fn create_with_mcp_servers(file: &Path, other: &str) -> Result<(), EditError
     })
 }
 
-/// Converts a path relative to the current directory to one that can be written into `file`, which
-/// may be in another directory.
+/// Converts a path relative to the current folder to one that can be written into `file`, which
+/// may be in another folder.
 pub fn relative_path(file: &Path, path: &Path) -> PathBuf {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if path.is_absolute() || parent_folder(file) == Path::new("") {

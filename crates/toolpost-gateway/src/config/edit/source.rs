@@ -176,7 +176,7 @@ fn merged_server(file: &Path, name: &str, entry: &McpEntry) -> Result<Item, Edit
     Ok(parse(file, &changed)?[SOURCE][name]["mcp"].clone())
 }
 
-/// Fills unset fields of the entry from the source in the file: the environment and directory of a
+/// Fills unset fields of the entry from the source in the file: the environment and folder of a
 /// program; the headers and credentials if the URL has the same origin.
 ///
 /// # Errors
@@ -235,7 +235,7 @@ fn url_origin(url: &str) -> &str {
 
 impl McpEntry {
     /// Returns the unset environment variables and the unreadable files, resolved relative to the
-    /// directory of `file`, that the entry refers to. Returns nothing if a reference is malformed.
+    /// folder of `file`, that the entry refers to. Returns nothing if a reference is malformed.
     pub fn unset_variables(&self, file: &Path) -> Vec<String> {
         let environment = |name: &str| std::env::var(name).ok();
         let expander = Expander::new(&environment, parent_folder(file));

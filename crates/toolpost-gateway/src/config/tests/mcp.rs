@@ -173,7 +173,7 @@ fn mcp_source_problems_are_reported() {
     }
 }
 
-/// Uses a directory with a configuration that refers to the files of other clients.
+/// Uses a folder with a configuration that refers to the files of other clients.
 #[test]
 fn client_file_servers_become_sources() {
     let folder = std::env::temp_dir().join(format!("toolpost-clients-{}", std::process::id()));

@@ -246,7 +246,7 @@ impl Fixture {
     }
 }
 
-/// Returns a data directory that is unique to the fixture.
+/// Returns a data folder that is unique to the fixture.
 fn data(is_open: bool) -> PathBuf {
     static WORLDS: AtomicUsize = AtomicUsize::new(0);
     let number = WORLDS.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A gateway with rooms, identities, operations and a data directory.
+//! A gateway with rooms, identities, operations and a data folder.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -132,7 +132,7 @@ impl RoomFixture {
         serde_json::from_value(body["messages"].take()).unwrap()
     }
 
-    /// Stops the gateway and starts another one on the same data directory.
+    /// Stops the gateway and starts another one on the same data folder.
     pub(super) async fn restart(self) -> Self {
         assert!(self.server.stop().await.in_time);
         Self::serve(self.data, self.settings).await

@@ -135,7 +135,7 @@ fn preflight(settings: &StdioSettings) -> Result<(), String> {
     let not_executable = || Err(format!("`{program}` cannot be run: it is not an executable file"));
     if let Some(folder) = settings.cwd.as_ref().filter(|folder| !folder.is_dir()) {
         return Err(format!(
-            "`{program}` cannot be run in `{}`: no such directory",
+            "`{program}` cannot be run: the working directory `{}` does not exist",
             folder.display()
         ));
     }
@@ -145,7 +145,7 @@ fn preflight(settings: &StdioSettings) -> Result<(), String> {
             ProgramFile::Executable => Ok(()),
             ProgramFile::Other => not_executable(),
             ProgramFile::Missing => {
-                Err(format!("there is no `{program}`: check the path of the command"))
+                Err(format!("`{program}` does not exist; check the path of the command"))
             }
         };
     }
@@ -156,7 +156,7 @@ fn preflight(settings: &StdioSettings) -> Result<(), String> {
     match found.max().unwrap_or(ProgramFile::Missing) {
         ProgramFile::Executable => Ok(()),
         ProgramFile::Other if !program.is_empty() => not_executable(),
-        _ => Err(format!("`{program}` was not found: install it or give the whole path")),
+        _ => Err(format!("`{program}` was not found in PATH; install it or use its full path")),
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
             settings.env.extend(path.map(|path| ("PATH".to_owned(), Secret::new(path))));
             preflight(&settings).err()
         };
-        let not_found = "`sh` was not found: install it or give the whole path";
+        let not_found = "`sh` was not found in PATH; install it or use its full path";
         let rows: [(&str, Option<&str>, Option<&str>, Option<&str>); 11] = [
             ("sh", None, None, None),
             ("/bin/sh", None, None, None),
@@ -204,8 +204,8 @@ mod tests {
             ("sh", Some("/"), Some("bin"), None),
             ("sh", None, Some("/nowhere"), Some(not_found)),
             ("sh", None, Some(""), Some(not_found)),
-            ("", None, None, Some("`` was not found: install it or give the whole path")),
-            ("./sh", Some("/"), None, Some("there is no `./sh`: check the path of the command")),
+            ("", None, None, Some("`` was not found in PATH; install it or use its full path")),
+            ("./sh", Some("/"), None, Some("`./sh` does not exist; check the path of the command")),
             ("/etc", None, None, Some("`/etc` cannot be run: it is not an executable file")),
             (
                 "passwd",
@@ -213,7 +213,12 @@ mod tests {
                 Some("/etc"),
                 Some("`passwd` cannot be run: it is not an executable file"),
             ),
-            ("sh", Some("/no"), None, Some("`sh` cannot be run in `/no`: no such directory")),
+            (
+                "sh",
+                Some("/no"),
+                None,
+                Some("`sh` cannot be run: the working directory `/no` does not exist"),
+            ),
         ];
         for (command, cwd, path, expected) in rows {
             assert_eq!(at(command, cwd, path).as_deref(), expected, "{command} {cwd:?} {path:?}");

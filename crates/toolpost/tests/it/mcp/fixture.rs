@@ -19,7 +19,7 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 /// Arguments of the misbehaving servers for the two protocol generations.
 pub(super) const GENERATIONS: [&[&str]; 2] = [&[], &["--modern"]];
 
-/// A directory that is removed on drop.
+/// A folder that is removed on drop.
 pub(super) struct ScratchDir(PathBuf);
 
 impl ScratchDir {
@@ -96,7 +96,7 @@ impl HttpServer {
         let mut command = Command::new("python3");
         let script = server_script("misbehaving_http_server.py");
         command.arg(script).args(arguments).env("ODD_LOG", scratch.log());
-        // The server imports a module, and Python must not write bytecode into its directory.
+        // The server imports a module, and Python must not write bytecode into its folder.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();

@@ -31,7 +31,7 @@ enum GlobShape {
     PrefixSuffix(Box<str>, Box<str>),
     /// A text with this prefix and suffix, and no slash between them.
     SegmentPrefixSuffix(Box<str>, Box<str>),
-    /// This directory and everything below it.
+    /// This folder and everything below it.
     Subtree(Box<str>),
     /// Any other pattern, with its literal prefix.
     Automaton(Box<str>, Box<Automaton>),

@@ -26,7 +26,7 @@ type CredentialMap = BTreeMap<String, Vec<Credentials>>;
 /// Credentials in a JSON file that only its owner can read.
 ///
 /// The file is replaced atomically, and several processes can use it concurrently. Lock files are
-/// in the directory `<file>.locks`: one for the file, and an empty one for each resource.
+/// in the folder `<file>.locks`: one for the file, and an empty one for each resource.
 #[derive(Debug, Clone)]
 pub struct FileStore(PathBuf);
 
