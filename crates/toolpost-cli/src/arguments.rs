@@ -50,6 +50,7 @@ pub(crate) enum Command {
     /// Preview the operations of an OpenAPI document
     Import(ImportOptions),
     /// Remove a source from the configuration
+    #[command(mut_arg("name", |name| name.help("Name of the source")))]
     Remove(NamedEntry),
     /// Reload the configuration of a running gateway
     Reload(GatewayTarget),
@@ -291,7 +292,7 @@ pub(crate) struct ConfigFile {
 /// A source or an identity of a configuration file.
 #[derive(Debug, Args)]
 pub(crate) struct NamedEntry {
-    /// Name of the source or identity
+    /// Name of the identity
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     #[command(flatten)]

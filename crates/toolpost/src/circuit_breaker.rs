@@ -138,7 +138,7 @@ mod tests {
 
     /// A step of a scenario, with times in seconds.
     enum BreakerEvent {
-        /// A call asks for admission; the expected result, or the wait.
+        /// A call requests admission: the expected result, or the delay.
         Admit(u64, Result<(), u64>),
         /// A call ends: when it began, when it ended, what it showed.
         End(u64, u64, HealthSignal),

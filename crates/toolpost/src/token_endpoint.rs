@@ -178,7 +178,7 @@ fn parse_tokens(status: StatusCode, body: &[u8]) -> Result<IssuedTokens, TokenEr
     }
     // Parser errors may quote the token.
     let parsed: TokenResponse = serde_json::from_slice(body)
-        .map_err(|_| TokenError::invalid("it is not the description of a token"))?;
+        .map_err(|_| TokenError::invalid("it is not a token response"))?;
     let access =
         parsed.access_token.ok_or_else(|| TokenError::invalid("it has no access token"))?;
     let fits_header = !access.is_empty()

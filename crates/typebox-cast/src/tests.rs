@@ -14,7 +14,7 @@ fn cast(schema: &Value, input: &Value) -> Result<Value, &'static str> {
             Ok(value)
         }
         Err(error) => {
-            assert_eq!(value, *input, "a failure leaves the value alone");
+            assert_eq!(value, *input, "a failed cast does not change the value");
             Err(error.code.as_str())
         }
     }

@@ -45,7 +45,7 @@ impl Backend {
         }
         let registry = builtin::registry();
         let builtin_changes = Hub::builtin_operations().into_iter().map(Change::Replace);
-        registry.apply(builtin_changes).expect("replacing cannot clash");
+        registry.apply(builtin_changes).expect("replacing cannot conflict");
         let sources = LocalSources::start(&registry, options.config.as_deref(), scope).await?;
         let pipeline = Pipeline::builder(registry).approval(sources.approval_gate()).build();
         // Local calls run as the `local` identity.

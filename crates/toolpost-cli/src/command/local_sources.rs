@@ -164,7 +164,7 @@ impl LocalSources {
     pub(super) async fn close(self) {
         let closing = join_all(self.sources.into_iter().map(RunningSource::close));
         if tokio::time::timeout(CLOSE_TIMEOUT, closing).await.is_err() {
-            output::warning("a server did not stop in time; its watcher kills it");
+            output::warning("a server did not stop in time; its watcher process terminates it");
         }
     }
 }

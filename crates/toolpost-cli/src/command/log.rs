@@ -276,7 +276,7 @@ fn open_files(data: &Path) -> Backend {
     let reader = JournalReader::new(data, &journal::JournalSettings::default());
     let registry = super::serve::demo_registry(&local_config());
     let all = journal::operations(&reader, &registry).into_iter().chain(Hub::builtin_operations());
-    registry.apply(all.map(Change::Replace)).expect("replacing cannot clash");
+    registry.apply(all.map(Change::Replace)).expect("replacing cannot conflict");
     // Access to the files replaces the token.
     Backend::in_process(Pipeline::new(registry), admin::operator(), LocalSources::default())
 }

@@ -235,7 +235,7 @@ fn add_mcp_invalid_arguments_write_nothing() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(text), "{}", stderr(&output));
     }
-    assert!(!folder.path().join("none.toml").exists(), "nothing is made by taking out");
+    assert!(!folder.path().join("none.toml").exists(), "removing a source creates no file");
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn token_new_enables_authentication() {
 fn token_new_rejects_invalid_capability() {
     let folder = TempFolder::new("token-capability");
     for (capability, message) in [
-        ("mcp/request:", "is empty, or a part of it is"),
+        ("mcp/request:", "is empty or has an empty part"),
         ("{\"kind\":\"/(/\"}", "unclosed group"),
         ("{\"kind\":\"chat\",\"to\":\"x\"}", "the unknown member `to`"),
     ] {
@@ -101,7 +101,10 @@ fn token_new_keeps_comments_and_file_mode() {
     token(&["ci", "--config", "hub.toml", "--replace"]);
     let second = folder.read("hub.toml");
     assert!(second.starts_with(typed) && second != first, "{second}");
-    assert!(second.contains("scopes = [\"a\"]"), "what was not given stays: {second}");
+    assert!(
+        second.contains("scopes = [\"a\"]"),
+        "permissions that are not given are kept: {second}"
+    );
     token(&["cd"]);
     #[cfg(unix)]
     {
@@ -109,12 +112,12 @@ fn token_new_keeps_comments_and_file_mode() {
         let mode = |name: &str| {
             std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777
         };
-        assert_eq!(mode("toolpost.toml"), 0o600, "a new file is its owner's");
+        assert_eq!(mode("toolpost.toml"), 0o600, "a new file is readable only by its owner");
         let path = folder.path().join("hub.toml");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         symlink("hub.toml", folder.path().join("link.toml")).unwrap();
         token(&["ce", "--config", "link.toml"]);
-        assert_eq!(mode("hub.toml"), 0o640, "an old one keeps its mode");
+        assert_eq!(mode("hub.toml"), 0o640, "an existing file keeps its mode");
         assert!(std::fs::symlink_metadata(folder.path().join("link.toml")).unwrap().is_symlink());
     }
     let mut names: Vec<_> =
@@ -125,7 +128,7 @@ fn token_new_keeps_comments_and_file_mode() {
     } else {
         &["hub.toml", "toolpost.toml"]
     };
-    assert_eq!(names, expected, "nothing is left behind");
+    assert_eq!(names, expected, "no temporary file remains");
 }
 
 /// Each row: the arguments after `token new`, the exit code and the expected message.
@@ -206,7 +209,7 @@ fn serve_check_prints_summary_or_all_problems() {
     assert!(report.contains("\"warnings\":[\"[approval]: `demo.nte`"), "{report}");
     assert!(check(&["--config", "none.toml"], 2).1.contains("none.toml: cannot read the file"));
     let served = folder.toolpost(&["serve", "--config", "bad.toml"]);
-    assert_eq!(served.status.code(), Some(2), "nothing is served by a bad file");
+    assert_eq!(served.status.code(), Some(2), "an invalid file is not served");
 }
 
 #[test]
@@ -237,7 +240,7 @@ fn init_add_check_and_remove_round_trip() {
     ]);
     assert_eq!((&report["file"], &report["sources"]), (&"toolpost.toml".into(), &files));
     run(&["remove", "files"], 0);
-    assert_eq!(folder.read("toolpost.toml"), begun, "every comment is where it was");
+    assert_eq!(folder.read("toolpost.toml"), begun, "every comment keeps its position");
 
     // `init` keeps the servers of another client's file as sources.
     let server = r#"{"mcpServers": {"One": {"command": "x"}}}"#;
@@ -325,7 +328,7 @@ fn errors_are_printed_as_json_on_stdout() {
         assert!(report["error"]["message"].as_str().unwrap().contains(text), "{typed:?}: {report}");
     }
     let quiet = folder.toolpost(&["call", "demo.add", "{\"a\":1", "--data"]);
-    assert_eq!(stdout(&quiet), "", "where only data is wanted, none is printed");
+    assert_eq!(stdout(&quiet), "", "`--data` prints no JSON error");
     for typed in [&["log", "--since", "yesterday"][..], &["log", "--limit", "x"]] {
         assert_eq!(folder.toolpost(typed).status.code(), Some(2), "{typed:?}");
     }

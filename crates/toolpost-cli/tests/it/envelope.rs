@@ -14,7 +14,7 @@ fn encode_decode_round_trips() {
     assert!(block.starts_with("__ENVELOPE_V1__:"));
 
     let decoded = run_with_stdin(&["decode"], &stdout(&encoded));
-    assert_eq!(stdout(&decoded).trim(), READABLE, "the order of keys is kept");
+    assert_eq!(stdout(&decoded).trim(), READABLE, "the order of keys is preserved");
     let from_block = run_with_stdin(&["decode", "-"], block);
     assert_eq!(json(&from_block)["payload"], json(&decoded)["payload"]);
 }

@@ -386,7 +386,7 @@ fn log_filters_apply_to_list_and_follow() {
 
     let mut following = gateway.follow(&["--op", "demo.*", "--since", "1h", "--limit", "2"]);
     let before = [following.next(), following.next()].map(|call| call["input"]["a"].clone());
-    assert_eq!(before, [json!(1), json!(2)], "oldest first, and what comes next behind them");
+    assert_eq!(before, [json!(1), json!(2)], "earlier calls first, then new calls");
     let next = following.next_after(|| {
         gateway.post("/api/demo/fail", &json!({}));
     });

@@ -271,7 +271,7 @@ fn document_without_server_reports_missing_url() {
     let folder = TempFolder::new("openapi-homeless");
     let document = pets().replace("http://127.0.0.1:8080/v1", "/v1");
     folder.write("pets.yaml", &document);
-    let missing = "set `server` to the address of the service";
+    let missing = "set `server` to the URL of the service";
     let seen: Value =
         serde_json::from_str(&stdout(&folder.toolpost(&["import", "pets.yaml"]))).unwrap();
     let warned = seen["warnings"][0]["message"].as_str().unwrap();

@@ -17,7 +17,7 @@ const WRITE_VARIABLE: &str = "TOOLPOST_WRITE_README";
 #[test]
 fn readme_transcripts_match_output() {
     let commands = run_transcripts("README.md", "tour");
-    assert!(commands >= 8, "the README shows commands at all: {commands}");
+    assert!(commands >= 8, "the README contains commands: {commands}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn reload_affects_only_changed_sources() {
         assert_eq!(
             call_who(&gateway, "stays.who"),
             before,
-            "{row}: the same process, greeted once"
+            "{row}: the same process with one handshake"
         );
     }
     assert_eq!(gateway.state("pets"), "absent");
@@ -133,14 +133,21 @@ fn reload_replaces_server_without_failing_calls() {
         gateway.write_config(&labeled_server("moves", "two"));
         assert_eq!(names(&gateway.reload().1, "changed"), ["moves"]);
         let mut seen = Vec::new();
-        wait_until("the new one answers", || {
+        wait_until("the new server responds", || {
             let (status, message) = gateway.call("moves.other", None, &json!({}));
             seen.push(status);
             message["data"]["label"] == "two"
         });
-        assert!(seen.iter().all(|status| *status == 200), "there was no gap: {seen:?}");
+        assert!(
+            seen.iter().all(|status| *status == 200),
+            "the source was always available: {seen:?}"
+        );
         let (status, message) = slow.join().unwrap();
-        assert_eq!((status, &message["data"]["pid"]), (200, &before["pid"]), "it came to its end");
+        assert_eq!(
+            (status, &message["data"]["pid"]),
+            (200, &before["pid"]),
+            "the call ran to completion"
+        );
     });
     let old = format!("/proc/{}", before["pid"]);
     wait_until("the old one is gone", || !std::path::Path::new(&old).exists());
@@ -151,10 +158,14 @@ fn reload_replaces_server_without_failing_calls() {
         labeled_server("moves", "two")
     ));
     assert_eq!(names(&gateway.reload().1, "adjusted"), ["moves"]);
-    assert_eq!(gateway.call("moves.other", None, &json!({})).0, 404, "one is left out at once");
+    assert_eq!(
+        gateway.call("moves.other", None, &json!({})).0,
+        404,
+        "an excluded operation is removed immediately"
+    );
     assert_eq!(call_who(&gateway, "moves.who"), now);
     let (status, message) = gateway.call("moves.who", None, &json!({"ms": 30_000}));
-    assert_eq!(status, 504, "the new timeout holds: {message}");
+    assert_eq!(status, 504, "the new timeout applies: {message}");
 }
 
 /// The document is served only once, so the new access rules cannot depend on loading it again.
@@ -218,7 +229,7 @@ fn invalid_config_keeps_old_configuration() {
     assert!(!gateway.log().contains("hush"));
     std::fs::remove_file(gateway.folder.path().join("toolpost.toml")).unwrap();
     let (status, text) = gateway.reload();
-    assert_eq!(status, 409, "a file that is gone is a bad one: {text}");
+    assert_eq!(status, 409, "a removed file is an error: {text}");
     assert!(
         text["error"]["message"].as_str().unwrap().contains("toolpost.toml was removed"),
         "{text}"
@@ -241,10 +252,10 @@ fn config_file_created_later_is_loaded() {
     assert_eq!(status(None), 200);
     let (ada, token) = identity("ada", "");
     gateway.write_config(&ada);
-    wait_until("a token is asked for", || status(None) == 401);
+    wait_until("a token is required", || status(None) == 401);
     // A rejected configuration is loaded as soon as the missing file exists.
     gateway.write_config(&format!("mcp_servers = [\"others.json\"]\n{ada}"));
-    wait_until("it is refused", || gateway.log().contains("others.json"));
+    wait_until("the file is rejected", || gateway.log().contains("others.json"));
     let server = json!({"command": "toolpost-test-no-such-program"});
     gateway.folder.write("others.json", &json!({"mcpServers": {"other": server}}).to_string());
     wait_until("it is there", || gateway.state("other") != "absent");
@@ -284,7 +295,7 @@ fn file_change_and_sighup_trigger_reload() {
         gateway.call("pets.owner", None, &json!({})).0 == 200
     });
     assert_eq!(gateway.call("pets.who", None, &json!({})).0, 404);
-    assert!(!gateway.log().contains("hush"), "secrets are not told");
+    assert!(!gateway.log().contains("hush"), "secrets are not printed");
 }
 
 #[test]
@@ -421,7 +432,11 @@ async fn revoked_token_closes_open_connections() {
     gateway.write_config(&bob);
     gateway.reload();
     by_bob.closed().await;
-    assert_eq!(mcp(&gateway, &new, bobs.as_deref(), &ping).0, 404, "the session was the old one's");
+    assert_eq!(
+        mcp(&gateway, &new, bobs.as_deref(), &ping).0,
+        404,
+        "the session belonged to the old token"
+    );
     assert_eq!(gateway.call("demo.add", Some(&new), &add).0, 200);
 }
 
@@ -498,8 +513,8 @@ fn reload_changes_mcp_tool_list_immediately() {
 #[test]
 fn reload_cannot_remove_authentication() {
     let rows: [(&str, Option<&str>, &str); 4] = [
-        ("0.0.0.0:0", Some(""), "no authentication left"),
-        ("127.0.0.1:0", Some(""), "no authentication left"),
+        ("0.0.0.0:0", Some(""), "cannot disable authentication"),
+        ("127.0.0.1:0", Some(""), "cannot disable authentication"),
         ("127.0.0.1:0", Some("[mcp]\ntools = \"compact\"\n"), "start the gateway again"),
         ("127.0.0.1:0", None, "was removed"),
     ];

@@ -182,7 +182,7 @@ fn check_history(gateway: &Gateway, host: &TestIdentity, delivered: &[Vec<String
             }
             None => {
                 let is_forgotten = is_full && !is_last_round;
-                assert!(is_forgotten || seen.is_empty(), "of {seen:?} there is nothing");
+                assert!(is_forgotten || seen.is_empty(), "delivered but not recorded: {seen:?}");
                 continue;
             }
         };

@@ -20,11 +20,11 @@ fn serve_prints_banner_responds_and_stops_on_sigterm() {
     }
     assert!(!message("tpt_"), "{banner:?}");
     let counted = banner.iter().find_map(|line| line.split_once(" operations without a token; "));
-    let (open, others) = counted.expect("it counts the open operations");
+    let (open, others) = counted.expect("the banner counts the open operations");
     let listed = parsed(&toolpost(&["list", "--url", &format!("ws://{address}")]));
     let listed = listed.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap());
     let listed: Vec<&str> = listed.filter(|id| message(&format!("  {id} "))).collect();
-    assert_eq!(listed.len().to_string(), open, "those that are counted are shown: {banner:?}");
+    assert_eq!(listed.len().to_string(), open, "the counted operations are listed: {banner:?}");
     let others: usize = others.split_once(' ').unwrap().0.parse().unwrap();
     assert!(others > 5 && !message("gateway.reload"), "{banner:?}");
 
@@ -62,7 +62,7 @@ fn serve_rejects_invalid_listen_address() {
         assert!(stderr(&output).contains(message), "{}", stderr(&output));
         let text = stderr(&output);
         let system = "Not a directory";
-        assert!(text.matches(system).count() <= 1, "nothing is said twice: {text}");
+        assert!(text.matches(system).count() <= 1, "no line is repeated: {text}");
     }
 }
 
@@ -87,13 +87,13 @@ fn sighup_during_startup_is_ignored() {
         }
         std::thread::yield_now();
     };
-    assert_ne!(caught & hangup, 0, "SIGHUP is caught as soon as SIGTERM is");
+    assert_ne!(caught & hangup, 0, "SIGHUP is handled as soon as SIGTERM is");
     let signal = |name: &str| Command::new("kill").args([name, &child.id().to_string()]).status();
     assert!(signal("-HUP").unwrap().success());
     let mut banner = [0; 128 * 1024];
     while !String::from_utf8_lossy(&banner).contains("curl") {
         let read = reader.read(&mut banner).unwrap();
-        assert_ne!(read, 0, "it goes on");
+        assert_ne!(read, 0, "the log continues");
     }
     assert!(signal("-TERM").unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -120,7 +120,7 @@ fn first_start_creates_operator_token() {
     }
     drop(process);
     let _process = start();
-    assert_eq!(folder.read("kept/operator.token"), token, "it stays the same");
+    assert_eq!(folder.read("kept/operator.token"), token, "the token is unchanged");
 }
 
 /// Each row: the initial soft and hard open-file limits, the resulting limit and whether a warning

@@ -114,7 +114,8 @@ impl<W> ApprovalQueue<W> {
         {
             return Err(DecisionError::InputMismatch);
         }
-        let (id, pending_call, waiter) = self.pending.remove(at).expect("it was found there");
+        let (id, pending_call, waiter) =
+            self.pending.remove(at).expect("the index was found above");
         self.record_closed(id, closed_reason);
         Ok((pending_call, waiter))
     }
@@ -172,7 +173,7 @@ impl<W> ApprovalQueue<W> {
         let Some(at) = self.pending.iter().position(|(pending_id, ..)| pending_id == id) else {
             return false;
         };
-        let (id, ..) = self.pending.remove(at).expect("it was found there");
+        let (id, ..) = self.pending.remove(at).expect("the index was found above");
         self.record_closed(id, reason.to_owned());
         true
     }

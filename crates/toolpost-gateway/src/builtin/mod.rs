@@ -17,5 +17,5 @@ pub fn set_demo_operations(registry: &Registry, is_enabled: bool) {
         true => Change::Replace(operation),
         false => Change::Unregister(operation.id().clone()),
     });
-    registry.apply(changes).expect("replacing and removing cannot clash");
+    registry.apply(changes).expect("replacing and removing cannot conflict");
 }

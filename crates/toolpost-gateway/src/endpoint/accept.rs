@@ -32,14 +32,16 @@ pub(super) fn negotiate_form(
     if kind == OperationKind::Subscription {
         let is_wrapped = || is_listed(headers, ENVELOPE);
         return match quality(headers, EVENTS) {
-            0 => Err(not_acceptable("a subscription returns text/event-stream", "it")),
+            0 => Err(not_acceptable(
+                "the Accept header does not allow text/event-stream, which a subscription returns",
+            )),
             _ => Ok(of(envelope.unwrap_or_else(is_wrapped))),
         };
     }
     match (quality(headers, JSON), quality(headers, ENVELOPE)) {
         (0, 0) => Err(not_acceptable(
-            "the response is application/json or application/vnd.toolpost.envelope+json",
-            "either",
+            "the Accept header allows neither application/json nor \
+             application/vnd.toolpost.envelope+json",
         )),
         (json, wrapped) => Ok(of(envelope.unwrap_or(wrapped > json))),
     }
@@ -53,10 +55,8 @@ pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     gzip > 0 && gzip >= weight_of("identity").unwrap_or(0)
 }
 
-fn not_acceptable(message: &str, media_types: &str) -> ProblemDetails {
-    let message =
-        format!("{message}, and the Accept header does not allow {media_types}; add it, or */*");
-    ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, message)
+fn not_acceptable(problem: &str) -> ProblemDetails {
+    ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, format!("{problem}; add it, or */*"))
 }
 
 /// Returns the quality of a media type in thousandths. The most specific range decides. Without

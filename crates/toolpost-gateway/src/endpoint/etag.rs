@@ -17,7 +17,7 @@ pub(super) fn respond(
     let gzip = body.gzip.as_ref().filter(|_| accepts_gzip(request));
     let suffix = if gzip.is_some() { "-gzip" } else { "" };
     let etag = Bytes::from(format!("\"{}{suffix}\"", body.digest));
-    let etag = HeaderValue::from_maybe_shared(etag).expect("digits can stand in a header");
+    let etag = HeaderValue::from_maybe_shared(etag).expect("digits are a valid header value");
     let caching = [
         (header::CONTENT_TYPE, content_type),
         (header::CACHE_CONTROL, cache_control),

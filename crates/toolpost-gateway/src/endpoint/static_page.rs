@@ -18,8 +18,8 @@ use crate::gzip::EncodedBody;
 const TOKEN_NOT_REQUIRED: &str = r#"name="toolpost-token" content="unneeded""#;
 const TOKEN_REQUIRED: &str = r#"name="toolpost-token" content="needed""#;
 
-/// The last two directives make a browser refuse to turn text into elements in any script. `'self'`
-/// includes a WebSocket to the same host.
+/// The last two directives prevent scripts from turning text into elements. `'self'` includes a
+/// WebSocket to the same host.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";

@@ -1,7 +1,7 @@
 //! The journal: an audit log with two records per call and one per room message, in a
 //! tamper-evident hash chain.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `record`, `chain` | the text of a record and the hash chain |
 //! | `key`, `head` | the signing key and the signed positions: head and checkpoint |

@@ -94,7 +94,7 @@ async fn calls_filter_works_with_and_without_index() {
     let states: [(&str, &dyn Fn()); 5] = [
         ("as it was closed", &|| ()),
         ("removed", &|| std::fs::remove_file(&index).unwrap()),
-        ("made again", &restart),
+        ("rebuilt", &restart),
         ("broken", &|| std::fs::write(&index, "this is no database").unwrap()),
         ("broken and made again", &restart),
     ];
@@ -300,7 +300,7 @@ async fn aborted_and_panicked_calls_have_exit_records() {
     assert_eq!(
         journal_reader(&scratch).records(&failed).unwrap().len(),
         3,
-        "to leave is no failure"
+        "a canceled subscription is not a failure"
     );
 }
 
@@ -377,9 +377,9 @@ async fn verify_detects_rewrite_and_rollback_by_head() {
     std::fs::write(&file, &records).unwrap();
     assert_eq!(kind(None), Some(ProblemKind::Cut));
     std::fs::write(&chain.head, &head).unwrap();
-    assert_eq!(kind(None), Some(ProblemKind::Index), "the index knows of later records");
+    assert_eq!(kind(None), Some(ProblemKind::Index), "the index contains later records");
     std::fs::remove_file(file.parent().unwrap().join("index.sqlite")).unwrap();
-    assert_eq!(kind(None), None, "without an anchor an older state cannot be told from a true one");
+    assert_eq!(kind(None), None, "without a stored head, an older state cannot be detected");
     assert_eq!(kind(Some(&anchor)), Some(ProblemKind::Anchor));
 
     // An older head with newer records is the state after a crash, and is valid.

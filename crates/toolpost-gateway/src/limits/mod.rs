@@ -90,7 +90,8 @@ impl Limiter {
         let caller = self.callers.get(&identity.id);
         if let Some(max) = settings.calls_per_minute {
             caller.take_token(max, self.callers.now()).map_err(|wait| {
-                let message = format!("{max} calls a minute is the limit of one caller");
+                let message =
+                    format!("one caller can start {max} calls per minute, which is the limit");
                 limit_error(Limit::CallsPerMinute, message, wait)
             })?;
         }
@@ -142,7 +143,7 @@ fn check_depth(call: &CallView<'_>, max: usize) -> Result<(), CallError> {
         return Ok(());
     }
     let issue = Issue::new("", format!("nested deeper than {max} levels"));
-    Err(CallError::validation(format!("an input has at most {max} levels"), &[issue]))
+    Err(CallError::validation(format!("the input nests deeper than {max} levels"), &[issue]))
 }
 
 /// Creates the error of a rejected call, with the limit and the retry delay.

@@ -91,8 +91,8 @@ impl SourceLimiter {
         let name = &self.name;
         let rejection = if call.depth() > 0 && call.ancestor_holds_source_permit() {
             let message = format!(
-                "{concurrency} calls of `{name}` are running, which is the limit, and a call inside \
-                 another one does not wait"
+                "{concurrency} calls of `{name}` are running, which is the limit, and a nested call \
+                 does not wait"
             );
             limit_error(Limit::SourceCalls, message, DEFAULT_RETRY_AFTER)
         } else if let Some(slot) = QueueSlot::enter(&self.queue_len, queue) {

@@ -52,7 +52,7 @@ mod tests {
             let mut take =
                 || bucket.take(full_at, second * SECOND).map(|after| full_at = after).is_ok();
             let let_in = (0..come).filter(|_| take()).count();
-            assert_eq!(let_in, expected, "{come} in second {second}");
+            assert_eq!(let_in, expected, "{come} messages in second {second}");
         }
     }
 

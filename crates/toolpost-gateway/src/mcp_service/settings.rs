@@ -117,12 +117,13 @@ impl McpView {
     pub fn from_query(query: &str) -> Result<Self, String> {
         let mut view = Self::default();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-            let wrong = |error: &dyn std::fmt::Display| format!("the query's `{name}`: {error}");
+            let wrong =
+                |error: &dyn std::fmt::Display| format!("query parameter `{name}`: {error}");
             match &*name {
                 "tools" => view.tools = Some(value.parse().map_err(|error| wrong(&error))?),
                 "dialect" => view.dialect = Some(value.parse().map_err(|error| wrong(&error))?),
                 "source" => view.source = Some(value.into()),
-                _ => return Err(wrong(&"there are only `tools`, `dialect` and `source`")),
+                _ => return Err(wrong(&"expected `tools`, `dialect` or `source`")),
             }
         }
         Ok(view)
@@ -141,12 +142,12 @@ mod tests {
         assert_eq!(view.dialect, Some(Dialect::Ok));
         assert_eq!(view.source.as_deref(), Some("a b"));
         for (query, expected) in [
-            ("tools=some", "the query's `tools`: `some` is not one of all, compact, auto"),
+            ("tools=some", "query parameter `tools`: `some` is not one of all, compact, auto"),
             (
                 "dialect=",
-                "the query's `dialect`: `` is not one of data, envelope, ok, tool-envelope-v1",
+                "query parameter `dialect`: `` is not one of data, envelope, ok, tool-envelope-v1",
             ),
-            ("tool=all", "the query's `tool`: there are only `tools`, `dialect` and `source`"),
+            ("tool=all", "query parameter `tool`: expected `tools`, `dialect` or `source`"),
         ] {
             assert_eq!(McpView::from_query(query), Err(expected.to_owned()));
         }

@@ -1,6 +1,6 @@
 //! Rooms, in which people, agents and tools exchange self-contained messages.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | [`capability`] | which messages a participant can send, in two notations |
 //! | `store` | documents of rooms that survive a restart, such as grants |

@@ -337,7 +337,7 @@ toolpost::debug_fields!(builder: GatewayBuilder, listen = builder.listen);
 
 fn register(registry: &Registry, operations: impl IntoIterator<Item = Operation>) {
     let changes = operations.into_iter().map(Change::Replace);
-    registry.apply(changes).expect("replacing cannot clash");
+    registry.apply(changes).expect("replacing cannot conflict");
 }
 
 /// Creates an authenticator with the configured identities and the operator.

@@ -124,8 +124,8 @@ impl Components {
 pub enum GatewayError {
     /// The address is not loopback and there is no authentication.
     #[error(
-        "refusing to listen on {0}: there is no authentication, so only a loopback address such \
-         as 127.0.0.1 is allowed; `toolpost token new` creates a token and enables authentication"
+        "cannot listen on {0} without authentication; use a loopback address such as 127.0.0.1, or \
+         create a token with `toolpost token new`"
     )]
     NotLoopback(SocketAddr),
     /// The listener does not report its local address.
@@ -263,7 +263,7 @@ impl Gateway {
             let drained = drain::drain(components, connections, drain_timeout).await;
             let remaining = drain_timeout.saturating_sub(shutdown_started.elapsed());
             if !self.close(remaining.max(MIN_CLOSE_TIMEOUT)).await {
-                tracing::warn!("a server did not stop in time; its watcher will end it");
+                tracing::warn!("a server did not stop in time; its watcher process terminates it");
             }
             drained
         }

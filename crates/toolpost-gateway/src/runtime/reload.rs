@@ -57,8 +57,8 @@ pub enum ReloadError {
     FileMissing(PathBuf),
     /// The configuration has no authentication, but the active one requires it.
     #[error(
-        "there would be no authentication left: the last identity, or [auth], is gone; keep \
-         one, or start the gateway again to open it to every program on this machine"
+        "the last identity or [auth] was removed, and a reload cannot disable authentication; keep \
+         one, or restart the gateway to open it to every program on this machine"
     )]
     AuthRemoved,
     /// The gateway stopped while the configuration was being read.

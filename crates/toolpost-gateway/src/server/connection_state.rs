@@ -127,7 +127,7 @@ mod tests {
         advance_clock().await;
         idle.on_body_received();
         idle.on_response_finished();
-        assert_eq!(idle.idle_snapshot(), None, "an answer is still to be written");
+        assert_eq!(idle.idle_snapshot(), None, "a response is still to be written");
         idle.on_flushed();
         let order =
             [&silent, &idle, &uploading].map(|connection| connection.idle_snapshot().unwrap());

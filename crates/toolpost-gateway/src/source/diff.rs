@@ -99,7 +99,7 @@ impl Sources {
                 }
             }
         });
-        registry.apply(changes.collect::<Vec<_>>()).expect("replacing cannot clash");
+        registry.apply(changes.collect::<Vec<_>>()).expect("replacing cannot conflict");
     }
 
     /// Applies new adjustments to a source whose connection is unchanged.
@@ -143,7 +143,7 @@ impl Sources {
         self.retiring.spawn(draining);
         let registry = &self.context.registry;
         let removals = operations.into_iter().map(Change::Unregister);
-        registry.apply(removals).expect("removing cannot clash");
+        registry.apply(removals).expect("removing cannot conflict");
         registry.mark_ready(&name);
     }
 }

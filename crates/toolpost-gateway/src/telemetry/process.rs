@@ -6,7 +6,7 @@ use super::exposition::Exposition;
 pub(super) fn write(exposition: &mut Exposition) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         let tasks = runtime.metrics().num_alive_tasks();
-        exposition.gauge("toolpost_tasks", "Tasks of the runtime.").sample(&[], tasks);
+        exposition.gauge("toolpost_tasks", "Async tasks of the runtime.").sample(&[], tasks);
     }
     #[cfg(target_os = "linux")]
     linux::write(exposition);
@@ -25,7 +25,7 @@ mod linux {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         for (key, name, help) in [
             ("VmRSS:", "process_resident_memory_bytes", "Memory in use."),
-            ("VmSize:", "process_virtual_memory_bytes", "Memory that was asked for."),
+            ("VmSize:", "process_virtual_memory_bytes", "Size of the virtual memory."),
         ] {
             if let Some(kibibytes) = parse_field(&status, key) {
                 exposition.gauge(name, help).sample(&[], kibibytes * 1_024);
@@ -34,14 +34,16 @@ mod linux {
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
             // Excludes the descriptor of the open folder.
             let count = open.count().saturating_sub(1);
-            exposition.gauge("process_open_fds", "Descriptors that are open.").sample(&[], count);
+            exposition.gauge("process_open_fds", "Open file descriptors.").sample(&[], count);
         }
         let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
         if let Some(max) = parse_field(&limits, "Max open files") {
-            exposition.gauge("process_max_fds", "Descriptors that may be open.").sample(&[], max);
+            exposition
+                .gauge("process_max_fds", "Maximum number of open file descriptors.")
+                .sample(&[], max);
         }
         if let Some(seconds) = cpu_seconds() {
-            let help = "Processor time in use.";
+            let help = "Processor time that the process has used.";
             exposition.counter("process_cpu_seconds_total", help).sample(&[], seconds);
         }
     }

@@ -106,7 +106,7 @@ fn with_traces_path(mut address: Url) -> Url {
 
 /// Parses the HTTP or HTTPS URL of a collector.
 fn parse_address(text: &str) -> Result<Url, &'static str> {
-    let wrong = "the address of a collector is http://HOST:PORT or https://HOST";
+    let wrong = "invalid collector URL; use http://HOST:PORT or https://HOST";
     let address = Url::parse(text).map_err(|_| wrong)?;
     let is_http = matches!(address.scheme(), "http" | "https") && address.has_host();
     is_http.then_some(address).ok_or(wrong)

@@ -46,7 +46,7 @@ impl Tracer {
     fn new_trace(&self, span_id: u64) -> TraceContext {
         let (high, low) = (random_id(), random_id());
         let trace_id = u128::from(high) << 64 | u128::from(low);
-        #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
+        #[expect(clippy::cast_precision_loss, reason = "a ratio needs no more digits")]
         let share = low as f64 / u64::MAX as f64;
         TraceContext { trace_id, span_id, flags: u8::from(share < self.sample_ratio) }
     }

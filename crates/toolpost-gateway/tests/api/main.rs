@@ -4,7 +4,7 @@
 //! It is a separate test binary, since it keeps the CPU busy and other tests are sensitive to
 //! timing.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `fixture` | a gateway with operations from all sources, and with unusual ones |
 //! | `program` | runs a third-party program with a timeout |
@@ -14,7 +14,7 @@
     clippy::panic,
     clippy::print_stderr,
     clippy::unwrap_used,
-    reason = "a test fails by panicking, and says what it leaves out"
+    reason = "a test fails by panicking and prints what it skips"
 )]
 
 mod fixture;
@@ -104,7 +104,7 @@ async fn run_schemathesis(cache: &Path, served: &TestGateway, name: &str, more: 
     let arguments = arguments.iter().chain(&options).chain(more).copied();
     let ran = tester.args(arguments).run().await;
     let message = ran.unwrap_or_else(|message| panic!("{message}"));
-    assert!(message.contains("✅ Stateful"), "every phase has run: {message}");
+    assert!(message.contains("✅ Stateful"), "every phase ran: {message}");
     // At least one API link must be selected for stateful testing.
     let links = message.lines().find_map(|line| line.trim().strip_prefix("API Links:"));
     let links = links.and_then(|links| links.split_once(" selected")?.0.rsplit_once(' '));

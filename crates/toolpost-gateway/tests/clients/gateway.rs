@@ -1,5 +1,5 @@
 //! The gateway under test on standard input and output. Its only argument is the dialect.
-#![allow(dead_code, unused_imports, reason = "what must come of calls is for the tests")]
+#![allow(dead_code, unused_imports, reason = "the expected results are used only by the tests")]
 
 mod fixture;
 

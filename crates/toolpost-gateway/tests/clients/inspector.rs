@@ -27,7 +27,7 @@ pub(super) async fn run(test_env: &TestEnv) -> Vec<Row> {
         async move {
             let found =
                 tokio::time::timeout(RUN_TIMEOUT, run_session(test_env, session, &call)).await;
-            let found = found.unwrap_or_else(|_| Err("it takes too long".to_owned()));
+            let found = found.unwrap_or_else(|_| Err("timed out".to_owned()));
             let found = found.unwrap_or_else(|reason| json!({"failed": reason}));
             test_env.evaluate(CLIENT, session, &[call], &found)
         }

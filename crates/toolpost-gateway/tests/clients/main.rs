@@ -8,7 +8,7 @@
 //! This is a separate test program, since it keeps the CPU busy and other tests are sensitive to
 //! timing.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `check` | checks of the result that a client reports |
 //! | `matrix` | the table |

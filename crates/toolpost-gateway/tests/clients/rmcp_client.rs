@@ -26,7 +26,7 @@ pub(super) async fn run(test_env: &TestEnv) -> Vec<Row> {
     for session in ClientRun::all(BOTH_GENERATIONS) {
         let finding = Box::pin(run_session(test_env, session, &test_env.calls));
         let found = tokio::time::timeout(RUN_TIMEOUT, finding).await;
-        let found = found.unwrap_or_else(|_| Err("it takes too long".to_owned()));
+        let found = found.unwrap_or_else(|_| Err("timed out".to_owned()));
         let found = found.unwrap_or_else(|reason| json!({"failed": reason}));
         rows.push(test_env.evaluate(CLIENT, session, &test_env.calls, &found));
     }

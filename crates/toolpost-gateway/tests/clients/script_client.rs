@@ -71,7 +71,7 @@ impl ScriptClient {
             let mut running = process.take().unwrap_or_else(|| self.start(test_env));
             let job = job_json(test_env, session);
             let found = tokio::time::timeout(RUN_TIMEOUT, running.run_job(&job)).await;
-            let found = found.unwrap_or_else(|_| json!({"failed": "it takes too long"}));
+            let found = found.unwrap_or_else(|_| json!({"failed": "timed out"}));
             // After a failure, a new process runs the remaining sessions.
             process = found.get("failed").is_none().then_some(running);
             rows.push(test_env.evaluate(self.info, session, &test_env.calls, &found));

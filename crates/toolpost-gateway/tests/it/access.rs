@@ -91,7 +91,7 @@ async fn check_matrix(fixture: &Fixture) -> usize {
 async fn access_result_is_equal_on_every_endpoint() {
     let fixture = Fixture::with_auth().await;
     let checked = check_matrix(&fixture).await;
-    assert!(checked > 600, "{checked} cells were looked at");
+    assert!(checked > 600, "{checked} cells were checked");
     fixture.stop().await;
 }
 
@@ -99,7 +99,7 @@ async fn access_result_is_equal_on_every_endpoint() {
 async fn open_gateway_allows_calls_but_not_administration() {
     let fixture = Fixture::without_auth().await;
     let checked = check_matrix(&fixture).await;
-    assert!(checked > 200, "{checked} cells were looked at");
+    assert!(checked > 200, "{checked} cells were checked");
     fixture.stop().await;
 }
 

@@ -319,7 +319,7 @@ async fn undecided_call_expires_with_timeout_error() {
     let expected = "the call of bank.pay was not approved within 50ms and was not run";
     assert!(message["detail"].as_str().unwrap().starts_with(expected), "{message}");
     assert_eq!(message["error"]["code"], "TIMEOUT");
-    assert_eq!(message["error"]["retryable"], true, "nothing was done");
+    assert_eq!(message["error"]["retryable"], true, "the call did not run");
     let approval = &message["error"]["details"]["approval"];
     assert_eq!(approval["status"], "expired");
     let (_, late) = bank.call("bob", "gateway.approve", &json!({"id": approval["id"]})).await;
@@ -357,7 +357,7 @@ async fn approval_limits_return_429_and_spare_other_calls() {
     assert_eq!(status, 429);
     assert!(problem["detail"].as_str().unwrap().contains("`ada` has 1 calls"), "{problem}");
     let sum = bank.call("ada", "demo.add", &json!({"a": 2, "b": 3})).await;
-    assert_eq!(sum.1["sum"], 5, "what no pattern names does not wait");
+    assert_eq!(sum.1["sum"], 5, "operations without a pattern are not pending");
     waits.into_iter().for_each(|wait| wait.abort());
     bank.server.stop().await;
 }

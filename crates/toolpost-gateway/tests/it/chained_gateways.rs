@@ -1,7 +1,7 @@
 //! A gateway that imports another gateway's OpenAPI document: operations, results and streams are
 //! the same.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `fixture` | a gateway with operations of every kind from every source, and one that imports it |
 //! | `relay` | a TCP relay between the two that can be disconnected |

@@ -26,7 +26,7 @@ const CALLERS: u64 = 64;
 
 /// All outcomes that a call can have when the network fails.
 const EXPECTED_OUTCOMES: [&str; 6] =
-    ["answered", "ABORTED", "OVERLOADED", "TIMEOUT", "UNAVAILABLE", "dropped"];
+    ["completed", "ABORTED", "OVERLOADED", "TIMEOUT", "UNAVAILABLE", "dropped"];
 
 /// Number of calls by kind and outcome.
 type Tally = Arc<Mutex<BTreeMap<(&'static str, String), u64>>>;
@@ -145,7 +145,7 @@ async fn every_call_ends_once_under_network_faults() {
     report(&tally, &proxy);
     with_timeout("the spoke is back", spoke_handle.ready()).await.unwrap();
     let works = || async { direct_client.call_json("far.x.read", json!(0)).await.is_ok() };
-    with_timeout("it answers again", retry_until(works)).await;
+    with_timeout("the hub responds again", retry_until(works)).await;
     wait_until_connected(&hub, &direct_client, &*lines).await;
     wait_until_idle(&hub, &spoke_handle).await;
     check_mutation_log(&ledger);
@@ -209,11 +209,11 @@ fn report(tally: &Tally, proxy: &Proxy) {
         assert!(EXPECTED_OUTCOMES.contains(&ending.as_str()), "{kind} ended with {ending}");
     }
     for kind in ["query", "mutation", "subscription"] {
-        let responded = (kind, "answered".to_owned());
-        assert!(tally.contains_key(&responded), "no {kind} came through at all");
+        let responded = (kind, "completed".to_owned());
+        assert!(tally.contains_key(&responded), "no {kind} succeeded");
     }
     let lost = tally.iter().any(|((_, ending), _)| ending == "UNAVAILABLE");
-    assert!(lost, "nothing was lost: that was no chaos");
+    assert!(lost, "no connection was lost, so nothing was tested");
 }
 
 /// No mutation was executed twice, and every acknowledged one was executed.
@@ -221,8 +221,11 @@ fn check_mutation_log(ledger: &MutationLog) {
     let done = ledger.executed.lock().unwrap();
     assert!(done.values().all(|times| *times == 1), "a mutation ran twice");
     let responded = ledger.acknowledged.lock().unwrap();
-    assert!(responded.iter().all(|id| done.contains_key(id)), "a mutation was made up");
-    eprintln!("chaos: {} mutations carried out, {} answered", done.len(), responded.len());
+    assert!(
+        responded.iter().all(|id| done.contains_key(id)),
+        "an acknowledged mutation did not run"
+    );
+    eprintln!("chaos: {} mutations executed, {} acknowledged", done.len(), responded.len());
 }
 
 struct ChaosCaller {
@@ -279,8 +282,12 @@ impl ChaosCaller {
         let request = CallRequest::new("far.x.read", json!(ms)).timeout(self.timeout());
         let ending = match with_timeout("a query", client.call(request)).await {
             Ok(outcome) => {
-                assert_eq!(outcome.envelope.into_value().unwrap().data, ms, "another's answer");
-                "answered".to_owned()
+                assert_eq!(
+                    outcome.envelope.into_value().unwrap().data,
+                    ms,
+                    "a response of another call"
+                );
+                "completed".to_owned()
             }
             Err(error) => error.code().to_string(),
         };
@@ -291,9 +298,13 @@ impl ChaosCaller {
         let request = CallRequest::new("far.x.write", json!(id)).timeout(self.timeout());
         let ending = match with_timeout("a mutation", client.call(request)).await {
             Ok(outcome) => {
-                assert_eq!(outcome.envelope.into_value().unwrap().data, id, "another's answer");
+                assert_eq!(
+                    outcome.envelope.into_value().unwrap().data,
+                    id,
+                    "a response of another call"
+                );
                 self.ledger.acknowledged.lock().unwrap().push(id);
-                "answered".to_owned()
+                "completed".to_owned()
             }
             Err(error) => error.code().to_string(),
         };
@@ -314,12 +325,12 @@ impl ChaosCaller {
                 }
                 Some(Err(error)) => break error.code().to_string(),
                 None => {
-                    assert_eq!(expected, count, "it ended before its end");
-                    break "answered".to_owned();
+                    assert_eq!(expected, count, "the stream ended early");
+                    break "completed".to_owned();
                 }
             }
         };
-        assert!(with_timeout("the end", values.next()).await.is_none(), "it ended twice");
+        assert!(with_timeout("the end", values.next()).await.is_none(), "the stream ended twice");
         self.record("subscription", ending);
     }
 

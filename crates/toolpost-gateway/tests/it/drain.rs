@@ -53,7 +53,7 @@ async fn drain_deadline_aborts_remaining_connections() {
     assert!(!drained.in_time);
     assert_eq!(drained.aborted_connections, 1);
     assert!(call.await.unwrap().is_err(), "the connection was cut");
-    assert_eq!(pipeline.in_flight(), 0, "and its handler was stopped");
+    assert_eq!(pipeline.in_flight(), 0, "the handler was stopped");
 }
 
 #[tokio::test]
@@ -65,5 +65,5 @@ async fn unauthenticated_gateway_binds_loopback_only() {
     }
     let everywhere = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
     let rejected = gateway.serve(everywhere, std::future::pending()).await;
-    assert!(matches!(rejected, Err(GatewayError::NotLoopback(_))), "also for a bound listener");
+    assert!(matches!(rejected, Err(GatewayError::NotLoopback(_))), "the same for a bound listener");
 }

@@ -59,7 +59,7 @@ impl RawClient {
     pub(super) async fn recv_response(&mut self) -> Option<RawResponse> {
         let mut head = String::new();
         loop {
-            let line = with_timeout("a line of an answer", self.0.read_line(&mut head)).await;
+            let line = with_timeout("a line of the response", self.0.read_line(&mut head)).await;
             match line {
                 Ok(0) | Err(_) => return None,
                 Ok(2) => break,

@@ -57,7 +57,7 @@ impl HubClient {
         let wait = Duration::from_secs(30);
         loop {
             let message = tokio::time::timeout(wait, self.0.next()).await;
-            let message = message.expect("nothing came").expect("a close frame comes first");
+            let message = message.expect("no frame received").expect("a close frame comes first");
             match message.unwrap() {
                 Message::Ping(_) | Message::Pong(_) => {}
                 other => return other,
@@ -100,7 +100,7 @@ impl HubClient {
         match event["type"].as_str().unwrap() {
             "call.responded" => Ok(event["payload"]["output"]["data"].clone()),
             "call.error" => Err(event["payload"]["code"].as_str().unwrap().to_owned()),
-            _ => panic!("not an answer: {event}"),
+            _ => panic!("not a response: {event}"),
         }
     }
 

@@ -298,10 +298,10 @@ async fn jwt_is_accepted_or_rejected_with_reason_everywhere() {
         (json!({"nbf": base + 10}), 200, "5"),
         (json!({"sub": "operator"}), 401, "another identity of this gateway"),
         (json!({"sub": "ci"}), 401, "another identity of this gateway"),
-        (json!({"sub": null}), 401, "who its owner is"),
+        (json!({"sub": null}), 401, "it has no valid subject"),
         (json!({"may": {"repo:x": ["read"]}, "can": ["a"]}), 200, "5"),
-        (json!({"may": ["repo:x"]}), 401, "its resources cannot be read"),
-        (json!({"can": "a"}), 401, "its capabilities cannot be read"),
+        (json!({"may": ["repo:x"]}), 401, "its resources are invalid"),
+        (json!({"can": "a"}), 401, "its capabilities are invalid"),
     ] {
         let mut claims = good.clone();
         for (name, value) in different.as_object().unwrap() {
@@ -311,7 +311,7 @@ async fn jwt_is_accepted_or_rejected_with_reason_everywhere() {
         let (found, text) = call(&running, &token).await;
         assert_eq!(found, status, "{different}: {text}");
         assert!(text.contains(message), "{different}: {text}");
-        assert!(!text.contains(&token), "a token is never repeated");
+        assert!(!text.contains(&token), "the error does not contain the token");
         // The other endpoints behave the same.
         let mcp = client().post(running.url("/mcp")).bearer_auth(&token);
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
@@ -323,7 +323,7 @@ async fn jwt_is_accepted_or_rejected_with_reason_everywhere() {
         }
     }
     assert_eq!(issuer.request_count("/keys"), 1, "keys are fetched once");
-    assert_eq!(call(&running, "tpt_ci").await.0, 200, "tokens of the gateway hold beside them");
+    assert_eq!(call(&running, "tpt_ci").await.0, 200, "tokens of identities stay valid");
     assert_eq!(call(&running, "a.b.c").await.0, 401);
     running.stop().await;
 }
@@ -340,7 +340,7 @@ async fn key_rotation_works_and_refetch_is_rate_limited() {
     for _ in 0..3 {
         assert_eq!(call(&running, &evil.sign(&claims)).await.0, 401);
     }
-    assert_eq!(issuer.request_count("/keys"), 1, "not asked again so soon");
+    assert_eq!(issuer.request_count("/keys"), 1, "the keys are not fetched again immediately");
     running.stop().await;
 
     // When a refetch is allowed, the new key is found, and tokens of the old key are rejected.
@@ -370,7 +370,11 @@ async fn cached_keys_are_used_while_issuer_is_down() {
         claims["sub"] = sub.into();
         key.sign(&claims)
     };
-    assert_eq!(call(&running, &other("bob")).await.0, 200, "an error of the server");
+    assert_eq!(
+        call(&running, &other("bob")).await.0,
+        200,
+        "cached keys are used after a server error"
+    );
     issuer.set_response("/keys", 200, &json!({"keys": "none"}));
     assert_eq!(call(&running, &other("carl")).await.0, 200, "nonsense");
     issuer.state.lock().unwrap().responses.insert("/keys".into(), (200, " ".repeat(2 << 20)));

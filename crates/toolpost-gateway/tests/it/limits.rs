@@ -146,7 +146,7 @@ async fn calls_per_minute_counts_outer_calls_per_caller() {
     for _ in 0..3 {
         let response =
             client().post(gateway.url("/api/hub/call")).json(&nested).send().await.unwrap();
-        assert_eq!(response.status(), 200, "the call inside is not counted");
+        assert_eq!(response.status(), 200, "the nested call is not counted");
     }
     let response = client().post(gateway.url("/api/hub/call")).json(&nested).send().await.unwrap();
     assert_eq!(response.status(), 429);
@@ -232,7 +232,7 @@ async fn source_calls_queue_and_queue_is_bounded() {
     for call in calls {
         assert_eq!(call.await.unwrap().unwrap().status(), 200);
     }
-    assert_eq!(gate.peak.load(Ordering::SeqCst), 2, "never more than two at once");
+    assert_eq!(gate.peak.load(Ordering::SeqCst), 2, "at most two calls run at once");
     assert_eq!(metric(&gateway, waiting).await, Some(0.0));
     gateway.stop().await;
 }
@@ -288,7 +288,7 @@ async fn nested_calls_never_deadlock_on_permits() {
     let calls = paths.iter().cycle().take(200);
     let calls = calls.map(|path| client.post(gateway.url(path)).json(&Value::Null).send());
     let all = futures::future::join_all(calls);
-    let all = tokio::time::timeout(Duration::from_secs(60), all).await.expect("none hangs");
+    let all = tokio::time::timeout(Duration::from_secs(60), all).await.expect("every call ends");
     let responded = all.into_iter().map(|response| response.unwrap().status().as_u16());
     let (good, rejected): (Vec<u16>, Vec<u16>) = responded.partition(|status| *status == 200);
     assert!(rejected.iter().all(|status| matches!(status, 429 | 502)), "{rejected:?}");
@@ -332,7 +332,7 @@ async fn breaker_opens_for_hanging_spoke_and_recovers() {
     let before = reached.load(Ordering::SeqCst);
     let (status, again, limit) = rejected_call(&gateway, "/api/box/x.hang").await;
     assert_eq!((status, again.as_deref(), limit), (503, Some("1"), json!("breaker")));
-    assert_eq!(reached.load(Ordering::SeqCst), before, "it was not bothered");
+    assert_eq!(reached.load(Ordering::SeqCst), before, "the source was not called");
     assert_eq!(metric(&gateway, "toolpost_source_breaker_open{source=\"box\"}").await, Some(1.0));
     // Other sources are not affected.
     assert_eq!(post(&gateway, "/api/demo/add").send().await.unwrap().status(), 422);
@@ -411,7 +411,7 @@ async fn reload_applies_limits_and_reports_restart_needed() {
         );
         for text in [with_source, without_source] {
             let report = running.apply_config(config(&text)).await.unwrap();
-            assert_eq!(report.notes, [""; 0], "no limit is another one");
+            assert_eq!(report.notes, [""; 0], "every limit has its own name");
         }
         assert!(!ask().await.contains("levels"));
         drop(stop);

@@ -36,7 +36,7 @@ async fn metrics_page_is_valid_prometheus_exposition() {
         }
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
-            assert_eq!(name, current, "a type stands behind its help");
+            assert_eq!(name, current, "TYPE follows HELP");
             assert!(kinds.insert(name.to_owned(), kind.to_owned()).is_none(), "{name} twice");
             assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
             continue;
@@ -51,7 +51,7 @@ async fn metrics_page_is_valid_prometheus_exposition() {
                 .unwrap_or_else(|| panic!("{line}")),
             _ => name,
         };
-        assert_eq!(family, current, "numbers stand behind their description");
+        assert_eq!(family, current, "samples follow their description");
         assert!(seen.insert(series.to_owned()), "{series} twice");
     }
     for (start, expected) in [
@@ -97,7 +97,7 @@ async fn metrics_and_ready_details_require_read_scope() {
         };
         assert_eq!(get("/metrics").send().await.unwrap().status(), metrics);
         let ready = get("/ready").send().await.unwrap();
-        assert_eq!(ready.status(), 200, "whether it is ready is no secret");
+        assert_eq!(ready.status(), 200, "readiness is visible without a token");
         let body: Value = ready.json().await.unwrap();
         assert_eq!(body.get("down").is_some(), has_details, "{body}");
     }
@@ -135,7 +135,7 @@ async fn readiness_follows_gateway_and_ignores_source_state() {
     gateway.gateway.set_not_ready();
     assert_eq!(status().await, (503, "stopping".to_owned()));
     let response = client().post(gateway.url("/api/demo/add")).json(&json!({"a": 1, "b": 2}));
-    assert_eq!(response.send().await.unwrap().status(), 200, "calls are still answered");
+    assert_eq!(response.send().await.unwrap().status(), 200, "calls still get responses");
     let health: Value =
         client().get(gateway.url("/health")).send().await.unwrap().json().await.unwrap();
     assert_eq!(health["status"], "stopping");

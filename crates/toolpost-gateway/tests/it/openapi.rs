@@ -116,7 +116,7 @@ async fn matching_etag_returns_304() {
         request_document(&gateway, Method::GET, header_map(header::ACCEPT_ENCODING, "gzip")).await;
     assert_eq!(packed.headers()[header::CONTENT_ENCODING], "gzip");
     let other = packed.headers()[header::ETAG].to_str().unwrap().to_owned();
-    assert_ne!(other, tag, "other bytes have another tag");
+    assert_ne!(other, tag, "different bytes have different ETags");
     assert!(packed.bytes().await.unwrap().len() < bytes.len() / 4);
     let mut known = header_map(header::ACCEPT_ENCODING, "gzip");
     known.insert(header::IF_NONE_MATCH, other.parse().unwrap());

@@ -86,7 +86,7 @@ pub(super) async fn gateway_with_tokens<const N: usize>(
 pub(super) async fn with_timeout<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(TIMEOUT, future).await {
         Ok(value) => value,
-        Err(_) => panic!("{what}: still not after {TIMEOUT:?}"),
+        Err(_) => panic!("{what}: timed out after {TIMEOUT:?}"),
     }
 }
 

@@ -139,7 +139,7 @@ mod tests {
         let round_trip = MultiRoundTrip::default();
         let other = CallError::timeout("late");
         let input_error = CallError::new(ErrorCode::from(INPUT_REQUIRED), "of another handler");
-        assert!(round_trip.required_input(&input_error).is_none(), "nothing was left");
+        assert!(round_trip.required_input(&input_error).is_none(), "no input is pending");
         let error = round_trip.require_input(raw("1"));
         assert_eq!(error.code().as_str(), "INPUT_REQUIRED");
         round_trip.require_input(raw("2"));

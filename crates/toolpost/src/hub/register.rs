@@ -188,7 +188,7 @@ pub(super) async fn build_operations_off_thread(
         return Ok(build_operations(&route, &config, specs));
     }
     let built = tokio::task::spawn_blocking(move || build_operations(&route, &config, specs)).await;
-    built.map_err(|error| CallError::unknown("the operations could not be read").with_cause(error))
+    built.map_err(|error| CallError::unknown("the operations cannot be built").with_cause(error))
 }
 
 pub(super) fn validate_name(name: &str) -> Result<(), CallError> {

@@ -181,7 +181,9 @@ impl fmt::Display for RequestError {
             | Self::InvalidResponse(text)
             | Self::InputUnavailable(text) => f.write_str(text),
             Self::InputRequired(error) => f.write_str(error.message()),
-            Self::SessionNotFound { .. } => f.write_str("the server no longer knows this session"),
+            Self::SessionNotFound { .. } => {
+                f.write_str("the session no longer exists at the server")
+            }
             Self::Rpc(error) | Self::HttpStatus { error: Some(error), .. } => {
                 write!(f, "{} (JSON-RPC {})", error.message, error.code)
             }
@@ -228,7 +230,7 @@ mod tests {
             (
                 RequestError::SessionNotFound { is_confirmed: true },
                 "UNAVAILABLE",
-                "`x`: the server no longer knows this session",
+                "`x`: the session no longer exists at the server",
             ),
             (RequestError::TimedOut("slow".to_owned()), "TIMEOUT", "`x`: slow"),
             (RequestError::InvalidResponse("odd".to_owned()), "EXECUTION_ERROR", "`x`: odd"),

@@ -460,7 +460,7 @@ async fn read_error_response(status: u16, response: Response) -> HttpErrorRespon
         false => text.trim().chars().take(500).collect(),
     };
     if matches!(status, 404 | 405) && error.is_none() {
-        excerpt.push_str("; is this the URL of an MCP endpoint? Many end with /mcp");
+        excerpt.push_str("; is this the URL of an MCP endpoint, such as https://HOST/mcp?");
     }
     HttpErrorResponse {
         error: RequestError::HttpStatus { status, error, body: excerpt },

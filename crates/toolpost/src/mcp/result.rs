@@ -301,7 +301,7 @@ mod tests {
         let result = json!({"content": known, "isError": false, "_meta": {"k": {"v": [1]}},
             "structuredContent": {"q": 1.0}, "newer": {"member": "x"}, "resultType": "complete"});
         let envelope = parse(&result, &Schema::unknown(), PLAIN);
-        let Meta::Mcp(meta) = &envelope.meta else { panic!("it is an mcp envelope") };
+        let Meta::Mcp(meta) = &envelope.meta else { panic!("the result is an MCP envelope") };
         let mut written = serde_json::to_value(&envelope.meta).unwrap();
         assert_eq!(written["source"].take(), "mcp");
         let mut expected = result;

@@ -152,9 +152,7 @@ impl ClientSession {
             bytes += response.get().len();
             let page: ListToolsResult<'_> =
                 serde_json::from_str(response.get()).map_err(|error| {
-                    RequestError::InvalidResponse(format!(
-                        "the list of tools cannot be read: {error}"
-                    ))
+                    RequestError::InvalidResponse(format!("the tool list cannot be read: {error}"))
                 })?;
             listed.add(&page.tools);
             // A cursor that is not a string is ignored.
@@ -167,10 +165,10 @@ impl ClientSession {
                 }
                 None => return Ok(listed),
                 Some(_) if bytes > max_bytes => {
-                    format!("the rest of the list is skipped: {bytes} bytes of it were read")
+                    format!("the tool list is truncated after {bytes} bytes")
                 }
                 Some(next) if !seen.insert(next.clone()) => {
-                    "the list of tools repeats itself".to_owned()
+                    "the tool list repeats a cursor; the rest is skipped".to_owned()
                 }
                 Some(next) => {
                     cursor = Some(next);

@@ -293,7 +293,7 @@ fn to_millis(milliseconds: f64) -> i64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a cast saturates: nothing is shorter than no time, and u64 is longer than any wait"
+    reason = "a cast saturates at 0 and at the maximum"
 )]
 fn to_unsigned_millis(milliseconds: f64) -> u64 {
     milliseconds as u64

@@ -107,14 +107,14 @@ fn requested_payload() -> Value {
         &["operationId"],
         json!({
             "operationId": {"type": "string", "description": "`namespace.name`"},
-            "input": {"description": "What the operation takes; `{}` if absent."},
+            "input": {"description": "Input of the operation; `{}` if absent."},
             "parentRequestId": {"type": "string"},
             "deadline": {"type": "number", "description": "Milliseconds since 1970."},
-            "timeoutMs": {"type": "number", "description": "The shorter of this and `deadline` wins."},
+            "timeoutMs": {"type": "number", "description": "The shorter of this and `deadline` applies."},
             "idleTimeout": {"type": "number", "description": "Milliseconds between two events."},
             "window": {
                 "type": "integer", "minimum": 0, "maximum": u32::MAX,
-                "description": "How many values the caller takes before it grants more with `__more`.",
+                "description": "Number of values that the caller accepts before it grants more with `__more`.",
             },
             "identity": {
                 "type": "object",
@@ -129,7 +129,7 @@ fn requested_payload() -> Value {
                     "capabilities": {"type": "array", "items": {"type": "string"}},
                 },
             },
-            "metadata": {"type": "object", "description": "Such as a trace context."},
+            "metadata": {"type": "object", "description": "Metadata of the request, such as a trace context."},
         }),
     )
 }

@@ -193,7 +193,7 @@ fn describe(received: EventEffect<'_, &'static str>) -> String {
             format!("{waiter} value {}", serde_json::to_string(&outcome.envelope.data).unwrap())
         }
         EventEffect::Ended(waiter, Ok(Some(outcome))) => {
-            format!("{waiter} answer {}", serde_json::to_string(&outcome.envelope.data).unwrap())
+            format!("{waiter} response {}", serde_json::to_string(&outcome.envelope.data).unwrap())
         }
         EventEffect::Ended(waiter, Ok(None)) => format!("{waiter} end"),
         EventEffect::Ended(waiter, Err(error)) => format!("{waiter} {}", error.code()),
@@ -210,11 +210,11 @@ fn pending_requests_handle_each_event() {
     let error = json!({"code": "TIMEOUT", "message": "m"});
     let progress = json!({"progress": 0.5});
     let rows: [(&str, Vec<Value>, &[&str]); 12] = [
-        ("a call takes one answer", vec![responded("c", 1)], &["call answer 1"]),
+        ("a call takes one response", vec![responded("c", 1)], &["call response 1"]),
         (
             "a second response is unsolicited",
             vec![responded("c", 1), responded("c", 2)],
-            &["call answer 1", "unwanted"],
+            &["call response 1", "unwanted"],
         ),
         (
             "a subscription takes values until its end",
@@ -260,7 +260,7 @@ fn pending_requests_handle_each_event() {
                 request_frame("call.progress", "s", &progress),
                 responded("c", 1),
             ],
-            &["call progress 0.5", "sub progress 0.5", "call answer 1"],
+            &["call progress 0.5", "sub progress 0.5", "call response 1"],
         ),
         (
             "unknown ids are ignored",
@@ -274,7 +274,7 @@ fn pending_requests_handle_each_event() {
         ),
         ("a value for an unknown id is unsolicited", vec![responded("x", 1)], &["unwanted"]),
         (
-            "requests are not answers",
+            "requests are not responses",
             vec![request_frame("call.requested", "c", &json!({"operationId": "a.b"}))],
             &["ignored"],
         ),

@@ -29,8 +29,8 @@ impl Schema {
         }
         let warnings = normalized.repairs.iter().filter_map(|repair| {
             let message = match repair.action {
-                RepairAction::Invented => "a missing value was made up",
-                RepairAction::Replaced => "a value was replaced and lost",
+                RepairAction::Invented => "a missing value was invented",
+                RepairAction::Replaced => "a value was replaced",
                 _ => return None,
             };
             Some(Issue::new(repair.path.clone(), message))

@@ -10,7 +10,7 @@ mod normalize;
 mod program;
 mod repair;
 mod secret;
-#[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "only imports make them"))]
+#[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "created only by imports"))]
 mod shared_defs;
 mod subschemas;
 mod unbundle;
@@ -70,7 +70,7 @@ enum SchemaDocument {
     /// Part of a larger document, extracted on each access.
     Part(Arc<dyn SchemaPart>),
     /// Like `Part`, with definitions that can be extracted one by one.
-    #[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "imports make them"))]
+    #[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "created only by imports"))]
     SharedDefs(Arc<dyn SharedDefs>),
 }
 

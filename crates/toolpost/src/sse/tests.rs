@@ -41,7 +41,7 @@ fn decode_all_chunkings(limit: usize, stream: &[u8]) -> DecodedStream {
     assert_eq!(decode(limit, stream.chunks(1)), expected, "byte by byte: {stream:?}");
     for at in 0..=stream.len() {
         let (left, right) = stream.split_at(at);
-        assert_eq!(decode(limit, [left, right]), expected, "cut at {at}: {stream:?}");
+        assert_eq!(decode(limit, [left, right]), expected, "split at {at}: {stream:?}");
     }
     for seed in 1..=20 {
         let chunks = random_chunks(stream, seed);
@@ -208,7 +208,7 @@ fn decoder_handles_concatenated_streams() {
         stream.extend_from_slice(row);
         expected.extend(events.iter().copied());
     }
-    assert!(expected.len() > 60, "most rows are in it");
+    assert!(expected.len() > 60, "most rows are included");
     assert_eq!(decode(DEFAULT_LIMIT, [&*stream]).events, expected);
     for seed in 1..=50 {
         assert_eq!(
@@ -360,7 +360,7 @@ async fn sse_stream_decodes_chunks() {
             seen.push(event.map_or_else(|error| error.to_string(), |event| format_event(&event)));
         }
         assert_eq!(seen, expected);
-        assert!(events.next().await.is_none(), "the end is the end");
+        assert!(events.next().await.is_none(), "no event follows the end");
         let retry = events.decoder().retry().map(|retry| retry.as_millis().to_string());
         let last_id = events.decoder().last_event_id();
         assert_eq!(format!("{last_id}|{}", retry.unwrap_or_default()), end);

@@ -100,7 +100,7 @@ fn check_end(encoded: &str, symbols: usize, padding: Option<usize>) -> Result<()
 /// Decodes all complete bytes. A lone symbol after the last group of four is ignored.
 fn decode_complete_bytes(symbols: &[u8]) -> Vec<u8> {
     let usable = symbols.len() - usize::from(symbols.len() % 4 == 1);
-    LENIENT.decode(&symbols[..usable]).expect("valid symbols without a lone one")
+    LENIENT.decode(&symbols[..usable]).expect("valid symbols in a valid number")
 }
 
 fn is_symbol(byte: u8) -> bool {
@@ -134,7 +134,7 @@ mod tests {
         let cases = [
             ("QUJD.EVG", "invalid base64 character '.' at byte 4", "ABC"),
             ("QUJ\u{e9}", "invalid base64 character 'é' at byte 3", "AB"),
-            ("QUJDR", "invalid base64 length: 5 symbols leave a lone one at the end", "ABC"),
+            ("QUJDR", "invalid base64 length: 5 symbols, one more than a multiple of 4", "ABC"),
             ("QQ==QQ==", "invalid base64 padding at byte 4", "A"),
             ("QQ=", "invalid base64 padding at byte 3", "A"),
             ("QQ===", "invalid base64 padding at byte 4", "A"),

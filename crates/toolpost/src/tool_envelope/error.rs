@@ -35,7 +35,7 @@ pub enum EnvelopeError {
         at: usize,
     },
     /// Six bits remain at the end, which is not a whole byte: the text was truncated.
-    #[error("invalid base64 length: {symbols} symbols leave a lone one at the end")]
+    #[error("invalid base64 length: {symbols} symbols, one more than a multiple of 4")]
     InvalidBase64Length {
         /// Number of base64 symbols found.
         symbols: usize,

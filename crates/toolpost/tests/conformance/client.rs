@@ -150,7 +150,7 @@ struct AutoAuthorizer;
 
 impl Authorizer for AutoAuthorizer {
     fn redirect_uri(&self) -> Url {
-        Url::parse("http://127.0.0.1:9876/callback").expect("it is an address")
+        Url::parse("http://127.0.0.1:9876/callback").expect("a valid URL")
     }
 
     fn authorize(&self, address: Url) -> BoxFuture<'_, Result<Url, OAuthError>> {

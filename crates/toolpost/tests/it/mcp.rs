@@ -1,6 +1,6 @@
 //! MCP servers as sources, tested through registry and pipeline.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `fixture` | a server, its source, a pipeline, and the log of the server |
 //! | `startup` | protocol versions, slow, silent and missing servers |

@@ -92,7 +92,7 @@ async fn expired_token_is_refreshed_and_refresh_token_rotated() {
     assert_eq!(fixture.last_request("/as/token").fields["resource"], fixture.url().as_str());
 
     let next = expire_tokens(store.as_ref(), &fixture).await;
-    assert_ne!(next, old, "the store has the new one");
+    assert_ne!(next, old, "the store contains the new token");
     let third = fixture.client(store, false).token().await.unwrap().unwrap();
     assert_ne!(third, second);
     assert_eq!(fixture.count("/as/authorize"), 1);
@@ -182,7 +182,7 @@ async fn missing_authorizer_returns_authorization_required() {
     assert!(matches!(&error, OAuthError::AuthorizationRequired { .. }), "{error}");
     let requests = fixture.count("/as/token");
     assert!(fixture.call(&without_authorizer, "basic").await.is_err());
-    assert_eq!(fixture.count("/as/token"), requests, "a refused refresh token is not sent again");
+    assert_eq!(fixture.count("/as/token"), requests, "a rejected refresh token is not sent again");
 
     // Another client authorizes, and this client finds the new tokens in the shared store.
     fixture.call(&fixture.client(store, true), "basic").await.unwrap();
@@ -202,7 +202,10 @@ async fn insufficient_scope_requests_union_and_stops_repeating() {
     let token = oauth.token().await.unwrap();
     let header = "Bearer error=\"insufficient_scope\", scope=\"write\"";
     let error = oauth.handle_challenge(403, Some(header), token.as_ref()).await.unwrap_err();
-    assert!(matches!(error, OAuthError::AttemptsExhausted { .. }), "it has that scope: {error}");
+    assert!(
+        matches!(error, OAuthError::AttemptsExhausted { .. }),
+        "the token already has the scope: {error}"
+    );
     let error = oauth.handle_challenge(403, None, token.as_ref()).await.unwrap_err();
     assert!(matches!(error, OAuthError::Forbidden { status: 403, .. }), "{error}");
 }
@@ -276,7 +279,7 @@ async fn file_store_removes_one_issuer() {
         let stored = store.load("r").await.unwrap();
         stored.into_iter().map(|stored| stored.issuer).collect::<Vec<_>>()
     };
-    assert_eq!(issuers().await, ["https://a", "https://b"], "the latest is the first");
+    assert_eq!(issuers().await, ["https://a", "https://b"], "the latest issuer is first");
     store.remove("r", "https://a").await.unwrap();
     assert_eq!(issuers().await, ["https://b"]);
     assert!(store.load("other").await.unwrap().is_empty());
@@ -294,7 +297,7 @@ async fn hostile_metadata_is_rejected_before_authorization() {
             HttpReply::redirect(302, &other_server.origin)
         }),
         (RESOURCE_METADATA, "another location", &|_| HttpReply::redirect(302, RESOURCE_METADATA)),
-        (RESOURCE_METADATA, "is about the resource", &|_| {
+        (RESOURCE_METADATA, "describes the resource", &|_| {
             HttpReply::json(200, &json!({"resource": "https://evil.example/mcp"}))
         }),
         (RESOURCE_METADATA, "must use HTTPS", &|fixture| {
@@ -312,7 +315,7 @@ async fn hostile_metadata_is_rejected_before_authorization() {
             metadata["token_endpoint"] = json!("http://192.0.2.1/token");
             HttpReply::json(200, &metadata)
         }),
-        (SERVER_METADATA, "is of the issuer", &|fixture| {
+        (SERVER_METADATA, "names the issuer", &|fixture| {
             let mut metadata = fixture.server_metadata();
             metadata["issuer"] = json!("https://evil.example");
             HttpReply::json(200, &metadata)

@@ -1,7 +1,7 @@
 //! HTTP services as sources: results that the caller receives through the registry and pipeline,
 //! and requests that the services receive.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `fixture` | a scripted service, its document, and a pipeline |
 //! | `responses` | bodies, statuses and headers |

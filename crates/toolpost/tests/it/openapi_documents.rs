@@ -20,7 +20,7 @@ fn documents_parse_like_reference_parsers() {
         } else {
             let [first, second] = parse_yaml_with_both_readers(&text);
             assert!(first.is_none_or(|first| first == value), "{file:?}");
-            assert!(second.is_none_or(|second| second == value), "{file:?}: the readers disagree");
+            assert!(second.is_none_or(|second| second == value), "{file:?}: the parsers disagree");
         }
     }
 }

@@ -39,7 +39,7 @@ fn normalize_matches_recorded_vectors() {
             found.insert(name);
         }
     }
-    println!("{compared} compared, {mismatches} with errors left, {rejected} schemas refused");
+    println!("{compared} compared, {mismatches} with errors left, {rejected} schemas rejected");
     let allowed: BTreeSet<String> = allowed.into_keys().collect();
     let new: Vec<_> = found.difference(&allowed).collect();
     let stale: Vec<_> = allowed.difference(&found).collect();

@@ -74,10 +74,10 @@ pub(crate) fn assert_normalize_invariants(
     let mut output = input.clone();
     let done = schema.normalize(&mut output, extras).unwrap();
     assert_eq!(done.issues.is_empty(), validator.is_valid(&output), "{schema:?} {input} {output}");
-    assert_eq!(replay_repairs(input, &done), output, "the repairs explain the result");
+    assert_eq!(replay_repairs(input, &done), output, "applying the repairs gives the result");
     assert_eq!(replay_repairs(input, &done).to_string(), output.to_string(), "in the same order");
     for repair in &done.repairs {
-        assert!(!repair.action.is_warning(), "nothing is made up or replaced: {repair:?}");
+        assert!(!repair.action.is_warning(), "nothing is invented or replaced: {repair:?}");
         assert!(extras == Extras::Strip || repair.action != RepairAction::Stripped);
     }
     assert_eq!(

@@ -99,7 +99,7 @@ fn outcome_text(call: &Value) -> (Style, String) {
             (red(), format!("{code}: {message}"))
         }
         Some("error") => (red(), "error".to_owned()),
-        Some("interrupted") => (red(), "interrupted by the end of the gateway".to_owned()),
+        Some("interrupted") => (red(), "interrupted: the gateway ended before the call".to_owned()),
         Some(outcome) => (Style::new(), outcome.to_owned()),
         None => (Style::new(), "running".to_owned()),
     }

@@ -72,16 +72,19 @@ async fn overload_keeps_accepted_latency_and_rejects_fast() {
     let ratio = loaded.as_secs_f64() / alone.as_secs_f64();
     eprintln!(
         "overload: {accepted} accepted in {loaded:?}, at worst {worst:?} (alone {alone:?}, {ratio:.2} \
-         times), {rejected} refused in {quick:?}, at worst {worst_rejected:?}, memory {:.1} MB, at most {:.1} MB",
+         times), {rejected} rejected in {quick:?}, at most {worst_rejected:?}, memory {:.1} MB, at most {:.1} MB",
         memory / 1e6,
         most / 1e6
     );
-    assert!(accepted > 0 && rejected > accepted, "it was too much");
+    assert!(accepted > 0 && rejected > accepted, "the calls exceed the limit");
     assert!(ratio < 3.0, "{loaded:?} of {alone:?}");
     // An accepted call waits for at most one other call; a rejected call does not wait.
     assert!(worst < alone * 3, "{worst:?} of {alone:?}");
-    assert!(quick < alone / 4, "who is refused does not wait: {quick:?} of {alone:?}");
-    assert!(worst_rejected < alone / 2, "and it is rejected fast: {worst_rejected:?} of {alone:?}");
+    assert!(quick < alone / 4, "rejected calls do not wait: {quick:?}, unloaded {alone:?}");
+    assert!(
+        worst_rejected < alone / 2,
+        "rejections are fast: {worst_rejected:?}, unloaded {alone:?}"
+    );
     assert!(most - memory < 64e6, "{memory} {most}");
     let counted = "toolpost_rejections_total{limit=\"source_queue\"}";
     #[expect(clippy::cast_precision_loss, reason = "a few thousand")]
@@ -125,7 +128,7 @@ async fn run_client(address: &str, number: usize, time: Duration) -> Latencies {
         let began = Instant::now();
         let response =
             tokio::time::timeout(Duration::from_secs(30), caller.post("/api/slow/work", &body));
-        seen.record(&response.await.expect("none hangs"), began.elapsed());
+        seen.record(&response.await.expect("every call ends"), began.elapsed());
     }
     seen
 }

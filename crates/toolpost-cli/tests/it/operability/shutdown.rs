@@ -32,7 +32,7 @@ async fn shutdown_reports_not_ready_then_drains_calls() {
     };
     assert_eq!((ready.status, ready.json()["status"].as_str()), (503, Some("stopping")));
     let late = watcher.post("/api/demo/add", &json!({"a": 1, "b": 2})).await;
-    assert_eq!(late.status, 200, "requests before the end get a response");
+    assert_eq!(late.status, 200, "requests before the shutdown get a response");
     for call in calls {
         let response = call.await.expect("the connection was not cut");
         assert_eq!(response.status, 200, "one at work and three in line: {}", response.body);

@@ -86,7 +86,7 @@ fn span_path(spans: &HashMap<String, Value>, seen: &str) -> Vec<(String, u64)> {
 
 /// Parses the trace id and span id of a `traceparent` that a source received.
 fn parse_traceparent(parent: &Value) -> (String, String) {
-    let parent = parent.as_str().unwrap_or_else(|| panic!("no trace came through"));
+    let parent = parent.as_str().unwrap_or_else(|| panic!("no trace was exported"));
     let parts: Vec<&str> = parent.split('-').collect();
     assert_eq!((parts.len(), parts[0], parts[3]), (4, "00", "01"), "{parent}");
     (parts[1].to_owned(), parts[2].to_owned())
@@ -277,7 +277,7 @@ async fn trace_context_is_forwarded_without_collector() {
         assert_eq!(trace_context["tracestate"], "a=b", "{operation}");
     }
     let fresh = served.caller().await.post("/api/slow/look", &json!({})).await.json();
-    assert_eq!(fresh["traceparent"], Value::Null, "and none begins here");
+    assert_eq!(fresh["traceparent"], Value::Null, "no trace begins here");
     drop(session);
 }
 

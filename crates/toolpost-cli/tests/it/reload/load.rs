@@ -101,13 +101,17 @@ async fn reloads_under_load_fail_no_calls() {
     let calls = calls.load(Ordering::Relaxed);
     let (ticks, mcp_calls) = (watching.await.unwrap(), talking.await.unwrap());
     eprintln!(
-        "{RELOADS} reloads, {rejected} refused, {calls} calls by {CALLERS} callers, {mcp_calls} in one MCP \
+        "{RELOADS} reloads, {rejected} rejected, {calls} calls by {CALLERS} callers, {mcp_calls} in one MCP \
          session, {ticks} events of one stream"
     );
     assert!(ticks > 10 && mcp_calls > 10, "{ticks} {mcp_calls}");
     assert_eq!(failed, [""; 0]);
     assert!(calls > 1_000 && rejected == RELOADS / 10, "{calls} {rejected}");
-    assert_eq!(call_who(&gateway, &of_ci, "files.who"), before, "the same process, greeted once");
+    assert_eq!(
+        call_who(&gateway, &of_ci, "files.who"),
+        before,
+        "the same process with one handshake"
+    );
     spoke.close().await;
 }
 
@@ -158,7 +162,7 @@ fn call_who(gateway: &Gateway, token: &str, id: &str) -> Value {
 fn count_events(stream: BufReader<TcpStream>, over: &AtomicBool) -> usize {
     let mut ticks = 0;
     for line in stream.lines().map(Result::unwrap) {
-        assert!(!line.starts_with("event: "), "the stream goes on: {line}");
+        assert!(!line.starts_with("event: "), "the stream continues: {line}");
         ticks += usize::from(line.starts_with("data: "));
         if over.load(Ordering::Relaxed) && line.starts_with("data: ") {
             return ticks;

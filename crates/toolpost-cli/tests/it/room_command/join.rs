@@ -99,7 +99,7 @@ impl Participant {
     /// Skips messages until one with the given summary and returns it.
     fn recv_until(&mut self, expected_summary: &str) -> Value {
         loop {
-            let line = self.output.next().expect("it is heard before the end");
+            let line = self.output.next().expect("the message is received before the session ends");
             let message: Value = serde_json::from_str(&line).unwrap();
             if summarize(&message) == expected_summary {
                 return message;
@@ -191,5 +191,5 @@ fn join_at_terminal_shows_prompt_and_lines() {
     terminal.type_keys("/quit\r");
     terminal.wait_for(SHELL);
     // The terminal mode is restored.
-    assert!(terminal.run("stty -a").contains(" icanon "), "lines are lines again");
+    assert!(terminal.run("stty -a").contains(" icanon "), "the terminal mode is restored");
 }

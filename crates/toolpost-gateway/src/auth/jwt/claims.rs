@@ -31,15 +31,14 @@ impl Claims {
         let mut identity = Identity::new(self.subject(settings)?);
         identity.scopes = self.scopes(settings.scopes_claim.as_deref());
         if let Some(claim) = &settings.resources_claim {
-            const MESSAGE: &str = "its resources cannot be read";
+            const MESSAGE: &str = "its resources are invalid";
             identity.resources = self.optional_claim(claim, MESSAGE)?;
             if !identity.resources.keys().all(|resource| is_resource_id(resource)) {
                 return Err(MESSAGE);
             }
         }
         if let Some(claim) = &settings.capabilities_claim {
-            identity.capabilities =
-                self.optional_claim(claim, "its capabilities cannot be read")?;
+            identity.capabilities = self.optional_claim(claim, "its capabilities are invalid")?;
         }
         Ok(identity)
     }
@@ -65,7 +64,7 @@ impl Claims {
 
     fn validate(&self, settings: &JwtSettings, now: u64) -> Result<(), &'static str> {
         if self.0.get("iss").and_then(Value::as_str) != Some(&settings.issuer) {
-            return Err("it is of another issuer");
+            return Err("it is from another issuer");
         }
         let is_accepted = |value: &Value| {
             value
@@ -84,13 +83,13 @@ impl Claims {
         match self.numeric_date("exp") {
             Some(Some(until)) if now < until.saturating_add(leeway) => {}
             Some(Some(_)) => return Err("it has expired"),
-            _ => return Err("it does not say when it expires"),
+            _ => return Err("it has no valid expiration time"),
         }
         match self.numeric_date("nbf") {
             None => Ok(()),
             Some(Some(from)) if from <= now.saturating_add(leeway) => Ok(()),
             Some(Some(_)) => Err("it is not valid yet"),
-            Some(None) => Err("its times cannot be read"),
+            Some(None) => Err("its `nbf` is not a valid time"),
         }
     }
 
@@ -112,7 +111,7 @@ impl Claims {
         let name = self.0.get(&settings.identity_claim).and_then(Value::as_str).unwrap_or_default();
         let is_plain = !name.is_empty() && !name.chars().any(char::is_control);
         if !is_plain || name.len() > MAX_NAME_LEN {
-            return Err("it does not say who its owner is");
+            return Err("it has no valid subject");
         }
         if settings.reserved_names.iter().any(|taken| taken == name) {
             return Err("its subject is the name of another identity of this gateway");
@@ -170,29 +169,29 @@ mod tests {
             (json!({"exp": 970}), Err("expired")),
             (json!({"exp": 970.9}), Err("expired")),
             (json!({"exp": 2000.5}), Ok(())),
-            (json!({"exp": null}), Err("when it expires")),
-            (json!({"exp": "2000"}), Err("when it expires")),
-            (json!({"exp": -1}), Err("when it expires")),
+            (json!({"exp": null}), Err("no valid expiration time")),
+            (json!({"exp": "2000"}), Err("no valid expiration time")),
+            (json!({"exp": -1}), Err("no valid expiration time")),
             (json!({"exp": u64::MAX}), Ok(())),
             (json!({"nbf": 1030}), Ok(())),
             (json!({"nbf": 1031}), Err("not valid yet")),
-            (json!({"nbf": "1"}), Err("times cannot be read")),
-            (json!({"sub": ""}), Err("who its owner is")),
-            (json!({"sub": 7}), Err("who its owner is")),
-            (json!({"sub": "a\nb"}), Err("who its owner is")),
-            (json!({"sub": "x".repeat(256)}), Err("who its owner is")),
+            (json!({"nbf": "1"}), Err("`nbf` is not a valid time")),
+            (json!({"sub": ""}), Err("no valid subject")),
+            (json!({"sub": 7}), Err("no valid subject")),
+            (json!({"sub": "a\nb"}), Err("no valid subject")),
+            (json!({"sub": "x".repeat(256)}), Err("no valid subject")),
             (json!({"sub": "operator"}), Err("another identity of this gateway")),
             (json!({"may": {"repo:x": ["read"], "repo:*": []}, "can": ["a:b", ""]}), Ok(())),
             (json!({"may": {}, "can": []}), Ok(())),
-            (json!({"may": ["repo:x"]}), Err("resources cannot be read")),
-            (json!({"may": "repo:x"}), Err("resources cannot be read")),
-            (json!({"may": {"repo": ["read"]}}), Err("resources cannot be read")),
-            (json!({"may": {":x": ["read"]}}), Err("resources cannot be read")),
-            (json!({"may": {"repo:x": "read"}}), Err("resources cannot be read")),
-            (json!({"may": {"repo:x": ["read", 5]}}), Err("resources cannot be read")),
-            (json!({"can": "a:b"}), Err("capabilities cannot be read")),
-            (json!({"can": ["a:b", 5]}), Err("capabilities cannot be read")),
-            (json!({"can": {"a:b": true}}), Err("capabilities cannot be read")),
+            (json!({"may": ["repo:x"]}), Err("resources are invalid")),
+            (json!({"may": "repo:x"}), Err("resources are invalid")),
+            (json!({"may": {"repo": ["read"]}}), Err("resources are invalid")),
+            (json!({"may": {":x": ["read"]}}), Err("resources are invalid")),
+            (json!({"may": {"repo:x": "read"}}), Err("resources are invalid")),
+            (json!({"may": {"repo:x": ["read", 5]}}), Err("resources are invalid")),
+            (json!({"can": "a:b"}), Err("capabilities are invalid")),
+            (json!({"can": ["a:b", 5]}), Err("capabilities are invalid")),
+            (json!({"can": {"a:b": true}}), Err("capabilities are invalid")),
         ];
         for (different, expected) in rows {
             let mut claims = json!({"iss": "https://as.example", "aud": "a", "exp": 2000,

@@ -1,6 +1,6 @@
 //! JWT access tokens, verified with the keys that the authorization server publishes.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `algorithm` | the accepted signature algorithms, all of them asymmetric |
 //! | `jwk` | the keys of a JWK set |

@@ -115,7 +115,8 @@ fn deserialize_algorithms<'de, D: Deserializer<'de>>(
 ) -> Result<Vec<Algorithm>, D::Error> {
     let algorithms = Vec::deserialize(deserializer)?;
     if algorithms.is_empty() {
-        let message = "no token could be signed; leave it out if every algorithm is meant";
+        let message =
+            "expected at least one algorithm; remove the key to accept every supported one";
         return Err(D::Error::custom(message));
     }
     Ok(algorithms)
@@ -136,7 +137,7 @@ fn deserialize_claim<'de, D: Deserializer<'de>, T: From<String>>(
 fn deserialize_leeway<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let leeway = DurationText::deserialize(deserializer)?;
     if leeway > MAX_LEEWAY {
-        return Err(D::Error::custom("clocks are at most 5m apart; write less"));
+        return Err(D::Error::custom("must be at most 5m"));
     }
     Ok(leeway)
 }

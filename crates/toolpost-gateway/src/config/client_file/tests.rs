@@ -155,7 +155,7 @@ fn every_problem_is_reported() {
                 "{text}\n{line}"
             );
         }
-        assert!(!message.contains("hush"), "no value is told: {message}");
+        assert!(!message.contains("hush"), "no value is printed: {message}");
     }
 }
 

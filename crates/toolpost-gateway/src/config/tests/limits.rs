@@ -57,14 +57,14 @@ fn limits_apply_and_sources_override_them() {
     assert_eq!((own.concurrency, own.queue), (2, 0));
     let breaker = own.breaker.unwrap();
     assert_eq!((breaker.failures, breaker.open_for), (3, Duration::from_secs(60)));
-    assert_eq!(breaker.slow, Duration::from_secs(5), "what is not said is the default");
+    assert_eq!(breaker.slow, Duration::from_secs(5), "an absent key has its default");
     let hosts = |config: &Config, name: &str| {
         let service = config.sources.iter().find(|source| source.name == name).unwrap();
         let SourceKind::OpenApi(settings) = &service.kind else { panic!("it is a service") };
         (settings.client.breaker.failures, settings.client.breaker.open_for)
     };
     assert_eq!(hosts(&config, "c"), (4, Duration::from_secs(7)));
-    assert_eq!(hosts(&config, "d").0, 0, "it says nothing, so [limits] holds");
+    assert_eq!(hosts(&config, "d").0, 0, "without an own setting, [limits] applies");
     let plain = parse("[source.d]\nopenapi = \"x.yaml\"").unwrap();
     assert_eq!(hosts(&plain, "d"), (5, Duration::from_secs(10)), "as for every source");
     assert_eq!(limits.calls.for_source("c").breaker, None, "each of its hosts has its own breaker");
@@ -82,7 +82,7 @@ fn invalid_limits_are_reported() {
         ("[limits]\nbody_timeout = \"0s\"", "limits.body_timeout: must be greater than zero"),
         ("[limits]\nqueue_wait = \"soon\"", "limits.queue_wait: expected a duration"),
         ("[limits]\nbreaker = { fails = 1 }", "limits.breaker.fails: unknown key"),
-        ("[telemetry]\notlp = \"127.0.0.1:4318\"", "telemetry.otlp: the address of a collector"),
+        ("[telemetry]\notlp = \"127.0.0.1:4318\"", "telemetry.otlp: invalid collector URL"),
         ("[http]\ncors = [\"*\"]", "http.cors: invalid origin"),
         ("[http]\ncors = [\"null\"]", "http.cors: invalid origin"),
         (

@@ -46,7 +46,7 @@ fn mcp_source_parses_to_expected_settings() {
     assert_eq!(open.sources[0].adjustments.effective_access(), Some(&Access::Open));
     let SourceKind::Mcp(settings) = &open.sources[0].kind else { panic!() };
     let default = McpSettings::new(settings.transport.clone());
-    assert_eq!(format!("{settings:?}"), format!("{default:?}"), "what is not said is the default");
+    assert_eq!(format!("{settings:?}"), format!("{default:?}"), "an absent key has its default");
     let descriptions =
         config.sources.iter().map(|source| source.kind.describe()).collect::<Vec<_>>();
     assert_eq!(
@@ -169,7 +169,7 @@ fn mcp_source_problems_are_reported() {
                 "{server}\n{message}\n{expected}"
             );
         }
-        assert!(!message.contains("hush"), "no value is told: {message}");
+        assert!(!message.contains("hush"), "no value is printed: {message}");
     }
 }
 
@@ -227,7 +227,7 @@ fn client_file_servers_become_sources() {
     let config = Config::load(&folder.join("bad.json")).unwrap_err().to_string();
     assert!(
         config.contains("mcpServers.d.url"),
-        "a client's file is a configuration too: {config}"
+        "the file of a client is a configuration: {config}"
     );
     std::fs::remove_dir_all(&folder).unwrap();
 }

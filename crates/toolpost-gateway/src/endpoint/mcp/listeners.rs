@@ -41,7 +41,7 @@ mod tests {
         assert_eq!(
             presence.disconnect_identities(&|identity| identity == "ada"),
             1,
-            "one had left"
+            "one listener had disconnected"
         );
         assert!(ada.is_cancelled() && !bob.is_cancelled());
         assert_eq!(presence.disconnect_identities(&|identity| identity == "ada"), 0);

@@ -164,7 +164,7 @@ mod tests {
         for _ in 0..100 {
             sessions.create(&settings, &bob, "2025-11-25", ClientState::default()).unwrap();
         }
-        assert!(sessions.get(&of_ann, &ann).is_some(), "it belongs to another identity");
+        assert!(sessions.get(&of_ann, &ann).is_some(), "sessions of other identities are kept");
         assert!(sessions.get(&works, &bob).is_some(), "it was used");
         assert_eq!(sessions.count(), 8);
     }

@@ -1,4 +1,4 @@
-// The form that asks for a token or a name.
+// The form for a token or a name.
 import { el } from "../docs/dom.js";
 
 /** The form; `onSubmit` is called after a token or a name was set. */

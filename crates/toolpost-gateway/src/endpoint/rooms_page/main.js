@@ -1,4 +1,4 @@
-// Entry point: asks for a token or a name if there is none, then joins the room that the URL names.
+// Entry point: shows the join form if there is no token or name, then joins the room that the URL names.
 import { el } from "../docs/dom.js";
 import { newCaller } from "./caller.js";
 import { joinForm } from "./join_form.js";

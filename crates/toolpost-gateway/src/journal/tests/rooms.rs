@@ -94,7 +94,7 @@ async fn messages_filter_works_and_excludes_calls() {
     let states: [(&str, &dyn Fn()); 4] = [
         ("as it was closed", &|| ()),
         ("without an index", &|| std::fs::remove_file(&index).unwrap()),
-        ("made again", &restart),
+        ("rebuilt", &restart),
         ("broken", &|| std::fs::write(&index, "this is no database").unwrap()),
     ];
     let filter = |room: &str, change: fn(&mut RecordFilter)| {

@@ -168,7 +168,7 @@ async fn verify_detects_index_that_hides_calls() {
     write_until_segments(&journal, &segments.folder, 3).await;
     write_sample_calls(&journal).await;
     let problem = || journal_reader(&scratch).verify(None).unwrap().swap_remove(0).problem;
-    assert_eq!(problem(), None, "while it is written");
+    assert_eq!(problem(), None, "while the journal is written");
     drop(journal);
     let (file, backup) = (segments.folder.join("index.sqlite"), scratch.0.join("kept"));
     std::fs::copy(&file, &backup).unwrap();
@@ -199,7 +199,7 @@ async fn verify_detects_index_that_hides_calls() {
     assert_eq!(problem(), None, "absent");
     drop(Journal::open(&scratch.0, &small_segments()).unwrap());
     assert!(file.exists());
-    assert_eq!(problem(), None, "made again");
+    assert_eq!(problem(), None, "rebuilt");
 }
 
 /// Any remaining file of a chain is enough to detect the missing ones.

@@ -79,7 +79,7 @@ impl Passthrough<'_> {
             return self.single_source_page(list, only, params).await.map_err(RpcError::from);
         }
         if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
-            return Err(RpcError::invalid_params("the cursor is not one of this list"));
+            return Err(RpcError::invalid_params("the cursor does not belong to this list"));
         }
         let lists =
             join_all(sources.iter().map(|source| self.qualified_entries(list, source))).await;
@@ -117,7 +117,8 @@ impl Passthrough<'_> {
         source: &SourceMethods,
         params: Map<String, Value>,
     ) -> Result<Vec<u8>, CallError> {
-        let operation = source.operation(list.method).expect("the offer was chosen by it");
+        let operation =
+            source.operation(list.method).expect("the source was selected by this method");
         let outcome = self.call(operation, params, None).await?;
         let mut text = result_hints::payload_json(&outcome.envelope.data);
         let (mut valid, mut is_complete) = (Vec::new(), true);

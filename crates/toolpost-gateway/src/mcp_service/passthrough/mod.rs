@@ -3,7 +3,7 @@
 //! The resources and prompts of a server are forwarded byte for byte. Only their names are
 //! qualified with the source, so that two servers can use the same names.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `source_methods` | the methods of each source that the caller can access |
 //! | `qualified_name` | names with and without the label of their source |

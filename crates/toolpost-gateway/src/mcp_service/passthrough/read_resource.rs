@@ -95,7 +95,7 @@ impl Passthrough<'_> {
         mut params: Map<String, Value>,
         timeout: Option<Duration>,
     ) -> Result<Vec<u8>, CallError> {
-        let operation = source.operation(READ).expect("the offer was chosen by it");
+        let operation = source.operation(READ).expect("the source was selected by this method");
         params.insert("uri".to_owned(), uri.into());
         self.forward(
             operation,

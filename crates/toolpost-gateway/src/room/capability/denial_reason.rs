@@ -40,7 +40,7 @@ impl fmt::Display for DenialReason<'_> {
             return write!(f, "{kind} is reserved for the gateway; no capability covers it");
         }
         let Some((depth, closest)) = self.closest() else {
-            return f.write_str("there are no capabilities, so nothing can be sent");
+            return f.write_str("the sender has no capabilities");
         };
         let own = quoted(&closest.to_string());
         match (depth, self.capabilities.len(), closest.unknown_member()) {

@@ -26,7 +26,7 @@ pub enum CapabilityError {
     )]
     UnsupportedType,
     /// The string, or a part of it, is empty.
-    #[error("the capability `{0}` is empty, or a part of it is")]
+    #[error("the capability `{0}` is empty or has an empty part")]
     Empty(String),
     /// The text begins with `{` but is not valid JSON.
     #[error("the pattern is not JSON")]
@@ -64,7 +64,7 @@ pub enum CapabilityError {
         rest: String,
     },
     /// A JSONPath next to `kind` does not select a part of the payload.
-    #[error("the path `{0}` beside `kind` must lead into `$.payload`")]
+    #[error("the path `{0}` next to `kind` must start with `$.payload`")]
     PathOutsidePayload(String),
 }
 
@@ -72,18 +72,20 @@ impl CapabilityError {
     /// Returns the error message without quoted input, which may contain a secret.
     pub(crate) fn without_values(&self) -> String {
         match self {
-            Self::Empty(_) => "it is empty, or a part of it is".to_owned(),
-            Self::Regex(..) => "a regular expression in it cannot be used: it is wrong, or too \
-                                large, or looks ahead or back"
+            Self::Empty(_) => "it is empty or has an empty part".to_owned(),
+            Self::Regex(..) => "it has a regular expression that is invalid, too large, or uses \
+                                look-around"
                 .to_owned(),
-            Self::InvalidNegation(_, why) => format!("something in it cannot be negated: {why}"),
+            Self::InvalidNegation(_, why) => {
+                format!("it negates a pattern that cannot be negated: {why}")
+            }
             Self::UnsupportedPath { .. } => {
-                "a path in it has an unsupported part; supported are .name \
+                "it has a path with an unsupported part; supported are .name \
                                   ['name'] [0] [*] .* ..name ..*"
                     .to_owned()
             }
             Self::PathOutsidePayload(_) => {
-                "a path beside `kind` must lead into `$.payload`".to_owned()
+                "a path next to `kind` must start with `$.payload`".to_owned()
             }
             other => other.to_string(),
         }

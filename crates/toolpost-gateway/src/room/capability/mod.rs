@@ -236,7 +236,7 @@ fn compile_kinds(
     alternatives.iter().map(compile).collect()
 }
 
-/// Parses a JSONPath beside `kind`, which must lead into the payload. Conditions on the kind belong
+/// Parses a JSONPath next to `kind`, which must select a part of the payload. Conditions on the kind belong
 /// in `kind`.
 fn payload_path(path: &str) -> Result<Vec<JsonPathSegment>, CapabilityError> {
     let mut segments = parse_json_path(path)?;

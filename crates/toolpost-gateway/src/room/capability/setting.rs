@@ -66,8 +66,8 @@ impl Shorthand for CapabilityText {
     }
 }
 
-const UNKNOWN_MEMBER: &str = "beside `kind` and `payload` there is only `id`, `name`, `title`, \
-                       `description`, `reason` and `comment`; with anything else it allows nothing";
+const UNKNOWN_MEMBER: &str = "unknown member, with which the capability allows nothing; expected `kind`, \
+                       `payload`, `id`, `name`, `title`, `description`, `reason` or `comment`";
 
 #[derive(Deserialize)]
 #[serde(transparent)]

@@ -1,6 +1,6 @@
 //! Messages of both protocol families: parsing, kinds and encoding for either family.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `protocol` | the families and their versions |
 //! | `base_kind`, `kind` | kinds and their parts |

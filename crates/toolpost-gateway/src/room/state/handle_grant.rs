@@ -62,8 +62,10 @@ impl Room {
                 RoomError::invalid(format!("{error}: {}", quoted_capability(value)))
             })?;
             if !own.is_some_and(|own| own.covers(&capability)) {
-                let detail =
-                    format!("you cannot {verb} {}: you do not hold it", quoted_capability(value));
+                let detail = format!(
+                    "you cannot {verb} {}: your capabilities do not cover it",
+                    quoted_capability(value)
+                );
                 return Err(RejectionCode::CapabilityViolation.error(detail));
             }
         }
@@ -117,7 +119,7 @@ impl Room {
                 let wider = quoted_capability(wider.value());
                 format!("{value} is covered by {wider}; revoke that instead")
             }
-            None => format!("`{}` does not hold {value}", revoke.recipient),
+            None => format!("`{}` does not have {value}", revoke.recipient),
         }))
     }
 

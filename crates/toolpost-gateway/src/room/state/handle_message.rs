@@ -175,7 +175,7 @@ impl Room {
         // Some clients respond to every message, with an error for unknown ones.
         if context.outcome != Some(ResponseOutcome::Result) {
             let detail =
-                "a response to a proposal must carry a result; send `mcp/reject` to decline it";
+                "a response to a proposal must contain a result; send `mcp/reject` to decline it";
             return Err(RejectionCode::NotAddressee.error(detail));
         }
         let kind = upgrade_response_kind(draft.kind.clone(), &proposal.target)?;

@@ -1,6 +1,6 @@
 //! A room without I/O: inputs in, effects out.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `input`, `effect` | inputs and effects |
 //! | `handle_message` | processing of a message, step by step |

@@ -462,7 +462,11 @@ fn rate_limit_rejects_excess_messages() {
         (0..700).map(|_| summarize(&fixture.send("agent", &message_json))).collect();
     assert_eq!(outcomes.iter().filter(|it| *it == "chat").count(), 600);
     assert_eq!(outcomes[699], "system/error(rate_limited)");
-    assert_eq!(summarize(&fixture.send("ada", &message_json)), "chat", "others are not disturbed");
+    assert_eq!(
+        summarize(&fixture.send("ada", &message_json)),
+        "chat",
+        "other participants are not affected"
+    );
     fixture.now += 50;
     assert_eq!(summarize(&fixture.send("agent", &message_json)), "chat");
 }
@@ -522,7 +526,7 @@ fn settings_change_applies_to_present_participants() {
     assert_eq!(
         summarize(&fixture.send("ada", &message_json)),
         "chat",
-        "the token decides its capabilities"
+        "the token determines the capabilities"
     );
     settings.members = Some(vec!["ada".to_owned(), "agent".to_owned()]);
     fixture.room.apply(fixture.now, RoomInput::Settings(settings));
@@ -737,7 +741,7 @@ fn second_response_to_request_is_rejected() {
     assert_eq!(
         summarize(&fixture.send("ada", &request)),
         "system/error(duplicate_id)",
-        "it may be answered"
+        "the first request can still get a response"
     );
     assert_eq!(summarize(&fixture.send("tools", &response)), "mcp/response:tools/call:x");
     assert_eq!(summarize(&fixture.send("tools", &response)), "system/error(already_responded)");
@@ -752,7 +756,7 @@ fn rate_limit_allows_half_minute_burst_then_steady_rate() {
         [(0, 50, 30), (0, 5, 0), (1, 5, 1), (4, 5, 3), (14, 100, 10), (200, 100, 30)]
     {
         let admitted = (0..come).filter(|_| limit.acquire(second * 1_000, 60).is_ok()).count();
-        assert_eq!(admitted, expected, "{come} in second {second}");
+        assert_eq!(admitted, expected, "{come} messages in second {second}");
     }
     for per_minute in [1, 7, 60, 6_000, 1_000_000] {
         let mut limit = RateLimit::default();

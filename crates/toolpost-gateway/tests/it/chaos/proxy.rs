@@ -78,7 +78,7 @@ impl Proxy {
         let [rejection, cut, silenced] =
             [&self.faults.rejected, &self.faults.reset, &self.faults.blackholed]
                 .map(|count| count.load(Ordering::Relaxed));
-        format!("{cut} connections cut, {silenced} silenced, {rejection} refused")
+        format!("{cut} connections cut, {silenced} silenced, {rejection} rejected")
     }
 }
 

@@ -184,7 +184,7 @@ async fn hostile_api_requests_return_expected_status() {
     for (what, bytes, status, message) in rows {
         let mut raw = RawClient::connect(gateway.address).await;
         raw.send(&bytes).await;
-        let response = raw.recv_response().await.unwrap_or_else(|| panic!("{what}: no answer"));
+        let response = raw.recv_response().await.unwrap_or_else(|| panic!("{what}: no response"));
         assert_eq!(response.status, status, "{what}: {}", response.body);
         assert!(response.body.contains(message), "{what}: {}", response.body);
         assert!(response.body.len() < 20_000, "{what}: {} bytes", response.body.len());
@@ -221,7 +221,7 @@ async fn slowloris_request_times_out() {
         tokio::join!(slowly(0, request.clone()), slowly(head, request.clone()))
     })
     .await;
-    assert_eq!(in_head, None, "a head that takes too long is not answered");
+    assert_eq!(in_head, None, "a slow request head gets no response");
     assert_eq!(in_body, Some(408));
     eprintln!("{} calls beside slow clients", healthy_client.stop().await);
     assert!(gateway.stop().await.in_time);

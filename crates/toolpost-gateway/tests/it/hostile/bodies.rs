@@ -44,7 +44,7 @@ async fn oversized_body_response_reaches_late_reader() {
             );
         }
     }
-    eprintln!("1 GiB of bodies refused: {before} KiB before, {} KiB after", resident_kib());
+    eprintln!("1 GiB of bodies rejected: {before} KiB before, {} KiB after", resident_kib());
     eprintln!("{} calls beside them", healthy_client.stop().await);
     assert!(gateway.stop().await.in_time);
 }

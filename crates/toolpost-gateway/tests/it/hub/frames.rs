@@ -125,7 +125,7 @@ async fn oversized_frame_closes_with_1009() {
     }
     let mut raw = HubClient::connect(running.address).await;
     raw.send(&large[1..]).await;
-    assert!(raw.recv_error().await.2.contains("not JSON"), "one byte less is read");
+    assert!(raw.recv_error().await.2.contains("not JSON"), "one byte less is accepted");
     raw.assert_works("another connection").await;
     stop_gateway(running, raw).await;
 }
@@ -159,9 +159,9 @@ async fn topics_are_limited_and_isolated_per_connection() {
     raw.send_json(&control_event("__subscribe", &topic)).await;
     raw.send_json(&control_event("__subscribe", &topic)).await;
     raw.assert_works("subscribed").await;
-    other.assert_works("its answer is its own").await;
+    other.assert_works("it gets its own response").await;
     // The next event is the response to this call, so no event of the other peer was received.
-    raw.assert_works("after the other was answered").await;
+    raw.assert_works("after the response to the other peer").await;
     for _ in 0..2 {
         raw.send_json(&control_event("__unsubscribe", &topic)).await;
         raw.assert_works("unsubscribed").await;
@@ -233,7 +233,7 @@ async fn malformed_response_fails_its_call() {
             .await;
         assert_eq!(spoke.recv_error().await.1, "VALIDATION_ERROR", "{kind} {payload}");
         assert_eq!(caller.recv_error().await.1, "EXECUTION_ERROR", "{kind} {payload}");
-        spoke.assert_works("the one who was told").await;
+        spoke.assert_works("the notified spoke").await;
     }
     stop_gateway(running, (spoke, caller)).await;
 }

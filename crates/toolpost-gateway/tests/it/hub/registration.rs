@@ -192,7 +192,7 @@ async fn disconnected_spoke_operations_are_offline() {
     drop(spoke);
     let lost = caller.recv_event().await;
     assert_eq!(lost["payload"]["code"], "UNAVAILABLE", "{lost}");
-    assert_eq!(lost["payload"]["retryable"], false, "it may have run: {lost}");
+    assert_eq!(lost["payload"]["retryable"], false, "the call may have run: {lost}");
     assert_eq!(lost["payload"]["details"]["mayHaveRun"], true, "{lost}");
     while running.gateway.hub().stats().offline_spokes == 0 {
         tokio::task::yield_now().await;

@@ -64,7 +64,7 @@ async fn progress_and_logs_precede_response_if_requested() {
     loud["_meta"][level] = "error".into();
     let show = |events: &[Value]| -> Vec<String> {
         let lines = events.iter().map(|event| match &event["params"] {
-            Value::Null => format!("answer {}", event["id"]),
+            Value::Null => format!("response {}", event["id"]),
             params if params["progressToken"] == "t" => {
                 format!("{} {}", params["progress"], params["message"])
             }
@@ -93,18 +93,21 @@ async fn progress_and_logs_precede_response_if_requested() {
     let rows = [
         (
             gateway.legacy_request("", "tools/call", &progress_params),
-            &["1.0 half", "info: a line of info", "error: a line of error", "answer 1"][..],
+            &["1.0 half", "info: a line of info", "error: a line of error", "response 1"][..],
         ),
         (
             gateway.legacy_request("", "tools/call", &plain),
-            &["info: a line of info", "error: a line of error", "answer 1"],
+            &["info: a line of info", "error: a line of error", "response 1"],
         ),
         (
             gateway.legacy_request("", "tools/call", &plain).header("mcp-session-id", &session),
-            &["error: a line of error", "answer 1"],
+            &["error: a line of error", "response 1"],
         ),
-        (gateway.modern_request("", "tools/call", &progress_params), &["1.0 half", "answer 1"]),
-        (gateway.modern_request("", "tools/call", &loud), &["error: a line of error", "answer 1"]),
+        (gateway.modern_request("", "tools/call", &progress_params), &["1.0 half", "response 1"]),
+        (
+            gateway.modern_request("", "tools/call", &loud),
+            &["error: a line of error", "response 1"],
+        ),
     ];
     for (number, (request, expected)) in rows.into_iter().enumerate() {
         let events = McpEvents::of(request).await.all().await;

@@ -52,7 +52,7 @@ async fn tools_list_changed_is_sent_in_both_generations() {
     assert_eq!(tools.next().await.unwrap()["method"], changed);
     // A subscription that the gateway ends gets a final result.
     let stopping = tokio::spawn(gateway.stop());
-    assert_eq!(legacy.next().await, None, "one for each change that is seen");
+    assert_eq!(legacy.next().await, None, "one notification for each visible change");
     for mut stream in [tools, prompts] {
         let last = stream.next().await.unwrap();
         assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(1), &json!("complete")));

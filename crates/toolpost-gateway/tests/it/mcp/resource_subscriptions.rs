@@ -218,7 +218,7 @@ async fn shared_subscription_ends_with_last_subscriber() {
         // There is only one source, so its unqualified URI is accepted.
         let mut unqualified = gateway.open_subscription("", &["note://one"], &["note://one"]).await;
         notes.wait_for("+note://one", 1).await;
-        assert_eq!(notes.log_count("+note://one"), 1, "{kind:?}: it is asked once");
+        assert_eq!(notes.log_count("+note://one"), 1, "{kind:?}: the server gets one request");
 
         // An update is sent only to subscribers, with the URI that each of them uses.
         gateway.update_resource("note://two", 1).await;

@@ -30,7 +30,7 @@ async fn send_server_request(context: CallContext) -> Result<HandlerOutput, Hand
                         .require_input(RawValue::from_string(INPUT_REQUIRED.to_owned()).unwrap())
                         .into());
                 }
-                (responses, state) => json!({"answers": responses, "state": state}),
+                (responses, state) => json!({"responses": responses, "state": state}),
             }
         }
         Some(ClientChannel::Live(client)) => {
@@ -211,7 +211,7 @@ async fn modern_client_gets_input_required_and_retries() {
     let brings = json!({"name": "shop__ask", "arguments": {}, "inputResponses": {"a": {"n": 1}},
         "requestState": "opaque"});
     let done = response_json(ask("", &brings)).await;
-    assert_eq!(reply_text(&done), &json!({"answers": {"a": {"n": 1}}, "state": "opaque"}));
+    assert_eq!(reply_text(&done), &json!({"responses": {"a": {"n": 1}}, "state": "opaque"}));
     assert_eq!(done["result"]["resultType"], "complete");
     // A client that declares no capabilities and sends no input receives no server requests.
     let plain = gateway.modern_request("", "tools/call", &json!({"name": "shop__ask"}));

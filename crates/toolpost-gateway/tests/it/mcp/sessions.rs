@@ -77,7 +77,11 @@ async fn session_of_other_identity_is_not_found() {
     for method in [reqwest::Method::GET, reqwest::Method::DELETE] {
         let other = client().request(method, gateway.url("/mcp")).bearer_auth(tokens[1].reveal());
         let other = other.header("accept", "text/event-stream").header("mcp-session-id", &session);
-        assert_eq!(other.send().await.unwrap().status(), 404, "it belongs to another identity");
+        assert_eq!(
+            other.send().await.unwrap().status(),
+            404,
+            "the session belongs to another identity"
+        );
     }
     {
         let call = ask(&tokens[0], "ping", json!({})).header("mcp-session-id", &session);

@@ -130,7 +130,7 @@ async fn immediate_cancellation_takes_effect() {
         assert_eq!(
             client.request(2, "ping", &json!({})).await["id"],
             2,
-            "nothing else is answered"
+            "there is no other response"
         );
     }
     // A request that has reached its source is canceled at the source.

@@ -29,7 +29,7 @@ async fn view_query_selects_listed_tools() {
     assert!(
         all.contains(&"demo__add") && all.contains(&"many__op29") && all.contains(&"hub__call")
     );
-    assert!(!all.contains(&"hub__register"), "it is for peers");
+    assert!(!all.contains(&"hub__register"), "the operation is only for peers");
     let one = list("?tools=all&source=demo").await;
     assert_eq!(tool_names(&one), ["add", "clock", "fail", "messy", "note", "slow"]);
     let call = json!({"name": "add", "arguments": {"a": 1, "b": 2}});
@@ -38,7 +38,7 @@ async fn view_query_selects_listed_tools() {
     for (query, text) in [
         ("?source=nothing", "unknown source `nothing`"),
         ("?tools=few", "`few` is not one of all, compact, auto"),
-        ("?tolls=all", "there are only `tools`, `dialect` and `source`"),
+        ("?tolls=all", "expected `tools`, `dialect` or `source`"),
     ] {
         let rejected =
             gateway.legacy_request(query, "tools/list", &json!({})).send().await.unwrap();

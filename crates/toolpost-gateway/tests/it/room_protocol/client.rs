@@ -279,7 +279,7 @@ impl Client {
             }
             let Some(text) = self.read_text().await else {
                 let Self { id, unread, close_frame, .. } = self;
-                panic!("{id} heard no such {what}, but {unread:#?} and {close_frame:?}");
+                panic!("{id} received no such {what}, but {unread:#?} and {close_frame:?}");
             };
             self.unread.push_back(text);
         }

@@ -77,7 +77,7 @@ async fn grant_applies_at_once_and_persists_until_revoked() {
             assert!(is_displayed(&guest.welcome), "{how}: {}", guest.welcome);
             assert!(try_call(&mut guest, how).await, "{how}");
             let mut elsewhere = fixture.join(family, "guest", "elsewhere").await;
-            assert!(!try_call(&mut elsewhere, how).await, "a grant is of one room");
+            assert!(!try_call(&mut elsewhere, how).await, "a grant applies to one room");
             guest.leave().await;
         }
         let mut guest = fixture.join(family, "guest", "lobby").await;
@@ -189,11 +189,7 @@ async fn invitation_cannot_impersonate_or_escalate() {
     let ack = clients.client("host").expect("space/invite-ack", |_| true).await;
     if let Some(token) = ack["payload"]["token"].as_str() {
         let rejected = fixture.join_with(with_token(Family::Mcpx, token, "lobby")).await.err();
-        assert_eq!(
-            rejected,
-            Some(JoinError::Status(401)),
-            "`late` has a token, and this is not it"
-        );
+        assert_eq!(rejected, Some(JoinError::Status(401)), "`late` has another token");
     }
     clients.send("host", &invite("2", "zoe", json!(["mcp/request"]))).await;
     assert_eq!(clients.client("host").expect_rejection("2").await["error"], "capability_violation");

@@ -180,7 +180,7 @@ async fn history_pages_back_by_id_or_time_to_empty_page() {
     };
     let texts: Vec<Value> =
         fixture.history("small").await.iter().map(|it| it["payload"]["text"].clone()).collect();
-    assert_eq!(texts, ["5", "4", "3", "2"], "also after another start");
+    assert_eq!(texts, ["5", "4", "3", "2"], "a restart does not change the history");
     fixture.stop().await;
 }
 
@@ -208,5 +208,5 @@ async fn history_paging_terminates_with_reused_ids() {
             None => return fixture.stop().await,
         }
     }
-    panic!("six pages of one, and still no end");
+    panic!("the history does not end after six pages");
 }

@@ -1,6 +1,6 @@
 //! The room protocol end to end: a real gateway, WebSockets and HTTP.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `fixture` | a gateway with rooms, identities and operations |
 //! | `room_clients` | several clients in one room |

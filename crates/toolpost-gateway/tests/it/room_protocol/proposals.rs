@@ -254,7 +254,7 @@ impl ProposalScenario {
             let mut welcomed = read_welcome_history(fixture, room, form).await;
             assert_eq!(welcomed.len(), pages.len());
             welcomed.reverse();
-            assert_eq!(welcomed, pages, "{room}: both ways tell the same");
+            assert_eq!(welcomed, pages, "{room}: both protocols report the same");
             let ended = pages
                 .iter()
                 .filter(|it| it["kind"] == "mcp/reject" || it["kind"] == "mcp/withdraw");

@@ -273,7 +273,7 @@ async fn only_the_caller_can_cancel_a_call() {
             std::time::Duration::from_secs(30),
             fixture.slow_operation.cancellations.acquire(),
         );
-        canceled.await.expect("the operation sees it").unwrap().forget();
+        canceled.await.expect("the operation is canceled").unwrap().forget();
         let seen = expect_response(clients.client(caller), &id, "tools/call:bank__count").await;
         assert_eq!(seen["context_of"]["outcome"], "error", "{seen}");
         clients.drain("ada").await;

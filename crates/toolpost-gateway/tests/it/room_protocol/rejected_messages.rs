@@ -103,7 +103,7 @@ impl RejectionCase {
         assert_eq!(has_capabilities, error == "capability_violation", "{what}: {error_message}");
         clients.assert_no_other_messages(after, what).await;
         let now = fixture.history(room).await;
-        assert_eq!(now[1..], history_before[..], "{what}: the marker alone is new");
+        assert_eq!(now[1..], history_before[..], "{what}: only the marker is new");
     }
 }
 
@@ -197,13 +197,13 @@ async fn malformed_and_mismatched_messages_are_rejected() {
             "kind_mismatch",
         ),
         json_case(
-            "an answer about another tool",
+            "a response about another tool",
             reply("mcp/response:tools/call:delete_file"),
             "kind_mismatch",
         )
         .after_message("bob", call("F", "ada", "read_file")),
         json_case(
-            "an answer about another method",
+            "a response about another method",
             reply("mcp/response:tools/list"),
             "kind_mismatch",
         )
@@ -393,10 +393,10 @@ async fn foreign_proposals_and_responses_are_rejected() {
         json_case("a rejection of nothing", reject, "unknown_proposal"),
         json_case("a response of another participant", reply("F"), "not_addressee")
             .after_message("bob", call("F", "carl", "read_file")),
-        json_case("an answer to nothing", reply("nothing"), "unknown_request"),
-        json_case("an answer to a chat", reply("C"), "unknown_request")
+        json_case("a response to nothing", reply("nothing"), "unknown_request"),
+        json_case("a response to a chat", reply("C"), "unknown_request")
             .after_message("bob", chat("C", "hi")),
-        json_case("an answer that names nothing", unanswered, "invalid_message"),
+        json_case("a response that names nothing", unanswered, "invalid_message"),
         json_case("a response to the own proposal", reply("P"), "not_addressee")
             .after_message("ada", proposal("P", "read_file")),
         json_case(
@@ -513,7 +513,7 @@ async fn rate_limited_sender_gets_retry_after() {
         }
     }
     clients.assert_no_other_messages("bob", "a flood").await;
-    assert_eq!(fixture.history("narrow").await.len(), 4, "two, and two of bob");
+    assert_eq!(fixture.history("narrow").await.len(), 4, "two of ada and two of bob");
     fixture.stop().await;
 }
 

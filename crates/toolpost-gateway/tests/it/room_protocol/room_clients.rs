@@ -58,7 +58,7 @@ impl RoomClients {
     /// Asserts that no client has unread messages before a new marker.
     pub(super) async fn assert_no_other_messages(&mut self, name: &str, why: &str) {
         for (id, received) in self.drain_until_marker(name).await {
-            assert!(received.is_empty(), "{why}: {id} heard {received:#?}");
+            assert!(received.is_empty(), "{why}: {id} received {received:#?}");
         }
     }
 

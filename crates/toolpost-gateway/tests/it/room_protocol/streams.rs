@@ -77,7 +77,7 @@ async fn stream_frames_require_write_access_and_mew04_readers() {
     let about = json!({"direction": "upload", "description": "a log", "x": {"y": 1}});
     let opened = open_stream(&mut clients, "ada", "S", about).await;
     let expected = json!({"stream_id": "stream-1", "encoding": "text", "owner": "ada", "authorized_writers": ["ada"]});
-    assert_eq!(opened, expected, "no target where none was asked for");
+    assert_eq!(opened, expected, "no target unless one is requested");
     for part in ["#stream-1#", "#stream-1#a#b\n{\"kind\":\"chat\"}", "#stream-1#ünï"] {
         write_frame(&mut clients, "ada", part, &["ada", "carl"]).await;
     }
@@ -134,7 +134,10 @@ async fn stream_frames_require_write_access_and_mew04_readers() {
             (&closed["from"], &closed["payload"]["reason"]),
             (&json!("carl"), &json!("complete"))
         );
-        assert!(!closed["correlation_id"].is_null(), "it names the message that opened it");
+        assert!(
+            !closed["correlation_id"].is_null(),
+            "the response names the message that opened the stream"
+        );
     }
     assert_write_rejected(&mut clients, "carl", "#stream-1#too late").await;
     fixture.stop().await;

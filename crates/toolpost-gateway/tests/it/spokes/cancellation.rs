@@ -42,7 +42,7 @@ impl SpokeCounts {
         tokio::select! {
             () = context.canceled() => {
                 self.canceled.fetch_add(1, Ordering::SeqCst);
-                Err(CallError::aborted("told to stop").into())
+                Err(CallError::aborted("stopped").into())
             }
             permit = gate.acquire() => {
                 permit.unwrap().forget();
@@ -145,7 +145,7 @@ impl AuditSink for RecordingSink {
 
     fn exit(&self, call: &CallView<'_>, ending: &AuditOutcome<'_>, _: Duration) -> HookResult<()> {
         let how = match ending {
-            AuditOutcome::Succeeded(_) => "answered".to_owned(),
+            AuditOutcome::Succeeded(_) => "succeeded".to_owned(),
             AuditOutcome::Failed(error) => error.code().to_string(),
             _ => "completed".to_owned(),
         };
@@ -181,17 +181,17 @@ async fn mutation_outlives_caller_and_query_is_canceled() {
 
     connection.abort();
     for call in calls {
-        let error = with_timeout("the caller is told", call).await.unwrap().unwrap_err();
+        let error = with_timeout("the caller gets the error", call).await.unwrap().unwrap_err();
         assert_eq!(error.code().as_str(), "UNAVAILABLE");
     }
     wait_until("the query is canceled", || reads.totals() == (1, 1, 0)).await;
     wait_until("and recorded", || journal.contains("store.work.wait: ABORTED")).await;
-    assert_eq!(writes.totals(), (1, 0, 0), "the mutation goes on");
+    assert_eq!(writes.totals(), (1, 0, 0), "the mutation continues");
     assert_eq!(gateway.gateway.pipeline().in_flight(), 1);
 
     gate.add_permits(1);
     wait_until("the mutation ends", || writes.totals() == (1, 0, 1)).await;
-    wait_until("and is recorded", || journal.contains("store.disk.write: answered")).await;
+    wait_until("and is recorded", || journal.contains("store.disk.write: succeeded")).await;
     wait_until("nothing is left", || gateway.gateway.pipeline().in_flight() == 0).await;
     wait_until("nor at the spoke", || store.pipeline().in_flight() == 0).await;
 

@@ -39,7 +39,7 @@ async fn oversized_frame_fails_one_call_and_keeps_connections() {
             }
         }
     }
-    assert_eq!(rejected, 1, "one size is too large for the spoke and not for the hub");
+    assert_eq!(rejected, 1, "one size is too large for the spoke but not for the hub");
     assert_eq!(call_data(&client, "box.text.length", json!("still there")).await, Ok(json!(11)));
 
     // A response that is too large for the hub.

@@ -18,7 +18,7 @@ async fn spoke_cannot_respond_for_or_observe_another() {
     let call_event = honest.next_event().await;
     assert_eq!(
         call_event["payload"]["identity"]["id"], "bob",
-        "the hub says who asks: {call_event}"
+        "the hub sends the identity of the caller: {call_event}"
     );
     let id = call_event["id"].as_str().unwrap();
 
@@ -43,7 +43,7 @@ async fn spoke_cannot_respond_for_or_observe_another() {
     honest.respond(id, "the truth").await;
     assert_eq!(call.await.unwrap(), Ok(json!("the truth")));
     nosy.call("r3", "demo.add", json!({"a": 1, "b": 1})).await;
-    assert_eq!(nosy.next_event().await["id"], "r3", "and nothing of Ada's");
+    assert_eq!(nosy.next_event().await["id"], "r3", "no response of Ada's calls");
     drop((honest, nosy));
     gateway.stop().await;
 }
@@ -77,7 +77,7 @@ async fn spoke_name_belongs_to_first_identity() {
     super::wait_until("the owner leaves", || gateway.gateway.hub().stats().online_spokes == 0)
         .await;
     let response = thief.register("r4", "mine").await;
-    assert_eq!(rejected(&response), "ACCESS_DENIED", "while it is offline too");
+    assert_eq!(rejected(&response), "ACCESS_DENIED", "the same while it is offline");
     let mut owner = RawPeer::connect(&gateway, Some(&ada)).await;
     assert_eq!(owner.register("r1", "mine").await["type"], "call.responded");
     drop((owner, thief));

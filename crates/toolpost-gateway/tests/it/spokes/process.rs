@@ -141,7 +141,7 @@ async fn script_responds_streams_and_calls_back() {
     let client = caller(&gateway, Some(&token)).await;
     assert_eq!(call_data(&client, "js.math.double", json!(21)).await, Ok(json!(42)));
     let failed = call_data(&client, "js.math.double", json!("a word")).await;
-    assert_eq!(failed, Err("EXECUTION_ERROR".to_owned()), "what it called has refused it");
+    assert_eq!(failed, Err("EXECUTION_ERROR".to_owned()), "the called operation rejected the call");
     assert_eq!(collect_values(&client, "js.clock.ticks", json!(3)).await, [1, 2, 3]);
 
     let ticks = client.subscribe(CallRequest::new("js.clock.ticks", json!(1_000_000)));
@@ -188,6 +188,6 @@ async fn script_stops_on_call_aborted() {
     tokio::time::timeout(TIMEOUT, reading).await.unwrap();
     assert_eq!(seen.last().unwrap(), "call.completed \"short\"", "{seen:?}");
     let after = seen.iter().skip_while(|name| !name.contains("short"));
-    assert!(after.clone().all(|name| !name.contains("long")), "it went on: {seen:?}");
+    assert!(after.clone().all(|name| !name.contains("long")), "the handler continued: {seen:?}");
     assert_eq!(after.count(), 6, "{seen:?}");
 }

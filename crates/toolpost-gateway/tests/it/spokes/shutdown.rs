@@ -43,8 +43,8 @@ async fn shutdown_finishes_calls_and_closes_with_1001() {
     let stopping = tokio::spawn(gateway.stop());
     assert_eq!(final_error_code(ticks).await.as_deref(), Some("UNAVAILABLE"));
     let late = call_data(&client, "demo.add", json!({"a": 1, "b": 1})).await;
-    assert_eq!(late, Err("UNAVAILABLE".to_owned()), "nothing new begins");
-    assert!(!call.is_finished(), "what has begun goes on");
+    assert_eq!(late, Err("UNAVAILABLE".to_owned()), "new calls are rejected");
+    assert!(!call.is_finished(), "started calls continue");
 
     gate.add_permits(1);
     let response = with_timeout("the call finishes", call).await.unwrap().unwrap();

@@ -79,7 +79,7 @@ async fn configured_spoke_requires_its_identity() {
     let _sources = gateway.gateway.start_sources(&config(&text));
     let mut thief = RawPeer::connect(&gateway, Some(&eve)).await;
     let rejected = thief.register("r1", "box").await;
-    assert_eq!(rejected["payload"]["code"], "ACCESS_DENIED", "although the name was free");
+    assert_eq!(rejected["payload"]["code"], "ACCESS_DENIED", "the name was free before");
     let mut spoke = RawPeer::connect(&gateway, Some(&ada)).await;
     let taken = spoke.register("r1", "box").await;
     assert_eq!(taken["payload"]["output"]["data"]["registered"], json!(["box.wire.ask"]));

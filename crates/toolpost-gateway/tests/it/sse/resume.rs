@@ -132,10 +132,10 @@ async fn resume_replays_missed_events() {
     // stream.
     let mut again = fixture.listen(Some(&last)).await;
     again.values(7..=8).await;
-    assert_eq!(events.next().await, None, "the old connection has lost it");
+    assert_eq!(events.next().await, None, "the old connection no longer receives the stream");
     fixture.publish([9]).await;
     again.values([9]).await;
-    assert_eq!(fixture.gateway.gateway.pipeline().in_flight(), 1, "it was one subscription");
+    assert_eq!(fixture.gateway.gateway.pipeline().in_flight(), 1, "there was one subscription");
     drop(again);
     assert!(fixture.gateway.stop().await.in_time);
 }

@@ -58,8 +58,7 @@ impl HttpAuth {
             let response = send_request(request(), loopback).await?;
             return match response.status() {
                 StatusCode::UNAUTHORIZED => {
-                    let message =
-                        "the server does not accept the token or header that is configured";
+                    let message = "the server rejected the configured token or header";
                     Err(RequestError::Unauthorized(message.to_owned()))
                 }
                 _ => Ok(response),

@@ -79,7 +79,7 @@ impl AuthorizationRequest {
         let mut expected = self.redirect_uri.clone();
         expected.set_query(None);
         if target != expected {
-            return Err(self.untrusted_redirect("it came to another address"));
+            return Err(self.untrusted_redirect("it arrived at another address"));
         }
         let state = self.single_param(response, "state")?;
         if state.as_deref() != Some(self.state.reveal()) {

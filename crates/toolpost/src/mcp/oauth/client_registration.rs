@@ -164,7 +164,7 @@ async fn register(
     }
     // The parser error could quote the secret.
     let registered: RegistrationResponse = serde_json::from_slice(&response.body)
-        .map_err(|_| invalid("it is not the description of a client"))?;
+        .map_err(|_| invalid("it is not a client registration response"))?;
     if registered.client_id.is_empty() {
         return Err(invalid("the client has no id"));
     }

@@ -72,7 +72,7 @@ async fn fetch_resource_metadata(
     };
     if !url_policy::covers_resource(&document.resource, resource) {
         return Err(OAuthError::Metadata(format!(
-            "the metadata at `{}` is about the resource `{}`, and not about `{}`",
+            "the metadata at `{}` describes the resource `{}` instead of `{}`",
             redact_url(url.as_str()),
             redact_url(&document.resource),
             redact_url(resource.as_str()),
@@ -109,7 +109,7 @@ async fn fetch_server_metadata(
     let Some((document, url)) = probed else { return Ok(None) };
     if !url_policy::is_same_issuer(&document.issuer, issuer) {
         return Err(OAuthError::Metadata(format!(
-            "the metadata at `{}` is of the issuer `{}`, and not of `{}`",
+            "the metadata at `{}` names the issuer `{}` instead of `{}`",
             redact_url(url.as_str()),
             redact_url(&document.issuer),
             redact_url(issuer),

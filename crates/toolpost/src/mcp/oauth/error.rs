@@ -60,7 +60,7 @@ pub enum OAuthError {
     #[error("{0}")]
     Metadata(String),
     /// A client must be registered with the authorization server and configured.
-    #[error("{0}: register one there and configure its id")]
+    #[error("{0}; register a client there and configure its id")]
     UnregisteredClient(String),
     /// The authorization server returned an OAuth error.
     #[error("the {what} at `{address}` rejected the request: {error}{}", described(.description.as_deref()))]
@@ -89,9 +89,7 @@ pub enum OAuthError {
         reason: String,
     },
     /// Another authorization for the same scope would not succeed.
-    #[error(
-        "`{resource}` rejected the request, and requesting the scope `{scope}` again would not help"
-    )]
+    #[error("`{resource}` rejected the request although the scope `{scope}` was already requested")]
     AttemptsExhausted {
         /// URL of the MCP server.
         resource: String,

@@ -9,8 +9,9 @@ use crate::protocol::Secret;
 /// Returns 256 random bits as unpadded base64url.
 pub(super) fn random_token() -> Result<Secret, OAuthError> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|_| OAuthError::Internal { reason: "the system gives no randomness" })?;
+    getrandom::fill(&mut bytes).map_err(|_| OAuthError::Internal {
+        reason: "the system random number generator failed",
+    })?;
     Ok(Secret::new(BASE64URL_NOPAD.encode(&bytes)))
 }
 

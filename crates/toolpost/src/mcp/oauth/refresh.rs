@@ -31,7 +31,7 @@ impl OAuthInner {
         };
         if discovered.server.issuer != credentials.issuer {
             return Err(
-                self.authorization_required("the server uses another authorization server now")
+                self.authorization_required("the server now uses another authorization server")
             );
         }
         self.refresh(discovered, tokens).await

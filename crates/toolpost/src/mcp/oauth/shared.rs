@@ -149,9 +149,7 @@ impl OAuthInner {
         F: Future<Output = Result<Secret, OAuthError>> + Send + 'static,
     {
         let done = self.tasks.spawn(work).await;
-        done.unwrap_or(Err(OAuthError::Internal {
-            reason: "the exchange of tokens was interrupted",
-        }))
+        done.unwrap_or(Err(OAuthError::Internal { reason: "the token request was interrupted" }))
     }
 
     pub(super) fn map_store_error<T>(

@@ -20,7 +20,7 @@ fn start(script: &str, tracker: &TaskTracker) -> ServerProcess {
 }
 
 async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(TEST_TIMEOUT, future).await.expect("it takes too long")
+    tokio::time::timeout(TEST_TIMEOUT, future).await.expect("timed out")
 }
 
 async fn wait_drained(tracker: &TaskTracker) {

@@ -278,7 +278,7 @@ mod tests {
             subscriptions.notify_updated("a:b");
         }
         one.wait_updated().now_or_never().unwrap().unwrap();
-        assert!(one.wait_updated().now_or_never().is_none(), "many changes are told as one");
+        assert!(one.wait_updated().now_or_never().is_none(), "several changes are reported as one");
         drop((one, two));
         assert_eq!(subscriptions.uris().len(), 1);
         drop(late);

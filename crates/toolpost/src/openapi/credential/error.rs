@@ -8,7 +8,7 @@ use crate::token_endpoint::TokenError;
 pub(crate) enum CredentialError {
     #[error("the operation requires credentials that are not configured: {required}")]
     Missing { required: String },
-    #[error("the value of {what} does not fit {place}")]
+    #[error("the value of {what} cannot be sent in {place}")]
     InvalidValue { what: String, place: &'static str },
     #[error("`{name}` in `auth.headers` is not a valid header name")]
     HeaderName { name: String },

@@ -98,8 +98,9 @@ impl RequestCredential {
                         Ok(Some(Self::Cookie(name.clone(), key.clone())))
                     }
                     _ => {
-                        let name =
-                            name.parse().map_err(|_| invalid_value("the name of its header"))?;
+                        let name = name
+                            .parse()
+                            .map_err(|_| invalid_value("a header with an invalid name"))?;
                         in_header(name, key.reveal())
                     }
                 }
@@ -113,7 +114,7 @@ impl RequestCredential {
             }
             (Credential::Basic { user, password }, _) => {
                 if user.contains(':') {
-                    return Err(invalid_value("its place: a user has no `:`"));
+                    return Err(invalid_value("basic authentication: the user name contains `:`"));
                 }
                 let pair = format!("{user}:{}", password.reveal());
                 in_header(AUTHORIZATION, &format!("Basic {}", BASE64.encode(pair.as_bytes())))

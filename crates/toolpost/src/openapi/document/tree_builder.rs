@@ -36,15 +36,15 @@ pub(super) struct TreeBuilder {
 /// Why well-formed text is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BuildError {
-    #[error("the document is larger than can be read")]
+    #[error("the document is too large")]
     TooLarge,
     #[error("arrays and objects are nested more than {MAX_DEPTH} deep")]
     TooDeep,
-    #[error("aliases make the document more than {} MiB larger than it is written", MAX_ALIAS_BYTES >> 20)]
+    #[error("aliases expand the document by more than {} MiB", MAX_ALIAS_BYTES >> 20)]
     AliasExpansion,
     #[error("an alias refers to a value that contains it")]
     CircularAlias,
-    #[error("the name of a member is a list or an object")]
+    #[error("a key is a list or an object")]
     InvalidKey,
 }
 

@@ -154,7 +154,7 @@ impl<'l> Importer<'l> {
             };
             if !planned.iter().any(is_it) {
                 let message =
-                    format!("no parameter describes `{{{name}}}` of the path; it takes any text");
+                    format!("no parameter describes `{{{name}}}` of the path; it accepts any text");
                 self.warn(doc_path, message);
                 let parameter = Parameter {
                     name: name.to_owned(),

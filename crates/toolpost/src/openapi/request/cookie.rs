@@ -63,8 +63,8 @@ impl CookieHeader {
             );
         }
         to_header_value(name).and(to_header_value(value)).map_err(|_| {
-            "a cookie carries only ASCII without control characters, and no white space around it; \
-             give it escaped"
+            "a cookie must be ASCII without control characters and surrounding white space; escape \
+             it"
         })?;
         self.0.push_str(if self.0.is_empty() { "" } else { "; " });
         self.0.extend([name, "=", value]);

@@ -21,8 +21,8 @@ pub(crate) enum ServerError {
     #[error("the document has no server; set `server` to the URL of the service")]
     NoServer,
     #[error(
-        "the server `{0}` is relative, and the document was not read from an address: set \
-         `server` to the address of the service"
+        "the server `{0}` is relative, and the document was not read from a URL: set \
+         `server` to the URL of the service"
     )]
     Relative(String),
     #[error("the server `{0}` is not a valid URL; set `server` to the URL of the service")]
@@ -31,7 +31,7 @@ pub(crate) enum ServerError {
     Scheme(String),
     #[error(
         "the server `{url}` has a variable `{name}` without a value: set it in `server_variables`, \
-         or set `server` to the address of the service"
+         or set `server` to the URL of the service"
     )]
     MissingVariable { url: String, name: String },
     #[error("the server URL contains credentials; configure them under `auth` instead")]

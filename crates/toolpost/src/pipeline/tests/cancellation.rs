@@ -228,7 +228,7 @@ async fn handler_ignoring_cancellation_dropped_after_grace() {
     let before = tokio::time::Instant::now();
     let request = CallRequest::new("t.unresponsive", json!({})).timeout(Duration::from_secs(1));
     assert_eq!(code(pipeline.call(request, trusted()).await), "TIMEOUT");
-    assert_eq!(before.elapsed().as_secs(), 1, "the caller does not wait for the wind-up");
+    assert_eq!(before.elapsed().as_secs(), 1, "the caller does not wait for the handler to end");
     assert_eq!(pipeline.in_flight(), 1);
     assert!(pipeline.drain(Duration::from_secs(60)).await);
     assert_eq!(before.elapsed().as_secs(), 6);
@@ -438,7 +438,7 @@ async fn access_and_input_checked_before_exclusive_queue() {
         run_until_idle().await;
         assert_eq!(code(start(json!({}), "read").now_or_never().unwrap()), "ACCESS_DENIED");
         assert_eq!(code(start(json!(5), "write").now_or_never().unwrap()), "VALIDATION_ERROR");
-        assert!(start(json!({}), "write").now_or_never().is_none(), "and this one waits");
+        assert!(start(json!({}), "write").now_or_never().is_none(), "an accepted call waits");
         abort.abort("seen");
     };
     assert_eq!(code(tokio::join!(holder, rejected).0), "ABORTED");

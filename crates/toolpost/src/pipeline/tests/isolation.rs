@@ -34,7 +34,7 @@ async fn handler_panic_fails_only_its_call() {
     for id in ["t.now", "t.later", "t.later"] {
         let error = pipeline.call_trusted(id, json!({})).await.unwrap_err();
         assert_eq!(error.code().as_str(), "EXECUTION_ERROR");
-        assert!(!error.to_string().contains("secret"), "what a panic says is for the log");
+        assert!(!error.to_string().contains("secret"), "panic messages appear only in the log");
         assert_eq!(error.may_have_run(), id == "t.later");
     }
     let values: Vec<_> = pipeline.subscribe("t.stream", json!({})).map(code).collect().await;

@@ -103,7 +103,7 @@ async fn stages_run_in_order_and_rejection_skips_to_audit_exit() {
         let pipeline = pipeline(&log, reject_at);
         let request = CallRequest::new(operation, input.clone());
         let result = pipeline.call(request, untrusted(&[scope])).await;
-        let row = format!("{operation} refused at {reject_at:?} with {scope} and {input}");
+        let row = format!("{operation} rejected at {reject_at:?} with {scope} and {input}");
         assert_eq!(code(result), expected, "{row}");
         assert_eq!(log.take(), stages, "{row}");
         assert_eq!(pipeline.in_flight(), 0, "{row}");

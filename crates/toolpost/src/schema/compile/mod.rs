@@ -167,7 +167,7 @@ fn assign_defaults(
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is the function of `map_err`")]
+#[expect(clippy::needless_pass_by_value, reason = "passed to `map_err`")]
 fn resolve_error(error: referencing::Error) -> SchemaError {
     SchemaError::at_root(error.to_string())
 }

@@ -73,7 +73,7 @@ fn read_block_rejects_invalid_base64() {
         ("eyI$", "invalid base64 character '$' at byte 19"),
         ("eyJwYX%sb2Fk", "invalid base64 character '%' at byte 22"),
         ("e\u{a0}30", "invalid base64 character '\\u{a0}' at byte 17"),
-        ("eyJwY", "invalid base64 length: 5 symbols leave a lone one at the end"),
+        ("eyJwY", "invalid base64 length: 5 symbols, one more than a multiple of 4"),
         ("eyJw=Yg=", "invalid base64 padding at byte 20"),
         ("eyJwYQ=", "invalid base64 padding at byte 23"),
         ("eyJwYQ===", "invalid base64 padding at byte 24"),

@@ -123,7 +123,7 @@ impl WsTarget {
 fn parse(address: &str) -> Result<(Uri, String, u16), String> {
     let (scheme, rest) = address
         .split_once("://")
-        .ok_or_else(|| "it should look like ws://127.0.0.1:7411".to_owned())?;
+        .ok_or_else(|| "expected a URL such as ws://127.0.0.1:7411".to_owned())?;
     match scheme {
         "ws" | "http" => {}
         "wss" | "https" => {
@@ -134,7 +134,7 @@ fn parse(address: &str) -> Result<(Uri, String, u16), String> {
     let uri: Uri = format!("ws://{rest}").parse().map_err(|error| format!("{error}"))?;
     let authority = uri.authority().ok_or_else(|| "the host is missing".to_owned())?;
     if authority.as_str().contains('@') {
-        return Err("a token is not part of the address; give it with --token".to_owned());
+        return Err("a token must not be part of the URL; pass it with --token".to_owned());
     }
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = authority.port_u16().unwrap_or(80);
@@ -158,10 +158,10 @@ mod tests {
             ("http://localhost:7411", Ok(("ws://localhost:7411/hub", "localhost", 7411))),
             ("ws://[::1]:7411/other", Ok(("ws://[::1]:7411/other", "::1", 7411))),
             ("ws://hub.example", Ok(("ws://hub.example/hub", "hub.example", 80))),
-            ("127.0.0.1:7411", Err("should look like")),
+            ("127.0.0.1:7411", Err("expected a URL such as")),
             ("wss://hub.example", Err("TLS")),
             ("ftp://hub.example", Err("unsupported scheme")),
-            ("ws://secret@hub.example", Err("not part of the address")),
+            ("ws://secret@hub.example", Err("must not be part of the URL")),
             ("ws://", Err("")),
             ("ws://a b", Err("")),
         ];

@@ -11,7 +11,7 @@ pub(super) const PROBLEM: &str = "application/problem+json";
 
 pub(super) const API_DESCRIPTION: &str = "Operations as an HTTP API. `POST` takes the input as its body, and \
     `GET`, for queries and subscriptions, in the query string. The response is the data or, if \
-    requested, the envelope, which says where the data came from. Every failure is a problem document \
+    requested, the envelope, which also contains the source of the data. Every failure is a problem document \
     that contains the error of the call.";
 
 pub(super) const EVENTS_DESCRIPTION: &str = "One event for each value: its data or, if requested, its envelope. \
@@ -146,7 +146,7 @@ pub(super) fn schemas() -> Vec<(String, Value)> {
     let data = &ENVELOPE_SCHEMA["properties"]["data"];
     let mut warned = envelope_schema(data, &reference("Meta"));
     warned["description"] =
-        "An envelope whose data does not match the output schema; its warnings say where.".into();
+        "An envelope whose data does not match the output schema; its warnings list the mismatches.".into();
     warned["required"] = json!(["data", "meta", "warnings"]);
     let mut failed_meta = ENVELOPE_SCHEMA["$defs"]["McpMeta"].clone();
     homes.rewrite_refs(&mut failed_meta);

@@ -150,7 +150,7 @@ fn operation_kind_determines_methods_and_responses() {
             })
         );
         let shared = |name: &str| json!({"$ref": format!("#/components/parameters/{name}")});
-        assert!(!parameters.contains(&shared("Timeout")), "the name is the property's");
+        assert!(!parameters.contains(&shared("Timeout")), "`timeout` is a property of the input");
         assert!(parameters.contains(&shared("Envelope")));
         assert_eq!(
             get["x-toolpost-operation"],
@@ -188,7 +188,7 @@ fn declared_errors_are_listed_under_their_status() {
     assert_eq!(error["details"], to("ABSoldOutDetails"));
     let message = responses["404"]["description"].as_str().unwrap();
     assert_eq!(message, "It moved. `OPERATION_NOT_FOUND`: no such operation.");
-    assert!(responses.get("418").is_none(), "whatever is declared, this comes with its own status");
+    assert!(responses.get("418").is_none(), "this error has a fixed status");
     assert_eq!(*schema("504"), json!({"anyOf": [to("ABTimeoutProblem"), to("Problem")]}));
 }
 

@@ -48,10 +48,7 @@ pub(super) enum PortableError {
     TooLarge,
     #[error("it has more than {} definitions", writer::MAX_DEFINITIONS)]
     TooManyDefinitions,
-    #[error(
-        "a reference leads back to itself, or through more than {} others",
-        cycle::MAX_REF_CHAIN
-    )]
+    #[error("a reference is cyclic or goes through more than {} others", cycle::MAX_REF_CHAIN)]
     Cycle,
 }
 

@@ -61,7 +61,7 @@ impl ScratchDir {
         for line in self.lines() {
             let Some(pid) = line.strip_prefix("pid ") else { continue };
             let has_exited = eventually(|| !Path::new("/proc").join(pid).exists()).await;
-            assert!(has_exited, "process {pid} was left behind");
+            assert!(has_exited, "process {pid} is still running");
         }
     }
 }

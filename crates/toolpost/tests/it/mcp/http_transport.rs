@@ -152,7 +152,7 @@ async fn modern_call_sends_mcp_headers() {
 fn http_settings(settings: &mut McpSettings) -> &mut toolpost::mcp::HttpSettings {
     match &mut settings.transport {
         McpTransport::Http(http) => http,
-        _ => panic!("it is reached over HTTP"),
+        _ => panic!("the server has a URL"),
     }
 }
 

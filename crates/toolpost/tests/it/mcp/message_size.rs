@@ -38,7 +38,7 @@ async fn response_over_message_bytes_is_rejected_with_bounded_memory() {
         let fragments = ["`x`", "and 1048576 are allowed", "`message_bytes`"];
         assert_error(fixture.call("odd", json!({})).await, "EXECUTION_ERROR", &fragments);
         let grown = peak_memory().saturating_sub(before) / MIB;
-        assert!(grown < 30, "{grown} MiB more for {behavior} over {transport_kind:?}");
+        assert!(grown < 30, "memory grew by {grown} MiB for {behavior} over {transport_kind:?}");
         fixture.assert_responsive().await;
         fixture.close().await;
     }

@@ -53,7 +53,7 @@ async fn unusable_server_reports_reason() {
         (&["dies"], 30, &["exited with code 1", "ODD_KEY is not set"]),
         (&["--version", "2031-01-01", "plain"], 30, &["unsupported version 2031-01-01"]),
         (&["refuses"], 30, &["no license"]),
-        (&["no-list"], 30, &["the list of tools cannot be read"]),
+        (&["no-list"], 30, &["the tool list cannot be read"]),
         (&["plain", "no-number"], 30, &["exited with code 2", "invalid float value"]),
     ];
     join_all(rows.iter().map(async |(arguments, timeout, message)| {

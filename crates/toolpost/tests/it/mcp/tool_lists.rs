@@ -55,7 +55,7 @@ async fn ten_thousand_tools_are_listed_and_searchable() {
 async fn endless_tool_list_is_truncated_with_warning() {
     let rows: [(&str, usize, usize, &str); 3] = [
         ("endless-pages", 50, 50, "only the first 50 tools are used"),
-        ("repeating-pages", 50, 2, "the list of tools repeats itself"),
+        ("repeating-pages", 50, 2, "the tool list repeats a cursor; the rest is skipped"),
         ("many", 50, 50, "only the first 50 tools are used"),
     ];
     join_all(rows.map(async |(behavior, most, taken, message)| {

@@ -138,7 +138,7 @@ impl OAuthFixture {
             let header = response.headers().get("www-authenticate").map(|it| it.to_str().unwrap());
             token = Some(oauth.handle_challenge(status, header, token.as_ref()).await?);
         }
-        panic!("the server is never content");
+        panic!("the server rejects every token");
     }
 }
 

@@ -134,7 +134,7 @@ impl TestService {
     pub(super) async fn wait_for_disconnect(&self) {
         let client_disconnected =
             tokio::time::timeout(Duration::from_secs(20), self.client_disconnected.notified());
-        client_disconnected.await.expect("the client goes away");
+        client_disconnected.await.expect("the client disconnects");
     }
 }
 
@@ -304,7 +304,7 @@ pub(super) fn assert_error<T>(
     code: &str,
     message: &[&str],
 ) -> CallError {
-    let Err(error) = result else { panic!("it should have failed with {code} {message:?}") };
+    let Err(error) = result else { panic!("expected an error with {code} {message:?}") };
     let text = error.to_string();
     assert_eq!(error.code().as_str(), code, "{text}");
     for fragment in message {
@@ -319,7 +319,7 @@ pub(super) fn within_timeout<'a, T>(
 ) -> BoxFuture<'a, T> {
     async move {
         let done = tokio::time::timeout(Duration::from_secs(20), future).await;
-        done.expect("it takes no more than a moment")
+        done.expect("the call returns within the timeout")
     }
     .boxed()
 }

@@ -103,7 +103,7 @@ async fn secrets_never_appear_in_errors_logs_or_debug_output() {
     assert!(printed.contains("is wrong") && printed.contains("x-echo"));
     assert!(!printed.contains(PLANTED), "{printed}");
     let log = log.0.lock().unwrap();
-    assert!(log.contains("toolpost"), "something was logged: {log}");
+    assert!(log.contains("toolpost"), "nothing was logged: {log}");
     assert!(!log.contains(PLANTED), "{log}");
 }
 

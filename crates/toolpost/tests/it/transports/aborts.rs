@@ -91,7 +91,7 @@ pub(super) async fn dropped_stream_cancels_source(transport: &dyn TestTransport)
     let client = harness.client().await;
     for (round, operation) in ["suite.quiet", "suite.ticks"].into_iter().enumerate() {
         let mut values = client.subscribe(CallRequest::new(operation, json!({})));
-        assert_eq!(client.pending_count(), 0, "it is lazy");
+        assert_eq!(client.pending_count(), 0, "a subscription is sent when it is polled");
         values.next().await.unwrap().unwrap();
         drop(values);
         fixture.counts.stopped.wait_for(round + 1).await;

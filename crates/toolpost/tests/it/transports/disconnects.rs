@@ -28,7 +28,7 @@ pub(super) async fn disconnect_fails_pending_and_mutations_complete(transport: &
     assert_eq!(rejected.code().as_str(), "UNAVAILABLE");
 
     let canceled = ["suite.quiet ABORTED", "suite.wait ABORTED"];
-    assert_eq!(fixture.audit.lines(2).await, canceled, "the mutation goes on");
+    assert_eq!(fixture.audit.lines(2).await, canceled, "the mutation continues");
     fixture.counts.canceled.wait_for(1).await;
     fixture.counts.stopped.wait_for(1).await;
     fixture.release.notify_waiters();
@@ -55,7 +55,7 @@ pub(super) async fn reconnect_resumes_subscriptions(transport: &dyn TestTranspor
         client.closed().await;
         fixture.counts.stopped.wait_for(round).await;
     }
-    assert_eq!(data(values.next().await.unwrap().unwrap()), "first", "after the last cut");
+    assert_eq!(data(values.next().await.unwrap().unwrap()), "first", "after the last disconnect");
     session.close().await;
     assert_eq!(code(values.next().await.unwrap()), "UNAVAILABLE");
     assert!(values.next().await.is_none());

@@ -37,12 +37,12 @@ pub(super) trait TransportHarness: Send + Sync {
 
     /// Cuts every connection without notifying either side.
     fn disconnect_all(&self) {
-        panic!("this wire has no connection that could be cut");
+        panic!("this transport has no connection to close");
     }
 
     /// Returns a client that reconnects.
     fn reconnecting_client(&self) -> ReconnectingClient {
-        panic!("this wire has no connection that could be made again");
+        panic!("this transport has no connection to reopen");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Requests answered manually with `respond`, `emit_error` and `complete`.
+//! Requests whose responses are sent manually with `respond`, `emit_error` and `complete`.
 
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ pub(super) async fn manual_call_responses_and_errors_are_delivered(transport: &d
     let calling = tokio::spawn(manual.client.call(CallRequest::new("by.hand", json!({}))));
     let id = manual.next_request("by.hand").await;
     manual.server.complete(&id).await;
-    assert_eq!(code(calling.await.unwrap()), "ABORTED", "an end without an answer");
+    assert_eq!(code(calling.await.unwrap()), "ABORTED", "a completion without a response");
     wait_idle(&*manual.harness, &manual.client).await;
 }
 

@@ -137,7 +137,7 @@ pub(super) async fn call_of_subscription_takes_first_value_and_cancels(
     fixture.counts.stopped.wait_for(1).await;
     wait_idle(&*harness, &client).await;
     let empty = client.call(CallRequest::new("suite.count", json!(0))).await.unwrap_err();
-    assert_eq!(empty.code().as_str(), "ABORTED", "it completed without an answer");
+    assert_eq!(empty.code().as_str(), "ABORTED", "it completed without a response");
     wait_idle(&*harness, &client).await;
 }
 

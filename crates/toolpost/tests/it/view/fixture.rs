@@ -244,6 +244,6 @@ pub(super) fn mcp(result: &Value) -> HandlerResponse {
     let data = members.get("structuredContent").or_else(|| members.get("content")).unwrap().clone();
     let envelope: Envelope =
         serde_json::from_value(json!({"data": data, "meta": members})).unwrap();
-    let Meta::Mcp(meta) = envelope.meta else { panic!("it is an mcp envelope") };
+    let Meta::Mcp(meta) = envelope.meta else { panic!("the result is an MCP envelope") };
     HandlerResponse::Mcp(data, meta)
 }

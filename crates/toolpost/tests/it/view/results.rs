@@ -76,7 +76,7 @@ async fn invalid_output_is_error_without_structured_content() {
             assert_eq!(
                 blocks.get(1),
                 relayed.then(|| text("large")).as_ref(),
-                "the server content is kept"
+                "the content of the server is preserved"
             );
         }
     }

@@ -1,6 +1,6 @@
 //! `room join`: an interactive room client.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `parse` | parsing input lines |
 //! | `compose` | building messages from parsed lines |

@@ -19,7 +19,7 @@ pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
     ("/revoke", "WHO CAPABILITY", "revoke a capability"),
     ("/invite", "WHO [CAPABILITY …]", "invite a participant and print the token"),
     ("/kick", "WHO [REASON]", "remove a participant"),
-    ("/to", "WHO TEXT", "address a message to a participant; everyone sees it"),
+    ("/to", "WHO TEXT", "address a message to a participant; every participant receives it"),
     ("/help", "", "list the commands"),
     ("/quit", "", "leave"),
 ];

@@ -35,7 +35,7 @@ fn verify_token(
 fn valid_signatures_pass_and_forgeries_fail() {
     let tokens: Tokens = serde_json::from_str(include_str!("tokens.json")).unwrap();
     let keys = parse_jwk_set(tokens.jwks.to_string().as_bytes()).unwrap();
-    assert_eq!(keys.len(), 6, "a shared secret is no key, and one for encryption checks nothing");
+    assert_eq!(keys.len(), 6, "shared secrets and encryption keys are not used");
     for (name, token) in &tokens.good {
         assert_eq!(verify_token(token, &keys, Algorithm::ALL), "good", "{name}");
         assert_eq!(verify_token(token, &[], Algorithm::ALL), "UnknownKey", "{name}");

@@ -19,7 +19,7 @@ fn denial_reason_names_closest_capability() {
     let docs = json!("mcp/request:resources/read:/docs/*");
     let deep = "[".repeat(500) + &"]".repeat(500);
     for (own, kind, payload, expected) in [
-        (vec![], "chat", None, "there are no capabilities, so nothing can be sent"),
+        (vec![], "chat", None, "the sender has no capabilities"),
         (
             vec![json!("*")],
             "system/welcome",

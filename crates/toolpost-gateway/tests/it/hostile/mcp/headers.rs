@@ -214,7 +214,7 @@ async fn http_method_without_session_is_rejected() {
     let mut query = McpTester::new(&gateway);
     for (search, message) in [
         ("?tools=some", "`tools`"),
-        ("?x=1", "there are only"),
+        ("?x=1", "expected `tools`"),
         ("?source=none", "unknown source `none`"),
     ] {
         query.1 = gateway.url(&format!("/mcp{search}"));

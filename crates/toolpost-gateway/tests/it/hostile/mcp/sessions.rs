@@ -89,7 +89,7 @@ async fn session_flood_does_not_evict_active_sessions() {
     }
     eprintln!("1000 sessions begun: {before} KiB before, {} KiB after", resident_kib());
     let verdict = tester.post(&[("mcp-session-id", first.as_bytes())], PING).await;
-    assert_eq!((verdict.status, verdict.code), (404, -32_001), "the first was never used");
+    assert_eq!((verdict.status, verdict.code), (404, -32_001), "the first session was never used");
     eprintln!("{} calls beside the flood", healthy_client.stop().await);
     assert!(gateway.stop().await.in_time);
 }
@@ -144,6 +144,6 @@ async fn cancellation_is_scoped_to_its_session() {
     let own: [(&str, &[u8]); 1] = [("mcp-session-id", mine.as_bytes())];
     assert_eq!(tester.post(&own, cancel.to_string()).await.status, 202);
     let ended = tokio::time::timeout(Duration::from_secs(30), running).await;
-    assert!(ended.is_ok(), "its own client does");
+    assert!(ended.is_ok(), "the session of the call can cancel it");
     gateway.stop().await;
 }

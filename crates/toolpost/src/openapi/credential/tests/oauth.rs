@@ -90,11 +90,7 @@ async fn persistent_401_is_retried_once_with_a_new_token() {
     };
     let credentials =
         CredentialStore::new(fixed, http_client()).unwrap().for_operation(&[]).unwrap();
-    assert_eq!(
-        call(&server, &credentials).await.unwrap(),
-        401,
-        "there is no other than a fixed one"
-    );
+    assert_eq!(call(&server, &credentials).await.unwrap(), 401, "a fixed token is not replaced");
 }
 
 #[tokio::test]
@@ -118,7 +114,11 @@ async fn client_secret_is_sent_in_header_or_form() {
         }
         server.state().valid_tokens.clear();
         assert_eq!(call(&server, &credentials).await.unwrap(), 200, "{takes:?}");
-        assert_eq!(server.state().token_requests.len(), first + 1, "what was learnt is kept");
+        assert_eq!(
+            server.state().token_requests.len(),
+            first + 1,
+            "the detected authentication method is kept"
+        );
     }
 }
 

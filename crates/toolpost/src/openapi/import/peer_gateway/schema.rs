@@ -40,7 +40,7 @@ impl PeerSchemas {
         }
         let schema = match collect_components(documents, node, &mut self.remaining_values) {
             Some(_) => build_schema(documents, node.node_ref()),
-            None => Err("the schemas of the document are too large together".to_owned()),
+            None => Err("the schemas of the document are too large in total".to_owned()),
         };
         self.cache.insert(text, schema.clone());
         schema

@@ -32,11 +32,11 @@ fn check_document(path: &Path) {
     let skipped = found.skipped.iter().map(|one| (&one.method, &one.path, &one.reason));
     assert_eq!(skipped.collect::<Vec<_>>(), [], "{name}: nothing is skipped");
     if let Some(pairs) = count_operations(&documents.root().to_value()) {
-        assert_eq!(found.operations.len(), pairs, "{name}: nothing vanishes");
+        assert_eq!(found.operations.len(), pairs, "{name}: nothing is missing");
     }
     let names: HashSet<&str> = found.operations.iter().map(|one| &*one.spec.name).collect();
     assert_eq!(names.len(), found.operations.len(), "{name}: names are unique");
-    assert_eq!(fingerprint(&found), fingerprint(&again), "{name}: twice the same");
+    assert_eq!(fingerprint(&found), fingerprint(&again), "{name}: the import is deterministic");
 }
 
 /// Returns the parts of an import that must be deterministic.

@@ -288,6 +288,6 @@ fn peer_component_expansion_is_limited() {
     let natives =
         import.operations.iter().filter(|one| one.plan.protocol == ServiceProtocol::Toolpost);
     assert_eq!((natives.count(), import.operations.len()), (13, 20));
-    let text = "inputSchema: the schemas of the document are too large together";
+    let text = "inputSchema: the schemas of the document are too large in total";
     assert_eq!(import.warnings.iter().filter(|one| one.message.contains(text)).count(), 7);
 }

@@ -73,7 +73,7 @@ pub(super) fn decode_base64(encoded: &str, path: &ValuePath<'_>) -> Result<Vec<u
     BASE64.decode(encoded.as_bytes()).map_err(|error| {
         let problem = match error.kind {
             data_encoding::DecodeKind::Length => "its length is not a multiple of 4".to_owned(),
-            _ => format!("character {} does not belong there", error.position),
+            _ => format!("character {} is invalid", error.position),
         };
         path.issue(format!("invalid base64 (standard alphabet, padded): {problem}"))
     })

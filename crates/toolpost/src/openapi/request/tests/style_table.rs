@@ -14,7 +14,7 @@ use ParameterLocation::{Cookie, Header, Path, Query};
 type StyleRow = (ParameterLocation, Style, bool, [&'static str; 4]);
 
 /// Marks a value that is rejected because its path segment would be empty or a dot.
-const REJECTED: &str = "(refused)";
+const REJECTED: &str = "(rejected)";
 
 const TABLE: &[StyleRow] = &[
     // The table of OpenAPI 3.2, which includes those of 3.0 and 3.1.
