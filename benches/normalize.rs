@@ -7,11 +7,7 @@
 //! with half the distance between their quartiles as its noise. Run it with
 //! `cargo bench -p toolpost --bench normalize`.
 
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a benchmark is a program that reports"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its results")]
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
@@ -312,7 +308,7 @@ impl TypeBox {
 
 impl Drop for TypeBox {
     fn drop(&mut self) {
-        self.process.kill().expect("TypeBox can be stopped");
+        self.process.kill().expect("the TypeBox process can be stopped");
         self.process.wait().expect("TypeBox has stopped");
     }
 }

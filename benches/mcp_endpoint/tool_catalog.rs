@@ -30,7 +30,7 @@ fn tool(n: usize) -> Value {
         "title": format!("{verb} {noun}"),
         "description": format!(
             "Can {verb} a {noun} of the workspace in area {area}. Needs the permission to {verb} \
-             in that area; what is not allowed is left out of the answer without an error."
+             in that area; what is not allowed is omitted from the response without an error."
         ),
         "annotations": {"readOnlyHint": n / 10 % 10 < 2, "idempotentHint": true},
         "inputSchema": input(noun),
@@ -70,7 +70,7 @@ fn output(noun: &str) -> Value {
                 "changed": {"type": "string", "format": "date-time"},
                 "score": {"type": ["number", "null"]},
             }, "required": ["id", "name"]}},
-            "next": {"type": "string", "description": "Asks for what follows"},
+            "next": {"type": "string", "description": "Cursor of the next page"},
         },
         "required": ["items"],
     })

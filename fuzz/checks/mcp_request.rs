@@ -26,7 +26,7 @@ pub(crate) fn check(bytes: &[u8]) {
         let message: MessageMembers = serde_json::from_str(line).expect("a message is an object");
         responses += count_responses(&message);
     }
-    assert!(responses <= lines, "{responses} answers to {lines} lines");
+    assert!(responses <= lines, "{responses} responses to {lines} lines");
 }
 
 async fn serve(bytes: &[u8]) -> String {
