@@ -196,7 +196,7 @@ pub(crate) struct RunOptions {
     /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
-    /// Time for calls in flight to complete at shutdown
+    /// Maximum time for calls in flight to complete at shutdown
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) drain: Duration,
 }
@@ -258,7 +258,7 @@ pub(crate) struct McpOptions {
     /// Serve only the operations of this source, under their original names
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// Time for the first request to wait for sources to start
+    /// Maximum time for the first list request to wait for sources to start
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) wait: Duration,
 }
@@ -385,8 +385,8 @@ pub(crate) struct InputFile {
 /// Where the operations are: in this process, or in a gateway.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct BackendOptions {
-    /// Gateway to call, such as ws://127.0.0.1:7411 [default: TOOLPOST_URL, else none: this command
-    /// starts the configured sources]
+    /// Gateway to call, such as ws://127.0.0.1:7411; without one, the command starts the configured
+    /// sources [default: TOOLPOST_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Configuration of the sources to start [default: toolpost.toml or .mcp.json in this folder]

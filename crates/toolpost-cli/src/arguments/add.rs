@@ -65,7 +65,7 @@ pub(crate) struct AddMcpOptions {
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) write: WriteOptions,
-    /// Time for the server to start and list its tools
+    /// Maximum time for the server to start and list its tools
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
 }

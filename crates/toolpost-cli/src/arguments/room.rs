@@ -12,7 +12,7 @@ use super::GatewayTarget;
 pub(crate) enum RoomCommand {
     /// Join a room to chat, call tools and decide on proposals
     Join(JoinOptions),
-    /// Test whether capabilities allow a message, and why
+    /// Explain whether capabilities allow a message
     Allows(AllowsOptions),
 }
 
@@ -28,13 +28,13 @@ pub(crate) struct JoinOptions {
     /// Name of the room, such as lobby
     #[arg(value_name = "ROOM")]
     pub(crate) room: String,
-    /// Participant name, for a gateway without authentication
+    /// Participant name for a gateway without authentication; the operator's token is then not used
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Number of earlier messages to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) history: u16,
-    /// Time to wait for responses at end of input
+    /// Maximum time to wait for responses at end of input
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = parse_duration)]
     pub(crate) wait: Duration,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct AllowsOptions {
     /// Read lines of {capability, message} and print one {allow, reason} per line
     #[arg(long)]
     pub(crate) jsonl: bool,
-    /// File with the lines; - is standard input [default: -]
+    /// File to read with --jsonl; - is standard input [default: -]
     #[arg(value_name = "FILE", requires = "jsonl")]
     pub(crate) file: Option<PathBuf>,
 }
