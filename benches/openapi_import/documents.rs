@@ -52,7 +52,7 @@ fn generated(count: usize) -> Value {
     let schemas: Map<_, _> = (0..count).map(|at| (format!("Book{at}"), schema(at))).collect();
     json!({
         "openapi": "3.0.3",
-        "info": {"title": "made up", "version": "1"},
+        "info": {"title": "generated", "version": "1"},
         "paths": paths,
         "components": {"schemas": schemas},
     })

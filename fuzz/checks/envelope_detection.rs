@@ -21,7 +21,7 @@ pub(crate) fn check(bytes: &[u8]) {
         }
         Err(data) => {
             assert!(!Envelope::is_envelope(&value));
-            assert_eq!(data, value, "plain data comes back untouched");
+            assert_eq!(data, value, "plain data is unchanged");
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
     // JSON is valid YAML: the reader returns the same value or rejects the document.
     let [first, _] = readings;
-    assert!(first.is_none_or(|first| first == value), "YAML says something else");
+    assert!(first.is_none_or(|first| first == value), "YAML differs");
 }
 
 /// Asserts that all schemas of imported operations compile.

@@ -237,7 +237,7 @@ impl CallError {
         Self::new(ErrorCode::ExecutionError, message)
     }
 
-    /// Unknown failure.
+    /// Creates an `UNKNOWN_ERROR`, for a failure that no other code describes.
     pub fn unknown(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::UnknownError, message)
     }
@@ -460,7 +460,7 @@ impl<'de> Deserialize<'de> for CallError {
         let wire = CallErrorIn::deserialize(deserializer)?;
         let mut error = Self::new(wire.code.as_str().into(), wire.message);
         error.inner.details = wire.details;
-        // The peer knows whether a retry can help.
+        // The peer determines whether a retry can help.
         error.inner.retryable = wire.retryable;
         error.inner.transient = wire.retryable;
         Ok(error)

@@ -173,7 +173,7 @@ fn describe_differences(path: &str, expected_value: &Value, actual_value: &Value
             }
         }
         (a, b) if a == b => {}
-        (a, b) => lines = format!("  {path}: said {a:.600}, heard {b:.600}\n"),
+        (a, b) => lines = format!("  {path}: expected {a:.600}, found {b:.600}\n"),
     }
     lines
 }
@@ -216,7 +216,7 @@ fn log_and_list_changed_pass_through_two_gateways() {
         let fixtures = Fixtures::start(Some(generation));
         let entry = format!("{{ url = 'http://127.0.0.1:{}/mcp' }}", fixtures.port);
         let sources = [("conf", entry, "test_simple_text")];
-        let chain = Chain::start(folders(&format!("told-{generation}")), &sources);
+        let chain = Chain::start(folders(&format!("notified-{generation}")), &sources);
         for (number, (name, mut client)) in chain.clients("conf").enumerate() {
             let mut received = Vec::new();
             let level = r#""io.modelcontextprotocol/logLevel":"info""#;

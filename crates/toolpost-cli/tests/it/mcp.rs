@@ -1,4 +1,4 @@
-//! MCP servers as sources: added, listed, called and interrupted, with no process left behind.
+//! MCP servers as sources: added, listed, called and interrupted. No process may remain.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -223,7 +223,7 @@ fn crashing_server_leaks_no_processes_or_descriptors() {
 
     gateway.child.kill().unwrap();
     gateway.child.exit_status();
-    wait_until("everything has ended", || {
+    wait_until("every process has ended", || {
         let all = processes();
         alive.iter().all(|id| all.get(id).is_none_or(|(_, is_running)| !is_running))
     });

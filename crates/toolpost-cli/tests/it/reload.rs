@@ -64,7 +64,7 @@ fn reload_result_is_in_metrics_and_log() {
         || gateway.get("/metrics").contains("toolpost_config_last_reload_successful 1\n");
     assert!(successful());
     gateway.signal("-HUP");
-    wait_until("it says so", || gateway.log().contains("configuration unchanged"));
+    wait_until("the log reports it", || gateway.log().contains("configuration unchanged"));
     for (text, expected) in [("wrong = 1\n", false), ("", true)] {
         gateway.write_config(text);
         gateway.reload();
@@ -150,7 +150,7 @@ fn reload_replaces_server_without_failing_calls() {
         );
     });
     let old = format!("/proc/{}", before["pid"]);
-    wait_until("the old one is gone", || !std::path::Path::new(&old).exists());
+    wait_until("the old process has ended", || !std::path::Path::new(&old).exists());
     // An adjusted source keeps its process.
     let now = call_who(&gateway, "moves.who");
     gateway.write_config(&format!(
@@ -222,7 +222,7 @@ fn invalid_config_keeps_old_configuration() {
         assert!(problems.contains(text), "{rejection}");
     }
     assert_eq!(call_who(&gateway, "stays.who"), before);
-    wait_until("the log says why", || {
+    wait_until("the log contains the reason", || {
         let log = gateway.log();
         log.contains("configuration rejected; keeping the previous one") && log.contains("timout")
     });
@@ -258,11 +258,13 @@ fn config_file_created_later_is_loaded() {
     wait_until("the file is rejected", || gateway.log().contains("others.json"));
     let server = json!({"command": "toolpost-test-no-such-program"});
     gateway.folder.write("others.json", &json!({"mcpServers": {"other": server}}).to_string());
-    wait_until("it is there", || gateway.state("other") != "absent");
+    wait_until("the source is added", || gateway.state("other") != "absent");
     gateway.write_config(&ada);
-    wait_until("it is gone", || gateway.state("other") == "absent");
+    wait_until("the source is removed", || gateway.state("other") == "absent");
     std::fs::remove_file(gateway.folder.path().join("toolpost.toml")).unwrap();
-    wait_until("the log says why", || gateway.log().contains("toolpost.toml was removed"));
+    wait_until("the log contains the reason", || {
+        gateway.log().contains("toolpost.toml was removed")
+    });
     assert_eq!((status(None), status(Some(&token))), (401, 200));
 }
 
@@ -280,10 +282,10 @@ fn file_change_and_sighup_trigger_reload() {
     gateway.folder.write("other.json", r#"{"mcpServers": {}}"#);
     gateway.signal("-HUP");
     gateway.wait_for("pets", "ready");
-    wait_until("the other one is gone", || gateway.state("one") == "absent");
+    wait_until("the other source is removed", || gateway.state("one") == "absent");
     assert_eq!(call_who(&gateway, "pets.who")["authorization"], "Bearer hush-1");
     gateway.folder.write("secret", "hush-2\n");
-    wait_until("the secret is another one", || {
+    wait_until("the secret changed", || {
         call_who(&gateway, "pets.who")["authorization"] == "Bearer hush-2"
     });
     let server = json!({"command": "python3", "args": [fixture::SCRIPT, "mcp"]});
@@ -291,9 +293,7 @@ fn file_change_and_sighup_trigger_reload() {
     gateway.wait_for("two", "ready");
     let renamed = service.document().replace("\"who\"", "\"owner\"");
     gateway.folder.write("pets.json", &renamed);
-    wait_until("the document is another one", || {
-        gateway.call("pets.owner", None, &json!({})).0 == 200
-    });
+    wait_until("the document changed", || gateway.call("pets.owner", None, &json!({})).0 == 200);
     assert_eq!(gateway.call("pets.who", None, &json!({})).0, 404);
     assert!(!gateway.log().contains("hush"), "secrets are not printed");
 }
@@ -319,7 +319,7 @@ fn incomplete_source_does_not_block_others() {
     assert_eq!(checked.status.code(), Some(2), "a check reports it");
     let file = "[source.lacks]\naccess = \"open\"\nmcp = { command = \"python3\", args = [\"SCRIPT\", \"mcp\"], env = { STANDING_LABEL = \"${file:late}\" } }\n";
     gateway.write_config(&file.replace("SCRIPT", fixture::SCRIPT));
-    wait_until("it lacks a file", || {
+    wait_until("a file is missing", || {
         gateway.source("lacks")["reason"].as_str().is_some_and(|text| text.contains("late"))
     });
     gateway.folder.write("late", "here\n");
@@ -482,7 +482,7 @@ async fn reload_keeps_spoke_and_hub_connections() {
     let (_, report) = near.reload();
     assert_eq!(names(&report, "changed"), ["far"]);
     assert_eq!(["box.demo.add", "far.demo.add"].map(status), [200, 200]);
-    wait_until("the new one is there", || near.state("far") == "ready");
+    wait_until("the new source is ready", || near.state("far") == "ready");
     assert_eq!(status("far.demo.add"), 200);
     near.write_config(&ours);
     assert_eq!(names(&near.reload().1, "removed"), ["box", "far"]);
@@ -529,7 +529,7 @@ fn reload_cannot_remove_authentication() {
             )
             .unwrap(),
         }
-        wait_until("the log says why", || gateway.log().contains(why));
+        wait_until("the log contains the reason", || gateway.log().contains(why));
         let (status, text) = gateway.reload();
         assert_eq!(status, 409, "{listen} {now:?}: {text}");
         assert!(text["error"]["message"].as_str().unwrap().contains(why), "{text}");

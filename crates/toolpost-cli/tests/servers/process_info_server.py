@@ -31,7 +31,7 @@ def serve_mcp():
 
     def call(id, arguments):
         time.sleep(arguments.get("ms", 0) / 1000)
-        info = {"pid": os.getpid(), "greeted": handshakes, "label": LABEL}
+        info = {"pid": os.getpid(), "handshakes": handshakes, "label": LABEL}
         text = [{"type": "text", "text": json.dumps(info)}]
         send({"jsonrpc": "2.0", "id": id, "result": {"content": text, "structuredContent": info}})
 

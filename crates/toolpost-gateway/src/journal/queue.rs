@@ -412,7 +412,7 @@ mod tests {
         }
         let queue = Queue::new(1);
         let soon = Instant::now() + Duration::from_millis(1);
-        assert!(!queue.extend_group(soon, &mut Group::default()), "nothing came");
+        assert!(!queue.extend_group(soon, &mut Group::default()), "no record arrived");
     }
 
     #[test]

@@ -92,11 +92,11 @@ async fn calls_filter_works_with_and_without_index() {
     let restart = || drop(Journal::open(&scratch.0, &JournalSettings::default()).unwrap());
     // Without a valid index, searches read every record; opening the journal rebuilds the index.
     let states: [(&str, &dyn Fn()); 5] = [
-        ("as it was closed", &|| ()),
+        ("as closed", &|| ()),
         ("removed", &|| std::fs::remove_file(&index).unwrap()),
         ("rebuilt", &restart),
         ("broken", &|| std::fs::write(&index, "this is no database").unwrap()),
-        ("broken and made again", &restart),
+        ("damaged and rebuilt", &restart),
     ];
     for (state, change) in states {
         change();
@@ -408,7 +408,7 @@ async fn open_repairs_crash_but_not_tampering() {
     let rows: [(&str, Corruption, bool); 6] = [
         ("nothing", |_, _, _| (), true),
         (
-            "half a record",
+            "a partial record",
             |file, _, original| std::fs::write(file, [original, b"0123"].concat()).unwrap(),
             true,
         ),

@@ -102,10 +102,13 @@ mod tests {
             || [Ends(1, 1, Disconnected), Ends(2, 2, Disconnected), Ends(3, 3, Disconnected)];
         let with = |more: Vec<BreakerEvent>| open().into_iter().chain(more).collect::<Vec<_>>();
         let rows: Vec<(&str, Vec<BreakerEvent>)> = vec![
-            ("twice is not enough", vec![first, second, Wants(3, Ok(()))]),
-            ("thrice is", with(vec![Wants(4, Err(9_999)), Wants(10_002, Err(1))])),
+            ("two losses do not open the breaker", vec![first, second, Wants(3, Ok(()))]),
             (
-                "a success between counts from the beginning",
+                "three losses open the breaker",
+                with(vec![Wants(4, Err(9_999)), Wants(10_002, Err(1))]),
+            ),
+            (
+                "a success resets the count",
                 vec![
                     Ends(1, 1, Disconnected),
                     Ends(2, 2, Disconnected),
@@ -115,7 +118,7 @@ mod tests {
                 ],
             ),
             (
-                "one loss of many calls is one",
+                "several calls lost with one connection count once",
                 vec![
                     Ends(0, 9, Disconnected),
                     Ends(1, 9, Disconnected),
@@ -124,7 +127,7 @@ mod tests {
                 ],
             ),
             (
-                "every late call counts",
+                "every timeout counts",
                 vec![
                     Ends(0, 5_000, TimedOut),
                     Ends(1, 5_001, TimedOut),
@@ -151,7 +154,7 @@ mod tests {
                 ],
             ),
             (
-                "one tries, and it is back",
+                "a successful probe closes the breaker",
                 with(vec![
                     Wants(10_003, Ok(())),
                     Wants(10_004, Err(1_000)),
@@ -161,7 +164,7 @@ mod tests {
                 ]),
             ),
             (
-                "one tries in vain",
+                "a failed probe opens the breaker again",
                 with(vec![
                     Wants(10_003, Ok(())),
                     Ends(10_003, 10_100, TimedOut),
@@ -169,7 +172,7 @@ mod tests {
                 ]),
             ),
             (
-                "one tries and goes away",
+                "a canceled probe admits another one",
                 with(vec![
                     Wants(10_003, Ok(())),
                     Ends(10_003, 10_100, Unknown),
@@ -177,7 +180,7 @@ mod tests {
                 ]),
             ),
             (
-                "one tries and is not heard of again",
+                "a probe without a result admits another one after `open`",
                 with(vec![Wants(10_003, Ok(())), Wants(20_002, Err(1_000)), Wants(20_003, Ok(()))]),
             ),
             (

@@ -141,7 +141,7 @@ mod tests {
         let snapshot = connection.idle_snapshot().unwrap();
         advance_clock().await;
         assert!(connection.on_head_received());
-        assert!(!connection.try_evict(snapshot), "a request came in between");
+        assert!(!connection.try_evict(snapshot), "a request arrived in between");
         connection.on_body_received();
         connection.on_response_finished();
         connection.on_flushed();

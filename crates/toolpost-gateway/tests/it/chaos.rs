@@ -158,10 +158,10 @@ async fn every_call_ends_once_under_network_faults() {
 }
 
 async fn wait_until_idle(hub: &Hub, spoke: &SpokeHandle) {
-    wait_until("the hub waits for nothing", || hub.stats().pending == 0).await;
-    wait_until("the hub serves nothing", || hub.stats().inflight == 0).await;
+    wait_until("the hub has no pending requests", || hub.stats().pending == 0).await;
+    wait_until("the hub handles no requests", || hub.stats().inflight == 0).await;
     wait_until("nothing is in flight at the hub", || hub.pipeline().in_flight() == 0).await;
-    wait_until("nor at the spoke", || spoke.pipeline().in_flight() == 0).await;
+    wait_until("nothing is in flight at the spoke", || spoke.pipeline().in_flight() == 0).await;
 }
 
 fn session(proxy: &Proxy) -> ReconnectingClient {

@@ -99,9 +99,12 @@ impl BackgroundClient {
                     None => request,
                 }
             };
-            let hello = with_timeout("a neighbor's hello", post(&mcp, initialize_message()).send())
-                .await
-                .unwrap();
+            let hello = with_timeout(
+                "the handshake of the healthy client",
+                post(&mcp, initialize_message()).send(),
+            )
+            .await
+            .unwrap();
             let session = hello.headers()["mcp-session-id"].clone();
             let mut calls = 0;
             // At least one round runs, however short the hostile phase is.
@@ -110,7 +113,8 @@ impl BackgroundClient {
                 let call = post(&mcp, tool_call_message("demo__add", &input));
                 let sum = format!("{{\"sum\":{}}}", calls + 1);
                 for request in [post(&api, input), call.header("mcp-session-id", &session)] {
-                    let response = with_timeout("a neighbor's call", request.send()).await.unwrap();
+                    let response =
+                        with_timeout("a call of the healthy client", request.send()).await.unwrap();
                     let response = response.text().await.unwrap();
                     assert!(response.contains(&sum), "{response}");
                 }

@@ -339,7 +339,7 @@ async fn breaker_opens_for_hanging_spoke_and_recovers() {
     is_well.store(1, Ordering::SeqCst);
     let back =
         async { while post(&gateway, "/api/box/x.hang").send().await.unwrap().status() != 200 {} };
-    tokio::time::timeout(Duration::from_secs(60), back).await.expect("it comes back");
+    tokio::time::timeout(Duration::from_secs(60), back).await.expect("the queued call runs");
     assert_eq!(metric(&gateway, "toolpost_source_breaker_open{source=\"box\"}").await, Some(0.0));
     drop(session);
     gateway.stop().await;

@@ -99,7 +99,7 @@ mod tests {
             }
             Err(data) => {
                 assert!(!expected, "{name}");
-                assert_eq!(&data, value, "{name}: plain data comes back untouched");
+                assert_eq!(&data, value, "{name}: plain data is unchanged");
             }
         }
         let raw = Payload::from_json(value.to_string()).unwrap();

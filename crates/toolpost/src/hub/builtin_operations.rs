@@ -175,7 +175,7 @@ async fn call(context: CallContext, input: Payload) -> Result<HandlerOutput, Han
     let called: CallInput = input.into_typed()?;
     let input = called.input.map_or_else(Payload::empty_object, Payload::from);
     let result = call_as_caller(&context, &called.id, input).await;
-    // `hub.call` itself has no effects; the target's error says whether anything ran.
+    // `hub.call` itself has no effects; the error of the target states whether anything ran.
     let outcome = result.map_err(|error| match error.may_have_run() {
         true => error,
         false => error.not_sent(),

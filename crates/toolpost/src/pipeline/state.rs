@@ -254,7 +254,7 @@ impl CallState {
         Box::pin(self.poll_until_canceled(deadline_after(allowed), future)).await
     }
 
-    /// Polls `future` until it is ready, the call is canceled, or a deadline passes. Polls by hand,
+    /// Polls `future` until it is ready, the call is canceled, or a deadline passes. Polls manually,
     /// because `select!` would store each future twice and tens of thousands of calls may be
     /// waiting.
     async fn poll_until_canceled<F: Future + ?Sized>(

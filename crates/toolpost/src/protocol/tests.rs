@@ -246,7 +246,7 @@ fn pending_requests_handle_each_event() {
             &["sub value 1", "sub TIMEOUT"],
         ),
         (
-            "the far end may abort",
+            "the peer may abort",
             vec![
                 request_frame("call.aborted", "c", &json!({"reason": "no"})),
                 request_frame("call.aborted", "s", &json!({})),
@@ -300,9 +300,9 @@ fn pending_requests_expire_on_deadline_and_idle_timeout() {
         ("a deadline", Some(100), None, &[50], Some(100)),
         ("silence", None, Some(40), &[], Some(40)),
         ("each event restarts the idle time", None, Some(40), &[30, 60, 90], Some(130)),
-        ("the deadline holds however much is heard", Some(100), Some(40), &[30, 60, 90], Some(100)),
-        ("silence before the deadline", Some(100), Some(40), &[30], Some(70)),
-        ("an idle time beyond the clock", None, Some(u64::MAX), &[], None),
+        ("progress does not extend the deadline", Some(100), Some(40), &[30, 60, 90], Some(100)),
+        ("idle before the deadline", Some(100), Some(40), &[30], Some(70)),
+        ("an idle time that overflows", None, Some(u64::MAX), &[], None),
     ];
     for (name, deadline, idle, received, expected) in rows {
         let start = Instant::now();

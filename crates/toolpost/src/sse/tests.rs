@@ -102,9 +102,9 @@ const STREAM_CASES: &[StreamCase] = &[
     // UTF-8.
     ("several bytes", "data: é€😀\n\n".as_bytes(), &["message|é€😀||"], "|"),
     ("several bytes elsewhere", "event: é\nid: 😀\ndata\n\n".as_bytes(), &["é||😀|"], "😀|"),
-    ("a byte that is none", b"data: a\xFFb\n\n", &["message|a\u{FFFD}b||"], "|"),
-    ("a sequence cut off by text", b"data: \xE2\x82b\n\n", &["message|\u{FFFD}b||"], "|"),
-    ("a sequence cut off by an end of line", b"data: \xF0\x9F\x98\ndata: \x80\n\n", &["message|\u{FFFD}\n\u{FFFD}||"], "|"),
+    ("an invalid byte", b"data: a\xFFb\n\n", &["message|a\u{FFFD}b||"], "|"),
+    ("a sequence interrupted by text", b"data: \xE2\x82b\n\n", &["message|\u{FFFD}b||"], "|"),
+    ("a sequence interrupted by an end of line", b"data: \xF0\x9F\x98\ndata: \x80\n\n", &["message|\u{FFFD}\n\u{FFFD}||"], "|"),
     ("overlong", b"data: \xC0\xAF\n\n", &["message|\u{FFFD}\u{FFFD}||"], "|"),
     ("a surrogate", b"data: \xED\xA0\x80\n\n", &["message|\u{FFFD}\u{FFFD}\u{FFFD}||"], "|"),
     ("malformed type and id", b"event: \xFF\nid: \xFE\ndata: x\n\n", &["\u{FFFD}|x|\u{FFFD}|"], "\u{FFFD}|"),
@@ -122,7 +122,7 @@ const STREAM_CASES: &[StreamCase] = &[
     ("no space", b"data:x\nevent:e\nid:1\nretry:5\n\n", &["e|x|1|5"], "1|5"),
     ("two spaces", b"data:  x\n\n", &["message| x||"], "|"),
     ("space behind", b"data: x \n\n", &["message|x ||"], "|"),
-    ("a tab is no space", b"data:\tx\n\n", &["message|\tx||"], "|"),
+    ("a tab is not a space", b"data:\tx\n\n", &["message|\tx||"], "|"),
     ("space before the colon", b"data : x\n\n", &[], "|"),
     ("space before the name", b" data: x\n\n", &[], "|"),
     ("colons in a value", b"data: a:b: c\n\n", &["message|a:b: c||"], "|"),
@@ -162,9 +162,9 @@ const STREAM_CASES: &[StreamCase] = &[
     ("retry stays for the decoder only", b"retry: 5\ndata: x\n\ndata: y\n\n", &["message|x||5", "message|y||"], "|5"),
     ("retry of a block without data", b"retry: 5\n\ndata: y\n\n", &["message|y||"], "|5"),
     ("the last retry counts", b"retry: 5\nretry: 6\ndata: x\n\n", &["message|x||6"], "|6"),
-    ("garbage keeps the retry before", b"retry: 5\nretry: 6s\ndata: x\n\n", &["message|x||5"], "|5"),
+    ("an invalid retry keeps the previous one", b"retry: 5\nretry: 6s\ndata: x\n\n", &["message|x||5"], "|5"),
     ("retry nought", b"retry: 0\ndata: x\n\n", &["message|x||0"], "|0"),
-    ("retry with noughts", b"retry: 0007\n\n", &[], "|7"),
+    ("retry with leading zeros", b"retry: 0007\n\n", &[], "|7"),
     ("empty retry", b"retry:\nretry: \nretry\n\n", &[], "|"),
     ("retry with a sign", b"retry: -1\nretry: +1\n\n", &[], "|"),
     ("retry with a fraction", b"retry: 1.5\nretry: 1e3\n\n", &[], "|"),
@@ -182,7 +182,7 @@ const STREAM_CASES: &[StreamCase] = &[
         "|",
     ),
     ("two and a half", b"data\n\ndata\ndata\n\ndata:", &["message|||", "message|\n||"], "|"),
-    ("twice the same", b"data:test\n\ndata: test\n\n", &["message|test||", "message|test||"], "|"),
+    ("the same event twice", b"data:test\n\ndata: test\n\n", &["message|test||", "message|test||"], "|"),
 ];
 
 #[test]

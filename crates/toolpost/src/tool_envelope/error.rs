@@ -113,7 +113,7 @@ pub enum EnvelopeError {
         version: Number,
     },
     /// `meta.version` is less than 1 and does not match the prefix.
-    #[error("`meta.version` is {version}, the prefix says 1")]
+    #[error("`meta.version` is {version}, but the prefix has version 1")]
     VersionMismatch {
         /// Version that was found.
         version: Number,

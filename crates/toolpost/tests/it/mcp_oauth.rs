@@ -347,7 +347,7 @@ async fn hostile_token_endpoint_leaks_and_stores_nothing() {
             "not a valid header value",
             HttpReply::json(200, &json!({"access_token": "access-\r\nx: y"})),
         ),
-        ("not the description", HttpReply(200, String::new(), "access-token".to_owned())),
+        ("not a token response", HttpReply(200, String::new(), "access-token".to_owned())),
         ("server_error", HttpReply::json(400, &json!({"error": "server_error\u{1b}[2J"}))),
     ];
     for (message, reply) in rows {

@@ -31,7 +31,7 @@ impl ResourceUsage {
 
     /// Returns the resource usage once there are no connections and no calls.
     async fn when_idle(served: &GatewayProcess) -> Self {
-        wait_until_async("every client leaves", async || {
+        wait_until_async("every client disconnects", async || {
             served.metric("toolpost_connections{endpoint=\"http\"}").await <= 1.0
                 && served.metric("toolpost_connections{endpoint=\"hub\"}").await <= 0.0
                 && served.metric("toolpost_calls_in_flight{source=\"demo\"}").await <= 0.0

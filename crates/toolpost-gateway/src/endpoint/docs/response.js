@@ -55,7 +55,7 @@ export function problemView({ detail, error }) {
           .slice(0, 20)
           .map(({ path, message }) => el("li", null, el("code", null, path || "/"), " ", message)),
       ),
-    error?.retryable && el("p", { class: "quiet" }, "Retrying may help."),
+    error?.retryable && el("p", { class: "quiet" }, "The call can be retried."),
   );
 }
 

@@ -92,7 +92,7 @@ async fn messages_filter_works_and_excludes_calls() {
     drop(journal);
     let restart = || drop(Journal::open(&scratch.0, &JournalSettings::default()).unwrap());
     let states: [(&str, &dyn Fn()); 4] = [
-        ("as it was closed", &|| ()),
+        ("as closed", &|| ()),
         ("without an index", &|| std::fs::remove_file(&index).unwrap()),
         ("rebuilt", &restart),
         ("broken", &|| std::fs::write(&index, "this is no database").unwrap()),
@@ -193,14 +193,14 @@ async fn recent_messages_respects_count_and_byte_limits() {
 #[tokio::test]
 async fn acknowledged_messages_survive_crash_in_every_mode() {
     for mode in [JournalMode::Batch, JournalMode::Sync] {
-        let scratch = TempDir::new("journal-told");
+        let scratch = TempDir::new("journal-notified");
         let settings = JournalSettings { mode, ..JournalSettings::default() };
         let journal = Journal::open(&scratch.0, &settings).unwrap();
         let pipeline = pipeline(&journal);
         for n in 0..20 {
             call(&pipeline, "ada", "demo.add", json!({"a": n, "b": 1})).await;
             record_numbered(&journal, "lobby", "ada", n).await;
-            let killed = copy_as_crashed(&scratch, "journal-told-copy");
+            let killed = copy_as_crashed(&scratch, "journal-notified-copy");
             assert!(journal_reader(&killed).verify(None).unwrap()[0].ok, "{mode:?} {n}");
             let again = Journal::open(&killed.0, &settings).unwrap();
             assert_eq!(again.gateway_id(), journal.gateway_id());

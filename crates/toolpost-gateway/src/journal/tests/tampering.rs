@@ -40,7 +40,7 @@ async fn open_does_not_sign_tampered_segments() {
             Some(ProblemKind::Rewritten),
         ),
         (
-            "forged, and another file that is empty",
+            "forged, with an empty file",
             |layout, id| {
                 let (segments, chain) = (layout.chain(id).segments, layout.chain(id));
                 rewrite_sample(&segments, id);
@@ -50,32 +50,32 @@ async fn open_does_not_sign_tampered_segments() {
             Some(ProblemKind::Rewritten),
         ),
         (
-            "an empty file far behind",
+            "an empty file much later",
             |layout, id| std::fs::write(layout.chain(id).segments.path(1_000_000), "").unwrap(),
             Some(ProblemKind::Missing),
         ),
         (
-            "the first file is gone",
+            "the first file is missing",
             |layout, id| remove_segment(&layout.chain(id).segments, 0),
             Some(ProblemKind::Missing),
         ),
         (
-            "one between is gone",
+            "a file in the middle is missing",
             |layout, id| remove_segment(&layout.chain(id).segments, 1),
             Some(ProblemKind::Missing),
         ),
         (
-            "the last file is gone",
+            "the last file is missing",
             |layout, id| remove_segment(&layout.chain(id).segments, 2),
             Some(ProblemKind::Cut),
         ),
         (
-            "all files are gone",
+            "all files are missing",
             |layout, id| std::fs::remove_dir_all(layout.chain(id).segments.folder).unwrap(),
             Some(ProblemKind::Cut),
         ),
         (
-            "two files have each other's names",
+            "two files are swapped",
             |layout, id| {
                 let segments = layout.chain(id).segments;
                 let list = segments.list().unwrap();
@@ -101,7 +101,7 @@ async fn open_does_not_sign_tampered_segments() {
         drop(journal);
         tamper(&layout, &gateway_id);
         // Segments before that of the head are only checked by `verify`.
-        let is_continued = expected.is_none() || name == "the first file is gone";
+        let is_continued = expected.is_none() || name == "the first file is missing";
         // A copy of a head is not a journal.
         std::fs::write(layout.journal_dir.join("copy.head"), "").unwrap();
         for is_restarted in [false, true] {

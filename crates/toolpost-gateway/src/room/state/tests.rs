@@ -102,7 +102,7 @@ fn messages_are_delivered_or_rejected() {
     let mut fixture = RoomFixture::new();
     let proposal = json!({"id": "p", "kind": "mcp/proposal", "payload": call("drop")});
     let other = |id: &str| json!({"id": id, "kind": "mcp/proposal", "payload": call("drop")});
-    let fulfil = |id: &str, of: &str, name: &str| json!({"id": id, "kind": "mcp/request", "to": ["tools"], "correlation_id": [of], "payload": call(name)});
+    let fulfill = |id: &str, of: &str, name: &str| json!({"id": id, "kind": "mcp/request", "to": ["tools"], "correlation_id": [of], "payload": call(name)});
     let reply = |of: &str| json!({"kind": "mcp/response", "correlation_id": [of], "payload": {"result": {}}});
     let failure =
         json!({"kind": "mcp/response", "correlation_id": ["t"], "payload": {"error": {"code": 1}}});
@@ -142,10 +142,10 @@ fn messages_are_delivered_or_rejected() {
         ("tools", reply("r0"), "system/error(unknown_request)"),
         ("tools", reply("r1"), "mcp/response:tools/call:read_x"),
         ("agent", proposal, "mcp/proposal:tools/call:drop"),
-        ("reader", fulfil("f0", "p", "drop"), "system/error(capability_violation)"),
-        ("ada", fulfil("f0", "p", "other"), "system/error(proposal_mismatch)"),
-        ("ada", fulfil("f1", "p", "drop"), "mcp/request:tools/call:drop"),
-        ("ada", fulfil("f2", "p", "drop"), "system/error(proposal_closed)"),
+        ("reader", fulfill("f0", "p", "drop"), "system/error(capability_violation)"),
+        ("ada", fulfill("f0", "p", "other"), "system/error(proposal_mismatch)"),
+        ("ada", fulfill("f1", "p", "drop"), "mcp/request:tools/call:drop"),
+        ("ada", fulfill("f2", "p", "drop"), "system/error(proposal_closed)"),
         ("tools", reply("f1"), "mcp/response:tools/call:drop, system/proposal(fulfilled)"),
         ("agent", other("q"), "mcp/proposal:tools/call:drop"),
         (

@@ -225,7 +225,7 @@ struct Watched {
 fn spoke_operations() -> Vec<Operation> {
     let read = async |file: File| match file.path.as_str() {
         "/gone" => Err(HandlerError::from(
-            DomainError::new("GONE", "it is gone").with_details(json!({"path": "/gone"})),
+            DomainError::new("GONE", "no longer available").with_details(json!({"path": "/gone"})),
         )),
         path => Ok(json!({"text": path, "bytes": [1, 2]})),
     };

@@ -52,7 +52,7 @@ async fn client_disconnect_cancels_query_not_mutation() {
         let begun = count(&seen.started);
         let mut raw = RawClient::connect(gateway.address).await;
         raw.send(format!("{request} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await;
-        wait_until("it has begun", || count(&seen.started) == begun + 1).await;
+        wait_until("the call has started", || count(&seen.started) == begun + 1).await;
         drop(raw);
         if request.ends_with("query") {
             wait_until("it was canceled", || count(&seen.canceled) == begun + 1).await;

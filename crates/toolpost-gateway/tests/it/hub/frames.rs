@@ -258,6 +258,6 @@ async fn late_response_is_not_delivered_to_others() {
     assert_eq!(spoke.recv_event().await["type"], "call.aborted");
     spoke.send_json(&response_event(asked_by_bob["id"].as_str().unwrap(), &json!("for bob"))).await;
     assert_eq!(bob.recv_event().await["payload"]["output"]["data"], "for bob");
-    ada.assert_works("nothing came for ada").await;
+    ada.assert_works("no message for ada").await;
     stop_gateway(running, (spoke, ada, bob)).await;
 }

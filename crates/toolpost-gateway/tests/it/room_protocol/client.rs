@@ -298,7 +298,10 @@ impl Client {
         let mut before = Vec::new();
         loop {
             let Some(next) = self.next().await else {
-                panic!("{} heard no `{text}`, but {before:#?} and {:?}", self.id, self.close_frame);
+                panic!(
+                    "{} received no `{text}`, but {before:#?} and {:?}",
+                    self.id, self.close_frame
+                );
             };
             if try_parse_json(&next)
                 .is_some_and(|it| it["kind"] == "chat" && it["payload"]["text"] == text)

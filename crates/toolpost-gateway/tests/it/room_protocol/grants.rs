@@ -89,7 +89,7 @@ async fn grant_applies_at_once_and_persists_until_revoked() {
         assert!(!try_call(&mut guest, "revoked").await);
         let fixture = fixture.restart().await;
         let mut guest = fixture.join(family, "guest", "lobby").await;
-        assert!(!try_call(&mut guest, "revoked for ever").await);
+        assert!(!try_call(&mut guest, "permanently revoked").await);
         fixture.stop().await;
     }
 }
@@ -108,8 +108,8 @@ async fn token_capability_is_revoked_and_regranted_per_room() {
     let chat_message = |id: &str| json!({"id": id, "kind": "chat", "payload": {"text": id}});
     guest.send_json(&chat_message("refused")).await;
     assert_eq!(guest.expect_rejection("refused").await["error"], "capability_violation");
-    elsewhere.send_json(&chat_message("heard")).await;
-    elsewhere.expect("chat", |it| it["id"] == "heard").await;
+    elsewhere.send_json(&chat_message("delivered")).await;
+    elsewhere.expect("chat", |it| it["id"] == "delivered").await;
     guest.leave().await;
     let fixture = fixture.restart().await;
     let mut ada = fixture.join(Family::Mew04, "ada", "lobby").await;

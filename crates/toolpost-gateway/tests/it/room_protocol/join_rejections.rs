@@ -122,7 +122,7 @@ async fn join_requires_membership_and_free_capacity() {
     assert_join_rejected(
         &fixture,
         &mut clients,
-        "a room too many",
+        "a room above the limit",
         &join_as("bob", "fourth"),
         too_many,
     )
@@ -171,7 +171,7 @@ async fn kicked_participant_rejoins_only_after_invite() {
     assert_join_rejected(
         &fixture,
         &mut clients,
-        "one who was kicked",
+        "a kicked participant",
         &join_as("guest", "lobby"),
         kicked,
     )

@@ -148,12 +148,12 @@ async fn forged_senders_and_gateway_kinds_are_rejected() {
         json_case("the operations as a sender", as_toolpost, "auth_violation"),
         json_case("the gateway as a sender", as_gateway, "auth_violation"),
         text_case(
-            "another one joins here",
+            "a join of another participant on this connection",
             r#"{"type":"join","participantId":"bob"}"#,
             "auth_violation",
         ),
         text_case(
-            "the same joins elsewhere",
+            "a join of another room on this connection",
             r#"{"type":"join","space":"attic"}"#,
             "auth_violation",
         ),
@@ -211,7 +211,7 @@ async fn malformed_and_mismatched_messages_are_rejected() {
         json_case("a large message", large, "message_too_large"),
         text_case("no JSON", "hello", "invalid_message"),
         text_case("nothing", "", "invalid_message"),
-        text_case("half a message", r#"{"kind":"chat","#, "invalid_message"),
+        text_case("an incomplete message", r#"{"kind":"chat","#, "invalid_message"),
         text_case("a list", "[]", "invalid_message"),
         text_case(
             "too deep",
@@ -220,15 +220,15 @@ async fn malformed_and_mismatched_messages_are_rejected() {
         ),
         RejectionCase {
             sent: rubbish,
-            ..json_case("bytes that are no text", Value::Null, "invalid_message")
+            ..json_case("invalid UTF-8", Value::Null, "invalid_message")
         },
         text_case(
-            "a key twice",
+            "a duplicate key",
             r#"{"kind":"chat","kind":"chat","payload":{"text":"a"}}"#,
             "invalid_message",
         ),
         text_case(
-            "a key twice in the payload",
+            "a duplicate key in the payload",
             r#"{"kind":"chat","payload":{"text":"a","text":"b"}}"#,
             "invalid_message",
         ),
@@ -249,7 +249,7 @@ async fn malformed_and_mismatched_messages_are_rejected() {
             "invalid_message",
         ),
         json_case("a request that is a list", ask(json!([])), "invalid_message"),
-        json_case("an id once more", chat("dup", "again"), "duplicate_id")
+        json_case("a repeated id", chat("dup", "again"), "duplicate_id")
             .after_message("ada", chat("dup", "once")),
         json_case("an id of another participant", chat("dup", "again"), "duplicate_id")
             .after_message("bob", chat("dup", "once")),
@@ -285,33 +285,45 @@ async fn capability_and_membership_violations_are_rejected() {
         .sent_by("agent"),
         json_case("a grant of everything", grant("carl", json!("*")), violation).sent_by("talker"),
         json_case(
-            "a grant of a bit more",
+            "a grant of slightly more",
             grant("carl", json!("mcp/request:tools/call:*")),
             violation,
         )
         .sent_by("talker"),
-        json_case("a grant to himself", grant("talker", json!({"kind": "mcp/*"})), violation)
-            .sent_by("talker"),
-        json_case("a grant without the right to", grant("carl", json!("chat")), violation)
-            .sent_by("guest"),
+        json_case(
+            "a grant to the sender itself",
+            grant("talker", json!({"kind": "mcp/*"})),
+            violation,
+        )
+        .sent_by("talker"),
+        json_case(
+            "a grant without the capability to grant",
+            grant("carl", json!("chat")),
+            violation,
+        )
+        .sent_by("guest"),
         json_case(
             "a grant to an unknown participant",
             grant("unknown", json!("chat")),
             "participant_not_found",
         ),
-        json_case("a grant of nonsense", grant("carl", json!({"kind": "/(/"})), "invalid_message"),
+        json_case(
+            "a grant of an invalid capability",
+            grant("carl", json!({"kind": "/(/"})),
+            "invalid_message",
+        ),
         json_case("a revocation beyond the own capabilities", revoke(all), violation)
             .sent_by("talker"),
         json_case("a revocation of another's grant", revoke(of_grant), violation)
             .sent_by("talker")
             .after_message("ada", granted),
         json_case(
-            "a revocation of no grant",
+            "a revocation of an unknown grant",
             revoke(json!({"recipient": "carl", "grant_id": "no"})),
             "unknown_grant",
         ),
-        json_case("to send oneself away", kick("ada"), "invalid_operation"),
-        json_case("to send the operations away", kick("toolpost"), "invalid_operation"),
+        json_case("a kick of the sender itself", kick("ada"), "invalid_operation"),
+        json_case("a kick of the operations", kick("toolpost"), "invalid_operation"),
         json_case("a kick of an unknown participant", kick("unknown"), "participant_not_found"),
         json_case("a kick without capability", kick("carl"), violation).sent_by("guest"),
         json_case("inviting a present participant", invite, "already_exists"),
@@ -332,13 +344,13 @@ async fn foreign_proposals_and_responses_are_rejected() {
     };
     check_all(vec![
         behind(
-            json_case("a second fulfilment", fulfillment("x", "read_file"), "proposal_closed"),
+            json_case("a second fulfillment", fulfillment("x", "read_file"), "proposal_closed"),
             proposed(),
         )
         .after_message("bob", fulfillment("F", "read_file")),
         behind(
             json_case(
-                "a fulfilment by something else",
+                "a fulfillment with another request",
                 fulfillment("x", "delete_file"),
                 "proposal_mismatch",
             ),
@@ -346,7 +358,7 @@ async fn foreign_proposals_and_responses_are_rejected() {
         ),
         behind(
             json_case(
-                "a fulfilment after a rejection",
+                "a fulfillment after a rejection",
                 fulfillment("x", "read_file"),
                 "proposal_closed",
             ),
@@ -355,7 +367,7 @@ async fn foreign_proposals_and_responses_are_rejected() {
         .after_message("bob", with_correlation(json!({"kind": "mcp/reject", "payload": {}}), "P")),
         behind(
             json_case(
-                "a fulfilment of what was withdrawn",
+                "a fulfillment of a withdrawn proposal",
                 fulfillment("x", "read_file"),
                 "proposal_closed",
             ),
@@ -384,19 +396,19 @@ async fn foreign_proposals_and_responses_are_rejected() {
             .sent_by("guest"),
             proposed(),
         ),
-        json_case("a withdrawal of nothing", withdraw, "unknown_proposal"),
+        json_case("a withdrawal of an unknown proposal", withdraw, "unknown_proposal"),
         behind(json_case("a second rejection", reject.clone(), "proposal_closed"), proposed())
             .after_message(
                 "bob",
                 with_correlation(json!({"kind": "mcp/reject", "payload": {}}), "P"),
             ),
-        json_case("a rejection of nothing", reject, "unknown_proposal"),
+        json_case("a rejection of an unknown proposal", reject, "unknown_proposal"),
         json_case("a response of another participant", reply("F"), "not_addressee")
             .after_message("bob", call("F", "carl", "read_file")),
-        json_case("a response to nothing", reply("nothing"), "unknown_request"),
+        json_case("a response to an unknown request", reply("nothing"), "unknown_request"),
         json_case("a response to a chat", reply("C"), "unknown_request")
             .after_message("bob", chat("C", "hi")),
-        json_case("a response that names nothing", unanswered, "invalid_message"),
+        json_case("a response without a request id", unanswered, "invalid_message"),
         json_case("a response to the own proposal", reply("P"), "not_addressee")
             .after_message("ada", proposal("P", "read_file")),
         json_case(
@@ -431,26 +443,38 @@ async fn foreign_streams_and_control_are_rejected() {
     let unknown_target = json!({"direction": "upload", "target": ["carl", "unknown"]});
     check_all(vec![
         behind(
-            text_case("a part of another's stream", "#stream-1#mine", "unauthorized_stream_write"),
+            text_case(
+                "a frame of a stream without write access",
+                "#stream-1#mine",
+                "unauthorized_stream_write",
+            ),
             opened(),
         ),
-        text_case("a part of no stream", "#stream-1#mine", "unauthorized_stream_write"),
-        text_case("a part without a stream", "#mine", "invalid_message"),
+        text_case("a frame of an unknown stream", "#stream-1#mine", "unauthorized_stream_write"),
+        text_case("a frame without a stream id", "#mine", "invalid_message"),
         behind(
             json_case("closing another's stream", of("stream/close", stream), "unauthorized"),
             opened(),
         ),
-        json_case("closing no stream", of("stream/close", unknown_stream), "stream_not_found"),
+        json_case(
+            "closing an unknown stream",
+            of("stream/close", unknown_stream),
+            "stream_not_found",
+        ),
         behind(
             json_case(
-                "taking another's stream",
+                "transferring a stream of another participant",
                 handed("stream/transfer-ownership"),
                 "unauthorized",
             ),
             opened(),
         ),
         behind(
-            json_case("writing in another's stream", handed("stream/grant-write"), "unauthorized"),
+            json_case(
+                "granting write access to a stream of another participant",
+                handed("stream/grant-write"),
+                "unauthorized",
+            ),
             opened(),
         ),
         json_case(

@@ -120,8 +120,8 @@ async fn fan_out_cancellation_aborts_all_spoke_calls() {
         assert_eq!(ended.as_deref(), code, "{end:?}");
     }
     let hub = gateway.gateway.hub().clone();
-    wait_until("the hub waits for nothing", || hub.stats().pending == 0).await;
-    wait_until("nor for the caller", || hub.stats().inflight == 0).await;
+    wait_until("the hub has no pending requests", || hub.stats().pending == 0).await;
+    wait_until("the caller has no call in flight", || hub.stats().inflight == 0).await;
     for pipeline in [gateway.gateway.pipeline(), left.pipeline(), right.pipeline()] {
         wait_until("nothing is in flight", || pipeline.in_flight() == 0).await;
     }
@@ -191,9 +191,9 @@ async fn mutation_outlives_caller_and_query_is_canceled() {
 
     gate.add_permits(1);
     wait_until("the mutation ends", || writes.totals() == (1, 0, 1)).await;
-    wait_until("and is recorded", || journal.contains("store.disk.write: succeeded")).await;
-    wait_until("nothing is left", || gateway.gateway.pipeline().in_flight() == 0).await;
-    wait_until("nor at the spoke", || store.pipeline().in_flight() == 0).await;
+    wait_until("the outcome is recorded", || journal.contains("store.disk.write: succeeded")).await;
+    wait_until("no call is in flight", || gateway.gateway.pipeline().in_flight() == 0).await;
+    wait_until("nothing is in flight at the spoke", || store.pipeline().in_flight() == 0).await;
 
     // An explicit abort also stops a mutation.
     let client = caller(&gateway, None).await;

@@ -82,7 +82,7 @@ async fn killed_spoke_fails_its_calls_and_reconnects() {
     let progress = ProgressSender::from_fn(move |_| notify.notify_one());
     let nap = CallRequest::new("box.work.nap", json!(3_000)).progress(progress);
     let nap = tokio::spawn(client.call(nap));
-    with_timeout("the nap begins", reported.notified()).await;
+    with_timeout("the call starts", reported.notified()).await;
 
     let killed = Instant::now();
     process.kill();
@@ -146,7 +146,8 @@ async fn script_responds_streams_and_calls_back() {
 
     let ticks = client.subscribe(CallRequest::new("js.clock.ticks", json!(1_000_000)));
     assert_eq!(ticks.take(2).count().await, 2);
-    wait_until("the hub waits for nothing", || gateway.gateway.hub().stats().pending == 0).await;
+    wait_until("the hub has no pending requests", || gateway.gateway.hub().stats().pending == 0)
+        .await;
     process.kill();
     wait_until("the script is gone", || gateway.gateway.hub().stats().online_spokes == 0).await;
     assert_eq!(call_data(&client, "js.math.double", json!(1)).await, Err("UNAVAILABLE".to_owned()));

@@ -36,7 +36,7 @@ async fn shutdown_finishes_calls_and_closes_with_1001() {
     let ticking = json!({"count": 100_000, "everyMs": 5});
     let mut ticks = client.subscribe(CallRequest::new("demo.clock", ticking));
     ticks.next().await.unwrap().unwrap();
-    wait_until("the call is at the spoke", || session.pipeline().in_flight() == 1).await;
+    wait_until("the spoke receives the call", || session.pipeline().in_flight() == 1).await;
 
     let hub = gateway.gateway.hub().clone();
     let pipeline = gateway.gateway.pipeline().clone();
@@ -52,7 +52,7 @@ async fn shutdown_finishes_calls_and_closes_with_1001() {
     assert_eq!(idle.close_code().await, 1001);
     let drained = with_timeout("the gateway stops", stopping).await.unwrap();
     assert!(drained.in_time, "{drained:?}");
-    with_timeout("the caller hears it", client.closed()).await;
+    with_timeout("the client is disconnected", client.closed()).await;
     assert_eq!(client.close_reason().unwrap().code, 1001);
     assert_eq!((hub.stats().connections, pipeline.in_flight()), (0, 0));
 }
@@ -64,6 +64,6 @@ async fn peer_close_frame_is_acknowledged() {
     peer.register("r1", "brief").await;
     peer.close().await;
     assert_eq!(peer.close_code().await, 1000);
-    wait_until("it is gone", || gateway.gateway.hub().stats().connections == 0).await;
+    wait_until("the peer is disconnected", || gateway.gateway.hub().stats().connections == 0).await;
     assert!(gateway.stop().await.in_time);
 }

@@ -47,8 +47,8 @@ async fn stalled_caller_is_closed_with_1013() {
     thousand_calls(&gateway).await;
     eprintln!("1000 calls beside a stalled peer: {:?}", began.elapsed());
     let hub = gateway.gateway.hub();
-    wait_until("the peer is given up", || hub.stats().connections == 0).await;
-    wait_until("and its stream", || gateway.gateway.pipeline().in_flight() == 0).await;
+    wait_until("the peer is disconnected", || hub.stats().connections == 0).await;
+    wait_until("its stream ends", || gateway.gateway.pipeline().in_flight() == 0).await;
     assert_eq!(slow.close_code().await, 1013);
     assert!(gateway.stop().await.in_time);
 }

@@ -33,7 +33,7 @@ async fn upstream_hub_is_listed_and_survives_restart() {
     );
     let sources = branch.gateway.start_sources(&config(&text));
     let online = || sources.statuses()[0].state == SourceState::Ready;
-    wait_until("the other hub is joined", online).await;
+    wait_until("the other hub is connected", online).await;
 
     let client = caller(&branch, None).await;
     let rows = [
@@ -52,7 +52,7 @@ async fn upstream_hub_is_listed_and_survives_restart() {
     assert_eq!(bad, Err("VALIDATION_ERROR".to_owned()));
 
     upstream.stop().await;
-    wait_until("the other hub is missed", || !online()).await;
+    wait_until("the other hub is down", || !online()).await;
     assert_eq!(operation_status(&client, "office.demo.add").await, "offline");
     let away = call_data(&client, "office.demo.add", json!({"a": 2, "b": 3})).await;
     assert_eq!(away, Err("UNAVAILABLE".to_owned()));
@@ -63,7 +63,7 @@ async fn upstream_hub_is_listed_and_survives_restart() {
 
     // The connection to the other hub stays open until calls in flight have finished.
     let slow = tokio::spawn(client.call(CallRequest::new("office.demo.slow", json!({"ms": 300}))));
-    wait_until("the call is there", || upstream.gateway.pipeline().in_flight() == 1).await;
+    wait_until("the call is in flight", || upstream.gateway.pipeline().in_flight() == 1).await;
     assert!(branch.stop().await.in_time);
     assert!(slow.await.unwrap().is_ok(), "it finished");
     upstream.stop().await;

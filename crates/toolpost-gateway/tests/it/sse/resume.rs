@@ -175,7 +175,7 @@ async fn resume_of_unknown_stream_starts_new_with_gap() {
     let last = events.values([1]).await;
     drop(events);
     let pipeline = fixture.gateway.gateway.pipeline().clone();
-    wait_until("the time is over", || pipeline.in_flight() == 0).await;
+    wait_until("the resume window ends", || pipeline.in_flight() == 0).await;
     let guess = format!("{}-1", "0".repeat(32));
     for id in [last.as_str(), &guess, "7", "?-?"] {
         let mut events = fixture.listen(Some(id)).await;
@@ -303,7 +303,7 @@ async fn detached_flood_is_throttled() {
         }
     }
     let before = read();
-    wait_until("the time is over", || pipeline.in_flight() == 0).await;
+    wait_until("the resume window ends", || pipeline.in_flight() == 0).await;
     assert!(read() - before < 100, "{} values in half a second", read() - before);
     gateway.stop().await;
 }

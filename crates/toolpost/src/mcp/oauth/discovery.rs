@@ -154,7 +154,7 @@ async fn probe<T: DeserializeOwned>(
 fn no_metadata(issuer: &str, tried: &[Url]) -> OAuthError {
     let tried: Vec<String> = tried.iter().map(|url| redact_url(url.as_str())).collect();
     OAuthError::Metadata(format!(
-        "the authorization server `{issuer}` publishes no metadata; looked at {}",
+        "the authorization server `{issuer}` publishes no metadata; tried {}",
         tried.join(", ")
     ))
 }

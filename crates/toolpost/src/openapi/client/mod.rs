@@ -172,7 +172,7 @@ impl HttpClient {
         loop {
             let outcome = self.send_with_redirects(request, options).await;
             let attempt = match &outcome {
-                // An error response from another gateway says whether to retry.
+                // An error response from another gateway states whether to retry.
                 Ok(response)
                     if options.protocol == ServiceProtocol::Toolpost
                         && peer_gateway::is_problem(&response.headers) =>

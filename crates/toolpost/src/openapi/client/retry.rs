@@ -105,7 +105,7 @@ mod tests {
         let rows: [(&str, AttemptOutcome, bool, u32, bool); 16] = [
             ("nothing sent, writes", NotSent, false, 0, true),
             ("nothing sent, reads", NotSent, true, 1, true),
-            ("nothing sent, too often", NotSent, true, 2, false),
+            ("nothing sent, too many attempts", NotSent, true, 2, false),
             ("lost, writes", NoResponse, false, 0, false),
             ("lost, reads", NoResponse, true, 0, true),
             ("429 writes", response(429, None), false, 0, false),
@@ -117,7 +117,7 @@ mod tests {
             ("501", response(501, None), true, 0, false),
             ("404", response(404, None), true, 0, false),
             ("200", response(200, None), true, 0, false),
-            ("wants too much", response(503, Some(21)), true, 0, false),
+            ("a retry delay that is too long", response(503, Some(21)), true, 0, false),
             ("503 writes", response(503, Some(0)), false, 0, false),
         ];
         for (name, attempt, is_idempotent, before, expected) in rows {

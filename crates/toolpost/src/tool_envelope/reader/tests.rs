@@ -154,8 +154,8 @@ fn read_block_checks_version_before_other_meta() {
             "unsupported envelope version 18446744073709551615 in `meta.version`, \
              only version 1 is read",
         ),
-        (json!({"version": 0}), "`meta.version` is 0, the prefix says 1"),
-        (json!({"version": -1}), "`meta.version` is -1, the prefix says 1"),
+        (json!({"version": 0}), "`meta.version` is 0, but the prefix has version 1"),
+        (json!({"version": -1}), "`meta.version` is -1, but the prefix has version 1"),
     ];
     for (meta, expected) in cases {
         // A later version may have a different payload or none; the version error is reported in

@@ -43,7 +43,7 @@ async fn queries_are_retried_and_mutations_are_not() {
         ("504", || TestReply::json(504, &json!({}))),
         ("closed", || TestReply::Close),
         ("cut", || truncated_response(&[])),
-        ("cut and packed", || truncated_response(&[("content-encoding", "gzip")])),
+        ("truncated and compressed", || truncated_response(&[("content-encoding", "gzip")])),
     ];
     join_all(rows.map(async |(name, fail)| {
         // Each row: the operation, the number of failures, whether the call succeeds, and the

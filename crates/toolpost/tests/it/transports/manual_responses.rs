@@ -104,7 +104,7 @@ pub(super) async fn respond_rejects_non_envelope(transport: &dyn TestTransport) 
     moon["meta"]["source"] = json!("moon");
     for output in [json!(null), json!(5), json!({"data": 5}), json!({"meta": {}}), moon] {
         let rejected = manual.server.respond(&id, output.clone()).await.unwrap_err();
-        assert_eq!(rejected.0.into_value().unwrap(), output, "it comes back");
+        assert_eq!(rejected.0.into_value().unwrap(), output, "the queued call runs");
     }
     assert_eq!(manual.client.pending_count(), 1);
     manual.server.respond(&id, envelope(&json!("at last"))).await.unwrap();

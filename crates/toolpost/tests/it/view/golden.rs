@@ -65,7 +65,7 @@ fn cases() -> Vec<(&'static str, toolpost::OperationSpec, HandlerResponse)> {
         ("from mcp", query(&any), mcp(&full_result)),
         ("from mcp with schema", query(&size), mcp(&full_result)),
         ("from mcp, failed", query(&size), mcp(&broken)),
-        ("from mcp, only words", query(&size), mcp(&json!({"content": [text("3 bytes")]}))),
+        ("from mcp, only text", query(&size), mcp(&json!({"content": [text("3 bytes")]}))),
         ("from mcp, a list", query(&list), mcp(&json!({"content": [], "structuredContent": [1]}))),
         ("invalid input", query(&size), HandlerResponse::Error(odd)),
         ("declared error", query(&size), HandlerResponse::Error(declared)),

@@ -57,7 +57,7 @@ async fn session_is_hidden_from_other_identities() {
     without.check("no token", (401, 0, "token"), &mut wrong);
     let headers: [(&str, &[u8]); 2] =
         [("authorization", ann.as_bytes()), ("mcp-session-id", session.as_bytes())];
-    tester.post(&headers, PING).await.check("still its own", good, &mut wrong);
+    tester.post(&headers, PING).await.check("the session of its own identity", good, &mut wrong);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     eprintln!("{} calls beside thieves", healthy_client.stop().await);
     gateway.stop().await;

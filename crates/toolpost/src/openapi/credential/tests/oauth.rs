@@ -182,7 +182,7 @@ async fn hostile_token_endpoint_is_rejected_without_leaking_secrets() {
             1,
         ),
         ("no access token", 200, json!({"x": "token-1"}).to_string(), 1),
-        ("not the description", 200, "token-1".to_owned(), 1),
+        ("not a token response", 200, "token-1".to_owned(), 1),
         ("status 204", 204, String::new(), 1),
         ("rejected the request: invalid_client (no …", 400, echo.to_string(), 2),
         (

@@ -69,7 +69,7 @@ impl ReceivedRequest {
     pub(in crate::openapi) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(key, _)| key == name);
         let (_, value) = found.next()?;
-        assert!(found.next().is_none(), "{name} came twice");
+        assert!(found.next().is_none(), "{name} is duplicated");
         Some(value)
     }
 
