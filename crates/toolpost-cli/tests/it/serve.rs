@@ -45,8 +45,8 @@ fn serve_rejects_invalid_listen_address() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (arguments, code, message) in [
-        (&["0.0.0.0:0"][..], 2, "there is no authentication"),
-        (&["0.0.0.0:0", "--check"], 2, "there is no authentication"),
+        (&["0.0.0.0:0"][..], 2, "without authentication"),
+        (&["0.0.0.0:0", "--check"], 2, "without authentication"),
         (&["7411"], 2, "such as 127.0.0.1:7411"),
         (&["localhost:x"], 2, "or localhost:7411"),
         (

@@ -102,7 +102,7 @@ fn unencodable_bodies_are_rejected_with_input_path() {
         (one("application/jsonl", JsonLines), json!({}), "/body", "an object cannot be sent"),
         (one("multipart/form-data", Multipart), json!([]), "/body", "a list cannot be sent"),
         (one("image/png", Binary), json!(1), "/body", "a number cannot be sent"),
-        (one("image/png", Binary), json!("a b="), "/body", "character 1 does not belong"),
+        (one("image/png", Binary), json!("a b="), "/body", "character 1 is invalid"),
         (one("image/png", Binary), json!({"$binary": "YQ"}), "/body/$binary", "multiple of 4"),
         (one("image/png", Binary), json!({"$binary": "YQ==YQ=="}), "/body/$binary", "padding"),
         (one("image/png", Binary), json!({"$binary": "YR=="}), "/body/$binary", "invalid base64"),
