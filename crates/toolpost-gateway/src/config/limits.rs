@@ -13,7 +13,7 @@ use crate::room::RoomsSettings;
 use crate::units::{Count, DurationText, PositiveDuration};
 
 /// Limits. A rejected call names the limit and when to retry.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields, default, expecting = "a table such as { calls = 1000 }")]
 #[schemars(rename = "Limits")]
 pub(super) struct LimitsTable {

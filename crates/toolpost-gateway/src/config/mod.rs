@@ -345,6 +345,14 @@ impl Config {
 
     /// Returns the keys that differ in `next` and take effect after a restart.
     pub(crate) fn restart_needed(&self, next: &Self) -> Vec<String> {
+        // The usual case, which needs no JSON Schema.
+        if self.cors == next.cors
+            && self.journal == next.journal
+            && self.limits.table == next.limits.table
+            && self.telemetry == next.telemetry
+        {
+            return Vec::new();
+        }
         let [before, after] = [self, next].map(|config| {
             json!({
                 "http": {"cors": config.cors},
