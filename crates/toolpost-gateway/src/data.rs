@@ -39,8 +39,8 @@ pub enum DataError {
     EmptyTokenFile(PathBuf),
     /// The token in the file is too short or contains white space.
     #[error(
-        "{} must contain one word of at least {MIN_TOKEN_LEN} characters, because a shorter token can \
-         be guessed; remove it, and the next start creates another",
+        "{} must contain one word of at least {MIN_TOKEN_LEN} characters, so that it cannot be \
+         guessed; remove it, and the next start creates another",
         .0.display()
     )]
     WeakToken(PathBuf),
@@ -273,8 +273,8 @@ mod tests {
             (made.as_str(), 0o600, None),
             (&made, 0o400, None),
             (&own, 0o600, None),
-            (&own[1..], 0o600, Some("be guessed; remove it")),
-            ("short\n", 0o600, Some("be guessed; remove it")),
+            (&own[1..], 0o600, Some("guessed; remove it")),
+            ("short\n", 0o600, Some("guessed; remove it")),
             (&format!("{own} {own}"), 0o600, Some("one word")),
             (&made, 0o666, Some("other users (mode 0666)")),
             (&made, 0o640, Some("other users (mode 0640)")),

@@ -101,7 +101,7 @@ fn invalid_room_settings_are_reported_without_values() {
         (ada("[{ payload = 1 }]"), "capabilities[0]: a pattern needs `kind`"),
         (
             ada("[{ kind = '/hush(/' }]"),
-            "capabilities[0]: a regular expression in it cannot be used",
+            "capabilities[0]: it has a regular expression that is invalid",
         ),
         (
             ada("[{ kind = '!!hush' }]"),
@@ -109,7 +109,7 @@ fn invalid_room_settings_are_reported_without_values() {
         ),
         (
             ada("[{ kind = 'x', payload = { '$.hush[?]' = 1 } }]"),
-            "capabilities[0]: a path in it has an unsupported part",
+            "capabilities[0]: it has a path with an unsupported part",
         ),
         (ada("[{ kind = 'x', '$.hush' = 1 }]"), "capabilities[0]: a path next to `kind`"),
         (ada("[{ kind = 'x', hush = 1 }]"), "capabilities[0]: unknown member"),

@@ -64,7 +64,7 @@ pub enum CapabilityError {
         rest: String,
     },
     /// A JSONPath next to `kind` does not select a part of the payload.
-    #[error("the path `{0}` next to `kind` must start with `$.payload`")]
+    #[error("the path `{0}` next to `kind` must select a part of `$.payload`")]
     PathOutsidePayload(String),
 }
 
@@ -85,7 +85,7 @@ impl CapabilityError {
                     .to_owned()
             }
             Self::PathOutsidePayload(_) => {
-                "a path next to `kind` must start with `$.payload`".to_owned()
+                "a path next to `kind` must select a part of `$.payload`".to_owned()
             }
             other => other.to_string(),
         }
