@@ -93,6 +93,7 @@ mod operation;
 mod outcome;
 mod payload;
 mod pipeline;
+mod prose;
 pub mod protocol;
 mod query;
 mod registry;
@@ -140,10 +141,12 @@ pub use pipeline::{
     PipelineSettings, SourceSignal, Subscription,
 };
 pub use query::{QueryEncoding, QueryParameter, QueryStyle};
-pub use registry::{Catalog, Change, Registry, ResolvedOperation, SearchHit, suggest_name};
+pub use registry::{
+    Catalog, Change, Registry, ResolvedOperation, SearchHit, SearchResults, suggest_name,
+};
 pub use schema::{
-    Extras, Issue, MASKED, Normalized, Repair, RepairAction, Schema, SchemaError, SchemaPart,
-    Secrets,
+    Extras, Issue, MASKED, Normalized, PropertyNames, Repair, RepairAction, Schema, SchemaError,
+    SchemaPart, Secrets,
 };
 pub use source::{
     ConfigLint, RunningSource, Source, SourceContext, SourceHistory, SourceHooks, SourceInfo,

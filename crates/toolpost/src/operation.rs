@@ -313,6 +313,13 @@ impl OperationBuilder {
         self
     }
 
+    /// Declares that the result is short text if `full` is false in the input. See
+    /// [`OperationSpec::summarizes`].
+    pub fn summarizes(mut self) -> Self {
+        self.spec.summarizes = true;
+        self
+    }
+
     /// Sets the result policy.
     pub fn policy(mut self, policy: ResultPolicy) -> Self {
         self.policy = policy;

@@ -283,6 +283,10 @@ pub struct OperationSpec {
     /// only in this process.
     #[serde(skip)]
     pub forwards: bool,
+    /// Whether the result is short text if `full` is false in the input, as for `hub.search`. A
+    /// tool passes false unless its client requests otherwise. Set only in this process.
+    #[serde(skip)]
+    pub summarizes: bool,
 }
 
 fn default_version() -> String {
@@ -309,6 +313,7 @@ impl OperationSpec {
             exclusive: false,
             idempotent: false,
             forwards: false,
+            summarizes: false,
         }
     }
 

@@ -13,6 +13,8 @@ mod calls;
 mod catalog;
 #[cfg(target_os = "linux")]
 mod chained_gateways;
+#[cfg(target_os = "linux")]
+mod compact_tools;
 mod config;
 mod envelope;
 mod journal;

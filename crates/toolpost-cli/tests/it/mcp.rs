@@ -129,22 +129,29 @@ impl Gateway {
 
     /// Calls an operation and returns the status and the body.
     pub(super) fn call(&self, operation: &str) -> (u16, Value) {
-        let path = operation.replacen('.', "/", 1);
-        self.request(&format!(
-            "POST /api/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-             connection: close\r\ncontent-length: 2\r\n\r\n{{}}"
-        ))
+        let (status, body) =
+            self.post(&format!("/api/{}", operation.replacen('.', "/", 1)), &json!({}));
+        (status, serde_json::from_str(&body).unwrap_or_default())
     }
 
     /// Returns the JSON at a path.
     pub(super) fn get(&self, path: &str) -> Value {
-        self.request(&format!(
-            "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
-        ))
-        .1
+        let (_, body) = self.request(&format!("GET {path}"), "");
+        serde_json::from_str(&body).unwrap_or_default()
     }
 
-    fn request(&self, request: &str) -> (u16, Value) {
+    /// Sends JSON and returns the status and the body.
+    pub(super) fn post(&self, path: &str, body: &Value) -> (u16, String) {
+        self.request(&format!("POST {path}"), &body.to_string())
+    }
+
+    fn request(&self, target: &str, body: &str) -> (u16, String) {
+        let request = format!(
+            "{target} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\nconnection: close\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        );
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -152,7 +159,7 @@ impl Gateway {
         stream.read_to_string(&mut response).unwrap();
         let (head, body) = response.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or_default())
+        (status, body.to_owned())
     }
 
     fn descriptors(&self) -> usize {

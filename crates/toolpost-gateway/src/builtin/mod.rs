@@ -4,6 +4,9 @@ mod demo;
 
 use toolpost::{Change, Registry};
 
+/// Namespace of the demo operations.
+pub(crate) const DEMO_NAMESPACE: &str = "demo";
+
 /// Returns a registry with every built-in operation.
 pub fn registry() -> Registry {
     let registry = Registry::new();

@@ -149,6 +149,12 @@ impl Config {
         names.into_iter().map(PathBuf::from).find(|file| file.exists())
     }
 
+    /// Returns the settings of the MCP endpoint. With a source, its tools are offered instead of the
+    /// demo operations.
+    pub(crate) fn mcp_settings(&self) -> McpEndpointSettings {
+        McpEndpointSettings { offers_demo: self.sources.is_empty(), ..self.mcp.clone() }
+    }
+
     /// Reads and validates a file. `${VAR}` is expanded from the process environment. A file with
     /// the extension `.json` contains the MCP servers of another client.
     ///

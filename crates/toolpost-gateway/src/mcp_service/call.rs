@@ -7,6 +7,7 @@ use futures::{FutureExt, StreamExt};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use toolpost::hub::HiddenNamespaces;
 use toolpost::json_rpc::RpcError;
 use toolpost::view::{Collector, Tool};
 use toolpost::{
@@ -160,10 +161,17 @@ impl McpRequest {
         operation: &'o ResolvedOperation,
         input: Payload,
     ) -> CallRequest<'o> {
-        CallRequest::resolved(operation, input)
+        let request = CallRequest::resolved(operation, input)
             .endpoint(self.client.endpoint)
             .approval(self.approval.clone())
-            .metadata(self.params.metadata())
+            .metadata(self.params.metadata());
+        match &self.tool_set {
+            // Operations that are not listed as tools are not found through tools either.
+            Some(tool_set) if operation.spec().summarizes => {
+                request.attach(Arc::new(HiddenNamespaces(tool_set.unlisted_namespaces())))
+            }
+            _ => request,
+        }
     }
 
     /// Collects the values of a subscription into one result and notifies the client of each value.

@@ -23,6 +23,9 @@ pub struct McpEndpointSettings {
     pub tools: ListMode,
     /// Number of operations above which `tools = "auto"` is compact.
     pub compact_above: usize,
+    /// Whether the demo operations are listed. A configuration with sources sets it to false.
+    #[serde(skip)]
+    pub offers_demo: bool,
     /// Instructions for models about this gateway, instead of the default.
     pub instructions: Option<String>,
     /// Maximum number of sessions of clients before 2026-07-28. Beyond it, an idle session ends:
@@ -78,6 +81,7 @@ impl Default for McpEndpointSettings {
             dialect: Dialect::default(),
             tools: ListMode::default(),
             compact_above: 60,
+            offers_demo: true,
             instructions: None,
             max_sessions: 1_024,
             max_listeners: 512,

@@ -9,7 +9,7 @@ use toolpost::view::{Dialect, ToolSet, ViewSettings};
 use toolpost::{Catalog, Identity, Operation};
 
 use super::settings::McpEndpointSettings;
-use crate::admin;
+use crate::{admin, builtin};
 
 /// Maximum number of cached tool sets.
 const MAX_TOOL_SETS: usize = 64;
@@ -46,6 +46,9 @@ impl ToolCache {
                 view.compact_above = settings.compact_above;
                 view.namespace = key.1.clone();
                 view.hidden_namespaces = vec![admin::NAMESPACE.into()];
+                if !settings.offers_demo {
+                    view.unlisted_namespaces.push(builtin::DEMO_NAMESPACE.into());
+                }
                 ToolSet::new(Arc::clone(catalog), view)
             }
         };

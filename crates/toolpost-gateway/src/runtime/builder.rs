@@ -324,7 +324,7 @@ impl GatewayBuilder {
         let mut settings = self.settings.clone();
         if let Some(config) = &self.config {
             let startup_timeout = settings.mcp.startup_source_timeout;
-            settings.mcp = config.mcp.clone();
+            settings.mcp = config.mcp_settings();
             settings.mcp.startup_source_timeout = startup_timeout;
             settings.http.cors_origins.extend(config.cors.iter().cloned());
             config.limits.apply_to(&mut settings);

@@ -285,8 +285,11 @@ impl Reloader {
             rooms.configure(now.rooms.clone());
             report.notes.push("[room] applies to new messages".to_owned());
         }
+        let mcp_settings = now.mcp_settings();
+        if before.mcp_settings() != mcp_settings {
+            mcp.update_settings(&mcp_settings);
+        }
         if before.mcp != now.mcp {
-            mcp.update_settings(&now.mcp);
             report.notes.push("[mcp] applies to new requests".to_owned());
         }
     }

@@ -71,7 +71,7 @@ async fn check_matrix(fixture: &Fixture) -> usize {
             assert!(!is_rejected, "{} lists by {endpoint:?}", caller.name);
             let expected_names = OPERATIONS.iter().filter(|operation| {
                 is_visible(fixture, caller, operation)
-                    && (endpoint.lists_non_tools() || operation.is_tool())
+                    && (endpoint.lists_non_tools() || operation.is_listed_tool())
             });
             let mut expected_names: Vec<String> =
                 expected_names.map(|operation| endpoint.name_of(operation.id)).collect();

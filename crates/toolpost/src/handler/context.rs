@@ -267,8 +267,8 @@ impl CallContext {
         self.0.depth
     }
 
-    pub(crate) fn snapshot(&self) -> &(dyn Any + Send + Sync) {
-        &*self.0.snapshot
+    pub(crate) fn snapshot(&self) -> &Arc<dyn Any + Send + Sync> {
+        &self.0.snapshot
     }
 
     pub(crate) fn nested_caller(&self) -> Arc<dyn NestedCaller> {

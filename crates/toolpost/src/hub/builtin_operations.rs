@@ -1,5 +1,6 @@
 //! The built-in operations `hub.list`, `hub.search`, `hub.schema` and `hub.call`. Callers see only
-//! the operations they can access.
+//! the operations they can access. All but `hub.call` return structured data, or short text for
+//! models if `full` is false in their input.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::text;
 use crate::env::call_as_caller;
 use crate::error::{CallError, HandlerError};
 use crate::handler::{CallContext, Handler, HandlerOutput};
@@ -22,29 +24,58 @@ const PAGE_SIZE: usize = 200;
 /// Maximum number of operations that `hub.search` returns.
 const MAX_SEARCH_RESULTS: usize = 100;
 
+/// Maximum length of a search query in characters.
+const MAX_QUERY_LENGTH: usize = 1_000;
+
+/// Namespaces that `hub.list` and `hub.search` omit for a call, attached to its request.
+#[derive(Debug, Clone, Default)]
+pub struct HiddenNamespaces(pub Vec<Arc<str>>);
+
+/// The result of an operation that can return text instead of structured data.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum FullOrText<T> {
+    Full(T),
+    /// Short text for models, if `full` is false.
+    Text(String),
+}
+
 pub(super) fn operations() -> Vec<Operation> {
     let builders = [
         Operation::query("hub.list", list)
             .title("List operations")
-            .description("Lists the operations that the caller can access, one page at a time."),
+            .description("Lists the operations that the caller can access, one page at a time.")
+            .summarizes(),
         Operation::query("hub.search", search)
             .title("Search operations")
-            .description("Searches the names, tags and descriptions of operations."),
+            .description("Searches names, descriptions, parameter names and tags of operations.")
+            .summarizes(),
         Operation::query("hub.schema", schema)
             .title("Show an operation")
-            .description("Returns the spec of an operation with its input and output schemas."),
+            .description("Returns the spec of an operation with its input and output schemas.")
+            .summarizes(),
         Operation::from_spec(call_spec()).handler(Handler::once_fn(call)),
     ];
     builders.map(|builder| builder.build().expect("built-in operations are valid")).into()
 }
 
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default)]
+#[derive(Debug, Deserialize, JsonSchema)]
 struct ListInput {
     /// Lists only the operations of this namespace.
+    #[serde(default)]
     namespace: Option<String>,
-    /// `nextCursor` of the previous page.
+    /// Cursor of the previous page.
+    #[serde(default)]
     cursor: Option<String>,
+    /// Whether to return objects; if false, text with the names by namespace. An id is
+    /// `namespace.name`.
+    #[serde(default = "full_by_default")]
+    full: bool,
+}
+
+/// Returns the default of `full`. Tools have another default.
+fn full_by_default() -> bool {
+    true
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -88,30 +119,59 @@ impl OperationSummary {
     }
 }
 
-async fn list(context: CallContext, input: ListInput) -> Result<ListOutput, HandlerError> {
+async fn list(
+    context: CallContext,
+    input: ListInput,
+) -> Result<FullOrText<ListOutput>, HandlerError> {
     let catalog = call_catalog(&context)?;
-    let after = |operation: &&Arc<Operation>| {
+    let is_after = |operation: &Operation| {
         input.cursor.as_deref().is_none_or(|cursor| operation.id().as_str() > cursor)
     };
-    let inside = |operation: &&Arc<Operation>| {
-        input.namespace.as_deref().is_none_or(|requested| operation.id().namespace() == requested)
+    let operations = match &input.namespace {
+        Some(namespace) => catalog.namespace(namespace),
+        None => catalog.list(),
     };
-    let visible = |operation: &&Arc<Operation>| is_visible(&context, operation);
-    let mut found = catalog.list().iter().filter(after).filter(inside).filter(visible);
+    let visible = || operations.iter().filter(|operation| is_visible(&context, operation));
+    let mut found = visible().filter(|operation| is_after(operation));
+    if !input.full {
+        let is_first_page = input.cursor.is_none() && input.namespace.is_none();
+        let counts = || if is_first_page { count_by_namespace(visible()) } else { Vec::new() };
+        return Ok(FullOrText::Text(text::list_text(found.map(|operation| &**operation), counts)));
+    }
     let operations: Vec<OperationSummary> =
         found.by_ref().take(PAGE_SIZE).map(OperationSummary::new).collect();
     let next_cursor = found.next().and(operations.last()).map(|last| last.id.clone());
-    Ok(ListOutput { operations, next_cursor })
+    Ok(FullOrText::Full(ListOutput { operations, next_cursor }))
+}
+
+/// Returns the number of operations of each namespace. The operations are sorted by id.
+fn count_by_namespace<'o>(
+    operations: impl Iterator<Item = &'o Arc<Operation>>,
+) -> Vec<(&'o str, usize)> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for operation in operations {
+        let namespace = operation.id().namespace();
+        match counts.last_mut().filter(|(last, _)| *last == namespace) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((namespace, 1)),
+        }
+    }
+    counts
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SearchInput {
     /// Search terms.
+    #[schemars(length(max = MAX_QUERY_LENGTH))]
     query: String,
     /// Maximum number of operations to return; default 20.
     #[serde(default)]
     #[schemars(range(min = 1, max = 100))]
     limit: Option<usize>,
+    /// Whether to return objects; if false, one line per operation: its id, a sentence and, in
+    /// parentheses, the required inputs.
+    #[serde(default = "full_by_default")]
+    full: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -120,22 +180,44 @@ struct SearchOutput {
     operations: Vec<OperationSummary>,
 }
 
-async fn search(context: CallContext, input: SearchInput) -> Result<SearchOutput, HandlerError> {
+async fn search(
+    context: CallContext,
+    input: SearchInput,
+) -> Result<FullOrText<SearchOutput>, HandlerError> {
+    prepare_search(&context).await?;
     let catalog = call_catalog(&context)?;
     let limit = input.limit.unwrap_or(20).min(MAX_SEARCH_RESULTS);
-    // Rank the whole catalog and filter afterwards, so hidden operations do not use up the limit.
-    let hits = catalog.search(&input.query, catalog.len());
-    let visible = hits.into_iter().map(|hit| hit.operation);
-    let visible = visible.filter(|operation| is_visible(&context, operation)).take(limit);
-    Ok(SearchOutput {
-        operations: visible.map(|operation| OperationSummary::new(&operation)).collect(),
+    let is_visible = |operation: &Operation| is_visible(&context, operation);
+    let found = catalog.search_visible(&input.query, limit, is_visible);
+    let hits = found.hits.iter().map(|hit| &hit.operation);
+    Ok(match input.full {
+        true => {
+            let operations = hits.map(OperationSummary::new).collect();
+            FullOrText::Full(SearchOutput { operations })
+        }
+        false => FullOrText::Text(text::search_text(hits.map(|one| &**one), found.total)),
     })
+}
+
+/// Builds the search index of a large catalog without blocking other calls.
+async fn prepare_search(context: &CallContext) -> Result<(), CallError> {
+    if call_catalog(context)?.is_search_ready() {
+        return Ok(());
+    }
+    let snapshot = Arc::clone(context.snapshot()).downcast::<Catalog>();
+    let snapshot = snapshot.map_err(|_| CallError::unknown("the call has no catalog"))?;
+    let building = tokio::task::spawn_blocking(move || snapshot.prepare_search());
+    building.await.map_err(|error| CallError::unknown(error.to_string()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SchemaInput {
     /// Operation id, `namespace.name`
     id: String,
+    /// Whether to return the whole spec; if false, text with the description and the input as a
+    /// type.
+    #[serde(default = "full_by_default")]
+    full: bool,
 }
 
 async fn schema(context: CallContext, input: SchemaInput) -> Result<Value, HandlerError> {
@@ -143,6 +225,9 @@ async fn schema(context: CallContext, input: SchemaInput) -> Result<Value, Handl
     let missing = || catalog.not_found_error(&input.id, Viewer::External(caller));
     let operation = catalog.get(&input.id).ok_or_else(missing)?;
     operation.spec().access_control.check_callable(caller)?;
+    if !input.full {
+        return Ok(text::schema_text(operation).into());
+    }
     let mut spec = serde_json::to_value(operation.spec())?;
     if operation.is_offline() {
         spec["status"] = "offline".into();
@@ -190,5 +275,9 @@ fn call_catalog(context: &CallContext) -> Result<&Catalog, CallError> {
 }
 
 fn is_visible(context: &CallContext, operation: &Operation) -> bool {
+    let hidden = context.attached::<HiddenNamespaces>();
     operation.spec().access_control.is_callable_by(context.identity())
+        && hidden.is_none_or(|HiddenNamespaces(hidden)| {
+            hidden.iter().all(|one| **one != *operation.id().namespace())
+        })
 }

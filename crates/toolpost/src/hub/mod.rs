@@ -9,6 +9,7 @@ mod forward;
 mod register;
 mod spoke;
 mod spoke_registry;
+mod text;
 mod upstream;
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ use crate::registry::Change;
 use crate::source::SpecTransform;
 use crate::transport::{Channel, CloseReason};
 
+pub use builtin_operations::HiddenNamespaces;
 pub use spoke::{Spoke, SpokeHandle};
 pub use upstream::Upstream;
 

@@ -25,7 +25,7 @@ use crate::error::{CallError, HandlerError};
 use crate::handler::Handler;
 use crate::http::innermost_cause;
 use crate::operation::Operation;
-use crate::schema::{Schema, SchemaPart, SharedDefs, SplitRoot, SplitSchema};
+use crate::schema::{PropertyNames, Schema, SchemaPart, SharedDefs, SplitRoot, SplitSchema};
 use crate::source::SourceHooks;
 use crate::spec::{OperationKind, OperationSpec};
 
@@ -210,6 +210,13 @@ impl SchemaPart for RelaxedInput {
         let mut schema = self.input.json().into_owned();
         self.relax(&mut schema);
         schema
+    }
+
+    fn property_names(&self) -> PropertyNames {
+        let mut names = self.input.property_names();
+        let is_optional = |name: &mut String| self.optional_names.contains(name);
+        names.optional.extend(names.required.extract_if(.., is_optional));
+        names
     }
 }
 

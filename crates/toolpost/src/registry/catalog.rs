@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use super::search::{SearchHit, SearchIndex};
+use super::search::{SearchIndex, SearchResults};
 use crate::access::{AccessControl, Identity};
 use crate::error::{CallError, RetryContext};
 use crate::operation::Operation;
@@ -205,11 +205,33 @@ impl Catalog {
         self.operations.is_empty()
     }
 
-    /// Returns up to `limit` operations that match the query, best match first. Matches in names
-    /// weigh more than matches in tags, and those more than matches in descriptions.
-    pub fn search(&self, query: &str, limit: usize) -> Vec<SearchHit> {
-        let index = self.index.get_or_init(|| SearchIndex::new(self.list()));
-        index.search(query, limit, self.list())
+    /// Returns up to `limit` operations that match the query, best match first, by BM25 over names,
+    /// tags, descriptions and parameter names. Only the first 32 terms of the query count.
+    pub fn search(&self, query: &str, limit: usize) -> SearchResults {
+        self.search_visible(query, limit, |_| true)
+    }
+
+    /// Like [`Catalog::search`], among the visible operations.
+    pub fn search_visible(
+        &self,
+        query: &str,
+        limit: usize,
+        is_visible: impl Fn(&Operation) -> bool,
+    ) -> SearchResults {
+        self.search_index().search(query, limit, self.list(), is_visible)
+    }
+
+    /// Whether the search index is built. Building it takes a while for a large catalog.
+    pub(crate) fn is_search_ready(&self) -> bool {
+        self.index.get().is_some()
+    }
+
+    pub(crate) fn prepare_search(&self) {
+        self.search_index();
+    }
+
+    fn search_index(&self) -> &SearchIndex {
+        self.index.get_or_init(|| SearchIndex::new(self.list()))
     }
 
     /// Returns the registered id most similar to a misspelled `id`.

@@ -16,7 +16,7 @@ use crate::spec::OperationId;
 
 pub(crate) use catalog::Viewer;
 pub use catalog::{Catalog, ResolvedOperation, suggest_name};
-pub use search::SearchHit;
+pub use search::{SearchHit, SearchResults};
 
 use catalog::NamespaceState;
 

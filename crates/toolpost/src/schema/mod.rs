@@ -8,11 +8,13 @@ mod dialect;
 mod issue;
 mod normalize;
 mod program;
+mod property_names;
 mod repair;
 mod secret;
 #[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "created only by imports"))]
 mod shared_defs;
 mod subschemas;
+mod type_text;
 mod unbundle;
 mod validate;
 
@@ -27,12 +29,14 @@ pub(crate) use bundle::{
 pub use issue::Issue;
 use program::SchemaProgram;
 pub(crate) use program::{IntegerRule, TypeSet};
+pub use property_names::PropertyNames;
 pub use repair::{Extras, Normalized, Repair, RepairAction};
 pub use secret::{MASKED, Secrets};
 pub(crate) use shared_defs::{SharedDefinition, SharedDefs, SplitRoot, SplitSchema};
 #[cfg(feature = "openapi")]
 pub(crate) use subschemas::KeywordValue;
 pub(crate) use subschemas::{subschemas_mut, visit_schemas_mut};
+pub(crate) use type_text::TypeText;
 #[cfg(feature = "openapi")]
 pub(crate) use unbundle::referenced_components;
 pub(crate) use unbundle::unbundle;
@@ -78,6 +82,11 @@ enum SchemaDocument {
 pub trait SchemaPart: Send + Sync {
     /// Returns the schema as a standalone document with all referenced definitions.
     fn to_value(&self) -> Value;
+
+    /// Returns the names of the properties. By default, they are read from the extracted document.
+    fn property_names(&self) -> PropertyNames {
+        PropertyNames::of(&self.to_value())
+    }
 }
 
 /// The two compiled forms of a document.
@@ -184,6 +193,20 @@ impl Schema {
             SchemaDocument::Part(part) => Cow::Owned(part.to_value()),
             SchemaDocument::SharedDefs(shared_defs) => Cow::Owned(shared_defs.to_value()),
         }
+    }
+
+    /// Returns the names of the properties of an object, if the schema describes one.
+    pub fn property_names(&self) -> PropertyNames {
+        match &self.inner.document {
+            SchemaDocument::Inline(json) => PropertyNames::of(json),
+            SchemaDocument::Part(part) => part.property_names(),
+            SchemaDocument::SharedDefs(shared_defs) => shared_defs.property_names(),
+        }
+    }
+
+    /// Returns the schema in the notation of TypeScript, in about `max_len` bytes.
+    pub(crate) fn type_text(&self, max_len: usize) -> TypeText {
+        type_text::type_text(&self.json(), max_len)
     }
 
     /// Compiles the schema now instead of on first use.

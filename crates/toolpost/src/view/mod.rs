@@ -45,6 +45,7 @@
 //! | `tool`, `annotations` | a tool, and the metadata from its server |
 //! | `tool_set`, `listing` | the tools of a catalog, and pages of a tool list |
 //! | `result` | call results in each dialect |
+//! | `summary` | tools that return short text by default |
 //! | `collector` | subscriptions as a single result |
 //! | `openapi` | operations as an OpenAPI document |
 
@@ -60,6 +61,7 @@ mod output;
 mod portable;
 mod result;
 mod settings;
+mod summary;
 mod tool;
 mod tool_set;
 

@@ -163,6 +163,10 @@ fn object_schema(properties: &[(&str, Value)]) -> Value {
 
 /// Returns the schema of the data of a call, or of the list of values of a subscription.
 fn output_document(spec: &OperationSpec) -> Cow<'_, Value> {
+    // Structured content would repeat the text of a summary.
+    if spec.summarizes {
+        return Cow::Owned(Value::Bool(true));
+    }
     let own = spec.output_schema.json();
     match spec.kind {
         OperationKind::Subscription if spec.output_schema.is_unknown() => {

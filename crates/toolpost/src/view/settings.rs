@@ -93,6 +93,9 @@ pub struct ViewSettings {
     pub namespace: Option<Arc<str>>,
     /// Namespaces whose operations are not exposed as tools.
     pub hidden_namespaces: Vec<Arc<str>>,
+    /// Namespaces whose tools can be called but are not listed, unless one of them is the only
+    /// namespace.
+    pub unlisted_namespaces: Vec<Arc<str>>,
     /// Number of operations above which [`ListMode::Auto`] lists the compact set.
     pub compact_above: usize,
     /// Maximum number of tools per page.
@@ -107,6 +110,7 @@ impl Default for ViewSettings {
             dialect: Dialect::default(),
             namespace: None,
             hidden_namespaces: Vec::new(),
+            unlisted_namespaces: Vec::new(),
             compact_above: 60,
             page_size: 1_000,
             max_cached_listings: 64,

@@ -10,6 +10,7 @@ use super::input::InputMapping;
 use super::name::{local_tool_name, tool_name};
 use super::output::{self, OutputMapping};
 use super::settings::{Dialect, ProtocolGeneration, ViewSettings};
+use super::summary;
 use crate::error::CallError;
 use crate::header_params::{self, HeaderParam};
 use crate::operation::Operation;
@@ -76,7 +77,8 @@ impl Tool {
     ///
     /// Returns `VALIDATION_ERROR` if the argument is missing or the arguments are not an object.
     pub fn input(&self, arguments: Payload) -> Result<Payload, CallError> {
-        self.mappings().input.extract_input(arguments)
+        let input = self.mappings().input.extract_input(arguments)?;
+        Ok(if self.summarizes() { summary::with_default(&input) } else { input })
     }
 
     /// Checks that the headers of a request match its arguments (from 2026-07-28 on).
@@ -98,6 +100,11 @@ impl Tool {
             None => Cow::Owned(arguments.clone().into_value().map_err(|error| error.to_string())?),
         };
         headers.iter().try_for_each(|header| header.verify(&arguments, sent(&header.header)))
+    }
+
+    /// Whether the result is short text unless the client requests structured data.
+    pub(super) fn summarizes(&self) -> bool {
+        self.operation.spec().summarizes
     }
 
     pub(super) fn mappings(&self) -> &ToolMappings {
@@ -126,7 +133,11 @@ impl Tool {
         if !spec.description.is_empty() {
             tool.insert("description".to_owned(), spec.description.as_str().into());
         }
-        let mut input = Value::Object(mappings.input.arguments_schema(&spec.input_schema));
+        let mut input = mappings.input.arguments_schema(&spec.input_schema);
+        if self.summarizes() {
+            summary::publish_default(&mut input);
+        }
+        let mut input = Value::Object(input);
         // The MCP specification requires clients to drop tools with invalid header annotations.
         if header_params::header_params(&input).is_err() {
             header_params::strip_annotations(&mut input);

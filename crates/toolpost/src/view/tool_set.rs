@@ -96,6 +96,12 @@ impl ToolSet {
         &self.warnings
     }
 
+    /// Returns the namespaces whose operations are not listed, whether or not they are tools.
+    pub fn unlisted_namespaces(&self) -> Vec<Arc<str>> {
+        let ViewSettings { hidden_namespaces, unlisted_namespaces, .. } = &self.settings;
+        hidden_namespaces.iter().chain(unlisted_namespaces).cloned().collect()
+    }
+
     /// Returns the tool with this name, whether or not it is listed. Does not check access.
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
         self.names.get(name).map(|position| &self.tools[*position])
@@ -134,8 +140,13 @@ impl ToolSet {
         let mut visible = vec![0_u64; self.tools.len().div_ceil(64)];
         let mut compact = visible.clone();
         let (mut count, mut is_compact) = (0, false);
+        let ViewSettings { namespace, unlisted_namespaces, .. } = &self.settings;
+        let is_listed = |operation: &Operation| {
+            let is_own = |one: &Arc<str>| **one == *operation.id().namespace();
+            namespace.is_some() || !unlisted_namespaces.iter().any(is_own)
+        };
         for (position, tool) in self.tools.iter().enumerate() {
-            if !is_visible(tool.operation()) {
+            if !is_listed(tool.operation()) || !is_visible(tool.operation()) {
                 continue;
             }
             let (word, bit) = (position / 64, 1 << (position % 64));

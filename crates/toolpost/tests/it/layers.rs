@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The layers, from lowest to highest. Modules of the same layer can import each other.
 const LAYERS: [&[&str]; 18] = [
-    &["debug_fields", "json", "json_rpc"],
+    &["debug_fields", "json", "json_rpc", "prose"],
     &["circuit_breaker", "clock", "header_params", "http", "loopback", "schema", "sse"],
     &["access", "envelope", "error", "outcome", "payload", "query", "spec", "trace"],
     &["handler"],

@@ -47,6 +47,11 @@ impl Operation {
         !self.id.starts_with("gateway.")
     }
 
+    /// Demo operations are not listed as tools, because there are sources.
+    pub(super) fn is_listed_tool(&self) -> bool {
+        self.is_tool() && !self.id.starts_with("demo.")
+    }
+
     const fn mutation(mut self) -> Self {
         self.kind = OperationKind::Mutation;
         self

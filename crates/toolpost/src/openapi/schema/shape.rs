@@ -9,7 +9,7 @@ use super::super::document::NodeRef;
 use super::context::SchemaContext;
 use super::definition_cache::DefinitionCache;
 use super::schema_writer::write_bundled;
-use crate::schema::{Schema, SchemaPart, SharedDefs, SplitSchema};
+use crate::schema::{PropertyNames, Schema, SchemaPart, SharedDefs, SplitSchema};
 
 /// Direction in which a schema is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,6 +74,26 @@ impl SchemaShape {
         }
     }
 
+    /// Returns the names of the properties of a body, without those of referenced parts.
+    fn property_names(&self, context: &SchemaContext) -> Vec<String> {
+        let documents = &context.documents;
+        match self {
+            SchemaShape::Schema(node_ref, _) => {
+                let target = documents.node(*node_ref).target();
+                let names = target.ok().into_iter().flat_map(|it| it.members_of("properties"));
+                names.map(|(name, _)| name.to_owned()).collect()
+            }
+            SchemaShape::SwaggerForm(parameters) => {
+                let names = parameters.iter().filter_map(|one| documents.node(*one).text("name"));
+                names.map(str::to_owned).collect()
+            }
+            SchemaShape::AnyOf(shapes) => {
+                shapes.iter().flat_map(|shape| shape.property_names(context)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the canonical form, which is equal for all references to the same schema.
     pub(crate) fn canonical(&self, context: &SchemaContext) -> SchemaShape {
         let canonical = |shape: &SchemaShape| shape.canonical(context);
@@ -107,6 +127,20 @@ struct DocumentSchema {
 impl SchemaPart for DocumentSchema {
     fn to_value(&self) -> Value {
         write_bundled(&self.context, &self.shape)
+    }
+
+    fn property_names(&self) -> PropertyNames {
+        let SchemaShape::Input(properties) = &self.shape else {
+            return PropertyNames::of(&self.to_value());
+        };
+        let mut names = PropertyNames::default();
+        for property in properties {
+            names.push(&property.name, property.required);
+            if let PropertySource::Body(body, _) = &property.source {
+                names.nested.extend(body.property_names(&self.context));
+            }
+        }
+        names
     }
 }
 

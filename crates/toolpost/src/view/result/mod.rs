@@ -95,11 +95,26 @@ impl ResultWriter<'_> {
         if !issues.is_empty() {
             return self.write_invalid_output(out, outcome, &issues);
         }
-        let text = json_text(&outcome.envelope.data);
         let mut tool_result = ToolResult::with_server_members(outcome);
+        if let Some(summary) = self.summary(&outcome.envelope.data) {
+            tool_result.texts.push(vec![&summary]);
+            return tool_result.write(out, self.generation);
+        }
+        let text = json_text(&outcome.envelope.data);
         tool_result.texts.push(vec![&text]);
         tool_result.structured = self.structured_content(&text);
         tool_result.write(out, self.generation)
+    }
+
+    /// Returns the data if it is a summary, which is written as it is instead of as JSON.
+    fn summary(&self, data: &Payload) -> Option<String> {
+        if !self.tool.summarizes() {
+            return None;
+        }
+        match to_value(data).ok()?.into_owned() {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
     }
 
     /// Writes the whole envelope, including for tool errors.

@@ -45,7 +45,7 @@ async fn ten_thousand_tools_are_listed_and_searchable() {
     assert_eq!((found.tools.len(), found.warnings.len()), (10_000, 0));
     let catalog = fixture.pipeline.registry().catalog();
     assert_eq!(catalog.len(), 10_000);
-    let hits = catalog.search("invoice 7771", 5);
+    let hits = catalog.search("invoice 7771", 5).hits;
     assert!(hits.iter().any(|hit| hit.operation.id().as_str() == "x.invoice_7771"), "{hits:?}");
     assert_eq!(fixture.text("photo_9998", json!({})).await, "called photo_9998");
     fixture.close().await;

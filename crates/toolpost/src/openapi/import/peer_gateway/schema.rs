@@ -6,7 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::super::super::document::{DocumentSet, Node, NodeRef};
-use crate::schema::{COMPONENTS_PREFIX, Schema, SchemaPart, referenced_components, unbundle};
+use crate::schema::{
+    COMPONENTS_PREFIX, PropertyNames, Schema, SchemaPart, referenced_components, unbundle,
+};
 
 /// Maximum number of component values that are copied for all schemas of a document. A component
 /// can be part of many schemas, so a small document could otherwise cause excessive work.
@@ -73,6 +75,11 @@ impl PeerSchema {
 impl SchemaPart for PeerSchema {
     fn to_value(&self) -> Value {
         self.unbundle().expect("checked during import")
+    }
+
+    fn property_names(&self) -> PropertyNames {
+        let node = self.documents.node(self.node_ref);
+        PropertyNames::of(&node.target().unwrap_or(node).to_value())
     }
 }
 
