@@ -6,7 +6,7 @@ use anstyle::AnsiColor;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolpost::{CastError, Extras, Issue, Repair, RepairAction, Schema, SchemaError};
+use toolpost::{CastError, Extras, Issue, Normalized, Repair, RepairAction, Schema, SchemaError};
 
 use super::document;
 use crate::arguments::FitInput;
@@ -18,6 +18,8 @@ struct FitResult {
     data: Value,
     repairs: Vec<Repair>,
     errors: Vec<Issue>,
+    #[serde(rename = "schemaWarnings", skip_serializing_if = "Vec::is_empty")]
+    schema_warnings: Vec<Issue>,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,8 +88,8 @@ fn run(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
 fn fit(schema: &Schema, mut data: Value, mode: FitMode) -> Result<FitResult, FitError> {
     match mode {
         FitMode::Normalize(extras) => {
-            let normalized = schema.normalize(&mut data, extras)?;
-            Ok(FitResult { data, repairs: normalized.repairs, errors: normalized.issues })
+            let Normalized { repairs, issues: errors, .. } = schema.normalize(&mut data, extras)?;
+            Ok(FitResult { data, repairs, errors, schema_warnings: schema.take_warnings() })
         }
         FitMode::Cast => {
             let repairs = schema.cast(&mut data)?;
@@ -96,7 +98,7 @@ fn fit(schema: &Schema, mut data: Value, mode: FitMode) -> Result<FitResult, Fit
             let errors = schema
                 .validate(&data)
                 .unwrap_or_else(|error| vec![Issue::new("", error.to_string())]);
-            Ok(FitResult { data, repairs, errors })
+            Ok(FitResult { data, repairs, errors, schema_warnings: Vec::new() })
         }
     }
 }
@@ -141,6 +143,9 @@ fn print(fitted: &FitResult) -> Result<(), CommandError> {
     }
     for error in &fitted.errors {
         output::print_line(&colored_line(AnsiColor::Red, "!", &format!("{error}")))?;
+    }
+    for warning in &fitted.schema_warnings {
+        output::print_line(&colored_line(AnsiColor::Yellow, "!", &format!("schema {warning}")))?;
     }
     if fitted.repairs.is_empty() && fitted.errors.is_empty() {
         output::print_line(&colored_line(AnsiColor::Green, "=", "valid, no repairs"))?;

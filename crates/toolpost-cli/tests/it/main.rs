@@ -16,6 +16,7 @@ mod chained_gateways;
 #[cfg(target_os = "linux")]
 mod compact_tools;
 mod config;
+mod defaults;
 mod envelope;
 mod journal;
 #[cfg(target_os = "linux")]
@@ -38,6 +39,7 @@ mod rooms;
 mod serve;
 mod signals;
 mod terminal;
+mod upstream;
 #[cfg(target_os = "linux")]
 mod watch_child;
 

@@ -76,10 +76,13 @@ fn text(members: &JsonObject, name: &str) -> Option<String> {
 fn schema(members: &JsonObject, tool: &str, name: &str, warnings: &mut Vec<String>) -> Schema {
     let Some(json) = members.get(name) else { return Schema::unknown() };
     let compiled = Schema::new(json.clone()).and_then(|schema| schema.compile().map(|()| schema));
-    compiled.unwrap_or_else(|error| {
+    let schema = compiled.unwrap_or_else(|error| {
         warnings.push(format!("`{tool}` has an {name} that is ignored: {error}"));
         Schema::unknown()
-    })
+    });
+    let found = schema.take_warnings().into_iter();
+    warnings.extend(found.map(|issue| format!("`{tool}` has an {name} with a problem: {issue}")));
+    schema
 }
 
 /// Returns the members without an equivalent in an operation.

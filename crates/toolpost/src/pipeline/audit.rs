@@ -11,6 +11,7 @@ use super::state::CallState;
 use crate::error::{CallError, ErrorOrigin};
 use crate::operation::Operation;
 use crate::outcome::Outcome;
+use crate::schema::{Issue, Schema};
 
 /// Records the start and the end of every call.
 pub trait AuditSink: Send + Sync + 'static {
@@ -123,6 +124,14 @@ pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
         let (path, problem) = (&warning.path, &warning.message);
         tracing::warn!(%request_id, operation, path, "output does not match its schema");
         tracing::debug!(%request_id, operation, path, problem, "output does not match its schema");
+    }
+}
+
+/// Logs the warnings about a schema of an operation that were not logged before.
+pub(super) fn log_schema_warnings(operation: &Operation, kind: &'static str, schema: &Schema) {
+    for Issue { path, message } in schema.take_warnings() {
+        let operation = operation.id().as_str();
+        tracing::warn!(operation, schema = kind, path, problem = message, "schema warning");
     }
 }
 

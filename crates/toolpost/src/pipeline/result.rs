@@ -15,7 +15,10 @@ use crate::schema::{Issue, Normalized, Schema};
 
 /// Detects, wraps, normalizes and validates, in this order, and logs repairs and warnings.
 pub(super) fn build_outcome(call: &CallState, output: HandlerOutput) -> Result<Outcome, CallError> {
-    let outcome = normalize_output(call.operation()?, output)?;
+    let operation = call.operation()?;
+    let outcome = normalize_output(operation, output);
+    audit::log_schema_warnings(operation, "output", &operation.spec().output_schema);
+    let outcome = outcome?;
     audit::log_findings(call, &outcome);
     Ok(outcome)
 }

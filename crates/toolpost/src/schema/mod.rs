@@ -17,6 +17,7 @@ mod subschemas;
 mod type_text;
 mod unbundle;
 mod validate;
+mod warnings;
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -27,6 +28,7 @@ pub(crate) use bundle::{
     ComponentNames, collect_refs, is_relocatable, parse_definition_pointer, ref_round_trips,
 };
 pub use issue::Issue;
+use normalize::RepairScope;
 use program::SchemaProgram;
 pub(crate) use program::{IntegerRule, TypeSet};
 pub use property_names::PropertyNames;
@@ -43,6 +45,7 @@ pub(crate) use unbundle::unbundle;
 pub(crate) use unbundle::{
     COMPONENTS_PREFIX, DEFINITION_EXTENSION, definitions, map_refs, ref_targets,
 };
+use warnings::SchemaWarnings;
 
 /// A JSON Schema and its compiled form. Clones share both.
 ///
@@ -97,6 +100,7 @@ struct CompiledSchema {
     validator: jsonschema::Validator,
     /// Validators that produce error messages for a single node, built on first use.
     shallow_validators: Box<[OnceLock<Option<Box<jsonschema::Validator>>>]>,
+    warnings: SchemaWarnings,
 }
 
 /// Error returned when a schema cannot be used.
@@ -252,7 +256,7 @@ impl Schema {
     /// Repairs `value` without losing or inventing data, and returns the repairs and the remaining
     /// issues.
     ///
-    /// Missing properties get their defaults, scalars of the wrong type are converted if the
+    /// A valid value stays valid. Missing properties get their defaults, scalars of the wrong type are converted if the
     /// conversion is lossless, and properties that no schema declares are stripped or kept,
     /// depending on `extras`. A value that nests too deeply is left unchanged. The rules are in
     /// `docs/normalize.md`.
@@ -277,16 +281,61 @@ impl Schema {
     /// # Ok::<(), toolpost::SchemaError>(())
     /// ```
     pub fn normalize(&self, value: &mut Value, extras: Extras) -> Result<Normalized, SchemaError> {
+        self.repair(value, RepairScope::All(extras))
+    }
+
+    /// Gives missing properties their defaults, as [`Schema::normalize`] does, and changes nothing
+    /// else. Returns the repairs and the remaining issues.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the schema does not compile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use toolpost::Schema;
+    /// use serde_json::json;
+    ///
+    /// let schema = Schema::new(json!({
+    ///     "properties": {"format": {"enum": ["png", "jpeg"], "default": "png"}},
+    ///     "required": ["format"],
+    /// }))?;
+    /// let mut input = json!({});
+    /// assert!(schema.fill_defaults(&mut input)?.issues.is_empty());
+    /// assert_eq!(input, json!({"format": "png"}));
+    /// # Ok::<(), toolpost::SchemaError>(())
+    /// ```
+    pub fn fill_defaults(&self, value: &mut Value) -> Result<Normalized, SchemaError> {
+        if !self.is_unknown() && self.compiled()?.program.has_defaults {
+            return self.repair(value, RepairScope::Defaults);
+        }
+        Ok(Normalized { repairs: Vec::new(), issues: self.validate(value)? })
+    }
+
+    /// Returns the warnings about the schema that this method has not returned before: defaults that
+    /// are not filled in, because they do not match their schema or would make a value invalid. The
+    /// path of a warning is the location of the property in the schema.
+    pub fn take_warnings(&self) -> Vec<Issue> {
+        match self.inner.lazy.compiled.get() {
+            Some(Ok(compiled)) => compiled.warnings.take(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn repair(&self, value: &mut Value, scope: RepairScope) -> Result<Normalized, SchemaError> {
         if self.is_unknown() {
             return Ok(Normalized::default());
         }
         let compiled = self.compiled()?;
-        let outcome = normalize::normalize(&compiled.program, value, extras);
+        let mut outcome = normalize::normalize(&compiled.program, value, scope);
+        compiled.warnings.add_rejected(&outcome.rejected_defaults);
         let fits = if compiled.program.requires_fallback {
-            compiled.is_valid(value)
+            compiled.is_valid(value) || outcome.restore_if(value, |value| compiled.is_valid(value))
         } else {
             outcome.is_valid
         };
+        let repairs = outcome.take_repairs();
         let issues = match outcome.mismatches {
             _ if fits && !outcome.overflow => Vec::new(),
             Some(mismatches) if !compiled.program.requires_fallback => {
@@ -294,13 +343,14 @@ impl Schema {
             }
             _ => compiled.issues(value),
         };
-        Ok(Normalized { repairs: outcome.repairs, issues })
+        Ok(Normalized { repairs, issues })
     }
 
     /// Returns the number of schemas that normalization applies, for complexity tests.
     #[doc(hidden)]
     pub fn count_steps(&self, value: &mut Value, extras: Extras) -> Result<u64, SchemaError> {
-        Ok(normalize::normalize(&self.compiled()?.program, value, extras).steps)
+        let scope = RepairScope::All(extras);
+        Ok(normalize::normalize(&self.compiled()?.program, value, scope).steps)
     }
 
     /// Returns the address of the compiled form, which clones share.
@@ -339,9 +389,10 @@ impl CompiledSchema {
                 at: error.instance_path().to_string(),
                 message: error.to_string(),
             })?;
-        let program = compile::compile(document)?;
+        let mut program = compile::compile(document)?;
         let shallow = program.nodes.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { program, validator, shallow_validators: shallow })
+        let warnings = SchemaWarnings::new(std::mem::take(&mut program.warnings));
+        Ok(Self { program, validator, shallow_validators: shallow, warnings })
     }
 
     fn is_valid(&self, value: &Value) -> bool {

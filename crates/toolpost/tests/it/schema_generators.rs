@@ -135,6 +135,65 @@ fn subschema() -> impl Strategy<Value = Value> + Clone {
     .boxed()
 }
 
+/// Generates a schema whose properties have defaults, many of which do not fit, next to keywords
+/// that an inserted default can violate.
+pub(crate) fn schema_with_defaults() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({})),
+        prop::sample::select(vec!["null", "boolean", "integer", "string", "array", "object"])
+            .prop_map(|kind| json!({ "type": kind })),
+        prop::collection::vec(scalar(), 1..3).prop_map(|values| object(vec![unique_enum(values)])),
+        value().prop_map(|value| json!({ "const": value })),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        let property = (inner.clone(), prop::option::of(value())).prop_map(|(schema, default)| {
+            let mut members = schema.as_object().cloned().unwrap_or_default();
+            members.extend(default.map(|default| ("default".to_owned(), default)));
+            Value::Object(members)
+        });
+        let properties = prop::collection::vec((name(), property), 1..4)
+            .prop_map(|members| ("properties".to_owned(), object(members)));
+        let rules = prop::collection::vec(object_rule(inner.clone()), 0..3);
+        let objects =
+            (properties, rules).prop_map(|(own, rules)| object([vec![own], rules].concat()));
+        let items = (inner, any::<bool>())
+            .prop_map(|(items, unique)| json!({"items": items, "uniqueItems": unique}));
+        prop_oneof![4 => objects, 1 => items]
+    })
+}
+
+/// Generates a keyword that a filled-in or stripped property can violate.
+fn object_rule(
+    inner: impl Strategy<Value = Value> + Clone + 'static,
+) -> impl Strategy<Value = (String, Value)> {
+    let names = || prop::collection::btree_set(name(), 1..3).prop_map(Value::from_iter);
+    let presence = names().prop_map(|names| json!({ "required": names }));
+    let presence = prop_oneof![2 => presence, 1 => inner.clone()];
+    let choices = prop::sample::select(vec!["oneOf", "anyOf", "allOf"]);
+    let negation = prop::sample::select(vec!["not", "if", "then", "else", "additionalProperties"]);
+    prop_oneof![
+        2 => names().prop_map(|names| ("required".to_owned(), names)),
+        1 => (1..3_u8).prop_map(|limit| ("maxProperties".to_owned(), limit.into())),
+        1 => (1..3_u8).prop_map(|limit| ("minProperties".to_owned(), limit.into())),
+        1 => (name(), names()).prop_map(|(trigger, names)| {
+            ("dependentRequired".to_owned(), object(vec![(trigger, names)]))
+        }),
+        1 => (name(), presence.clone()).prop_map(|(trigger, schema)| {
+            ("dependentSchemas".to_owned(), object(vec![(trigger, schema)]))
+        }),
+        3 => (choices, prop::collection::vec(presence.clone(), 1..4))
+            .prop_map(|(keyword, schemas)| (keyword.to_owned(), Value::Array(schemas))),
+        2 => (negation, presence).prop_map(|(keyword, schema)| (keyword.to_owned(), schema)),
+        1 => prop::collection::vec(value(), 1..3).prop_map(unique_enum),
+        1 => Just(("additionalProperties".to_owned(), false.into())),
+        1 => prop::sample::select(vec!["^a", "b|c", "^$"])
+            .prop_map(|pattern| ("propertyNames".to_owned(), json!({ "pattern": pattern }))),
+        1 => (prop::sample::select(vec!["^a", "b|c"]), inner).prop_map(|(pattern, schema)| {
+            ("patternProperties".to_owned(), object(vec![(pattern.to_owned(), schema)]))
+        }),
+    ]
+}
+
 /// A complete schema with two definitions.
 pub(crate) fn schema() -> impl Strategy<Value = Value> {
     (subschema(), subschema(), subschema()).prop_map(|(root, one, two)| {

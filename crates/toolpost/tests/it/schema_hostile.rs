@@ -32,6 +32,9 @@ fn normalize_work_grows_with_input_size() {
     assert_growth("a recursive union down a list", 5, recursive_union, 30, 60);
     assert_growth("a recursive union down a dirty list", 5, dirty_recursive_union, 30, 60);
     assert_growth("conditions inside conditions", 5, nested_conditions, 20, 40);
+    assert_growth("defaults that exclude each other", 5, exclusive_defaults, 30, 60);
+    assert_growth("nested defaults that exclude each other", 5, nested_exclusive_defaults, 10, 20);
+    assert_growth("unique items that stripping makes equal", 5, equal_items, 30, 60);
 }
 
 fn wide(size: usize) -> (Value, Value) {
@@ -108,6 +111,30 @@ fn nested_conditions(size: usize) -> (Value, Value) {
         "then": {"properties": {"c": {"$ref": "#"}}},
         "else": {"properties": {"k": {"default": 1}}}});
     (schema, list(size, json!({"n": "5"})))
+}
+
+/// Defaults of which an object can have only one.
+fn exclusive(next: &Value) -> Value {
+    json!({
+        "properties": {"c": next, "a": {"default": 1}, "b": {"default": 2}},
+        "oneOf": [{"required": ["a"]}, {"required": ["b"]}]})
+}
+
+fn exclusive_defaults(size: usize) -> (Value, Value) {
+    (exclusive(&json!({"$ref": "#"})), list(size, json!({"a": 1})))
+}
+
+fn nested_exclusive_defaults(size: usize) -> (Value, Value) {
+    let schema = levels(size, json!({"type": "integer"}), |next| {
+        exclusive(&json!({"$ref": next, "default": {"b": 1}}))
+    });
+    (schema, json!({"b": 1}))
+}
+
+fn equal_items(size: usize) -> (Value, Value) {
+    let schema = json!({"uniqueItems": true, "items": {"properties": {"c": {"$ref": "#"}}}});
+    let level = |inner, _| json!([{"c": inner, "z": 1}, {"z": 2}, {"z": 3}]);
+    (schema, (0..size).fold(json!([]), level))
 }
 
 /// Runs `test` on a thread with a 2 MiB stack.

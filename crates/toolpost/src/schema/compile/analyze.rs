@@ -9,6 +9,19 @@ pub(super) fn analyze(program: &mut SchemaProgram) {
     mark_tags(program);
 }
 
+/// Marks nodes whose constraints on an object or array a filled-in or stripped property can violate.
+/// Constraints in `applicators` are validated after repairs in any case.
+pub(super) fn mark_unstable(program: &mut SchemaProgram) {
+    for node in &mut program.nodes {
+        let has_literals =
+            node.literals.is_some() && (node.object.is_some() || node.array.is_some());
+        let has_limits = node.object.as_ref().is_some_and(|rules| {
+            rules.defaults > 0 && (rules.max.is_some() || !rules.dependent_required.is_empty())
+        });
+        node.unstable = has_literals || has_limits;
+    }
+}
+
 /// Marks a node as cyclic unless all nodes it applies in place are acyclic.
 fn mark_cyclic(program: &mut SchemaProgram) {
     let count = program.nodes.len();

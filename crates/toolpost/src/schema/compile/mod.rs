@@ -2,6 +2,7 @@
 
 mod analyze;
 mod applicators;
+mod defaults;
 mod keyword;
 mod object;
 mod reference;
@@ -14,8 +15,6 @@ use serde_json::{Map, Value};
 
 use super::SchemaError;
 use super::program::{IntegerRule, NodeId, SchemaNode, SchemaProgram, TypeSet};
-use super::repair::Extras;
-use super::validate::Evaluator;
 
 /// Base URI of references in a document without an identifier.
 const DEFAULT_BASE: &str = "json-schema:///";
@@ -47,12 +46,15 @@ pub(super) fn compile(document: &Value) -> Result<SchemaProgram, SchemaError> {
         },
         draft,
         requires_fallback: compiler.requires_fallback || draft == Draft::Unknown,
+        has_defaults: false,
+        warnings: Vec::new(),
     };
     analyze::analyze(&mut program);
     // JSON Schema does not define the meaning of a schema that refers to itself in place, so the
     // `jsonschema` crate, which also produces the errors, decides.
     program.requires_fallback |= program.nodes.iter().any(|node| node.cyclic);
-    assign_defaults(&mut program, compiler.defaults);
+    defaults::assign_defaults(&mut program, document, compiler.defaults);
+    analyze::mark_unstable(&mut program);
     Ok(program)
 }
 
@@ -74,9 +76,7 @@ struct SchemaCompiler<'r> {
     queue: VecDeque<CompileTask<'r>>,
     /// Nodes of schema objects, by address in the document.
     node_ids: HashMap<usize, NodeId>,
-    /// Default candidates of properties: the node, the index of the property in it, and the
-    /// candidates to choose from once the program is complete.
-    defaults: Vec<(NodeId, usize, Vec<reference::DefaultCandidate>)>,
+    defaults: Vec<defaults::DefaultChoice>,
     anchors: reference::DynamicAnchors,
     requires_fallback: bool,
 }
@@ -146,24 +146,6 @@ impl<'r> SchemaCompiler<'r> {
             && node.applicators.is_none();
         node.shallow = shallow::shallow_schema(schema, &node).map(Box::new);
         Ok(node)
-    }
-}
-
-/// Assigns each property its first default candidate that is valid for its variant.
-fn assign_defaults(
-    program: &mut SchemaProgram,
-    defaults: Vec<(NodeId, usize, Vec<reference::DefaultCandidate>)>,
-) {
-    for (id, at, candidates) in defaults {
-        let counts = |candidate: &reference::DefaultCandidate| {
-            let mut evaluator = Evaluator::new(program, Extras::Keep);
-            candidate.variant.is_none_or(|variant| evaluator.check_valid(variant, &candidate.value))
-        };
-        let chosen = candidates.into_iter().find(counts);
-        if let (Some(chosen), Some(rules)) = (chosen, &mut program.nodes[id as usize].object) {
-            rules.properties.set_default(at, chosen.value);
-            rules.defaults += 1;
-        }
     }
 }
 

@@ -9,6 +9,8 @@ use super::super::program::{
     AdditionalProperties, ArrayRules, Contains, DependentRequired, NodeId, ObjectRules,
     PatternMatcher, Property, PropertyTable,
 };
+use super::super::validate::address;
+use super::defaults::DefaultChoice;
 use super::keyword::size;
 use super::{ANY, CompileScope, NEVER, SchemaCompiler, SchemaError};
 use crate::json::JsonObject;
@@ -77,7 +79,8 @@ impl<'r> SchemaCompiler<'r> {
         for (name, property) in entries(schema, "properties") {
             let candidates = self.default_candidates(property, scope)?;
             if !candidates.is_empty() {
-                self.defaults.push((id, names.len(), candidates));
+                let (index, schema) = (names.len(), address(property));
+                self.defaults.push(DefaultChoice { owner: id, index, schema, candidates });
             }
             let node = Some(self.node(property, scope)?);
             names.push(Property { name: name.as_str().into(), node, ..Property::default() });

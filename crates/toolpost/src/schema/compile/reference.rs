@@ -6,6 +6,7 @@ use referencing::Draft;
 use serde_json::Value;
 
 use super::super::program::NodeId;
+use super::defaults::DefaultCandidate;
 use super::{CompileScope, SchemaCompiler, SchemaError, resolve_error};
 use crate::json::JsonObject;
 
@@ -168,13 +169,6 @@ impl<'r> SchemaCompiler<'r> {
         }
         Ok(())
     }
-}
-
-/// A candidate for the default of a property.
-pub(super) struct DefaultCandidate {
-    pub(super) value: Value,
-    /// The union variant for which the default must be valid.
-    pub(super) variant: Option<NodeId>,
 }
 
 fn subschemas<'r>(

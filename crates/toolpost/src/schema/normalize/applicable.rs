@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::super::program::{
-    AdditionalProperties, Applicators, NodeId, ObjectRules, SchemaProgram,
+    AdditionalProperties, Applicators, NodeId, ObjectRules, Property, PropertyDefault,
+    SchemaProgram,
 };
 use super::Normalizer;
 
@@ -188,30 +189,42 @@ impl<'p> Normalizer<'p> {
         })
     }
 
-    /// Returns the defaults of missing properties, one per name, in schema order.
+    /// Returns the defaults of missing properties that match every schema of their property, one
+    /// per name, in schema order. A recursive default aborts the attempt.
     pub(super) fn missing_defaults(
-        &self,
+        &mut self,
         nodes: &[NodeId],
         map: &Map<String, Value>,
-    ) -> Vec<(&'p str, &'p Value)> {
-        let mut missing: Vec<(&'p str, &'p Value)> = Vec::new();
-        for id in nodes {
-            let Some(rules) = self.program.node(*id).object.as_deref() else {
-                continue;
-            };
-            if rules.defaults == 0 {
-                continue;
-            }
-            for property in rules.properties.entries() {
-                if let Some(default) = &property.default
-                    && !map.contains_key(&*property.name)
-                    && !missing.iter().any(|(name, _)| *name == &*property.name)
-                {
-                    missing.push((&property.name, default));
-                }
+    ) -> Vec<(&'p str, &'p PropertyDefault)> {
+        let mut missing: Vec<(&'p str, &'p PropertyDefault)> = Vec::new();
+        let program = self.program;
+        let rules = nodes.iter().filter_map(|id| program.node(*id).object.as_deref());
+        for property in rules.filter(|rules| rules.defaults > 0).flat_map(ObjectRules::entries) {
+            let name = &*property.name;
+            if let Some(default) = &property.default
+                && !map.contains_key(name)
+                && !missing.iter().any(|(known, _)| *known == name)
+                && self.admit_default(&default.value)
+                && self.matches_property(nodes, name, default)
+            {
+                missing.push((name, default));
             }
         }
         missing
+    }
+
+    fn matches_property(
+        &mut self,
+        nodes: &[NodeId],
+        name: &str,
+        default: &'p PropertyDefault,
+    ) -> bool {
+        let (child_nodes, _) = self.property_nodes(nodes, name);
+        let is_valid = self.all_valid(&child_nodes, &default.value);
+        if !is_valid {
+            self.reject_default(default);
+        }
+        is_valid
     }
 
     fn is_never(&self, id: NodeId) -> bool {
@@ -221,6 +234,10 @@ impl<'p> Normalizer<'p> {
 }
 
 impl ObjectRules {
+    fn entries(&self) -> &[Property] {
+        self.properties.entries()
+    }
+
     /// Adds the schemas of one property, and returns whether the property is declared.
     fn property_nodes(&self, name: &str, found: &mut Vec<NodeId>) -> bool {
         let declared = self.properties.get(name);

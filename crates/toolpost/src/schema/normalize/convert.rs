@@ -3,26 +3,29 @@
 use serde_json::{Number, Value};
 
 use super::super::program::{NodeId, SchemaProgram};
+use super::Normalizer;
 
 /// Integers up to this magnitude are exact in every JSON implementation.
 const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// Returns the only conversion that gives the value a type every node admits. Returns `None` if the
-/// type is already admitted, or if no conversion or more than one applies.
-pub(super) fn conversion(
-    program: &SchemaProgram,
-    nodes: &[NodeId],
-    value: &Value,
-) -> Option<Value> {
-    if all_admit(program, nodes, value) { None } else { convert_mismatched(program, nodes, value) }
+impl Normalizer<'_> {
+    /// Returns the only conversion that gives the value a type every node admits. Returns `None` if
+    /// the type is already admitted, if no conversion or more than one applies, or if values are
+    /// not converted.
+    pub(super) fn conversion(&self, nodes: &[NodeId], value: &Value) -> Option<Value> {
+        if !self.converts || all_admit(self.program, nodes, value) {
+            return None;
+        }
+        convert_mismatched(self.program, nodes, value)
+    }
+
+    /// Like [`Normalizer::conversion`], for a value whose type is known not to be admitted.
+    pub(super) fn convert_mismatched(&self, id: NodeId, value: &Value) -> Option<Value> {
+        if self.converts { convert_mismatched(self.program, &[id], value) } else { None }
+    }
 }
 
-/// Like [`conversion`], for a value whose type is known not to be admitted.
-pub(super) fn convert_mismatched(
-    program: &SchemaProgram,
-    nodes: &[NodeId],
-    value: &Value,
-) -> Option<Value> {
+fn convert_mismatched(program: &SchemaProgram, nodes: &[NodeId], value: &Value) -> Option<Value> {
     let fits = |new: &Value| all_admit(program, nodes, new);
     match value {
         // No text is both a number and a boolean.

@@ -7,7 +7,6 @@ use super::super::repair::Extras;
 use super::super::validate::address;
 use super::Normalizer;
 use super::applicable::Purpose;
-use super::convert::conversion;
 use crate::json::JsonObject;
 
 /// The cost of repairing a value, and whether the result is valid.
@@ -48,8 +47,9 @@ impl<'p> Normalizer<'p> {
         }
         let applied = self.applicable(set, value, Purpose::DryRun);
         let mut cost = self.estimate(&applied.nodes, value);
-        if cost.changes == 0 {
-            cost.is_valid = set.iter().all(|id| self.evaluator.check_valid(*id, value));
+        // A valid value stays valid: the changes that would make it invalid are not made.
+        if cost.changes == 0 || !cost.is_valid {
+            cost.is_valid = self.all_valid(set, value);
         }
         cost.is_valid &= !applied.undecided;
         self.evaluator.leave();
@@ -67,7 +67,7 @@ impl<'p> Normalizer<'p> {
     }
 
     fn estimate_scalar(&mut self, nodes: &[NodeId], value: &Value) -> RepairCost {
-        let Some(new) = conversion(self.program, nodes, value) else {
+        let Some(new) = self.conversion(nodes, value) else {
             return RepairCost::ZERO;
         };
         let fits = nodes.iter().all(|id| self.evaluator.check_valid_detached(*id, &new));
@@ -102,13 +102,12 @@ impl<'p> Normalizer<'p> {
             }
             extras += u32::from(!known);
         }
-        let mut missing = self.missing_defaults(nodes, map);
-        missing.retain(|(_, default)| self.admit_default(default));
+        let missing = self.missing_defaults(nodes, map);
         for (name, default) in &missing {
             let (child_nodes, _) = self.property_nodes(nodes, name);
             cost.changes = cost.changes.saturating_add(1);
-            self.open_defaults.push(address(default));
-            cost.add(self.dry_run(&child_nodes, default));
+            self.open_defaults.push(address(&default.value));
+            cost.add(self.dry_run(&child_nodes, &default.value));
             self.open_defaults.pop();
         }
         if self.evaluator.extras == Extras::Strip && self.declares_properties(nodes) {

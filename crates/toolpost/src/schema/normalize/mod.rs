@@ -21,16 +21,26 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::program::{NodeId, SchemaProgram};
+use super::program::{NodeId, PropertyDefault, SchemaProgram};
 use super::repair::{Extras, Repair};
 use super::validate::{Evaluator, address};
 use crate::json::{JsonPointer, ValuePath};
 use dry_run::RepairCost;
 use repair_log::RepairLog;
 
+/// The repairs that normalization makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RepairScope {
+    /// Only defaults are filled in.
+    Defaults,
+    All(Extras),
+}
+
 /// The result of one normalization.
-pub(super) struct NormalizeResult {
-    pub(super) repairs: Vec<Repair>,
+pub(super) struct NormalizeResult<'p> {
+    repair_log: RepairLog,
+    /// Valid defaults that are not filled in, because the value would be invalid.
+    pub(super) rejected_defaults: Vec<&'p PropertyDefault>,
     pub(super) is_valid: bool,
     /// The value nests too deeply and is unchanged.
     pub(super) overflow: bool,
@@ -40,16 +50,40 @@ pub(super) struct NormalizeResult {
     pub(super) steps: u64,
 }
 
+impl NormalizeResult<'_> {
+    pub(super) fn take_repairs(&mut self) -> Vec<Repair> {
+        std::mem::take(&mut self.repair_log).repairs
+    }
+
+    /// Undoes all repairs if the value is valid without them, and returns whether it is.
+    pub(super) fn restore_if(
+        &mut self,
+        value: &mut Value,
+        is_valid: impl FnOnce(&Value) -> bool,
+    ) -> bool {
+        if self.repair_log.len() == 0 {
+            return false;
+        }
+        self.repair_log.revert(value, "", 0);
+        let is_valid = is_valid(value);
+        match is_valid {
+            true => self.repair_log.forget(0),
+            false => self.repair_log.reapply(value, "", 0),
+        }
+        is_valid
+    }
+}
+
 /// Maximum number of restarts, each of which excludes the recursive defaults found so far.
 const MAX_RESTARTS: usize = 16;
 
 /// Normalizes a value in place.
-pub(super) fn normalize(
-    program: &SchemaProgram,
+pub(super) fn normalize<'p>(
+    program: &'p SchemaProgram,
     value: &mut Value,
-    extras: Extras,
-) -> NormalizeResult {
-    let mut run = Normalizer::new(program, extras);
+    scope: RepairScope,
+) -> NormalizeResult<'p> {
+    let mut run = Normalizer::new(program, scope);
     for _ in 0..MAX_RESTARTS {
         let fits = run.normalize_value(program.root, value, &ValuePath::ROOT);
         let overflow = run.evaluator.overflow;
@@ -61,7 +95,8 @@ pub(super) fn normalize(
             let steps = run.evaluator.steps;
             let mismatches = (!run.mismatches_incomplete && !overflow).then_some(run.mismatches);
             return NormalizeResult {
-                repairs: run.repair_log.repairs,
+                repair_log: run.repair_log,
+                rejected_defaults: run.rejected_defaults,
                 is_valid: fits,
                 overflow,
                 mismatches,
@@ -72,7 +107,8 @@ pub(super) fn normalize(
     }
     NormalizeResult {
         mismatches: None,
-        repairs: Vec::new(),
+        repair_log: RepairLog::default(),
+        rejected_defaults: Vec::new(),
         is_valid: false,
         overflow: true,
         steps: run.evaluator.steps,
@@ -89,6 +125,9 @@ struct Normalizer<'p> {
     program: &'p SchemaProgram,
     evaluator: Evaluator<'p>,
     repair_log: RepairLog,
+    /// Whether scalars are converted.
+    converts: bool,
+    rejected_defaults: Vec<&'p PropertyDefault>,
     /// Dry run results by schemas and value address; cleared on every change.
     dry_runs: HashMap<(Box<[NodeId]>, usize), RepairCost, foldhash::fast::FixedState>,
     /// Unions being resolved, with the address of the value, to detect cycles.
@@ -112,11 +151,17 @@ struct Normalizer<'p> {
 }
 
 impl<'p> Normalizer<'p> {
-    fn new(program: &'p SchemaProgram, extras: Extras) -> Self {
+    fn new(program: &'p SchemaProgram, scope: RepairScope) -> Self {
+        let (converts, extras) = match scope {
+            RepairScope::Defaults => (false, Extras::Keep),
+            RepairScope::All(extras) => (true, extras),
+        };
         Self {
             program,
             evaluator: Evaluator::new(program, extras),
             repair_log: RepairLog::default(),
+            converts,
+            rejected_defaults: Vec::new(),
             dry_runs: HashMap::default(),
             active_unions: Vec::new(),
             postponed: false,
@@ -164,6 +209,48 @@ impl<'p> Normalizer<'p> {
             return false;
         }
         true
+    }
+
+    /// Remembers a default that is not filled in.
+    fn reject_default(&mut self, default: &'p PropertyDefault) {
+        if !self.rejected_defaults.iter().any(|known| std::ptr::eq(*known, default)) {
+            self.rejected_defaults.push(default);
+        }
+    }
+
+    /// Whether the value is valid for every schema of the set.
+    fn all_valid(&mut self, set: &[NodeId], value: &Value) -> bool {
+        set.iter().all(|id| self.evaluator.check_valid(*id, value))
+    }
+
+    /// Undoes the repairs made since `start`, all of them at or below `at`.
+    fn undo_repairs(&mut self, value: &mut Value, at: &ValuePath<'_>, start: usize) {
+        self.repair_log.undo_below(value, &at.pointer(), start);
+        self.clear_caches();
+    }
+
+    /// Undoes the repairs made since `start` if the value is valid without them, and returns whether
+    /// it is. Otherwise they stay.
+    fn restore_valid(
+        &mut self,
+        set: &[NodeId],
+        value: &mut Value,
+        at: &ValuePath<'_>,
+        start: usize,
+    ) -> bool {
+        if self.repair_log.len() == start || self.evaluator.overflow {
+            return false;
+        }
+        let base = at.pointer();
+        self.repair_log.revert(value, &base, start);
+        self.clear_caches();
+        let is_valid = self.all_valid(set, value);
+        match is_valid {
+            true => self.repair_log.forget(start),
+            false => self.repair_log.reapply(value, &base, start),
+        }
+        self.clear_caches();
+        is_valid
     }
 
     /// Clears cached results, because a value has changed.

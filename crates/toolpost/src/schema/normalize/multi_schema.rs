@@ -12,7 +12,8 @@ const MAX_ROUNDS: usize = 24;
 impl Normalizer<'_> {
     /// Normalizes a value under several schemas, and returns whether it is valid afterwards.
     ///
-    /// The result is a fixed point. If the repairs do not converge, all of them are undone.
+    /// The result is a fixed point. If the repairs do not converge, or make a valid value invalid,
+    /// all of them are undone.
     pub(super) fn normalize_multi(
         &mut self,
         set: &[NodeId],
@@ -21,10 +22,10 @@ impl Normalizer<'_> {
     ) -> bool {
         let start = self.repair_log.len();
         if !self.reach_fixed_point(set, value, at) {
-            self.repair_log.undo_below(value, &at.pointer(), start);
+            self.undo_repairs(value, at, start);
         }
         self.clear_caches();
-        set.iter().all(|id| self.evaluator.check_valid(*id, value))
+        self.all_valid(set, value) || self.restore_valid(set, value, at, start)
     }
 
     fn reach_fixed_point(&mut self, set: &[NodeId], value: &mut Value, at: &ValuePath<'_>) -> bool {

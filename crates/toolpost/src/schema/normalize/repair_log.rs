@@ -106,12 +106,31 @@ impl RepairLog {
 
     /// Undoes all repairs after the first `keep`. All are at or below `base`, the path of `target`.
     pub(super) fn undo_below(&mut self, target: &mut Value, base: &str, keep: usize) {
-        while self.repairs.len() > keep {
-            let Some(repair) = self.repairs.pop() else { return };
+        self.revert(target, base, keep);
+        self.forget(keep);
+    }
+
+    /// Undoes all repairs after the first `keep` in the value, but keeps them in the list.
+    pub(super) fn revert(&mut self, target: &mut Value, base: &str, keep: usize) {
+        let mut positions = self.positions.iter().rev();
+        for repair in self.repairs[keep..].iter_mut().rev() {
             let stripped = repair.action == RepairAction::Stripped;
-            let position = if stripped { self.positions.pop() } else { None };
-            undo(repair, position.unwrap_or_default(), target, base.len());
+            let position = if stripped { positions.next() } else { None };
+            undo(repair, position.copied().unwrap_or_default(), target, base.len());
         }
+    }
+
+    /// Makes the repairs after the first `keep` again, after [`RepairLog::revert`].
+    pub(super) fn reapply(&mut self, target: &mut Value, base: &str, keep: usize) {
+        self.repairs[keep..].iter_mut().for_each(|repair| redo(repair, target, base.len()));
+    }
+
+    /// Removes all repairs after the first `keep` from the list.
+    pub(super) fn forget(&mut self, keep: usize) {
+        let stripped = |repair: &&Repair| repair.action == RepairAction::Stripped;
+        let strips = self.repairs[keep..].iter().filter(stripped).count();
+        self.positions.truncate(self.positions.len() - strips);
+        self.repairs.truncate(keep);
     }
 }
 
@@ -120,24 +139,49 @@ fn blank(action: RepairAction) -> Repair {
     Repair { path: JsonPointer::default(), action, from: None, to: None }
 }
 
-/// Undoes one repair. A stripped property is restored at its original position.
-fn undo(repair: Repair, position: usize, target: &mut Value, base: usize) {
+/// Undoes one repair. A stripped property is moved back to its original position.
+fn undo(repair: &mut Repair, position: usize, target: &mut Value, base: usize) {
     let path = &repair.path[base..];
     if repair.action == RepairAction::Converted {
-        if let (Some(changed), Some(from)) = (target.pointer_mut(path), repair.from) {
-            *changed = from;
+        if let (Some(changed), Some(from)) = (target.pointer_mut(path), &repair.from) {
+            changed.clone_from(from);
         }
         return;
     }
-    let (parent, token) = path.rsplit_once('/').unwrap_or(("", ""));
-    let name = unescape_token(token);
-    let Some(Value::Object(map)) = target.pointer_mut(parent) else {
-        return;
-    };
-    match repair.from {
+    let Some((map, name)) = parent_of(target, path) else { return };
+    match repair.from.take() {
         Some(from) => _ = map.shift_insert(position.min(map.len()), name, from),
         None => _ = map.shift_remove(&name),
     }
+}
+
+/// Makes an undone repair again.
+fn redo(repair: &mut Repair, target: &mut Value, base: usize) {
+    let path = &repair.path[base..];
+    match (repair.action, &repair.to) {
+        (RepairAction::Converted, Some(to)) => {
+            if let Some(changed) = target.pointer_mut(path) {
+                changed.clone_from(to);
+            }
+        }
+        (_, Some(to)) => {
+            if let Some((map, name)) = parent_of(target, path) {
+                map.insert(name, to.clone());
+            }
+        }
+        (_, None) => {
+            if let Some((map, name)) = parent_of(target, path) {
+                repair.from = map.shift_remove(&name);
+            }
+        }
+    }
+}
+
+/// Returns the object that has the property at `path`, and the name of the property.
+fn parent_of<'v>(target: &'v mut Value, path: &str) -> Option<(&'v mut JsonObject, String)> {
+    let (parent, token) = path.rsplit_once('/').unwrap_or(("", ""));
+    let name = unescape_token(token);
+    Some((target.pointer_mut(parent)?.as_object_mut()?, name))
 }
 
 #[cfg(test)]
@@ -166,6 +210,10 @@ mod tests {
             assert!(by_few.iter().eq(&by_many), "{by_few:?} {by_many:?}");
             for (mut log, remaining) in [(many, by_many), (few, by_few)] {
                 let mut value = json!({"x": remaining});
+                log.revert(&mut value, "", 0);
+                assert!(value["x"].as_object().unwrap().iter().eq(&original), "{value}");
+                log.reapply(&mut value, "", 0);
+                assert_eq!(value["x"].as_object().unwrap().len(), original.len() - log.len());
                 log.undo(&mut value, 0);
                 assert!(value["x"].as_object().unwrap().iter().eq(&original), "{value}");
             }

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::super::program::{
-    AdditionalProperties, Applicators, ArrayRules, NodeId, ObjectRules, Property, SchemaNode,
+    AdditionalProperties, Applicators, ArrayRules, NodeId, ObjectRules, Property, PropertyDefault,
+    SchemaNode,
 };
 use super::super::repair::Extras;
 use super::super::validate::{address, admits_scalar};
 use super::choose::VariantCandidate;
-use super::convert::{conversion, convert_mismatched};
 use super::{Normalizer, ValuePath};
 use crate::json::JsonObject;
 
@@ -46,11 +46,14 @@ impl<'p> Normalizer<'p> {
         } else if admitted
             && (node.literals.is_none() || self.evaluator.admits_literal(node, value))
         {
-            self.normalize_contents(id, node, value, at)
+            match node.unstable && (value.is_object() || value.is_array()) {
+                true => self.normalize_unstable(id, value, at),
+                false => self.normalize_contents(id, node, value, at),
+            }
         } else {
             // A container of the wrong type is not entered, so mismatches in it are unknown.
             self.mismatches_incomplete |= node.constrains_contents(value);
-            let new = convert_mismatched(self.program, &[id], value);
+            let new = self.convert_mismatched(id, value);
             let fits = self.replace(value, new, at) && admits_scalar(node, value);
             self.record_if_invalid(fits, id, at)
         };
@@ -74,6 +77,11 @@ impl<'p> Normalizer<'p> {
         {
             return self.normalize_as_variant(id, only, value, at);
         }
+        self.normalize_unstable(id, value, at)
+    }
+
+    /// Normalizes a value whose repairs can depend on each other or make it invalid.
+    fn normalize_unstable(&mut self, id: NodeId, value: &mut Value, at: &ValuePath<'_>) -> bool {
         let fits = self.evaluator.check_clean(id, value) || self.normalize_multi(&[id], value, at);
         self.mismatches_incomplete |= !fits;
         fits
@@ -106,8 +114,7 @@ impl<'p> Normalizer<'p> {
         }
         let is_accepted = only.is_discriminated || self.repair_log.len() == start;
         if !is_accepted {
-            self.repair_log.undo_below(value, &at.pointer(), start);
-            self.clear_caches();
+            self.undo_repairs(value, at, start);
             // The original value can be valid if only a filled-in default was not.
             if self.evaluator.check_valid(id, value) {
                 self.mismatches.truncate(mismatches);
@@ -132,7 +139,7 @@ impl<'p> Normalizer<'p> {
         value: &mut Value,
         at: &ValuePath<'_>,
     ) -> bool {
-        let new = conversion(self.program, nodes, value);
+        let new = self.conversion(nodes, value);
         self.replace(value, new, at)
     }
 
@@ -153,6 +160,7 @@ impl<'p> Normalizer<'p> {
         value: &mut Value,
         at: &ValuePath<'_>,
     ) -> bool {
+        let (start, strips) = (self.repair_log.len(), self.forbidden_strips);
         let (children_valid, is_valid) = match value {
             Value::Object(map) => match node.object.as_deref() {
                 Some(rules) => self.normalize_object(rules, map, at),
@@ -164,6 +172,11 @@ impl<'p> Normalizer<'p> {
             },
             _ => (true, admits_scalar(node, value)),
         };
+        // Repaired items can violate `uniqueItems` or `contains`.
+        if !is_valid && value.is_array() && self.restore_valid(&[id], value, at, start) {
+            self.forbidden_strips = strips;
+            return true;
+        }
         self.record_if_invalid(is_valid, id, at) && children_valid
     }
 
@@ -279,7 +292,7 @@ impl<'p> Normalizer<'p> {
         let mut fits = true;
         let depth = self.open_defaults.len();
         for (index, property) in rules.properties.entries().iter().enumerate() {
-            let Some(default) = &property.default else {
+            let Some(PropertyDefault { value: default, .. }) = &property.default else {
                 continue;
             };
             if scan.has_default(index, &property.name, map) || !self.admit_default(default) {

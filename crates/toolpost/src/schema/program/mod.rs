@@ -9,10 +9,12 @@ mod types;
 
 use serde_json::Value;
 
+use super::Issue;
+
 pub(super) use array::{ArrayRules, Contains};
 pub(super) use number::{Bound, Multiple, NumberRules};
 pub(super) use object::{
-    AdditionalProperties, DependentRequired, ObjectRules, Property, PropertyTable,
+    AdditionalProperties, DependentRequired, ObjectRules, Property, PropertyDefault, PropertyTable,
 };
 pub(super) use pattern::PatternMatcher;
 pub(super) use string::{ContentRule, StringRules};
@@ -36,6 +38,9 @@ pub(super) struct SchemaProgram {
     /// Some schema depends on the dynamic scope of references, which only the `jsonschema` crate
     /// tracks, or refers to itself in place. The crate then decides validity.
     pub(super) requires_fallback: bool,
+    pub(super) has_defaults: bool,
+    /// Defaults that are not filled in.
+    pub(super) warnings: Vec<Issue>,
 }
 
 impl SchemaProgram {
@@ -60,6 +65,8 @@ pub(super) struct SchemaNode {
     pub(super) memoize: bool,
     /// The node can reach itself while applied to the same value.
     pub(super) cyclic: bool,
+    /// A repair can violate the node's own constraints, so a repaired value is validated again.
+    pub(super) unstable: bool,
     /// Values admitted by `const` and `enum`.
     pub(super) literals: Option<Box<[Value]>>,
     pub(super) number: Option<Box<NumberRules>>,

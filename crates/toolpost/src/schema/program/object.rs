@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::{NodeId, PatternMatcher};
-use crate::json::{JsonObject, str_eq};
+use crate::json::{JsonObject, JsonPointer, str_eq};
 
 pub(crate) struct ObjectRules {
     pub(crate) properties: PropertyTable,
@@ -43,7 +43,14 @@ pub(crate) struct Property {
     /// `None` for a name that occurs only in `required`.
     pub(crate) node: Option<NodeId>,
     pub(crate) required: bool,
-    pub(crate) default: Option<Value>,
+    pub(crate) default: Option<PropertyDefault>,
+}
+
+/// A default that is valid for the schema of its property.
+pub(crate) struct PropertyDefault {
+    pub(crate) value: Value,
+    /// Location of the schema of the property.
+    pub(crate) pointer: JsonPointer,
 }
 
 impl ObjectRules {
@@ -109,7 +116,7 @@ impl PropertyTable {
         &self.entries
     }
 
-    pub(crate) fn set_default(&mut self, at: usize, default: Value) {
+    pub(crate) fn set_default(&mut self, at: usize, default: PropertyDefault) {
         self.entries[at].default = Some(default);
     }
 
