@@ -36,6 +36,7 @@ mod reload;
 mod remote;
 mod room_command;
 mod rooms;
+mod sdk_client;
 mod serve;
 mod signals;
 mod terminal;

@@ -7,6 +7,9 @@ use toolpost::json::{RawObject, is_nested_deeper};
 /// body is nested in an object in a list in a response in a message.
 const MAX_NESTING_DEPTH: usize = 100;
 
+/// Members of a call that hold its input. The exit record has one of them if defaults were filled in.
+const INPUT_MEMBERS: [&str; 3] = ["input", "inputText", "inputCut"];
+
 /// Merges the records of a call into one object. A body that clients could not parse is returned as
 /// text.
 pub(super) fn merge_records(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>) -> Value {
@@ -41,6 +44,10 @@ fn add_members(
     let text = String::from_utf8_lossy(record);
     for (name, raw) in RawObject::parse(&text).unwrap_or_default().0 {
         let Some(name) = renamed(&name) else { continue };
+        if INPUT_MEMBERS.contains(&name) {
+            // The input that was sent replaces the input that was received.
+            INPUT_MEMBERS.iter().for_each(|member| drop(call.shift_remove(*member)));
+        }
         let is_shallow = !is_nested_deeper(raw.get().as_bytes(), MAX_NESTING_DEPTH);
         match is_shallow.then(|| serde_json::from_str(raw.get())) {
             Some(Ok(value)) => call.insert(name.to_owned(), value),
@@ -54,6 +61,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Each row: the input members of the two records, and those of the call.
+    #[test]
+    fn call_view_input_is_the_one_that_was_sent() {
+        for (enter, exit, expected) in [
+            (json!({"input": {}}), json!({}), json!({"input": {}})),
+            (json!({"input": {}}), json!({"input": {"a": 1}}), json!({"input": {"a": 1}})),
+            (json!({"input": {}}), json!({"inputCut": {}}), json!({"inputCut": {}})),
+            (json!({"inputCut": {}}), json!({"inputCut": {"b": 1}}), json!({"inputCut": {"b": 1}})),
+        ] {
+            let [enter, exit] = [enter.to_string(), exit.to_string()];
+            let mut call = merge_records("me", enter.as_bytes(), Some(exit.as_bytes()));
+            call.as_object_mut().unwrap().shift_remove("gatewayId");
+            assert_eq!(call, expected, "{enter} {exit}");
+        }
+    }
 
     #[test]
     fn call_view_shows_unparseable_body_as_text() {

@@ -125,8 +125,8 @@ fn preflight_problems(
     if let Err(error) = found.spec().access_control.check(identity, Some(input)) {
         return vec![error.message().to_owned()];
     }
-    match found.spec().input_schema.validate(input) {
-        Ok(issues) => issues.iter().map(ToString::to_string).collect(),
+    match found.spec().input_schema.fill_defaults(&mut input.clone()) {
+        Ok(filled) => filled.issues.iter().map(ToString::to_string).collect(),
         Err(error) => vec![error.to_string()],
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolpost::{
     Approval, AuditEntry, AuditOutcome, AuditSink, CallError, CallView, ErrorCode, HookResult,
-    OperationKind, Outcome, Registry, epoch_ms,
+    OperationKind, Outcome, Payload, Registry, epoch_ms,
 };
 
 use super::queue::{Durability, QueuedRecord, WriteReceipt};
@@ -98,7 +98,12 @@ impl JournalSink {
         members.add("operation", call.operation_id);
         members.add_some("identity", call.identity.map(|identity| &identity.id));
         members.add_some("via", call.operation.and_then(|operation| operation.via()));
-        let Some(input) = call.input else { return };
+        if let Some(input) = call.input {
+            self.write_input(call, input, members);
+        }
+    }
+
+    fn write_input(&self, call: &CallView<'_>, input: &Payload, members: &mut RecordWriter<'_>) {
         let limit = self.journal.settings.body_limit;
         match mask::input(|| self.registry.catalog(), call.operation, input) {
             Some(masked) => {
@@ -125,6 +130,9 @@ impl JournalSink {
             members.add("approval", &json!({"id": id, "by": by}));
         }
         members.add("outcome", outcome.as_str());
+        if let Some(input) = call.filled_input {
+            self.write_input(call, input, members);
+        }
         let is_relay = call.operation.is_some_and(|operation| operation.spec().forwards)
             || RELAY_OPERATIONS.contains(&call.operation_id);
         let limit = self.journal.settings.body_limit;

@@ -74,6 +74,8 @@ pub struct CallView<'a> {
     pub progress: &'a ProgressSender,
     /// The input; `None` once the handler has taken it.
     pub input: Option<&'a Payload>,
+    /// The input with the defaults of its schema; `None` if no default was filled in.
+    pub filled_input: Option<&'a Payload>,
     /// The id returned by [`AuditSink::enter`](super::AuditSink::enter).
     pub audit_id: Option<u64>,
     /// The approval of the call, once it was given.

@@ -1,7 +1,8 @@
-//! input: validates the input against the schema of the operation.
+//! input: fills in the defaults of the input schema, and validates the input.
 
 use serde_json::Value;
 
+use super::audit;
 use super::state::CallState;
 use crate::error::CallError;
 use crate::payload::Payload;
@@ -14,13 +15,17 @@ pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
     let operation = call.operation()?.clone();
     let (id, schema) = (operation.id(), &operation.spec().input_schema);
     let Some(payload) = call.input.as_mut() else { return Ok(()) };
-    let issues = schema.validate(parse(payload)?).map_err(|error| {
+    let filled = schema.fill_defaults(parse(payload)?).map_err(|error| {
         CallError::execution(format!("the input schema of {id} cannot be used")).with_cause(error)
     })?;
-    if issues.is_empty() {
-        return Ok(());
+    audit::log_schema_warnings(&operation, "input", schema);
+    if !filled.issues.is_empty() {
+        return Err(CallError::validation(format!("invalid input for {id}"), &filled.issues));
     }
-    Err(CallError::validation(format!("invalid input for {id}"), &issues))
+    if !filled.repairs.is_empty() {
+        call.record_filled_input();
+    }
+    Ok(())
 }
 
 /// Returns the input as a parsed value.

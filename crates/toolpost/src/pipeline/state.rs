@@ -33,6 +33,8 @@ pub(super) struct CallState {
     target: Option<Arc<Operation>>,
     /// The input, until dispatch takes it.
     pub(super) input: Option<Payload>,
+    /// A copy of the input for the audit sink, if defaults were filled in.
+    filled_input: Option<Box<Payload>>,
     /// Whether the access check is skipped. Determined only by the type of the authority.
     pub(super) trusted: bool,
     endpoint: Endpoint,
@@ -147,6 +149,7 @@ impl CallState {
             context,
             target,
             input: Some(input),
+            filled_input: None,
             trusted,
             endpoint: Endpoint::Local,
             idle_timeout: None,
@@ -186,6 +189,13 @@ impl CallState {
         self.target.as_ref().map(|operation| operation.spec().kind)
     }
 
+    /// Keeps a copy of the input for the audit sink, which has only seen it without its defaults.
+    pub(super) fn record_filled_input(&mut self) {
+        if self.shared.audit.is_some() {
+            self.filled_input = self.input.clone().map(Box::new);
+        }
+    }
+
     pub(super) fn view(&self) -> CallView<'_> {
         CallView {
             request_id: self.context.request_id(),
@@ -197,6 +207,7 @@ impl CallState {
             trusted: self.trusted,
             progress: self.context.progress(),
             input: self.input.as_ref(),
+            filled_input: self.filled_input.as_deref(),
             metadata: self.context.metadata(),
             span: self.span.as_deref(),
             context: &self.context,

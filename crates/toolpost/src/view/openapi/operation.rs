@@ -129,9 +129,10 @@ fn operation_base(spec: &OperationSpec, name: &str) -> JsonObject {
     head
 }
 
-/// Whether the input schema admits `{}`, which a call without an input sends.
+/// Whether the input schema admits `{}` with its defaults, which a call without an input sends.
 fn accepts_empty_input(spec: &OperationSpec) -> bool {
-    spec.input_schema.is_valid(&json!({})).unwrap_or(false)
+    let filled = spec.input_schema.fill_defaults(&mut json!({}));
+    filled.is_ok_and(|filled| filled.issues.is_empty())
 }
 
 /// Returns the complete spec, from which another gateway can recreate the operation.
