@@ -85,5 +85,5 @@ fn check_payload(again: &RoomMessage, message: &RoomMessage) {
 }
 
 fn complete(draft: Draft) -> RoomMessage {
-    draft.complete("me".into(), Protocol::Mew04, "new".into(), "now".into())
+    draft.complete("me".into(), Protocol::Mew04, "new".into(), "2026-01-01T00:00:00Z".into())
 }

@@ -33,6 +33,7 @@ mod endpoint;
 mod glob;
 mod gzip;
 pub mod journal;
+mod kind_filter;
 mod limits;
 mod mcp_service;
 mod openapi_document;

@@ -18,7 +18,7 @@ Queries the running gateway, or reads the journal in the data folder if none is 
   toolpost log --op 'github.*' --since 15m --errors
   toolpost log --identity ci --limit 200 --json
   toolpost log --follow --since 1h
-  toolpost log --room lobby
+  toolpost log --room lobby --kind 'mcp/response:tools/call:read_*'
   toolpost log verify"
 )]
 pub(crate) struct LogOptions {
@@ -60,6 +60,10 @@ pub(crate) struct LogFilter {
     #[arg(long, value_name = "ROOM", conflicts_with = "op")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) room: Option<String>,
+    /// Only messages of this kind; * matches anything (repeatable)
+    #[arg(long, value_name = "KIND", requires = "room")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kind: Vec<String>,
 }
 
 /// Rejects text that cannot be a time. The gateway parses the rest.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use toolpost_gateway::config::parse_duration;
+use toolpost_gateway::room::RoomName;
 
 use super::GatewayTarget;
 
@@ -27,7 +28,7 @@ pending responses at end of input, and exits with 1 if a request failed.
 pub(crate) struct JoinOptions {
     /// Name of the room, such as lobby
     #[arg(value_name = "ROOM")]
-    pub(crate) room: String,
+    pub(crate) room: RoomName,
     /// Participant name for a gateway without authentication; the operator's token is then not used
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) name: Option<String>,

@@ -15,7 +15,15 @@ fn allows_prints_decision_with_reason() {
     let lies = r#"{"kind":"mcp/request:tools/call:read_a","payload":{"method":"tools/call","params":{"name":"drop"}}}"#;
     let read = "mcp/request:tools/call:read_*";
     let pattern = r#"{"kind":"mcp/request","payload":{"params":{"name":"read_*"}}}"#;
-    let rows: [(&[&str], &str, i32, &str); 9] = [
+    let to_files = r#"{"kind":"mcp/request:tools/call:read_*","to":["files","tool-*"]}"#;
+    let addressed = |to: &str| call.replacen('{', &format!("{{\"to\":{to},"), 1);
+    let [to_one, to_both, to_other, to_all] =
+        [r#""files""#, r#"["tool-1","files"]"#, r#"["files","ada"]"#, "[]"].map(addressed);
+    let rows: [(&[&str], &str, i32, &str); 13] = [
+        (&[to_files], &to_one, 0, to_files),
+        (&[to_files], &to_both, 0, to_files),
+        (&[to_files], &to_other, 1, "does not cover messages to `ada`"),
+        (&[to_files], &to_all, 1, "does not cover a message without `to`"),
         (&[read], call, 0, read),
         (&[pattern], call, 0, "read_*"),
         (&["chat", read], call, 0, read),

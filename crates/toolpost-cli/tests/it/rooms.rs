@@ -226,7 +226,11 @@ fn room_messages_and_rejections_are_logged() {
     let sum = json!({"a": 1, "b": 1});
     assert_eq!(gateway.post_with("/api/demo/add", &sum, &[&bearer]).0, 200);
     gateway.stop();
-    let rows: [(&[&str], &[&str]); 8] = [
+    let rows: [(&[&str], &[&str]); 12] = [
+        (&["--room", "lobby", "--kind", "chat"], &["message m-1", "message m-3"]),
+        (&["--room", "lobby", "--kind", "mcp/request:tools/call:demo*"], &["rejection m-2"]),
+        (&["--room", "lobby", "--kind", "mcp/response", "--kind", "chat/*"], &[]),
+        (&["export", "--room", "*", "--kind", "chat"], &["message m-3", "message m-1"]),
         (&["--room", "lobby"], &["message m-1", "rejection m-2", "message m-3"]),
         (&["--room", "lob*", "--limit", "2"], &["rejection m-2", "message m-3"]),
         (&["--room", "lobby", "--errors"], &["rejection m-2"]),
@@ -247,7 +251,11 @@ fn room_messages_and_rejections_are_logged() {
         });
         assert_eq!(summaries.collect::<Vec<_>>(), expected, "{arguments:?}");
     }
-    for arguments in [&["--room", "lobby", "--op", "x"][..], &["--room", "lobby", "--follow"]] {
+    for arguments in [
+        &["--room", "lobby", "--op", "x"][..],
+        &["--room", "lobby", "--follow"],
+        &["--kind", "chat"],
+    ] {
         let rejected = offline(&folder, &[&["log"], arguments].concat());
         assert_eq!(rejected.status.code(), Some(2), "{arguments:?}");
     }

@@ -20,7 +20,7 @@ use crate::auth::{JwtSettings, LOCAL, TokenHash, is_resource_id};
 use crate::journal::JournalSettings;
 use crate::mcp_service::McpEndpointSettings;
 use crate::room::capability::CapabilityTexts;
-use crate::room::{RoomSettings, RoomsSettings};
+use crate::room::{RoomName, RoomSettings, RoomsSettings};
 use crate::shorthand::ShortOrLong;
 use crate::telemetry::TelemetrySettings;
 
@@ -193,7 +193,7 @@ pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
     let owner = match name {
         LOCAL => "callers without a token",
         OPERATOR => "the operator",
-        _ if is_plain_name(name, b"-_.@") => return Ok(()),
+        _ if is_plain_name(name) => return Ok(()),
         _ => {
             let message =
                 "invalid identity name; use 1 to 64 letters, digits, `-`, `_`, `.` and `@`";
@@ -203,10 +203,10 @@ pub(super) fn check_identity_name(name: &str) -> Result<(), String> {
     Err(format!("`{name}` is reserved for {owner}; choose another name"))
 }
 
-/// Whether a name has 1 to 64 letters, digits and these punctuation marks.
-fn is_plain_name(name: &str, marks: &[u8]) -> bool {
+/// Whether a name has 1 to 64 letters, digits and punctuation marks of identities.
+fn is_plain_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte))
 }
 
 /// Completes the settings. An audience is required, or derived from `resource`, so that a token for
@@ -246,18 +246,19 @@ fn rooms(
         let message = "more rooms than limits.rooms allows; raise it";
         document.section(&["room"]).report(&[], message);
     }
-    for (name, room) in &rooms {
-        let path = ["room", name];
+    let mut settings = RoomsSettings { max_rooms, ..RoomsSettings::default() };
+    for (name, room) in rooms {
+        let path = ["room", &name];
         let at = document.section(&path);
-        // The characters are restricted because the name appears in URLs and logs.
-        if !is_plain_name(name, b"-_.") {
-            at.report(&[], "invalid room name; use 1 to 64 letters, digits, `-`, `_` and `.`");
-        }
         if room.members.iter().flatten().any(String::is_empty) {
             at.report(&["members"], "empty identity name; remove it");
         }
+        match RoomName::parse(&name) {
+            Ok(name) => drop(settings.rooms.insert(name, room)),
+            Err(error) => at.report(&[], error.to_string()),
+        }
     }
-    RoomsSettings { rooms, max_rooms }
+    settings
 }
 
 fn deserialize_origins<'de, D: Deserializer<'de>>(

@@ -63,6 +63,7 @@ use writer::JournalWriter;
 pub(crate) use mask::message as mask_message;
 pub use operations::operations;
 pub use reader::JournalReader;
+pub(crate) use record::mask_tokens;
 pub(crate) use room_records::{RoomMessageRecord, RoomRejectionRecord};
 pub use verify::{Anchor, ChainReport};
 

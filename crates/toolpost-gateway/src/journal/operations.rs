@@ -16,6 +16,7 @@ use super::tail::Tail;
 use super::verify::{Anchor, ChainReport};
 use crate::admin::scope;
 use crate::glob::Glob;
+use crate::kind_filter::KindFilter;
 use crate::units::parse_duration;
 
 /// Default number of results; [`MAX_LIMIT`] is the maximum.
@@ -117,12 +118,33 @@ struct JournalInput {
     errors: bool,
     /// Messages and rejections of this room instead of calls; `*` matches anything.
     room: Option<String>,
+    /// Only messages of this kind, such as `mcp/response:tools/call:read_*`, or of one of these
+    /// kinds; `*` matches anything within a part. Requires `room`.
+    kind: Option<KindInput>,
     /// Only entries with a smaller `seq`. For the next page, the smallest `seq` of this page.
     before: Option<u64>,
     /// Maximum number of results; 50 by default, at most 1000.
     limit: Option<usize>,
     /// Id of the gateway to read the journal of, if it is another one in the same data folder.
     gateway_id: Option<String>,
+}
+
+/// A kind, or several.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum KindInput {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl KindInput {
+    fn into_filter(self) -> Result<Option<KindFilter>, CallError> {
+        let parsed = match self {
+            Self::One(kind) => KindFilter::parse(&[kind]),
+            Self::Several(kinds) => KindFilter::parse(&kinds),
+        };
+        parsed.map_err(|message| CallError::validation(message, &[]))
+    }
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -163,6 +185,10 @@ async fn journal(
 
 impl JournalInput {
     fn into_filter(self, own: Option<String>) -> Result<RecordFilter, CallError> {
+        if self.kind.is_some() && self.room.is_none() {
+            let message = "`kind` needs `room`: only room messages have a kind";
+            return Err(CallError::validation(message, &[]));
+        }
         let (marks, name): (&[BlockMark], _) = match (self.op, self.room) {
             (Some(_), Some(_)) => {
                 let message = "`op` and `room` cannot be combined: room messages have no operation";
@@ -178,6 +204,7 @@ impl JournalInput {
             marks,
             name: name.map(Glob::new),
             identity: self.identity,
+            kinds: self.kind.map(KindInput::into_filter).transpose()?.flatten(),
             since: since.unwrap_or(i64::MIN),
             before: self.before.unwrap_or(u64::MAX),
             limit: self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT),

@@ -278,7 +278,7 @@ pub(super) const TOKEN_PREFIX: &[u8] = b"tpt_";
 const TOKEN_SECRET_CHARS: usize = 43;
 
 /// Masks gateway tokens anywhere in a record, regardless of the schema.
-fn mask_tokens(record: &mut [u8]) {
+pub(crate) fn mask_tokens(record: &mut [u8]) {
     let mut from = 0;
     while let Some(at) = memchr::memmem::find(&record[from..], TOKEN_PREFIX) {
         let start = from + at + TOKEN_PREFIX.len();

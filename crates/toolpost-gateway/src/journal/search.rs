@@ -15,6 +15,7 @@ use super::index::{Block, BlockMark, Index};
 use super::layout::Chain;
 use super::record::{RecordKind, StoredRecord};
 use crate::glob::Glob;
+use crate::kind_filter::KindFilter;
 
 #[derive(Debug, Clone)]
 pub(super) struct RecordFilter {
@@ -25,6 +26,8 @@ pub(super) struct RecordFilter {
     /// Only these operations or rooms.
     pub(super) name: Option<Glob>,
     pub(super) identity: Option<String>,
+    /// Only messages, and rejections of messages, of these kinds.
+    pub(super) kinds: Option<KindFilter>,
     /// Only records written at or after this time, in milliseconds since the Unix epoch.
     pub(super) since: i64,
     /// Only records written before this time.
@@ -43,6 +46,7 @@ impl Default for RecordFilter {
             marks: &[BlockMark::Call],
             name: None,
             identity: None,
+            kinds: None,
             since: i64::MIN,
             until: i64::MAX,
             before: u64::MAX,
@@ -75,6 +79,11 @@ impl RecordFilter {
             && stored.seq < self.before
             && (self.since..self.until).contains(&stored.time)
             && self.matches_names(stored)
+    }
+
+    fn matches_kind(&self, content: &[u8]) -> bool {
+        let Some(kinds) = &self.kinds else { return true };
+        message_kind(content).is_some_and(|kind| kinds.matches(&kind))
     }
 }
 
@@ -202,7 +211,7 @@ impl<'a> Search<'a> {
                 continue;
             }
             let exit = exits.remove(&stored.seq);
-            if self.filter.matches(&stored) {
+            if self.filter.matches(&stored) && self.filter.matches_kind(content) {
                 let exit = match (stored.kind, exit) {
                     (RecordKind::Enter, None) => self.exit_in_other_block(stored.seq)?,
                     (_, exit) => exit.map(|(exit, failed)| (exit.to_vec(), failed)),
@@ -283,4 +292,14 @@ fn record_contents(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
 pub(super) fn message_json(content: &[u8]) -> Option<&str> {
     let members = RawObject::parse(std::str::from_utf8(content).ok()?).ok()?;
     members.get("message").map(RawValue::get)
+}
+
+/// Returns the full kind of a message, or of the rejected one.
+fn message_kind(content: &[u8]) -> Option<String> {
+    let members = RawObject::parse(std::str::from_utf8(content).ok()?).ok()?;
+    let kind = match members.get("message") {
+        Some(message) => RawObject::parse(message.get()).ok()?.take("kind"),
+        None => members.get("attemptedKind"),
+    };
+    serde_json::from_str(kind?.get()).ok()
 }

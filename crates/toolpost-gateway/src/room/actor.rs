@@ -17,11 +17,12 @@ use toolpost::transport::Utf8Bytes;
 use toolpost::{Approval, Identity, epoch_ms};
 
 use super::message::{BaseKind, Protocol, RoomMessage};
-use super::rooms::{RoomName, RoomsInner};
+use super::room_name::RoomName;
+use super::rooms::RoomsInner;
 use super::sender::{DisconnectCause, MessageSender};
 use super::state::{
     ConnectionId, Effect, ParticipantJoin, ProposalDecision, REGISTRY_PARTICIPANT, Recipients,
-    Room, RoomError, RoomInput, StreamFrame,
+    Room, RoomError, RoomInput, StreamFrame, is_for_registry,
 };
 use super::tool_caller::{ToolRequest, ToolResponse};
 use crate::approval::can_approve;
@@ -253,15 +254,13 @@ impl RoomActor {
     /// Encodes a message for the journal. Values that the schema of an operation marks as secret
     /// are masked.
     fn encode_for_journal(&self, message: &RoomMessage) -> String {
-        let involves_registry = &*message.from == REGISTRY_PARTICIPANT
-            || message.to.is_empty()
-            || message.to.iter().any(|to| &**to == REGISTRY_PARTICIPANT);
+        let involves_registry =
+            &*message.from == REGISTRY_PARTICIPANT || is_for_registry(&message.to);
         let payload = message.payload.as_ref().filter(|_| involves_registry);
-        let tool = message.kind.context().filter(|_| message.kind.method() == Some("tools/call"));
         let is_result = message.kind.base() == Some(BaseKind::McpResponse);
-        let masked = tool.zip(payload).and_then(|(tool, payload)| {
-            self.rooms.tool_caller.upgrade()?.mask_secrets(tool, payload, is_result)
-        });
+        let masked = message.kind.target().zip(payload);
+        let masked =
+            masked.and_then(|(of, payload)| self.rooms.mask_secrets(of, payload, is_result));
         match masked {
             None => message.to_stored(),
             masked => RoomMessage { payload: masked, ..message.clone() }.to_stored(),

@@ -10,12 +10,14 @@
 //! | `actor` | runs a room and performs its effects |
 //! | `sender` | the bounded send queue of one participant |
 //! | `rooms` | the rooms by name |
+//! | `room_name` | names of rooms |
 //! | `tool_caller` | the interface through which rooms call operations |
 
 mod actor;
 pub mod capability;
 pub mod message;
 mod proposal_queue;
+mod room_name;
 mod rooms;
 mod sender;
 mod settings;
@@ -23,9 +25,10 @@ mod state;
 mod store;
 mod tool_caller;
 
+pub use room_name::{RoomName, RoomNameError};
 pub(crate) use rooms::{RoomConnection, RoomHandle, Rooms};
 pub(crate) use sender::{DisconnectCause, channel};
-pub use settings::{RoomSettings, RoomsSettings};
+pub use settings::{RoomSettings, RoomsSettings, ShortKinds};
 pub(crate) use state::{
     GATEWAY_PARTICIPANT, ParticipantJoin, REGISTRY_PARTICIPANT, RoomError, RoomInput, StreamFrame,
     check_participant_name as check_participant, format_for_mcpx,

@@ -11,8 +11,9 @@ use toolpost::{CallError, DomainError, Endpoint, HandlerError, Identity, epoch_m
 use super::capability::Capabilities;
 use super::message::RejectionCode;
 use super::rooms::{RoomHandle, Rooms};
-use super::state::{Proposal, ProposalDecision, RoomError};
+use super::state::{Proposal, ProposalDecision, RoomError, is_for_registry};
 use crate::approval::{ApprovalAction, ApprovalEntry, NOT_PENDING, ProposalQueue};
+use crate::journal::mask_tokens;
 
 impl ProposalQueue for Rooms {
     /// Lists the open proposals of all open rooms, oldest first within a room.
@@ -22,7 +23,8 @@ impl ProposalQueue for Rooms {
             for room in self.open_rooms() {
                 let proposals = room.inspect(|room| room.open_proposals()).await;
                 let proposals = proposals.unwrap_or_default();
-                entries.extend(proposals.iter().map(|(id, proposal)| entry(&room, id, proposal)));
+                let entry = |(id, proposal)| self.entry(&room, id, proposal);
+                entries.extend(proposals.iter().map(|(id, proposal)| (&**id, proposal)).map(entry));
             }
             entries
         }
@@ -39,7 +41,7 @@ impl ProposalQueue for Rooms {
         async move {
             let not_pending = || DomainError::new(NOT_PENDING, "no open proposal has this id");
             let (room, id) = id.split_once('/').ok_or_else(not_pending)?;
-            let room = self.open_rooms().into_iter().find(|open| &**open.name() == room);
+            let room = self.open_rooms().into_iter().find(|open| **open.name() == *room);
             let room = room.ok_or_else(not_pending)?;
             let decision = ProposalDecision {
                 proposal: id.into(),
@@ -62,32 +64,40 @@ impl ProposalQueue for Rooms {
     }
 }
 
-fn entry(room: &RoomHandle, id: &str, proposal: &Proposal) -> ApprovalEntry {
-    let now = epoch_ms();
-    let millis = |time: i64| u64::try_from(time).unwrap_or_default();
-    let target = &proposal.target;
-    ApprovalEntry {
-        id: format!("{}/{id}", room.name()),
-        operation: match &target.name {
-            Some(name) => format!("{}:{name}", target.method),
-            None => target.method.to_string(),
-        },
-        caller: Some(proposal.from.to_string()),
-        room: Some(room.name().to_string()),
-        input: proposal_input(proposal),
-        input_digest: String::new(),
-        endpoint: Endpoint::Rooms,
-        request_id: id.to_owned(),
-        parent_request_id: None,
-        waited_ms: millis(now - proposal.created_at),
-        expires_in_ms: millis(proposal.expires_at - now),
+impl Rooms {
+    fn entry(&self, room: &RoomHandle, id: &str, proposal: &Proposal) -> ApprovalEntry {
+        let now = epoch_ms();
+        let millis = |time: i64| u64::try_from(time).unwrap_or_default();
+        let target = &proposal.target;
+        ApprovalEntry {
+            id: format!("{}/{id}", room.name()),
+            operation: match &target.name {
+                Some(name) => format!("{}:{name}", target.method),
+                None => target.method.to_string(),
+            },
+            caller: Some(proposal.from.to_string()),
+            room: Some(room.name().to_string()),
+            input: self.masked_input(proposal),
+            input_digest: String::new(),
+            endpoint: Endpoint::Rooms,
+            request_id: id.to_owned(),
+            parent_request_id: None,
+            waited_ms: millis(now - proposal.created_at),
+            expires_in_ms: millis(proposal.expires_at - now),
+        }
     }
-}
 
-/// Returns the arguments of a proposed tool call, or all params of another method.
-fn proposal_input(proposal: &Proposal) -> Value {
-    let payload = proposal.payload.as_ref().map_or("{}", |payload| payload.get());
-    let payload: Value = serde_json::from_str(payload).unwrap_or_default();
-    let params = payload.get("params").cloned().unwrap_or_default();
-    params.get("arguments").cloned().unwrap_or(params)
+    /// Returns the arguments of a proposed tool call, or all params of another method, masked as in
+    /// the journal.
+    fn masked_input(&self, proposal: &Proposal) -> Value {
+        let Some(payload) = &proposal.payload else { return Value::Null };
+        let masked = is_for_registry(&proposal.to)
+            .then(|| self.0.mask_secrets(&proposal.target, payload, false))
+            .flatten();
+        let mut text = masked.as_ref().unwrap_or(payload).get().as_bytes().to_vec();
+        mask_tokens(&mut text);
+        let payload: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let params = payload.get("params").cloned().unwrap_or_default();
+        params.get("arguments").cloned().unwrap_or(params)
+    }
 }

@@ -1,33 +1,31 @@
 //! The rooms by name. A room opens on first use and closes when it is idle.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use data_encoding::BASE32_NOPAD;
 use parking_lot::{Mutex, RwLock};
+use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::actor::{COMMAND_QUEUE_CAPACITY, DeferredReply, RoomActor, RoomCommand};
-use super::message::{RejectionCode, RoomMessage};
+use super::message::{McpTarget, RejectionCode, RoomMessage};
+use super::room_name::RoomName;
 use super::sender::{DisconnectCause, MessageSender};
 use super::settings::{RoomSettings, RoomsSettings};
 use super::state::{ConnectionId, ParticipantJoin, ProposalDecision, Room, RoomError, RoomInput};
 use super::store::RoomStore;
 use super::tool_caller::ToolCaller;
-use crate::auth::{Authenticator, Token};
+use crate::admin::OPERATOR;
+use crate::auth::{Authenticator, LOCAL, Token};
 use crate::journal::Journal;
-
-pub(crate) type RoomName = Arc<str>;
-
-/// Maximum size of a room name, in bytes.
-const MAX_ROOM_NAME_BYTES: usize = 128;
 
 /// The rooms of a gateway. Clones share the same rooms.
 #[derive(Debug, Clone)]
-pub(crate) struct Rooms(Arc<RoomsInner>);
+pub(crate) struct Rooms(pub(super) Arc<RoomsInner>);
 
 #[derive(Debug)]
 pub(super) struct RoomsInner {
@@ -98,9 +96,8 @@ impl Rooms {
     ///
     /// # Errors
     ///
-    /// The name is invalid, too many rooms are open, or the gateway is stopping.
-    pub(crate) fn get_or_open(&self, name: &str) -> Result<RoomHandle, RoomError> {
-        check_room_name(name)?;
+    /// Too many rooms are open, or the gateway is stopping.
+    pub(crate) fn get_or_open(&self, name: &RoomName) -> Result<RoomHandle, RoomError> {
         let mut rooms = self.0.open_rooms.lock();
         if let Some(open) = rooms.get(name) {
             return Ok(open.clone());
@@ -114,7 +111,7 @@ impl Rooms {
             return Err(RejectionCode::Unavailable.error("the gateway is stopping"));
         }
         let (commands, receiver) = mpsc::channel(COMMAND_QUEUE_CAPACITY);
-        let name: RoomName = name.into();
+        let name = name.clone();
         let handle = RoomHandle { name: name.clone(), commands, handle_count: Arc::default() };
         rooms.insert(name.clone(), handle.clone());
         let rooms = Arc::clone(&self.0);
@@ -132,23 +129,20 @@ impl Rooms {
 
     /// Returns the room with this name if it is open or has a stored document. Used for invitation
     /// tokens, which are valid only in their room.
-    pub(crate) async fn find_existing(&self, name: &str) -> Option<RoomHandle> {
+    pub(crate) async fn find_existing(&self, name: &RoomName) -> Option<RoomHandle> {
         if let Some(open) = self.0.open_rooms.lock().get(name) {
             return Some(open.clone());
         }
-        let (store, document) = (Arc::clone(self.0.store.as_ref()?), name.to_owned());
+        let (store, document) = (Arc::clone(self.0.store.as_ref()?), name.clone());
         let is_stored = tokio::task::spawn_blocking(move || store.contains(&document)).await;
         if is_stored.unwrap_or_default() { self.get_or_open(name).ok() } else { None }
     }
 
     /// Returns the sorted names of the open and configured rooms, including the lobby.
-    pub(crate) fn room_names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.0.open_rooms.lock().keys().map(|name| name.to_string()).collect();
+    pub(crate) fn room_names(&self) -> BTreeSet<RoomName> {
+        let mut names: BTreeSet<RoomName> = self.0.open_rooms.lock().keys().cloned().collect();
         names.extend(self.0.settings.read().rooms.keys().cloned());
-        names.push(super::LOBBY.to_owned());
-        names.sort_unstable();
-        names.dedup();
+        names.extend(RoomName::parse(super::LOBBY));
         names
     }
 
@@ -188,7 +182,7 @@ impl Rooms {
         self.0.tasks.spawn(connection);
     }
 
-    pub(crate) fn message_limit(&self, room: &str) -> usize {
+    pub(crate) fn message_limit(&self, room: &RoomName) -> usize {
         self.0.settings_of(room).max_message_bytes
     }
 
@@ -198,10 +192,10 @@ impl Rooms {
         settings.rooms.values().map(|room| room.max_message_bytes).fold(default_limit, usize::max)
     }
 
-    pub(crate) fn admits(&self, room: &str, id: &str) -> bool {
+    pub(crate) fn admits(&self, room: &RoomName, id: &str) -> bool {
         let members = self.0.settings_of(room).members;
         let is_member = members.is_none_or(|members| members.iter().any(|member| member == id));
-        is_member || id == crate::admin::OPERATOR
+        is_member || id == OPERATOR
     }
 
     /// Closes all connections and waits for the async tasks of the rooms. Called after the gateway
@@ -275,7 +269,19 @@ impl RoomsInner {
         }
     }
 
-    fn settings_of(&self, name: &str) -> RoomSettings {
+    /// Returns the payload of a call, or of its result, with the values masked that the schema of the
+    /// operation marks as secret; `None` if there are none.
+    pub(super) fn mask_secrets(
+        &self,
+        target: &McpTarget,
+        payload: &RawValue,
+        is_result: bool,
+    ) -> Option<Box<RawValue>> {
+        let tool = target.name.as_deref().filter(|_| &*target.method == "tools/call")?;
+        self.tool_caller.upgrade()?.mask_secrets(tool, payload, is_result)
+    }
+
+    fn settings_of(&self, name: &RoomName) -> RoomSettings {
         self.settings.read().rooms.get(name).cloned().unwrap_or_default()
     }
 
@@ -303,12 +309,12 @@ impl RoomsInner {
 }
 
 async fn load_room(rooms: &Arc<RoomsInner>, name: &RoomName) -> Result<Room, String> {
-    let (rooms, name) = (Arc::clone(rooms), Arc::clone(name));
+    let (rooms, name) = (Arc::clone(rooms), name.clone());
     let opened = tokio::task::spawn_blocking(move || load_room_blocking(&rooms, &name)).await;
     opened.map_err(|error| error.to_string()).flatten()
 }
 
-fn load_room_blocking(rooms: &RoomsInner, name: &str) -> Result<Room, String> {
+fn load_room_blocking(rooms: &RoomsInner, name: &RoomName) -> Result<Room, String> {
     let settings = rooms.settings_of(name);
     let document = rooms.store.as_ref().map(|store| store.load(name)).transpose();
     let document = document.map_err(|error| error.to_string())?.flatten();
@@ -321,7 +327,7 @@ fn load_room_blocking(rooms: &RoomsInner, name: &str) -> Result<Room, String> {
             match RoomMessage::from_stored(&entry.message) {
                 Ok(message) => history.push((entry.time, message)),
                 Err(error) => {
-                    tracing::warn!(room = name, seq = entry.seq, %error, "skipping unreadable stored message");
+                    tracing::warn!(room = %name, seq = entry.seq, %error, "skipping unreadable stored message");
                 }
             }
         }
@@ -330,26 +336,15 @@ fn load_room_blocking(rooms: &RoomsInner, name: &str) -> Result<Room, String> {
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;
     let prefix = format!("m-{}", BASE32_NOPAD.encode(&random).to_ascii_lowercase());
     let authenticator = rooms.authenticator.clone();
-    // Without random bytes, no token is created.
-    let create_token = move |id: &str| match authenticator.has_identity(id) {
-        true => None,
-        false => Token::generate().ok(),
+    let create_token = move |id: &str| {
+        if authenticator.has_identity(id) || [LOCAL, OPERATOR].contains(&id) {
+            let message = format!("`{id}` is an identity of this gateway, which cannot be invited");
+            return Err(RejectionCode::AuthViolation.error(message));
+        }
+        let generated = Token::generate();
+        generated.map_err(|_| RejectionCode::Unavailable.error("no token can be created"))
     };
     let now = toolpost::epoch_ms();
     Room::new(settings, document.as_deref(), history, prefix, now, Box::new(create_token))
         .map_err(|error| format!("the stored room document cannot be parsed: {error}"))
-}
-
-fn check_room_name(name: &str) -> Result<(), RoomError> {
-    let is_name = !name.is_empty()
-        && name.len() <= MAX_ROOM_NAME_BYTES
-        && !name.contains(['/', '\\'])
-        && !name.contains(char::is_control);
-    if is_name {
-        return Ok(());
-    }
-    let detail = format!(
-        "a room name has 1 to {MAX_ROOM_NAME_BYTES} bytes and no slashes or control characters"
-    );
-    Err(RejectionCode::InvalidMessage.error(detail))
 }

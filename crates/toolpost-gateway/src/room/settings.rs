@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::capability::CapabilityTexts;
+use super::room_name::RoomName;
 use crate::units::{Count, PositiveDuration, Size};
 
 /// Settings of one room.
@@ -37,11 +38,29 @@ pub struct RoomSettings {
     /// How long a proposal stays open.
     #[serde(with = "PositiveDuration")]
     pub proposal_expires: Duration,
+    /// What happens to short kinds of `mcpx` clients, such as `mcp/response:tools/call` without the
+    /// tool: they are accepted; accepted with one notice to each participant; or rejected.
+    pub short_kinds: ShortKinds,
     /// Capabilities of participants whose identity has none, in either notation.
     #[serde(with = "CapabilityTexts")]
     pub capabilities: Vec<String>,
     /// Names of the identities that may join; every identity if absent.
     pub members: Option<Vec<String>>,
+}
+
+/// What happens to messages of `mcpx` clients with a short kind, which is deprecated there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+#[non_exhaustive]
+pub enum ShortKinds {
+    /// They are accepted.
+    #[default]
+    Accept,
+    /// They are accepted, and each participant gets one notice.
+    Warn,
+    /// They are rejected.
+    Reject,
 }
 
 impl Default for RoomSettings {
@@ -56,6 +75,7 @@ impl Default for RoomSettings {
             messages_per_minute: 1_200,
             max_streams: 64,
             proposal_expires: Duration::from_secs(600),
+            short_kinds: ShortKinds::default(),
             capabilities: defaults.map(str::to_owned).into(),
             members: None,
         }
@@ -67,7 +87,7 @@ impl Default for RoomSettings {
 #[non_exhaustive]
 pub struct RoomsSettings {
     /// Configured rooms by name.
-    pub rooms: BTreeMap<String, RoomSettings>,
+    pub rooms: BTreeMap<RoomName, RoomSettings>,
     /// Maximum number of open rooms, configured or not.
     pub max_rooms: usize,
 }

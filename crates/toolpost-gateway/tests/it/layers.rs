@@ -18,6 +18,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
             "glob",
             "gzip",
             "journal",
+            "kind_filter",
             "limits",
             "shorthand",
             "telemetry",

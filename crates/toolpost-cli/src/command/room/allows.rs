@@ -55,10 +55,10 @@ fn evaluate(capabilities: &Capabilities, message: &str) -> AllowsResult {
 fn decide(capabilities: &Capabilities, message: &str) -> Result<String, String> {
     let draft = Draft::parse(message)
         .map_err(|error| format!("{}: {}", error.code.as_str(), error.message))?;
-    let payload = draft.payload.as_deref();
+    let (payload, to) = (draft.payload.as_deref(), &draft.to);
     let kind = upgrade_kind(draft.kind, payload)
         .map_err(|mismatch| format!("{}: {}", mismatch.code.as_str(), mismatch.message))?;
-    let request = CapabilityRequest::new(kind.full(), payload);
+    let request = CapabilityRequest::new(kind.full(), payload).with_addressees(to);
     let by = capabilities.check(&request).map_err(|reason| reason.to_string())?;
     Ok(format!("allowed by {}", by.value()))
 }

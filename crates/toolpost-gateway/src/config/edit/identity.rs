@@ -197,7 +197,7 @@ mod tests {
             ("", Some("is empty")),
             ("{kind", Some("`{kind`: the pattern is not JSON: key must be a string")),
             (r#"{"kind":"/(/"}"#, Some("unclosed group")),
-            (r#"{"kind":"chat","to":"x"}"#, Some("the unknown member `to`")),
+            (r#"{"kind":"chat","from":"x"}"#, Some("the unknown member `from`")),
         ] {
             let message = check_capability(text).err().map(|error| error.to_string());
             let fits = match (&message, expected) {

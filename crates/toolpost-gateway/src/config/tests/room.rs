@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::parse;
 use crate::room::capability::Capability;
-use crate::room::{RoomSettings, RoomsSettings};
+use crate::room::{RoomSettings, RoomsSettings, ShortKinds};
 
 const ADA: &str = "[identity.ada]\n\
                    token_hash = \"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"\n";
@@ -24,6 +24,7 @@ fn room_settings_override_defaults() {
         messages_per_minute = 1
         streams = 0
         proposal_expires = "90s"
+        short_kinds = "warn"
         capabilities = [{ kind = "chat", payload = { text = "/^${SECRET}/", n = 1 } }]
         members = ["ada"]
         "#,
@@ -39,6 +40,7 @@ fn room_settings_override_defaults() {
         messages_per_minute: 1,
         max_streams: 0,
         proposal_expires: Duration::from_secs(90),
+        short_kinds: ShortKinds::Warn,
         capabilities: vec![r#"{"kind":"chat","payload":{"text":"/^hush-hush/","n":1}}"#.to_owned()],
         members: Some(vec!["ada".to_owned()]),
     };
@@ -74,6 +76,7 @@ fn invalid_room_settings_are_reported_without_values() {
         ("room = 1".to_owned(), "room: expected tables such as [room.NAME]"),
         ("[room.\"a b\"]".to_owned(), "room.\"a b\": invalid room name; use 1 to 64 letters"),
         (format!("[room.{}]", "x".repeat(65)), "invalid room name"),
+        ("[room.\"..\"]".to_owned(), "invalid room name"),
         ("[room.a]\nparticipants = 0".to_owned(), "room.a.participants: "),
         ("[room.a]\nmessages_per_minute = 0".to_owned(), "room.a.messages_per_minute: "),
         (
@@ -82,6 +85,10 @@ fn invalid_room_settings_are_reported_without_values() {
         ),
         ("[room.a]\nhistory_bytes = \"1MB\"".to_owned(), "room.a.history_bytes: expected a size"),
         ("[room.a]\nproposal_expires = 0".to_owned(), "room.a.proposal_expires: "),
+        (
+            "[room.a]\nshort_kinds = \"hush\"".to_owned(),
+            "room.a.short_kinds: expected one of `accept`",
+        ),
         ("[room.a]\nmembers = [\"\"]".to_owned(), "room.a.members: empty identity name"),
         (
             "[room.a]\ncapabilities = [1]".to_owned(),

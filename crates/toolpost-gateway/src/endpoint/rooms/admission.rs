@@ -13,7 +13,7 @@ use crate::endpoint::bearer;
 use crate::endpoint::problem::ProblemDetails;
 use crate::room::capability::Capabilities;
 use crate::room::message::RejectionCode;
-use crate::room::{ParticipantJoin, RoomError, RoomHandle, check_participant};
+use crate::room::{ParticipantJoin, RoomError, RoomHandle, RoomName, check_participant};
 
 /// Capabilities of participants on a gateway without authentication: everything except changing
 /// permissions.
@@ -125,6 +125,7 @@ impl RoomAdmission {
             identity,
             protocol: params.protocol,
             history: params.history,
+            kinds: params.kinds.clone(),
         };
         Ok(Self { room, join })
     }
@@ -142,15 +143,17 @@ pub(super) async fn open_room(
     room: &str,
     token: Option<&Token>,
 ) -> Result<(RoomHandle, Arc<Identity>), AdmissionError> {
+    let name = RoomName::parse(room);
     let unknown = match endpoint.authenticator.identify(token.map(Token::reveal)).await {
         Ok(identity) => {
-            let room = endpoint.rooms.get_or_open(room).map_err(AdmissionError::Unavailable)?;
-            return Ok((room, identity));
+            let name = name.map_err(|error| RejectionCode::InvalidMessage.error(error.to_string()));
+            let room = name.and_then(|name| endpoint.rooms.get_or_open(&name));
+            return Ok((room.map_err(AdmissionError::Unavailable)?, identity));
         }
         Err(error) => AdmissionError::Unauthenticated(error),
     };
-    let Some(token) = token else { return Err(unknown) };
-    let Some(room) = endpoint.rooms.find_existing(room).await else { return Err(unknown) };
+    let (Some(token), Ok(name)) = (token, name) else { return Err(unknown) };
+    let Some(room) = endpoint.rooms.find_existing(&name).await else { return Err(unknown) };
     let identity = guest_identity(&room, token).await?;
     // A guest cannot impersonate an identity of this gateway.
     let identity = identity.filter(|guest| !endpoint.authenticator.has_identity(&guest.id));

@@ -54,9 +54,9 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     let (admission, first) = match admission {
         Some(admission) => (admission, None),
         None => match read_join_frame(endpoint, socket, &mut params).await {
-            Some(Ok(joined)) => joined,
-            Some(Err(rejection)) => return reject_join(socket, rejection).await,
-            None => return,
+            Ok(joined) => joined,
+            Err(JoinFailure::Rejected(rejection)) => return reject_join(socket, rejection).await,
+            Err(JoinFailure::Closed(reason)) => return close(socket, None, reason).await,
         },
     };
     let (sender, receiver) = channel();
@@ -77,7 +77,24 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     tokio::join!(receiving, socket.run(receiver, || false, &close_handle));
 }
 
-type JoinResult = Result<(RoomAdmission, Option<Utf8Bytes>), RoomError>;
+/// Why a connection ends before it joins a room.
+enum JoinFailure {
+    Rejected(RoomError),
+    /// The client closed the connection, or sent an invalid frame.
+    Closed(CloseReason),
+}
+
+impl From<CloseReason> for JoinFailure {
+    fn from(reason: CloseReason) -> Self {
+        Self::Closed(reason)
+    }
+}
+
+impl From<RoomError> for JoinFailure {
+    fn from(rejection: RoomError) -> Self {
+        Self::Rejected(rejection)
+    }
+}
 
 /// Reads the join frame, which identifies the participant and the room. Without authentication, any
 /// first message is sufficient.
@@ -85,16 +102,16 @@ async fn read_join_frame<S: AsyncRead + AsyncWrite + Unpin>(
     endpoint: &RoomsEndpoint,
     socket: &TextSocket<S>,
     params: &mut JoinParams,
-) -> Option<JoinResult> {
+) -> Result<(RoomAdmission, Option<Utf8Bytes>), JoinFailure> {
     let auth_timeout = endpoint.auth_timeout;
     let text = tokio::select! {
         text = read_first_text(socket) => text?,
         () = tokio::time::sleep(auth_timeout) => {
             let error_message = "timed out waiting for join: {\"type\":\"join\",\"space\":…,\"token\":…}";
-            return Some(Err(RejectionCode::Unauthorized.error(error_message)));
+            return Err(RejectionCode::Unauthorized.error(error_message).into());
         }
         () = endpoint.stopping.cancelled() => {
-            return Some(Err(RejectionCode::Unavailable.error("the gateway is stopping")));
+            return Err(RejectionCode::Unavailable.error("the gateway is stopping").into());
         }
     };
     let first = match message::parse_join(&text) {
@@ -102,7 +119,7 @@ async fn read_join_frame<S: AsyncRead + AsyncWrite + Unpin>(
             params.apply_join_frame(join);
             None
         }
-        Some(Err(error)) => return Some(Err(error.into())),
+        Some(Err(error)) => return Err(RoomError::from(error).into()),
         None if endpoint.authenticator.allows_anonymous() => {
             let from = Draft::parse(&text).ok().and_then(|draft| draft.from);
             params.participant = from.map(Into::into).or(params.participant.take());
@@ -111,22 +128,28 @@ async fn read_join_frame<S: AsyncRead + AsyncWrite + Unpin>(
         None => {
             let error_message =
                 "the first frame must be {\"type\":\"join\",\"space\":…,\"token\":…}";
-            return Some(Err(RejectionCode::Unauthorized.error(error_message)));
+            return Err(RejectionCode::Unauthorized.error(error_message).into());
         }
     };
     let room = params.room.clone().unwrap_or_else(|| crate::room::LOBBY.to_owned());
     let admission =
         RoomAdmission::admit(endpoint, &room, params).await.map_err(AdmissionError::into_rejection);
-    Some(admission.map(|admission| (admission, first)))
+    Ok((admission?, first))
 }
 
 async fn read_first_text<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &TextSocket<S>,
-) -> Option<Utf8Bytes> {
-    match socket.recv().await.ok()? {
-        DataFrame::Text(text) => Some(text),
-        DataFrame::Binary(bytes) => Utf8Bytes::try_from(bytes).ok(),
+) -> Result<Utf8Bytes, JoinFailure> {
+    match socket.recv().await? {
+        DataFrame::Text(text) => Ok(text),
+        DataFrame::Binary(bytes) => {
+            Utf8Bytes::try_from(bytes).map_err(|_| RoomError::from(not_utf8()).into())
+        }
     }
+}
+
+fn not_utf8() -> MessageParseError {
+    MessageParseError::invalid("a message must be UTF-8 text")
 }
 
 /// Sends the error and closes the connection.
@@ -149,10 +172,19 @@ async fn reject_join<S: AsyncRead + AsyncWrite + Unpin>(
             "attempted_kind": BaseKind::SystemJoin.as_str(),
         },
     });
-    let queue = futures::stream::iter([Utf8Bytes::from(error_frame.to_string())]);
+    let error_frame = Utf8Bytes::from(error_frame.to_string());
+    close(socket, Some(error_frame), DisconnectCause::Rejected(rejection).into()).await;
+}
+
+/// Sends the last message, if there is one, and completes the closing handshake.
+async fn close<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: &TextSocket<S>,
+    last: Option<Utf8Bytes>,
+    reason: CloseReason,
+) {
     let close_handle = CloseHandle::default();
-    close_handle.close(DisconnectCause::Rejected(rejection).into());
-    socket.run(queue, || false, &close_handle).await;
+    close_handle.close(reason);
+    socket.run(futures::stream::iter(last), || false, &close_handle).await;
 }
 
 struct ParticipantConnection {
@@ -178,10 +210,7 @@ impl ParticipantConnection {
                 Ok(DataFrame::Text(text)) => self.handle_text(&text).await,
                 Ok(DataFrame::Binary(bytes)) => match Utf8Bytes::try_from(bytes) {
                     Ok(text) => self.handle_text(&text).await,
-                    Err(_) => {
-                        let message = "a message must be UTF-8 text";
-                        self.reject(MessageParseError::invalid(message)).await;
-                    }
+                    Err(_) => self.reject(not_utf8()).await,
                 },
                 Err(reason) if reason.code == CloseReason::TOO_LARGE => {
                     let max_bytes = self.max_message_bytes;

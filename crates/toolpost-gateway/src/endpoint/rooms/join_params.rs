@@ -6,6 +6,7 @@ use url::form_urlencoded;
 use crate::auth::Token;
 use crate::endpoint::bearer;
 use crate::endpoint::problem::ProblemDetails;
+use crate::kind_filter::KindFilter;
 use crate::room::message::{JoinFrame, Protocol};
 
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct JoinParams {
     pub(super) protocol: Protocol,
     /// Number of past messages to send.
     pub(super) history: Option<usize>,
+    /// The kinds that the participant receives; all if absent.
+    pub(super) kinds: Option<KindFilter>,
     /// Whether the client sends no join frame before the welcome.
     pub(super) skips_join_frame: bool,
 }
@@ -29,8 +32,10 @@ impl JoinParams {
             participant: None,
             protocol: Protocol::Mew04,
             history: None,
+            kinds: None,
             skips_join_frame: false,
         };
+        let mut kinds = Vec::new();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             let value = value.into_owned();
             match &*name {
@@ -39,6 +44,7 @@ impl JoinParams {
                     params.room = Some(value);
                 }
                 "space" => params.room = Some(value),
+                "kind" => kinds.push(value),
                 "token" => params.token = Some(Token::from(value)),
                 "participant" | "participantId" | "participant_id" => {
                     params.participant = Some(value);
@@ -50,6 +56,7 @@ impl JoinParams {
                 _ => {}
             }
         }
+        params.kinds = KindFilter::parse(&kinds).map_err(bad)?;
         let header_token = bearer::bearer_token(headers).map_err(bad)?;
         params.token = header_token.map(|token| Token::from(token.to_owned())).or(params.token);
         params.token.take_if(|token| token.reveal().is_empty());

@@ -14,6 +14,7 @@ use super::admission::{self, AdmissionError};
 use crate::auth::Token;
 use crate::endpoint::bearer;
 use crate::endpoint::problem::ProblemDetails;
+use crate::kind_filter::KindFilter;
 use crate::room::message::{Protocol, RoomMessage};
 use crate::room::{REGISTRY_PARTICIPANT, RoomHandle, format_for_mcpx};
 
@@ -29,8 +30,9 @@ pub(in crate::endpoint) async fn topics(
     headers: HeaderMap,
 ) -> Result<Response<Body>, ProblemDetails> {
     let identity = bearer::authenticate(&endpoint.authenticator, uri.path(), &headers).await?;
-    let mut topics = endpoint.rooms.room_names();
-    topics.retain(|name| endpoint.rooms.admits(name, &identity.id));
+    let topics = endpoint.rooms.room_names();
+    let topics = topics.iter().filter(|name| endpoint.rooms.admits(name, &identity.id));
+    let topics: Vec<&str> = topics.map(|name| &**name).collect();
     Ok(Json(json!({"topics": topics})).into_response())
 }
 
@@ -57,9 +59,10 @@ pub(in crate::endpoint) async fn history(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response<Body>, ProblemDetails> {
-    let (limit, before, protocol) = parse_history_query(&uri)?;
+    let HistoryQuery { limit, before, protocol, kinds } = HistoryQuery::parse(&uri)?;
     let room = accessible_room(&endpoint, &topic, &headers).await?;
-    let messages = room.inspect(move |room| room.history_page(limit, before.as_deref())).await;
+    let messages =
+        room.inspect(move |room| room.history_page(limit, before.as_deref(), kinds.as_ref())).await;
     let body = history_json(&messages.ok_or_else(room_unavailable)?, protocol);
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
 }
@@ -71,23 +74,37 @@ fn history_json(messages: &[Arc<RoomMessage>], protocol: Protocol) -> String {
     format!(r#"{{"messages":[{list}],"history":[{list}]}}"#)
 }
 
-fn parse_history_query(uri: &Uri) -> Result<(usize, Option<String>, Protocol), ProblemDetails> {
-    let bad = |message: String| ProblemDetails::new(StatusCode::BAD_REQUEST, message);
-    let (mut limit, mut before, mut protocol) = (Some(DEFAULT_LIMIT), None, Some(Protocol::Mcpx01));
-    let query = uri.query().unwrap_or_default();
-    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-        match &*name {
-            "limit" => limit = value.parse().ok(),
-            "before" => before = Some(value.into_owned()),
-            "protocol" => protocol = Protocol::parse(&value),
-            _ => {}
+struct HistoryQuery {
+    limit: usize,
+    before: Option<String>,
+    protocol: Protocol,
+    kinds: Option<KindFilter>,
+}
+
+impl HistoryQuery {
+    fn parse(uri: &Uri) -> Result<Self, ProblemDetails> {
+        let bad = |message: &str| ProblemDetails::new(StatusCode::BAD_REQUEST, message);
+        let (mut limit, mut protocol) = (Some(DEFAULT_LIMIT), Some(Protocol::Mcpx01));
+        let (mut before, mut kinds) = (None, Vec::new());
+        let query = uri.query().unwrap_or_default();
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "limit" => limit = value.parse().ok(),
+                "before" => before = Some(value.into_owned()),
+                "protocol" => protocol = Protocol::parse(&value),
+                "kind" => kinds.push(value),
+                _ => {}
+            }
         }
+        let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
+        let limit_error = || bad(&format!("`limit` must be a number from 1 to {MAX_LIMIT}"));
+        Ok(Self {
+            limit: limit.ok_or_else(limit_error)?,
+            before,
+            protocol: protocol.ok_or_else(|| bad("unsupported `protocol`"))?,
+            kinds: KindFilter::parse(&kinds).map_err(bad)?,
+        })
     }
-    let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
-    let limit =
-        limit.ok_or_else(|| bad(format!("`limit` must be a number from 1 to {MAX_LIMIT}")))?;
-    let protocol = protocol.ok_or_else(|| bad("unsupported `protocol`".to_owned()))?;
-    Ok((limit, before, protocol))
 }
 
 /// Returns the room if the caller may enter it.

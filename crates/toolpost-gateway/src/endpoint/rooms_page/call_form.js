@@ -60,8 +60,8 @@ export function newCallForm(room) {
   const refresh = () => {
     const { capabilities } = room.self();
     const payload = payloadOf(valueOr({}, parseArguments));
-    callButton.hidden = !mayAllow(capabilities, "mcp/request", payload);
-    proposeButton.hidden = !mayAllow(capabilities, "mcp/proposal", payload);
+    callButton.hidden = !mayAllow(capabilities, "mcp/request", payload, [TOOLPOST]);
+    proposeButton.hidden = !mayAllow(capabilities, "mcp/proposal", payload, [TOOLPOST]);
     proposeButton.className = callButton.hidden ? "primary" : "";
     const isDenied = callButton.hidden && proposeButton.hidden;
     description.textContent = isDenied

@@ -2,17 +2,22 @@
 // patterns that this page does not evaluate count as a match.
 import { escapedJson } from "./text.js";
 
-/** Whether a list of capabilities may allow a message. */
-export function mayAllow(capabilities, kind, payload) {
+/** Whether a list of capabilities may allow a message; without `to`, it is for all participants. */
+export function mayAllow(capabilities, kind, payload, to) {
   const fullKind = fullKindOf(kind, payload);
   return (Array.isArray(capabilities) ? capabilities : []).some((capability) => {
     if (typeof capability === "string")
       return matches(capability, kind) || matches(capability, fullKind);
-    const { kind: kindPattern, payload: payloadPattern } = capability ?? {};
-    if (kindPattern === undefined) return false;
+    const { kind: kindPattern, payload: payloadPattern, to: addressees } = capability ?? {};
+    if (kindPattern === undefined || !matchesAddressees(addressees, to)) return false;
     if (!(matches(kindPattern, kind) || matches(kindPattern, fullKind))) return false;
     return payloadPattern === undefined || matches(payloadPattern, payload);
   });
+}
+
+function matchesAddressees(pattern, to) {
+  if (pattern === undefined) return true;
+  return to?.length > 0 && to.every((name) => matches([pattern].flat(), name));
 }
 
 function fullKindOf(kind, payload) {

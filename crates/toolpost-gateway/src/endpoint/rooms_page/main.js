@@ -78,7 +78,7 @@ function renderRooms(names) {
     return el("a", { href: roomHash(name), "aria-current": ariaCurrent }, displayName(name));
   };
   const label = "Another room";
-  const input = el("input", { "aria-label": label, placeholder: label, maxlength: 100 });
+  const input = el("input", { "aria-label": label, placeholder: label, maxlength: 64 });
   const form = el("form", { class: "other" }, input, el("button", { type: "submit" }, "Go"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();

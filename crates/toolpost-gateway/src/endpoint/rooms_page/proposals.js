@@ -102,8 +102,8 @@ function actionsOf(card, { id, from, to, payload }, room) {
   const { id: ownId, capabilities } = room.self();
   if (from === ownId) return [withdraw];
   return [
-    mayAllow(capabilities, "mcp/request", payload) && approve,
-    mayAllow(capabilities, "mcp/reject", { reason: "" }) && reject,
+    mayAllow(capabilities, "mcp/request", payload, to) && approve,
+    mayAllow(capabilities, "mcp/reject", { reason: "" }, [from]) && reject,
   ].filter(Boolean);
 }
 

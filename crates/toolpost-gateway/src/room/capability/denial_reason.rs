@@ -54,6 +54,9 @@ impl fmt::Display for DenialReason<'_> {
             (MatchDepth::Payload, ..) => {
                 write!(f, "{own} does not match: {}", self.payload_mismatch(closest))
             }
+            (MatchDepth::Addressees, ..) => {
+                write!(f, "{own} does not cover {}", self.uncovered_addressee(closest))
+            }
             (depth, ..) => write!(f, "{own} does not cover {}", self.uncovered_part(depth)),
         }
     }
@@ -72,6 +75,14 @@ impl DenialReason<'_> {
                 format!("the {what} {}: it has a `.` or `..` segment", quoted(part))
             }
             Some(part) => format!("the {what} {}", quoted(part)),
+        }
+    }
+
+    fn uncovered_addressee(&self, closest: &Capability) -> String {
+        let pattern = closest.0.to.as_ref();
+        match pattern.and_then(|pattern| pattern.first_uncovered(self.request.to())) {
+            Some(name) => format!("messages to {}", quoted(name)),
+            None => "a message without `to`, which is for all participants".to_owned(),
         }
     }
 

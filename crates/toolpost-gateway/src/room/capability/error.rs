@@ -34,6 +34,9 @@ pub enum CapabilityError {
     /// A pattern has no valid `kind`.
     #[error("a pattern needs `kind`, a string or a list of strings")]
     MissingKind,
+    /// The addressees of a pattern are not names.
+    #[error("`to` is the name of a participant or a list of names")]
+    InvalidAddressees,
     /// A string, or the total of all strings, exceeds the size limit.
     #[error(
         "a string in a capability has at most {MAX_STRING_BYTES} bytes, all strings together {MAX_TOTAL_BYTES}"

@@ -13,6 +13,7 @@ pub(super) enum MatchDepth {
     Method,
     Context,
     Payload,
+    Addressees,
     Full,
 }
 

@@ -6,7 +6,7 @@
 //! without one, unless it is a bare `*`. A `*` never extends from METHOD into CONTEXT. In CONTEXT,
 //! a literal `*` or `%` in a name is written `%2A` or `%25`, as in kinds.
 //!
-//! A **pattern** is an object with `kind` and an optional `payload`:
+//! A **pattern** is an object with `kind`, an optional `payload` and an optional `to`:
 //!
 //! | in a pattern | matches |
 //! |---|---|
@@ -19,6 +19,10 @@
 //! | `"**": x` | a match for `x` at this level or anywhere below |
 //! | `"read_*": x` | a member whose name matches the glob and whose value matches `x` |
 //! | `"$.a[0]..b": x` | a value selected by the path that matches `x`; beside `kind`, the path starts at `$.payload` |
+//!
+//! `to` is a name of a participant or a list of names, in which `*` matches any run of characters.
+//! The capability then covers only messages with addressees that are all in the list. A capability
+//! as a string has no place for `to`; the pattern `{"kind": STRING, "to": …}` has.
 //!
 //! `id`, `name`, `title`, `description`, `reason` and `comment` beside `kind` are annotations. A
 //! capability with any other member allows nothing, because the member may be a restriction that is
@@ -44,6 +48,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod addressees;
 mod denial_reason;
 mod error;
 mod glob;
@@ -65,6 +70,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use addressees::AddresseePattern;
 use glob::GlobSyntax;
 use json_path::{JsonPathSegment, parse_json_path};
 use kind_pattern::{KindParts, KindPattern, MatchDepth, compile_kind};
@@ -91,6 +97,8 @@ struct CompiledCapability {
     kinds: Box<[KindPattern]>,
     /// Constraints on the payload; all must match.
     payload: Box<[PatternNode]>,
+    /// The addressees that it is limited to.
+    to: Option<AddresseePattern>,
     prefilter: Prefilter,
     /// An unsupported member; if present, the capability matches nothing.
     unknown_member: Option<String>,
@@ -137,6 +145,7 @@ impl Capability {
     fn allows(&self, input: &PrefilterInput<'_>) -> bool {
         self.0.unknown_member.is_none()
             && self.0.kinds.iter().any(|kind| kind.matches(input.request))
+            && self.matches_addressees(input.request)
             && self.0.prefilter.may_match(input)
             && self.matches_payload(input.request)
     }
@@ -146,13 +155,21 @@ impl Capability {
         self.0.payload.is_empty() || request.payload().is_some_and(fits)
     }
 
+    fn matches_addressees(&self, request: &CapabilityRequest<'_>) -> bool {
+        self.0.to.as_ref().is_none_or(|pattern| pattern.matches(request.to()))
+    }
+
     fn match_depth(&self, request: &CapabilityRequest<'_>) -> MatchDepth {
         if self.0.unknown_member.is_some() {
             return MatchDepth::Kind;
         }
         let best = self.0.kinds.iter().map(|kind| kind.match_depth(request)).max();
-        // The message is denied, so a full match of the kind means that the payload does not match.
-        best.unwrap_or(MatchDepth::Kind).min(MatchDepth::Payload)
+        match best.unwrap_or(MatchDepth::Kind) {
+            MatchDepth::Full if !self.matches_payload(request) => MatchDepth::Payload,
+            // The message is denied, and its kind and payload match.
+            MatchDepth::Full => MatchDepth::Addressees,
+            depth => depth,
+        }
     }
 }
 
@@ -185,6 +202,7 @@ fn compile_string(
         value: Value::String(text.to_owned()),
         kinds: [KindPattern::Glob(parts)].into(),
         payload: [].into(),
+        to: None,
         prefilter: Prefilter::new(&[]),
         unknown_member: None,
     })
@@ -196,7 +214,7 @@ fn compile_pattern(
 ) -> Result<CompiledCapability, CapabilityError> {
     let kind = members.get("kind").ok_or(CapabilityError::MissingKind)?;
     let kinds = compile_kinds(compiler, kind)?;
-    let (mut payload, mut unknown) = (Vec::new(), None);
+    let (mut payload, mut to, mut unknown) = (Vec::new(), None, None);
     for (name, value) in members {
         compiler.budget.take_string(name)?;
         match name.as_str() {
@@ -204,6 +222,7 @@ fn compile_pattern(
             // An empty object adds no condition and does not require a payload.
             "payload" if value.as_object().is_some_and(Map::is_empty) => {}
             "payload" => payload.push(compiler.compile_node(value, 0)?),
+            "to" => to = Some(AddresseePattern::compile(&mut compiler.budget, value)?),
             path if path.starts_with('$') => {
                 payload.push(compiler.compile_path(&payload_path(path)?, value, 0)?);
             }
@@ -216,6 +235,7 @@ fn compile_pattern(
         kinds,
         prefilter: Prefilter::new(&payload),
         payload: payload.into(),
+        to,
         unknown_member: unknown,
     })
 }

@@ -1,4 +1,4 @@
-//! The message that a capability decision is about: its kind and payload.
+//! The message that a capability decision is about: its kind, payload and addressees.
 
 use std::sync::OnceLock;
 
@@ -15,6 +15,7 @@ pub struct CapabilityRequest<'a> {
     method_end: usize,
     is_mcp: bool,
     payload: Option<&'a RawValue>,
+    to: &'a [Box<str>],
     parsed: OnceLock<Option<Value>>,
 }
 
@@ -28,7 +29,14 @@ impl<'a> CapabilityRequest<'a> {
         let base_end = if is_mcp { colon(0) } else { kind.len() };
         let method_end = colon((base_end + 1).min(kind.len()));
         let method_end = if base_end == kind.len() { base_end } else { method_end };
-        Self { kind, base_end, method_end, is_mcp, payload, parsed: OnceLock::new() }
+        let (to, parsed) = (&[][..], OnceLock::new());
+        Self { kind, base_end, method_end, is_mcp, payload, to, parsed }
+    }
+
+    /// Sets the addressees. Without any, the message is for all participants.
+    #[must_use]
+    pub fn with_addressees(self, to: &'a [Box<str>]) -> Self {
+        Self { to, ..self }
     }
 
     /// The full kind.
@@ -49,6 +57,11 @@ impl<'a> CapabilityRequest<'a> {
     /// The target tool, resource, prompt or completion, percent-encoded as in the kind.
     pub fn context(&self) -> Option<&'a str> {
         self.kind.get(self.method_end + 1..)
+    }
+
+    /// The addressees; empty for all participants.
+    pub fn to(&self) -> &'a [Box<str>] {
+        self.to
     }
 
     pub(super) fn base_and_method(&self) -> &'a str {

@@ -67,7 +67,7 @@ impl Shorthand for CapabilityText {
 }
 
 const UNKNOWN_MEMBER: &str = "unknown member, with which the capability allows nothing; expected `kind`, \
-                       `payload`, `id`, `name`, `title`, `description`, `reason` or `comment`";
+                       `payload`, `to`, `id`, `name`, `title`, `description`, `reason` or `comment`";
 
 #[derive(Deserialize)]
 #[serde(transparent)]
@@ -94,6 +94,13 @@ impl JsonSchema for PatternTable {
                     ],
                 },
                 "payload": {"description": "Pattern of the payload."},
+                "to": {
+                    "description": "The only participants that messages may be addressed to.",
+                    "anyOf": [
+                        {"type": "string", "minLength": 1},
+                        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
+                    ],
+                },
             },
             "required": ["kind"],
         })

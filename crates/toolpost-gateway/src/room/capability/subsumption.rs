@@ -24,11 +24,13 @@ impl Capability {
         if self.0.unknown_member.is_some() || other.0.unknown_member.is_some() {
             return false;
         }
-        other
-            .0
-            .kinds
-            .iter()
-            .all(|kind| self.0.kinds.iter().any(|own| self.covers_kind(own, other, kind)))
+        let covers = |kind| self.0.kinds.iter().any(|own| self.covers_kind(own, other, kind));
+        self.covers_addressees(other) && other.0.kinds.iter().all(covers)
+    }
+
+    fn covers_addressees(&self, other: &Self) -> bool {
+        let Some(own) = &self.0.to else { return true };
+        other.0.to.as_ref().is_some_and(|to| own.covers(to))
     }
 
     /// Whether this capability, through its kind pattern `own`, allows everything that `other`

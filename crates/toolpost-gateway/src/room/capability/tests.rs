@@ -24,6 +24,13 @@ fn allows(own: &Value, kind: &str, payload: Option<&Value>) -> bool {
     })
 }
 
+/// Whether this capability alone allows a message without payload to these participants.
+fn allows_to(own: &Value, kind: &str, to: &[&str]) -> bool {
+    let to: Vec<Box<str>> = to.iter().map(|name| Box::from(*name)).collect();
+    let capabilities = Capabilities::new([capability(own)]);
+    capabilities.check(&CapabilityRequest::new(kind, None).with_addressees(&to)).is_ok()
+}
+
 fn check(
     own: &Value,
     kind: &str,

@@ -46,6 +46,7 @@ named_enum! {
         SystemPresence = "system/presence",
         SystemError = "system/error",
         SystemProposal = "system/proposal",
+        SystemNotice = "system/notice",
         SystemJoin = "system/join",
         SystemHeartbeat = "system/heartbeat",
         SystemPong = "system/pong",

@@ -11,6 +11,7 @@ use super::kind::MessageKind;
 use super::protocol::Protocol;
 use super::rejection_code::RejectionCode;
 use super::room_message::RoomMessage;
+use super::timestamp::parse_timestamp;
 
 /// Maximum size of an id or a name, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -92,7 +93,7 @@ impl Draft {
     /// Parses one message: a JSON object without duplicate keys at any depth, nested at most 128
     /// levels.
     ///
-    /// Members that are `null` count as absent. `to` and `correlation_id` can be a string or a
+    /// `ts` is a timestamp as in RFC 3339. Members that are `null` count as absent. `to` and `correlation_id` can be a string or a
     /// list. `context_of` is dropped, because only the gateway sets it.
     ///
     /// # Errors
@@ -106,6 +107,13 @@ impl Draft {
                 .map_err(|_| MessageParseError::invalid("a message is a JSON object"))?;
             members.take("context_of");
             let draft = Self::from_members(members)?;
+            if let Some(ts) = draft.ts.as_ref().filter(|ts| parse_timestamp(ts).is_none()) {
+                let message = format!(
+                    "`ts` is {}, which is not an RFC 3339 timestamp such as `2026-11-18T04:00:00.000Z`",
+                    quoted(ts)
+                );
+                return Err(MessageParseError::invalid(message));
+            }
             for (member, names) in [("to", &draft.to), ("correlation_id", &draft.correlation)] {
                 if names.len() > MAX_NAMES {
                     let message = format!("`{member}` has more than {MAX_NAMES} entries");
@@ -282,9 +290,11 @@ mod tests {
         };
         let filled = complete(r#"{"kind":"chat"}"#);
         assert_eq!((filled.protocol, &*filled.id, &*filled.ts), (Protocol::Mew04, "new", "now"));
-        let explicit =
-            complete(r#"{"kind":"chat","protocol":"mcpx/v0.1","id":"i","ts":"t","from":"x"}"#);
-        assert_eq!((explicit.protocol, &*explicit.id, &*explicit.ts), (Protocol::Mcpx01, "i", "t"));
+        let explicit = complete(
+            r#"{"kind":"chat","protocol":"mcpx/v0.1","id":"i","ts":"1970-01-01T00:00:00Z","from":"x"}"#,
+        );
+        assert_eq!((explicit.protocol, &*explicit.id), (Protocol::Mcpx01, "i"));
+        assert_eq!(&*explicit.ts, "1970-01-01T00:00:00Z");
         assert_eq!(&*explicit.from, "me");
     }
 
@@ -319,6 +329,9 @@ mod tests {
             (with("id", long(257)), "`id` has more than 256 bytes"),
             (with("id", json!("a\u{1b}")), "`id` has a control character"),
             (with("ts", long(65)), "`ts` has more than 64 bytes"),
+            (with("ts", json!("yesterday")), "`ts` is `yesterday`, which is not an RFC 3339"),
+            (with("ts", json!("2026-11-18T04:00:00")), "not an RFC 3339 timestamp such as"),
+            (with("ts", json!(1_763_000_000)), "`ts` must be a string"),
             (with("from", json!({})), "`from` must be a string"),
             (with("to", json!([1])), "`to` must be a string or a list of strings"),
             (with("to", json!({"a": "b"})), "`to` must be a string or a list of strings"),

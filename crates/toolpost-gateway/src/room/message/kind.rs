@@ -126,6 +126,12 @@ impl MessageKind {
         plain.with_target(target).unwrap_or(plain)
     }
 
+    /// Whether this kind, as sent, lacks a METHOD or CONTEXT that the full kind of its message has.
+    pub(crate) fn is_shorter_than(&self, full: &Self) -> bool {
+        let is_missing = |own: Option<&str>, full: Option<&str>| own.is_none() && full.is_some();
+        is_missing(self.method(), full.method()) || is_missing(self.context(), full.context())
+    }
+
     /// Whether the CONTEXT, decoded or as written, equals `name`.
     pub(super) fn matches_name(&self, name: &str) -> bool {
         self.context() == Some(name) || self.raw_context.as_deref() == Some(name)

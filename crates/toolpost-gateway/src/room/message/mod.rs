@@ -7,6 +7,7 @@
 //! | `rejection_code` | error codes of rejected messages |
 //! | `target` | method and name of an MCP payload, and whether a kind agrees with them |
 //! | `draft` | a message as received |
+//! | `timestamp` | times in messages |
 //! | `room_message` | a complete message and its encodings |
 //! | `join_frame` | the first frame of a joining client |
 //! | `stream_frame` | raw stream data frames |
@@ -56,6 +57,7 @@ mod stream_frame;
 mod target;
 #[cfg(test)]
 mod tests;
+mod timestamp;
 
 pub use base_kind::BaseKind;
 pub(crate) use draft::quoted;
@@ -67,3 +69,4 @@ pub use rejection_code::RejectionCode;
 pub use room_message::{ResponseContext, ResponseOutcome, RoomMessage};
 pub use stream_frame::parse_stream_frame;
 pub use target::{McpTarget, parse_target, upgrade_kind, upgrade_response_kind};
+pub(crate) use timestamp::parse_timestamp;

@@ -6,6 +6,7 @@ named_enum! {
         InvalidMessage = "invalid_message",
         UnsupportedProtocol = "unsupported_protocol",
         KindMismatch = "kind_mismatch",
+        ShortKind = "short_kind",
         MessageTooLarge = "message_too_large",
         Unauthorized = "unauthorized",
         AuthViolation = "auth_violation",

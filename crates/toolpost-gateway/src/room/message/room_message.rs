@@ -176,6 +176,13 @@ impl MessageEncoder<'_> {
         !self.is_stored && !self.protocol.is_mew()
     }
 
+    /// Whether the message is progress or another notification of a request. `mcpx` clients take
+    /// every message that correlates to their request as its response; here `context_of` names it.
+    fn is_notification_of_request(&self) -> bool {
+        let RoomMessage { kind, context_of, .. } = self.message;
+        kind.base() == Some(BaseKind::McpNotification) && context_of.is_some()
+    }
+
     fn to_json(&self) -> String {
         serde_json::to_string(self).expect("strings and raw JSON always serialize")
     }
@@ -215,6 +222,7 @@ impl Serialize for MessageEncoder<'_> {
         let kind = if is_full { message.kind.full() } else { message.kind.short() };
         map.serialize_entry("kind", kind)?;
         match self.is_for_mcpx() {
+            true if self.is_notification_of_request() => {}
             true => serialize_optional(&mut map, "correlation_id", message.correlation.first())?,
             false => serialize_list(&mut map, "correlation_id", &message.correlation)?,
         }
@@ -256,7 +264,7 @@ mod tests {
     use crate::room::message::upgrade_kind;
 
     fn response_message() -> RoomMessage {
-        let text = r#"{"protocol":"mew/v0.4","id":"R","ts":"t","to":["human"],"kind":"mcp/response",
+        let text = r#"{"protocol":"mew/v0.4","id":"R","ts":"2026-11-18T04:00:00Z","to":["human"],"kind":"mcp/response",
             "correlation_id":["F","P"],"context":"thread","payload":{ "result" : 1.0 },
             "mood":"good"}"#;
         let draft = Draft::parse(text).unwrap();
@@ -280,7 +288,7 @@ mod tests {
 
     #[test]
     fn message_encodes_per_protocol_family() {
-        let start = r#""id":"R","ts":"t","from":"fs","to":["human"],"kind":"mcp/response"#;
+        let start = r#""id":"R","ts":"2026-11-18T04:00:00Z","from":"fs","to":["human"],"kind":"mcp/response"#;
         for (protocol, rest) in [
             (Protocol::Mcpx01, r#":tools/call:a%2A","correlation_id":"F""#),
             (Protocol::Mew03, r#"","correlation_id":["F","P"]"#),

@@ -82,7 +82,7 @@ fn to_string_notation(value: &Value) -> Option<Value> {
     if members == 1 {
         return plain(kind).then(|| kind.into());
     }
-    let payload = value.get("payload")?.as_object()?;
+    let payload = value.get("payload").filter(|_| members == 2)?.as_object()?;
     let method = payload.get("method")?.as_str().filter(|method| plain(method))?;
     if payload.len() == 1 {
         return Some(format!("{kind}:{method}").into());

@@ -2,27 +2,18 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
-use toolpost::json_rpc::{RawMessage, RpcId};
 
-use super::handle_grant::{GrantPayload, RevokePayload, parse_payload};
-use super::membership::{InvitePayload, KickPayload};
+use super::handle_grant::{GrantPayload, RevokePayload};
+use super::membership::{Invite, KickPayload};
+use super::parse_message::ParsedMessage;
 use super::stream::{StreamAccessChange, StreamRequestPayload};
 use super::{ConnectionId, DisconnectCause, Effect, Room, RoomError};
-use crate::auth::Token;
 use crate::room::capability::CapabilityRequest;
 use crate::room::message::{
     BaseKind, Draft, MessageKind, MessageParseError, Protocol, RejectionCode, ResponseContext,
-    ResponseOutcome, RoomMessage, quoted, upgrade_kind, upgrade_response_kind,
+    ResponseOutcome, RoomMessage, quoted,
 };
-
-struct ParsedMessage {
-    draft: Draft,
-    context: Option<ResponseContext>,
-    rpc_id: Option<RpcId>,
-}
 
 enum MessageAction {
     Nothing,
@@ -33,7 +24,7 @@ enum MessageAction {
     Cancel(Box<str>),
     Grant(GrantPayload),
     Revoke(RevokePayload),
-    Invite(InvitePayload),
+    Invite(Invite),
     Kick(KickPayload),
     OpenStream(StreamRequestPayload),
     CloseStream(Box<str>),
@@ -51,7 +42,7 @@ impl Room {
         let Some(sender) = self.connections.get(&connection).cloned() else { return };
         match draft {
             Ok(draft) => {
-                let (id, kind) = (draft.id.clone(), self.attempted_kind(&sender, &draft));
+                let (id, kind) = (draft.id.clone(), draft.kind.clone());
                 if let Err(rejection) = self.handle(&sender, *draft) {
                     self.reject(&sender, id, kind.full(), rejection);
                 }
@@ -63,17 +54,6 @@ impl Room {
         }
     }
 
-    /// The attempted kind, in the form of the sender's protocol family.
-    fn attempted_kind(&self, sender: &str, draft: &Draft) -> MessageKind {
-        let participant = self.participants.get(sender);
-        let is_mew = participant.is_none_or(|participant| participant.protocol.is_mew());
-        if is_mew || draft.kind.method().is_some() {
-            return draft.kind.clone();
-        }
-        let upgraded = upgrade_kind(draft.kind.clone(), draft.payload.as_deref());
-        upgraded.unwrap_or_else(|_| draft.kind.clone())
-    }
-
     fn handle(&mut self, sender: &Arc<str>, draft: Draft) -> Result<(), RoomError> {
         self.update_protocol(sender, draft.protocol);
         check_sender(sender, &draft)?;
@@ -83,8 +63,11 @@ impl Room {
         }
         check_kind(&draft.kind)?;
         let parsed = self.parse_message(sender, draft)?;
-        let allowed_by = self.check_capability(sender, &parsed.draft)?;
-        self.check_limits(sender, &parsed.draft)?;
+        let of_kind = |error: RoomError| error.of_kind(&parsed.draft.kind);
+        self.check_short_kind(&parsed).map_err(of_kind)?;
+        let allowed_by = self.check_capability(sender, &parsed.draft).map_err(of_kind)?;
+        self.check_limits(sender, &parsed.draft).map_err(of_kind)?;
+        self.send_short_kind_notice(sender, &parsed);
         self.apply_message(sender, parsed, allowed_by)
     }
 
@@ -98,94 +81,11 @@ impl Room {
         self.apply_message(sender, parsed, None)
     }
 
-    /// Resolves the full kind and checks it against the payload.
-    fn parse_message(
-        &self,
-        sender: &Arc<str>,
-        mut draft: Draft,
-    ) -> Result<ParsedMessage, RoomError> {
-        if draft.kind.base() == Some(BaseKind::Mcp) {
-            draft.kind = infer_mcp_kind(draft.payload.as_deref()).into();
-        }
-        check_payload(&draft)?;
-        let mut about = None;
-        match draft.kind.base() {
-            Some(
-                base @ (BaseKind::McpRequest | BaseKind::McpProposal | BaseKind::McpNotification),
-            ) => {
-                draft.kind = upgrade_kind(draft.kind, draft.payload.as_deref())?;
-                if base != BaseKind::McpNotification && draft.kind.method().is_none() {
-                    let detail = "the payload of a request or a proposal must have a `method`";
-                    return Err(RoomError::invalid(detail));
-                }
-            }
-            Some(BaseKind::McpResponse) => {
-                let (kind, context) = self.resolve_response(sender, &draft)?;
-                draft.kind = kind;
-                about = Some(context);
-            }
-            Some(BaseKind::McpReject | BaseKind::McpWithdraw) => {
-                about = Some(self.closing_proposal_context(&draft)?);
-            }
-            _ => {}
-        }
-        let payload = draft.payload.as_ref().and_then(|payload| RawMessage::parse(payload.get()));
-        let rpc_id = payload.and_then(|payload| RpcId::from_raw(payload.id?));
-        Ok(ParsedMessage { draft, context: about, rpc_id })
-    }
-
-    /// Resolves what a response belongs to: a request addressed to its sender, or an open proposal
-    /// that the sender may fulfill.
-    fn resolve_response(
-        &self,
-        sender: &str,
-        draft: &Draft,
-    ) -> Result<(MessageKind, ResponseContext), RoomError> {
-        let correlation = &draft.correlation;
-        let request = correlation.iter().find_map(|id| Some((id, self.requests.get(id)?)));
-        if let Some((id, request)) = request {
-            if !request.is_addressed_to(sender) {
-                let to: Vec<String> = request.to.iter().take(5).map(|to| quoted(to)).collect();
-                let (id, to) = (quoted(id), to.join(", "));
-                let detail = format!("request {id} is addressed to {to}, not to you");
-                return Err(RejectionCode::NotAddressee.error(detail));
-            }
-            request.check_no_response_from(sender)?;
-            let kind = if kind_names_result(draft) {
-                BaseKind::McpResponse.into()
-            } else {
-                draft.kind.clone()
-            };
-            let kind = upgrade_response_kind(kind, &request.target)?;
-            return Ok((kind, request.response_context(id).with_outcome(draft.payload.as_deref())));
-        }
-        let Some((id, proposal)) = self.proposals.find(correlation) else {
-            let detail = "`correlation_id` names no known request";
-            return Err(RejectionCode::UnknownRequest.error(detail));
-        };
-        proposal.check_open()?;
-        if &*proposal.from == sender {
-            let detail = "you cannot respond to your own proposal";
-            return Err(RejectionCode::NotAddressee.error(detail));
-        }
-        if let Some(participant) = self.participants.get(sender) {
-            proposal.check_allowed(&participant.capabilities)?;
-        }
-        let context = proposal.response_context(id).with_outcome(draft.payload.as_deref());
-        // Some clients respond to every message, with an error for unknown ones.
-        if context.outcome != Some(ResponseOutcome::Result) {
-            let detail =
-                "a response to a proposal must contain a result; send `mcp/reject` to decline it";
-            return Err(RejectionCode::NotAddressee.error(detail));
-        }
-        let kind = upgrade_response_kind(draft.kind.clone(), &proposal.target)?;
-        Ok((kind, context))
-    }
-
     fn check_capability(&self, sender: &str, draft: &Draft) -> Result<Option<Value>, RoomError> {
         let Some(participant) = self.participants.get(sender) else { return Ok(None) };
         let (kind, payload) = (draft.kind.full(), draft.payload.as_deref());
-        match participant.capabilities.check(&CapabilityRequest::new(kind, payload)) {
+        let request = CapabilityRequest::new(kind, payload).with_addressees(&draft.to);
+        match participant.capabilities.check(&request) {
             Ok(by) => Ok(Some(by.value().clone())),
             Err(_) if self.is_implicitly_allowed(sender, draft) => Ok(None),
             Err(reason) => Err(reason.into()),
@@ -208,7 +108,7 @@ impl Room {
                         && message.kind.short().starts_with("participant/")
                         && message.to.iter().any(|to| &**to == sender)
                 };
-                self.history.latest(usize::MAX).any(|message| is_control(&message))
+                self.history.iter().any(|message| is_control(&message))
             }
             Some(BaseKind::StreamClose) => self.check_stream_close(sender, draft).is_ok(),
             _ => false,
@@ -285,7 +185,8 @@ impl Room {
         parsed: ParsedMessage,
         allowed_by: Option<Value>,
     ) -> Result<(), RoomError> {
-        let action = self.plan_action(sender, &parsed)?;
+        let action = self.plan_action(sender, &parsed);
+        let action = action.map_err(|error| error.of_kind(&parsed.draft.kind))?;
         let rpc_id = parsed.rpc_id;
         let mut message = self.build_message(sender, parsed.draft, parsed.context);
         let connection =
@@ -295,11 +196,11 @@ impl Room {
             self.apply_stream_access_change(change, (sender, &message.id));
             return Ok(());
         }
-        self.set_recipients(&mut message, &action);
+        self.complete_response(&mut message, &action);
         self.track_message(&message, rpc_id);
-        let (snapshot, token) = self.apply_grant_changes(&action, &message);
+        let snapshot = self.apply_grant_changes(&action, &message);
         let message = self.deliver(message, allowed_by, snapshot);
-        self.run_action(action, &message, token.as_ref());
+        self.run_action(action, &message);
         Ok(())
     }
 
@@ -319,18 +220,13 @@ impl Room {
         RoomMessage { context_of: about, ..message }
     }
 
-    /// Completes `to` and `correlation_id`. Otherwise some clients would ignore the message, or
-    /// every client would apply it.
-    fn set_recipients(&self, message: &mut RoomMessage, action: &MessageAction) {
-        match action {
-            MessageAction::Grant(GrantPayload { recipient, .. })
-            | MessageAction::Revoke(RevokePayload { recipient, .. }) => {
-                message.to = vec![recipient.clone()];
-            }
-            MessageAction::CloseStream(id) if message.correlation.is_empty() => {
-                message.correlation.extend(self.open_message_id(id));
-            }
-            _ => {}
+    /// Completes `correlation_id` and the addressees of a response. Otherwise some clients would
+    /// ignore the message.
+    fn complete_response(&self, message: &mut RoomMessage, action: &MessageAction) {
+        if let MessageAction::CloseStream(id) = action
+            && message.correlation.is_empty()
+        {
+            message.correlation.extend(self.open_message_id(id));
         }
         // A response to a fulfilled proposal also goes to the proposer.
         let proposer = message.context_of.as_ref().and_then(|context| context.proposer.as_deref());
@@ -343,29 +239,23 @@ impl Room {
         }
     }
 
-    /// Returns the document to store and the token of a new invitation.
+    /// Returns the document to store.
     fn apply_grant_changes(
         &mut self,
         action: &MessageAction,
         message: &RoomMessage,
-    ) -> (Option<String>, Option<Token>) {
-        let mut token = None;
+    ) -> Option<String> {
         match action {
             MessageAction::Grant(grant) => self.grant(grant.clone(), &message.id, &message.from),
             MessageAction::Revoke(revoke) => self.revoke(revoke),
-            MessageAction::Invite(invite) => token = self.invite(invite, &message.from),
+            MessageAction::Invite(invite) => self.invite(invite, &message.from),
             MessageAction::Kick(kick) => self.kick(kick, &message.from),
-            _ => return (None, None),
+            _ => return None,
         }
-        (Some(self.grants.snapshot(&message.id)), token)
+        Some(self.grants.snapshot(&message.id))
     }
 
-    fn run_action(
-        &mut self,
-        action: MessageAction,
-        message: &Arc<RoomMessage>,
-        token: Option<&Token>,
-    ) {
+    fn run_action(&mut self, action: MessageAction, message: &Arc<RoomMessage>) {
         match action {
             MessageAction::Nothing => self.run_kind_action(message),
             MessageAction::Request { consents_to } => {
@@ -380,7 +270,7 @@ impl Room {
                 self.close_streams_unless_allowed(&revoke.recipient);
             }
             MessageAction::Invite(invite) => {
-                self.announce_invitation(&invite, (&message.from, &message.id), token);
+                self.announce_invitation(&invite, (&message.from, &message.id));
             }
             MessageAction::Kick(kick) => {
                 // The kick message was delivered to the participant before.
@@ -438,51 +328,4 @@ fn check_kind(kind: &MessageKind) -> Result<(), RoomError> {
         return Err(RoomError::invalid(detail));
     }
     Ok(())
-}
-
-/// Checks that the payload is an object and has the members that clients expect.
-fn check_payload(draft: &Draft) -> Result<(), RoomError> {
-    #[derive(Deserialize)]
-    struct ChatPayload {
-        text: String,
-    }
-    if draft.payload.as_ref().is_some_and(|payload| !payload.get().starts_with('{')) {
-        return Err(RoomError::invalid("`payload` must be an object"));
-    }
-    match draft.kind.base() {
-        Some(BaseKind::Chat) => {
-            let chat: ChatPayload = parse_payload(draft, "`text`")?;
-            match chat.text.is_empty() {
-                true => Err(RoomError::invalid("the `text` of a chat must not be empty")),
-                false => Ok(()),
-            }
-        }
-        Some(BaseKind::McpResponse) if draft.correlation.is_empty() => {
-            let detail = "a response must name its request in `correlation_id`";
-            Err(RoomError::invalid(detail))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Whether the CONTEXT of a response is the name in its result. Some clients write it there; it
-/// does not refer to the request.
-fn kind_names_result(draft: &Draft) -> bool {
-    #[derive(Deserialize)]
-    struct NamedResult {
-        name: String,
-    }
-    let Some(context) = draft.kind.context() else { return false };
-    let response = draft.payload.as_ref().and_then(|payload| RawMessage::parse(payload.get()));
-    let result = response.and_then(|response| response.result);
-    let result = result.and_then(|raw| serde_json::from_str::<NamedResult>(raw.get()).ok());
-    result.is_some_and(|result| result.name == context)
-}
-
-/// Infers the kind from the payload for the oldest clients, which send the kind `mcp`.
-fn infer_mcp_kind(payload: Option<&RawValue>) -> BaseKind {
-    match payload.and_then(|payload| RawMessage::parse(payload.get())) {
-        Some(RawMessage { method: None, .. }) => BaseKind::McpResponse,
-        _ => BaseKind::McpRequest,
-    }
 }

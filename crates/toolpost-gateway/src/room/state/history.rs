@@ -4,8 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::ConnectionId;
+use crate::kind_filter::KindFilter;
 use crate::room::RoomSettings;
-use crate::room::message::RoomMessage;
+use crate::room::message::{RoomMessage, parse_timestamp};
 
 const MAX_IDS: usize = 10_000;
 
@@ -36,32 +37,39 @@ impl History {
         self.entries.iter().any(|(message, _)| &*message.from == from)
     }
 
-    /// Returns up to `limit` messages, newest first, before the message with this id or time; empty
-    /// for an unknown id.
-    pub(super) fn page(&self, limit: usize, before: Option<&str>) -> Vec<Arc<RoomMessage>> {
+    /// Returns up to `limit` messages of these kinds, newest first, before the message with this id
+    /// or time; empty for an unknown id.
+    pub(super) fn page(
+        &self,
+        limit: usize,
+        before: Option<&str>,
+        kinds: Option<&KindFilter>,
+    ) -> Vec<Arc<RoomMessage>> {
         let end = match before {
             None => self.entries.len(),
             Some(cursor) => self.position(cursor),
         };
-        let page = self.entries.iter().take(end).rev().take(limit);
-        page.map(|(message, _)| Arc::clone(message)).collect()
+        let is_match = |message: &&Arc<RoomMessage>| {
+            kinds.is_none_or(|kinds| kinds.matches(message.kind.full()))
+        };
+        let messages = self.entries.iter().take(end).rev().map(|(message, _)| message);
+        messages.filter(is_match).take(limit).cloned().collect()
     }
 
     fn position(&self, cursor: &str) -> usize {
         // The oldest match: ids can repeat, and paging must terminate.
         let by_id = self.entries.iter().position(|(message, _)| &*message.id == cursor);
-        // Timestamps sort as strings. Any other cursor is an id that is no longer stored.
-        let is_time = cursor.len() >= 20 && cursor.as_bytes()[4] == b'-' && cursor.contains('T');
         let by_time = || {
-            let count = self.entries.iter().filter(|(message, _)| &*message.ts < cursor).count();
-            if is_time { count } else { 0 }
+            // Any other cursor is an id that is no longer stored.
+            let time = parse_timestamp(cursor)?;
+            let is_before = |ts: &str| parse_timestamp(ts).is_some_and(|ts| ts < time);
+            Some(self.entries.iter().filter(|(message, _)| is_before(&message.ts)).count())
         };
-        by_id.unwrap_or_else(by_time)
+        by_id.or_else(by_time).unwrap_or_default()
     }
 
-    pub(super) fn latest(&self, max_messages: usize) -> impl Iterator<Item = &Arc<RoomMessage>> {
-        let skipped = self.entries.len().saturating_sub(max_messages);
-        self.entries.iter().skip(skipped).map(|(message, _)| message)
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<RoomMessage>> {
+        self.entries.iter().map(|(message, _)| message)
     }
 }
 

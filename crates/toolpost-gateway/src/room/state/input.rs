@@ -7,6 +7,7 @@ use toolpost::Identity;
 
 use super::{ConnectionId, StreamFrame};
 use crate::approval::ApprovalAction;
+use crate::kind_filter::KindFilter;
 use crate::room::capability::Capabilities;
 use crate::room::message::{Draft, MessageParseError, Protocol};
 use crate::room::{RoomSettings, ToolResponse};
@@ -49,6 +50,8 @@ pub(crate) struct ParticipantJoin {
     pub(crate) identity: Arc<Identity>,
     pub(crate) protocol: Protocol,
     pub(crate) history: Option<usize>,
+    /// The kinds that it receives; all if absent.
+    pub(crate) kinds: Option<KindFilter>,
 }
 
 /// A decision about a proposal by an identity that need not be in the room.

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    ConnectionId, DisconnectCause, Effect, Participant, ParticipantJoin, REGISTRY_PARTICIPANT,
-    Room, RoomError,
-};
+use super::{ConnectionId, DisconnectCause, Effect, Participant, ParticipantJoin, Room, RoomError};
 use crate::room::capability::Capabilities;
 use crate::room::message::{Protocol, RejectionCode};
 
@@ -27,6 +24,7 @@ impl Room {
             identity,
             protocol,
             history,
+            kinds,
         } = join;
         let uses_defaults = own.is_none();
         let own = own.unwrap_or_else(|| self.default_capabilities_for(&id));
@@ -43,6 +41,7 @@ impl Room {
             uses_defaults,
             capabilities: may.clone(),
             identity,
+            kinds,
             usage,
             is_shut_down: false,
         };
@@ -100,9 +99,5 @@ impl Room {
             participant.protocol = protocol;
             self.rebuild_recipients();
         }
-    }
-
-    pub(super) fn is_for_registry(&self, to: &[Box<str>]) -> bool {
-        to.is_empty() || to.iter().any(|id| &**id == REGISTRY_PARTICIPANT)
     }
 }

@@ -11,8 +11,15 @@ use super::{DisconnectCause, Effect, RESERVED_PARTICIPANTS, Room, RoomError};
 use crate::auth::Token;
 use crate::room::message::{BaseKind, Draft, RejectionCode};
 
+/// An accepted invitation.
+pub(super) struct Invite {
+    payload: InvitePayload,
+    /// The room token; absent for an identity that was kicked, whose invitation ends the kick.
+    token: Option<Token>,
+}
+
 #[derive(Debug, Deserialize)]
-pub(super) struct InvitePayload {
+struct InvitePayload {
     participant_id: Box<str>,
     #[serde(default)]
     initial_capabilities: Vec<Value>,
@@ -28,47 +35,45 @@ pub(super) struct KickPayload {
 }
 
 impl Room {
-    pub(super) fn check_invite(
-        &self,
-        sender: &str,
-        draft: &Draft,
-    ) -> Result<InvitePayload, RoomError> {
+    pub(super) fn check_invite(&self, sender: &str, draft: &Draft) -> Result<Invite, RoomError> {
         let invite: InvitePayload = parse_payload(draft, "`participant_id`")?;
         check_participant_name(&invite.participant_id)?;
+        let record = self.grants.get(&invite.participant_id);
+        let is_kicked = record.is_some_and(|record| record.kicked.is_some());
+        let token = match (self.create_token)(&invite.participant_id) {
+            Err(error) if !is_kicked => return Err(error),
+            token => token.ok(),
+        };
         if self.participants.contains_key(&*invite.participant_id) {
             let detail = format!("`{}` is already in the room", invite.participant_id);
             return Err(RejectionCode::AlreadyExists.error(detail));
         }
         let mut given = invite.initial_capabilities.clone();
         // The new token also carries the capabilities granted to this name earlier.
-        let record = self.grants.get(&invite.participant_id);
         given.extend(record.into_iter().flat_map(ParticipantGrants::granted_capabilities).cloned());
         if !given.is_empty() {
             self.check_covers(sender, &given, "give")?;
         }
         self.grants.check_capacity(&invite.participant_id)?;
-        Ok(invite)
+        Ok(Invite { payload: invite, token })
     }
 
-    /// Records the invitation and returns its room token, which only the inviter receives.
-    pub(super) fn invite(&mut self, invite: &InvitePayload, by: &str) -> Option<Token> {
-        let token = (self.create_token)(&invite.participant_id);
-        let record = self.grants.entry(&invite.participant_id);
+    pub(super) fn invite(&mut self, Invite { payload, token }: &Invite, by: &str) {
+        let record = self.grants.entry(&payload.participant_id);
         record.kicked = None;
         record.invitation = Some(Invitation {
             by: by.into(),
             token_hash: token.as_ref().map(|token| token.hash().to_string().into()),
-            capabilities: invite.initial_capabilities.clone(),
-            is_limited: !invite.initial_capabilities.is_empty(),
+            capabilities: payload.initial_capabilities.clone(),
+            is_limited: !payload.initial_capabilities.is_empty(),
         });
-        token
     }
 
+    /// Announces the invitation. Only the inviter receives the token.
     pub(super) fn announce_invitation(
         &mut self,
-        invite: &InvitePayload,
+        Invite { payload: invite, token }: &Invite,
         (by, id): (&Arc<str>, &str),
-        token: Option<&Token>,
     ) {
         if !self.participants.contains_key(by) {
             return;
@@ -142,7 +147,7 @@ impl Room {
         if is_member || is_invited || id == crate::admin::OPERATOR {
             return Ok(());
         }
-        let detail = format!("`{id}` is not a member of this room; a participant can invite you");
+        let detail = format!("`{id}` is not in `members` of this room");
         Err(RejectionCode::NotAMember.error(detail))
     }
 }

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `input`, `effect` | inputs and effects |
 //! | `handle_message` | processing of a message, step by step |
+//! | `parse_message` | its full kind, addressees and context |
 //! | `registry_participant` | the operations of the registry as a participant |
 //! | `join` | joining and leaving |
 //! | `pending_requests` | method and name of each request, which make responses self-contained |
 //! | `proposal` | proposals and their state |
 //! | `grants` | grants, revocations and invitations, which survive a restart |
 //! | `handle_grant`, `membership` | the messages that change them |
+//! | `short_kinds` | the deprecation of kinds without METHOD and CONTEXT |
 //! | `control` | pausing participants, and what a paused one can still send |
 //! | `stream` | streams and their write access |
 //! | `history` | stored messages |
@@ -30,9 +32,11 @@ mod history;
 mod input;
 mod join;
 mod membership;
+mod parse_message;
 mod pending_requests;
 mod proposal;
 mod registry_participant;
+mod short_kinds;
 mod stream;
 mod system_messages;
 
@@ -43,10 +47,11 @@ use toolpost::Identity;
 use toolpost::json_rpc::RpcId;
 
 use super::capability::Capabilities;
-use super::message::{BaseKind, Protocol, RejectionCode, RoomMessage};
+use super::message::{BaseKind, MessageKind, Protocol, RejectionCode, RoomMessage};
 use super::sender::DisconnectCause;
 use super::settings::RoomSettings;
 use crate::auth::Token;
+use crate::kind_filter::KindFilter;
 use crate::limits::TokenBucket;
 
 use grants::RoomGrants;
@@ -61,6 +66,7 @@ pub(crate) use error::RoomError;
 pub(crate) use input::{ParticipantJoin, ProposalDecision, RoomInput};
 pub(crate) use membership::check_participant_name;
 pub(crate) use proposal::Proposal;
+pub(crate) use registry_participant::is_for_registry;
 
 /// A connection number, which is never reused.
 pub(crate) type ConnectionId = u64;
@@ -81,8 +87,10 @@ pub(crate) struct Room {
     default_capabilities: Capabilities,
     participants: BTreeMap<Arc<str>, Participant>,
     connections: HashMap<ConnectionId, Arc<str>>,
-    /// All present participants; rebuilt on every change.
-    all_recipients: Recipients,
+    /// Present participants that receive every kind; rebuilt on every change.
+    unfiltered_recipients: Recipients,
+    /// Present participants that receive only some kinds.
+    filtered_recipients: Vec<(KindFilter, Recipient)>,
     grants: RoomGrants,
     requests: PendingRequests,
     proposals: Proposals,
@@ -103,8 +111,9 @@ pub(crate) struct Room {
     id_counter: u64,
 }
 
-/// Creates the room token of an invited participant; `None` if it joins with a gateway token.
-pub(crate) type CreateToken = Box<dyn Fn(&str) -> Option<Token> + Send + Sync>;
+/// Creates the room token of an invited participant. Fails for the name of a configured identity,
+/// which has its own token.
+pub(crate) type CreateToken = Box<dyn Fn(&str) -> Result<Token, RoomError> + Send + Sync>;
 
 /// A limit per minute, with a burst of half the limit: the time at which its bucket is full again.
 #[derive(Debug, Clone, Copy, Default)]
@@ -124,7 +133,7 @@ impl RateLimit {
     }
 }
 
-/// Rate limits and pause of a participant, which persist across connections.
+/// Rate limits, pause and notices of a participant, which persist across connections.
 #[derive(Debug, Clone, Copy, Default)]
 struct ParticipantUsage {
     messages: RateLimit,
@@ -134,6 +143,8 @@ struct ParticipantUsage {
     rejections: RateLimit,
     /// End of the pause in milliseconds since the Unix epoch.
     paused_until: Option<i64>,
+    /// Whether the participant got the notice about short kinds.
+    has_short_kind_notice: bool,
 }
 
 #[derive(Debug)]
@@ -147,6 +158,8 @@ struct Participant {
     /// Effective capabilities, including grants and revocations.
     capabilities: Capabilities,
     identity: Arc<Identity>,
+    /// The kinds that it receives, besides messages of the gateway to itself; all if absent.
+    kinds: Option<KindFilter>,
     usage: ParticipantUsage,
     /// Whether the participant was shut down. It must rejoin to send again.
     is_shut_down: bool,
@@ -167,7 +180,8 @@ impl Room {
             default_capabilities: Capabilities::parse_all(&settings.capabilities),
             participants: BTreeMap::new(),
             connections: HashMap::new(),
-            all_recipients: Arc::new([]),
+            unfiltered_recipients: Arc::new([]),
+            filtered_recipients: Vec::new(),
             grants: document
                 .map(serde_json::from_str::<RoomGrants>)
                 .transpose()?
@@ -264,10 +278,15 @@ impl Room {
         self.grants.invited_participant(token_hash)
     }
 
-    /// Returns up to `limit` stored messages, newest first, before the message with this id or
-    /// time.
-    pub(crate) fn history_page(&self, limit: usize, before: Option<&str>) -> Vec<Arc<RoomMessage>> {
-        self.history.page(limit, before)
+    /// Returns up to `limit` stored messages of these kinds, newest first, before the message with
+    /// this id or time.
+    pub(crate) fn history_page(
+        &self,
+        limit: usize,
+        before: Option<&str>,
+        kinds: Option<&KindFilter>,
+    ) -> Vec<Arc<RoomMessage>> {
+        self.history.page(limit, before, kinds)
     }
 
     pub(crate) fn open_proposals(&self) -> Vec<(Box<str>, Proposal)> {
@@ -336,7 +355,22 @@ impl Room {
     }
 
     fn rebuild_recipients(&mut self) {
-        self.all_recipients = self.participants.values().map(Participant::recipient).collect();
+        let present = || self.participants.values();
+        let filtered = present().filter_map(|one| Some((one.kinds.clone()?, one.recipient())));
+        self.filtered_recipients = filtered.collect();
+        let unfiltered = present().filter(|one| one.kinds.is_none());
+        self.unfiltered_recipients = unfiltered.map(Participant::recipient).collect();
+    }
+
+    /// Returns the participants that receive messages of a kind.
+    fn recipients_of(&self, kind: &MessageKind) -> Recipients {
+        if self.filtered_recipients.is_empty() {
+            return Arc::clone(&self.unfiltered_recipients);
+        }
+        let matching = self.filtered_recipients.iter();
+        let matching = matching.filter(|(kinds, _)| kinds.matches(kind.full()));
+        let matching = matching.map(|(_, recipient)| recipient);
+        self.unfiltered_recipients.iter().chain(matching).copied().collect()
     }
 }
 

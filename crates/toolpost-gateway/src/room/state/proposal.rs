@@ -33,7 +33,7 @@ pub(super) struct Proposals {
 pub(crate) struct Proposal {
     pub(crate) target: McpTarget,
     pub(crate) from: Arc<str>,
-    to: Vec<Box<str>>,
+    pub(crate) to: Vec<Box<str>>,
     pub(crate) payload: Option<Box<RawValue>>,
     /// Time of creation in milliseconds since the Unix epoch.
     pub(crate) created_at: i64,
@@ -180,7 +180,8 @@ impl Proposal {
 
     pub(super) fn check_allowed(&self, capabilities: &Capabilities) -> Result<(), RoomError> {
         let kind = MessageKind::for_target(BaseKind::McpRequest, &self.target);
-        capabilities.check(&CapabilityRequest::new(kind.full(), self.payload.as_deref()))?;
+        let request = CapabilityRequest::new(kind.full(), self.payload.as_deref());
+        capabilities.check(&request.with_addressees(&self.to))?;
         Ok(())
     }
 }
@@ -308,16 +309,17 @@ impl Room {
             ApprovalAction::Approve => {
                 proposal.check_allowed(&may)?;
                 let kind = MessageKind::for_target(BaseKind::McpRequest, &proposal.target);
-                (kind, proposal.to.clone(), proposal.payload.clone())
+                (kind, Vec::new(), proposal.payload.clone())
             }
             ApprovalAction::Reject { reason } => {
                 // A participant that may make the request may also reject the proposal.
+                let (kind, to) = (BaseKind::McpReject, vec![Box::from(&*proposal.from)]);
                 if proposal.check_allowed(&may).is_err() {
-                    may.check(&CapabilityRequest::new(BaseKind::McpReject.as_str(), None))?;
+                    let request = CapabilityRequest::new(kind.as_str(), None);
+                    may.check(&request.with_addressees(&to))?;
                 }
                 let payload = json!({"reason": reason.as_deref().unwrap_or("disagree")});
-                let kind = MessageKind::from(BaseKind::McpReject);
-                (kind, vec![Box::from(&*proposal.from)], Some(to_raw(&payload)))
+                (kind.into(), to, Some(to_raw(&payload)))
             }
         };
         let draft = Draft {

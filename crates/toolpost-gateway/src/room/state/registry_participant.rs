@@ -4,26 +4,27 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use toolpost::json_rpc::{RawMessage, RpcError, RpcId, encode_response};
 
 use super::{Effect, GATEWAY_PARTICIPANT, REGISTRY_PARTICIPANT, Room};
 use crate::room::ToolResponse;
-use crate::room::message::{BaseKind, Draft, MessageKind, RoomMessage, upgrade_kind};
+use crate::room::message::{
+    BaseKind, Draft, MessageKind, RejectionCode, RoomMessage, quoted, upgrade_kind,
+};
 
 impl Room {
-    /// Forwards a request to the registry if it is addressed to it or to all participants, and
-    /// responds to `initialize` on behalf of `mew` participants.
+    /// Forwards a request to the registry if it is addressed to it or to all participants. Responds
+    /// to `initialize` on behalf of `mew` participants, and to a request that no addressee can
+    /// receive.
     pub(super) fn call_registry(
         &mut self,
         message: &Arc<RoomMessage>,
         consents_to: Option<Box<str>>,
     ) {
-        let Some(method) = message.kind.method().filter(|_| message.payload.is_some()) else {
-            return;
-        };
+        let Some(method) = message.kind.method() else { return };
         if method.starts_with("notifications/") {
             return;
         }
@@ -32,11 +33,28 @@ impl Room {
         {
             return self.send_response(&message.id, GATEWAY_PARTICIPANT, &Ok(result));
         }
+        if let Err(error) = self.check_addressee_present(&message.to) {
+            return self.send_response(&message.id, GATEWAY_PARTICIPANT, &Err(error));
+        }
         let of_participant = || Some(Arc::clone(&self.participants.get(&message.from)?.identity));
         let Some(identity) = self.deciding_identity.clone().or_else(of_participant) else { return };
-        if self.is_for_registry(&message.to) {
+        if message.payload.is_some() && is_for_registry(&message.to) {
             self.effects.push(Effect::Call { message: Arc::clone(message), identity, consents_to });
         }
+    }
+
+    /// Checks that an addressee is in the room; otherwise the requester would wait for a response
+    /// until its timeout.
+    fn check_addressee_present(&self, to: &[Box<str>]) -> Result<(), RpcError> {
+        if is_for_registry(to) || to.iter().any(|id| self.participants.contains_key(&**id)) {
+            return Ok(());
+        }
+        let names: Vec<String> = to.iter().take(5).map(|id| quoted(id)).collect();
+        let verb = if to.len() == 1 { "is" } else { "are" };
+        let message = format!("{} {verb} not in the room; retry later", names.join(", "));
+        let data = json!({"error": RejectionCode::ParticipantNotFound.as_str()});
+        let error = RpcError::new(RpcError::OVERLOADED, message);
+        Err(RpcError { data: Some(data), ..error })
     }
 
     /// Returns the result of `initialize` on behalf of a single addressee.
@@ -93,11 +111,12 @@ impl Room {
     /// Sends a notification of a running call to its requester; it is not stored.
     pub(super) fn handle_call_notification(&mut self, request: &str, payload: Box<RawValue>) {
         let Some(pending) = self.requests.get(request) else { return };
-        let requester = Arc::clone(&pending.from);
+        let (requester, context) = (Arc::clone(&pending.from), pending.response_context(request));
         let kind = upgrade_kind(MessageKind::from(BaseKind::McpNotification), Some(&payload));
         let message = RoomMessage {
             kind: kind.unwrap_or_else(|_| MessageKind::from(BaseKind::McpNotification)),
             from: REGISTRY_PARTICIPANT.into(),
+            context_of: Some(context),
             payload: Some(payload),
             ..self.gateway_message(
                 BaseKind::McpNotification,
@@ -128,4 +147,9 @@ impl Room {
         let rpc_id = serde_json::from_str::<CancelParams<'_>>(params.get()).ok()?.request_id?;
         self.requests.find_by_rpc_id(participant_id, rpc_id).map(Into::into)
     }
+}
+
+/// Whether a message is addressed to the registry or to all participants.
+pub(crate) fn is_for_registry(to: &[Box<str>]) -> bool {
+    to.is_empty() || to.iter().any(|id| &**id == REGISTRY_PARTICIPANT)
 }

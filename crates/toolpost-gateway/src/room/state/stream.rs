@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::handle_grant::parse_payload;
-use super::{ConnectionId, Effect, Recipients, Room, RoomError, StreamFrame};
+use super::{ConnectionId, Effect, Participant, Recipients, Room, RoomError, StreamFrame};
 use crate::room::capability::CapabilityRequest;
 use crate::room::message::{
     BaseKind, Draft, MessageParseError, RejectionCode, RoomMessage, quoted,
@@ -325,12 +325,17 @@ impl Room {
         Ok(())
     }
 
-    /// Targeted participants whose protocol supports stream frames.
+    /// Targeted participants that receive stream frames and whose protocol supports them.
     fn frame_recipients(&self, stream: &Stream) -> Recipients {
         let is_targeted = |id: &str| {
             stream.target.as_ref().is_none_or(|target| target.iter().any(|to| **to == *id))
         };
+        let receives_frames = |participant: &Participant| {
+            let kinds = participant.kinds.as_ref();
+            kinds.is_none_or(|kinds| kinds.matches(BaseKind::StreamData.as_str()))
+        };
         let present = self.participants.iter().filter(|(id, _)| is_targeted(id));
+        let present = present.filter(|(_, participant)| receives_frames(participant));
         let present = present.map(|(_, participant)| participant.recipient());
         present.filter(|recipient| recipient.protocol.has_streams()).collect()
     }

@@ -35,7 +35,8 @@ impl Room {
         }
     }
 
-    /// Stores a message and delivers it to all participants, including the sender.
+    /// Stores a message and delivers it to all participants that receive its kind, including the
+    /// sender.
     pub(super) fn deliver(
         &mut self,
         message: RoomMessage,
@@ -44,7 +45,7 @@ impl Room {
     ) -> Arc<RoomMessage> {
         let message = Arc::new(message);
         self.history.add(Arc::clone(&message), &self.settings);
-        let (outgoing, to) = (Arc::clone(&message), Arc::clone(&self.all_recipients));
+        let (outgoing, to) = (Arc::clone(&message), self.recipients_of(&message.kind));
         self.effects.push(Effect::Deliver { message: outgoing, to, allowed_by, snapshot });
         message
     }
@@ -81,26 +82,13 @@ impl Room {
             "participants": participants,
             "active_streams": self.streams.describe(),
         });
-        let history = history.and_then(|max| self.payload_with_history(max, protocol, &payload));
+        let earlier = |max| self.history.page(max, None, participant.kinds.as_ref());
+        let history = history.map(earlier);
+        let history = history.and_then(|page| payload_with_history(&page, protocol, &payload));
         let mut message =
             self.gateway_message(BaseKind::SystemWelcome, &[participant_id], &[], &payload);
         message.payload = history.or(message.payload);
         self.send_to_addressees(message);
-    }
-
-    /// Returns the payload with the last `max` messages added as `history`, each encoded for the
-    /// protocol.
-    fn payload_with_history(
-        &self,
-        max: usize,
-        protocol: Protocol,
-        payload: &Value,
-    ) -> Option<Box<RawValue>> {
-        let texts: Vec<String> =
-            self.history.latest(max).map(|message| message.encode(protocol)).collect();
-        let payload = payload.to_string();
-        let open = payload.strip_suffix('}')?;
-        RawValue::from_string(format!(r#"{open},"history":[{}]}}"#, texts.join(","))).ok()
     }
 
     /// Announces a join or leave to the other participants, in the format of each protocol family.
@@ -124,7 +112,8 @@ impl Room {
         }
     }
 
-    /// Sends an error to the participant whose message was rejected, and to no other.
+    /// Sends an error to the participant whose message was rejected, and to no other. `kind` is the
+    /// kind as sent, which the error repeats for `mew`; `mcpx` and the journal get the full kind.
     pub(super) fn reject(
         &mut self,
         participant_id: &Arc<str>,
@@ -135,7 +124,9 @@ impl Room {
         let rejection = self.rate_limit_rejection(participant_id, rejection);
         let Some(participant) = self.participants.get(participant_id) else { return };
         let Participant { protocol, capabilities: may, .. } = participant;
-        let RoomError { code: error, message, details } = rejection;
+        let RoomError { code: error, message, kind: full, details } = rejection;
+        let full = full.unwrap_or_else(|| kind.into());
+        let kind = if protocol.is_mew() { kind } else { &full };
         let mut payload =
             json!({"error": error.as_str(), "attempted_kind": kind, "message": message});
         if error == RejectionCode::CapabilityViolation {
@@ -156,7 +147,7 @@ impl Room {
             self.effects.push(Effect::RecordRejection {
                 sender: Arc::clone(participant_id),
                 id,
-                kind: kind.into(),
+                kind: full,
                 error,
                 reason: message,
             });
@@ -172,6 +163,20 @@ impl Room {
         }
         participant.usage.rejections.acquire(now, per_minute).err().unwrap_or(rejection)
     }
+}
+
+/// Returns the payload with the messages, which are newest first, added as `history`, oldest first
+/// and encoded for the protocol.
+fn payload_with_history(
+    messages: &[Arc<RoomMessage>],
+    protocol: Protocol,
+    payload: &Value,
+) -> Option<Box<RawValue>> {
+    let texts: Vec<String> =
+        messages.iter().rev().map(|message| message.encode(protocol)).collect();
+    let payload = payload.to_string();
+    let open = payload.strip_suffix('}')?;
+    RawValue::from_string(format!(r#"{open},"history":[{}]}}"#, texts.join(","))).ok()
 }
 
 fn describe_participant(id: &str, capabilities: &Capabilities, protocol: Protocol) -> Value {

@@ -22,7 +22,7 @@ fn new_room(
     prefix: &str,
     now: i64,
 ) -> Result<Room, serde_json::Error> {
-    let create_token: CreateToken = Box::new(|id| Some(Token::from(format!("token of {id}"))));
+    let create_token: CreateToken = Box::new(|id| Ok(Token::from(format!("token of {id}"))));
     Room::new(RoomSettings::default(), document, history, prefix, now, create_token)
 }
 
@@ -54,6 +54,7 @@ impl RoomFixture {
             identity,
             protocol,
             history: None,
+            kinds: None,
         };
         self.room.apply(self.now, RoomInput::Join(join))
     }
@@ -79,7 +80,8 @@ fn summarize(effects: &[Effect]) -> String {
         Effect::Deliver { message, .. } => Some(message.kind.full().to_owned()),
         Effect::Send { message, .. } => {
             let payload: Value = serde_json::from_str(message.payload.as_ref()?.get()).ok()?;
-            let about = ["error", "event", "state"].iter().find_map(|key| payload[key].as_str());
+            let about =
+                ["error", "event", "state", "status"].iter().find_map(|key| payload[key].as_str());
             let about = about.map(|about| format!("({about})")).unwrap_or_default();
             Some(format!("{}{about}", message.kind.short()))
         }
@@ -267,6 +269,7 @@ fn grant_requires_holding_and_survives_restart() {
     std::mem::swap(&mut fixture.room, &mut later);
     fixture.join(1, "agent", &["chat"]);
     fixture.join(2, "ada", &["*"]);
+    fixture.join(3, "tools", &["mcp/response"]);
     assert_eq!(summarize(&fixture.send("agent", &read)), "mcp/request:tools/call:read_x");
     let revoke =
         json!({"kind": "capability/revoke", "payload": {"recipient": "agent", "grant_id": "h"}});
@@ -287,6 +290,7 @@ fn journaled_grant_missing_from_store_is_replayed() {
         let history = vec![(1_000_000, RoomMessage::from_stored(&message.to_stored()).unwrap())];
         fixture.room = new_room(document, history, "n", 1_000_000).unwrap();
         fixture.join(1, "agent", &["chat"]);
+        fixture.join(3, "tools", &["mcp/response"]);
         assert_eq!(
             summarize(&fixture.send("agent", &read)),
             "mcp/request:tools/call:x",
@@ -436,7 +440,7 @@ fn history_page_ends_with_empty_page() {
     }
     let time = toolpost::timestamp(fixture.now - 2_000);
     let page = |limit, before: Option<&str>| {
-        let page = fixture.room.history_page(limit, before);
+        let page = fixture.room.history_page(limit, before, None);
         page.iter().map(|message| message.id.to_string()).collect::<Vec<_>>().join(" ")
     };
     for (limit, before, expected) in [
@@ -451,7 +455,7 @@ fn history_page_ends_with_empty_page() {
     }
     let settings = RoomSettings { max_history_messages: 2, ..RoomSettings::default() };
     fixture.room.apply(fixture.now, RoomInput::Settings(settings));
-    assert_eq!(fixture.room.history_page(9, None).len(), 2);
+    assert_eq!(fixture.room.history_page(9, None, None).len(), 2);
 }
 
 #[test]
@@ -512,6 +516,7 @@ fn settings_change_applies_to_present_participants() {
         identity: test_identity(),
         protocol: Protocol::Mcpx01,
         history: None,
+        kinds: None,
     };
     fixture.room.apply(fixture.now, RoomInput::Join(guest));
     let message_json = json!({"kind": "chat", "payload": {"text": "hi"}});
@@ -540,7 +545,8 @@ fn invitation_creates_token_with_given_capabilities() {
     let mut fixture = RoomFixture::new();
     let invite = json!({"id": "i", "kind": "space/invite", "payload": {"participant_id": "new", "initial_capabilities": ["chat"]}});
     let effects = fixture.send("ada", &invite);
-    assert_eq!(summarize(&effects), "space/invite, space/invite-ack, system/presence(invited)");
+    let expected = "space/invite, space/invite-ack(created), system/presence(invited)";
+    assert_eq!(summarize(&effects), expected);
     let sent_messages: Vec<&Arc<RoomMessage>> = effects
         .iter()
         .filter_map(|effect| match effect {
@@ -560,6 +566,7 @@ fn invitation_creates_token_with_given_capabilities() {
         identity: test_identity(),
         protocol: Protocol::Mew04,
         history: None,
+        kinds: None,
     };
     fixture.room.apply(fixture.now, RoomInput::Join(join(20)));
     let chat = json!({"kind": "chat", "payload": {"text": "hi"}});
@@ -657,24 +664,39 @@ fn multi_id_and_escalation_attempts_are_rejected() {
 }
 
 #[test]
-fn invite_of_known_identity_creates_no_token() {
+fn invite_of_identity_only_ends_kick() {
     let mut fixture = RoomFixture::new();
-    fixture.room.create_token =
-        Box::new(|id| (id != "known").then(|| Token::from(format!("token of {id}"))));
-    for (id, status) in [("known", "added"), ("other", "created")] {
-        let payload = json!({"participant_id": id});
-        let effects = fixture.send("ada", &json!({"kind": "space/invite", "payload": payload}));
-        let acks: Vec<Value> = effects
-            .iter()
-            .filter_map(|effect| match effect {
-                Effect::Send { message, .. } if message.kind.short() == "space/invite-ack" => {
-                    serde_json::from_str(message.payload.as_ref()?.get()).ok()
-                }
-                _ => None,
-            })
-            .collect();
-        assert_eq!(acks[0]["status"], status);
-        assert_eq!(acks[0].get("token").is_some(), status == "created");
+    fixture.room.create_token = Box::new(|id| match id {
+        "known" => Err(RejectionCode::AuthViolation.error("it has its own token")),
+        id => Ok(Token::from(format!("token of {id}"))),
+    });
+    fixture.join(9, "known", &["chat"]);
+    let message_to =
+        |kind: &str, id: &str| json!({"kind": kind, "payload": {"participant_id": id}});
+    for (kind, id, expected) in [
+        ("space/invite", "known", "system/error(auth_violation)"),
+        ("space/kick", "known", "space/kick, system/presence(leave), Kicked"),
+        (
+            "space/invite",
+            "known",
+            "space/invite, space/invite-ack(added), system/presence(invited)",
+        ),
+        ("space/invite", "known", "system/error(auth_violation)"),
+        (
+            "space/invite",
+            "other",
+            "space/invite, space/invite-ack(created), system/presence(invited)",
+        ),
+    ] {
+        let effects = fixture.send("ada", &message_to(kind, id));
+        assert_eq!(summarize(&effects), expected, "{kind} {id}");
+        let has_token = effects.iter().any(|effect| match effect {
+            Effect::Send { message, .. } => {
+                message.payload.as_ref().is_some_and(|payload| payload.get().contains("token of"))
+            }
+            _ => false,
+        });
+        assert_eq!(has_token, expected.contains("created"), "{kind} {id}");
     }
 }
 

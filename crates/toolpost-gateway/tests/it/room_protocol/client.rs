@@ -234,7 +234,12 @@ impl Client {
     }
 
     pub(super) async fn chat(&mut self, text: &str) {
-        self.send_json(&json!({"kind": "chat", "payload": {"text": text}})).await;
+        self.send_json(&chat_message(text)).await;
+    }
+
+    /// Sends a chat together with the messages after it.
+    pub(super) async fn feed_chat(&mut self, text: &str) {
+        self.socket.feed(Message::text(chat_message(text).to_string())).await.unwrap();
     }
 
     /// Waits for the first message of this kind that matches the predicate. Earlier messages stay
@@ -347,6 +352,10 @@ impl Client {
         let _ = self.socket.close(None).await;
         self.wait_closed().await;
     }
+}
+
+fn chat_message(text: &str) -> Value {
+    json!({"kind": "chat", "payload": {"text": text}})
 }
 
 pub(super) fn parse_json(text: &str) -> Value {

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use toolpost::{
     AccessControl, CallContext, CallError, Change, HandlerError, Operation, OperationBuilder,
-    Progress, Registry,
+    Progress, Registry, Schema,
 };
 use toolpost_gateway::auth::TokenHash;
 use toolpost_gateway::config::Config;
-use toolpost_gateway::room::{RoomSettings, RoomsSettings};
+use toolpost_gateway::room::{RoomName, RoomSettings, RoomsSettings};
 use toolpost_gateway::{Gateway, builtin};
 
 use super::super::{TestGateway, client};
@@ -34,6 +34,16 @@ const IDENTITIES: &[(&str, &[&str], &[&str])] = &[
     ("ada", &["bank"], &["*"]),
     ("bob", &["bank"], &[r#"{"kind":"*"}"#]),
     ("carl", &[], &["*"]),
+    // Calls, grants and invites, each limited to some addressees.
+    (
+        "limited",
+        &[],
+        &[
+            "chat",
+            r#"{"kind":"mcp/request:tools/call:*","to":["files","tool-*"]}"#,
+            r#"{"kind":["capability/*","space/*"],"to":"guest"}"#,
+        ],
+    ),
     // Very little.
     ("guest", &[], &["chat"]),
     ("talker", &[], &["chat", r#"{"kind":"capability/*"}"#, "mcp/request:tools/call:read_*"]),
@@ -152,7 +162,7 @@ pub(super) fn rooms_settings<const N: usize>(
     for (name, change) in room_changes {
         let mut room = RoomSettings::default();
         change(&mut room);
-        settings.rooms.insert(name.to_owned(), room);
+        settings.rooms.insert(RoomName::parse(name).unwrap(), room);
     }
     settings
 }
@@ -168,13 +178,18 @@ fn identity_config((name, scopes, capabilities): &(&str, &[&str], &[&str])) -> S
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct NoInput {}
 
-/// The built-in operations, one that needs a scope, one that needs approval, and one that blocks.
+/// The built-in operations, one that needs a scope, one that needs approval, one with a secret in its
+/// input, and one that blocks.
 fn registry(slow_operation: &Arc<SlowOperation>) -> Registry {
     let mut access = AccessControl::default();
     access.required_scopes.push("bank".to_owned());
+    let secret_input =
+        json!({"type": "object", "properties": {"pin": {"type": "string", "writeOnly": true}}});
     let own = [
         Operation::mutation("bank.pay", report_payer).access(access),
         Operation::mutation("bank.lend", report_payer).needs_approval(),
+        Operation::mutation("bank.unlock", async |_: Value| Ok::<_, HandlerError>(json!({})))
+            .schemas(Schema::new(secret_input).unwrap(), Schema::unknown()),
         count_operation(slow_operation),
         prompt_list_operation(),
     ];

@@ -185,11 +185,27 @@ async fn invitation_cannot_impersonate_or_escalate() {
         json!({"id": id, "kind": "space/invite",
         "payload": {"participant_id": invitee, "initial_capabilities": capabilities}})
     };
-    clients.send("host", &invite("1", "late", json!(["chat"]))).await;
-    let ack = clients.client("host").expect("space/invite-ack", |_| true).await;
-    if let Some(token) = ack["payload"]["token"].as_str() {
-        let rejected = fixture.join_with(with_token(Family::Mcpx, token, "lobby")).await.err();
-        assert_eq!(rejected, Some(JoinError::Status(401)), "`late` has another token");
+    let long = "x".repeat(129);
+    for (number, (name, error)) in [
+        ("late", "auth_violation"),
+        ("local", "auth_violation"),
+        ("operator", "auth_violation"),
+        ("ada", "auth_violation"),
+        ("toolpost", "invalid_message"),
+        ("system:gateway", "invalid_message"),
+        ("system:x", "invalid_message"),
+        ("", "invalid_message"),
+        ("a\nb", "invalid_message"),
+        (&long, "invalid_message"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("N{number}");
+        clients.send("host", &invite(&id, name, json!(["chat"]))).await;
+        let rejection = clients.client("host").expect_rejection(&id).await;
+        assert_eq!(rejection["error"], error, "{name}: {rejection}");
+        clients.assert_no_other_messages("ada", name).await;
     }
     clients.send("host", &invite("2", "zoe", json!(["mcp/request"]))).await;
     assert_eq!(clients.client("host").expect_rejection("2").await["error"], "capability_violation");
@@ -201,5 +217,110 @@ async fn invitation_cannot_impersonate_or_escalate() {
         rejection["error"], "capability_violation",
         "the grant exceeds the capabilities of the sender"
     );
+    fixture.stop().await;
+}
+
+/// Each row: the addressees of a call, and whether `limited` may send it.
+#[tokio::test]
+async fn capability_covers_only_its_addressees() {
+    let fixture = RoomFixture::start().await;
+    let participants =
+        [("limited", Family::Mcpx), ("files", Family::Mew04), ("ada", Family::Mew04)];
+    let mut clients = RoomClients::join_all(&fixture, "lobby", &participants).await;
+    let to_participants = json!({"kind": "mcp/request:tools/call:*", "to": ["files", "tool-*"]});
+    let own = &clients.client("limited").welcome["you"]["capabilities"];
+    assert!(own.as_array().unwrap().contains(&to_participants), "{own}");
+    let payload = json!({"method": "tools/call", "params": {"name": "read_file"}});
+    for (number, (to, is_allowed)) in [
+        (json!(["files"]), true),
+        (json!("files"), true),
+        (json!(["tool-1", "files"]), true),
+        (json!(["files", "ada"]), false),
+        (json!(["toolpost"]), false),
+        (json!([]), false),
+        (Value::Null, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("F{number}");
+        let request = json!({"id": id, "kind": "mcp/request", "to": to, "payload": payload});
+        clients.send("limited", &request).await;
+        if is_allowed {
+            clients.client("files").expect("mcp/request", |it| it["id"] == id).await;
+        } else {
+            let rejection = clients.client("limited").expect_rejection(&id).await;
+            assert_eq!(rejection["error"], "capability_violation", "{to}");
+        }
+        clients.drain("ada").await;
+    }
+    // A fulfilling request without `to` has the addressees of the proposal.
+    for (id, to, is_allowed) in [("P1", "files", true), ("P2", "toolpost", false)] {
+        let proposal = json!({"id": id, "kind": "mcp/proposal", "to": [to], "payload": payload});
+        clients.send("ada", &proposal).await;
+        let request = json!({"id": format!("of-{id}"), "kind": "mcp/request", "correlation_id": id,
+            "payload": payload});
+        clients.client("limited").expect("mcp/proposal:tools/call:read_file", |_| true).await;
+        clients.send("limited", &request).await;
+        if is_allowed {
+            clients.client("files").expect("mcp/request", |it| it["to"] == json!([to])).await;
+        } else {
+            let rejection = clients.client("limited").expect_rejection(&format!("of-{id}")).await;
+            assert_eq!(rejection["error"], "capability_violation", "{to}");
+        }
+    }
+    fixture.stop().await;
+}
+
+/// Each row: the granted capability, its recipient and the claimed addressee, and the error.
+#[tokio::test]
+async fn addressees_limit_grants_and_what_is_granted() {
+    let fixture = RoomFixture::start().await;
+    let participants =
+        [("limited", Family::Mcpx), ("guest", Family::Mew04), ("ada", Family::Mew04)];
+    let mut clients = RoomClients::join_all(&fixture, "lobby", &participants).await;
+    let call_of = |to: Value| json!({"kind": "mcp/request:tools/call:read_file", "to": to});
+    for (number, (capability, recipient, to, error)) in [
+        (json!("chat"), "guest", json!(["guest"]), None),
+        (json!("chat"), "guest", json!(["ada"]), None),
+        (json!("chat"), "ada", json!(["guest"]), Some("capability_violation")),
+        (call_of(json!(["files"])), "guest", Value::Null, None),
+        (call_of(json!("tool-7")), "guest", Value::Null, None),
+        (call_of(json!(["files", "ada"])), "guest", Value::Null, Some("capability_violation")),
+        (call_of(json!("*")), "guest", Value::Null, Some("capability_violation")),
+        (
+            json!("mcp/request:tools/call:read_file"),
+            "guest",
+            Value::Null,
+            Some("capability_violation"),
+        ),
+        (call_of(json!([])), "guest", Value::Null, Some("invalid_message")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("G{number}");
+        let grant = json!({"id": id, "kind": "capability/grant", "to": to,
+            "payload": {"recipient": recipient, "capabilities": [capability]}});
+        clients.send("limited", &grant).await;
+        match error {
+            Some(error) => {
+                let rejection = clients.client("limited").expect_rejection(&id).await;
+                assert_eq!(rejection["error"], error, "{grant}: {rejection}");
+            }
+            None => {
+                let seen =
+                    clients.client("ada").expect("capability/grant", |it| it["id"] == id).await;
+                assert_eq!(seen["to"], json!(["guest"]), "{seen}");
+            }
+        }
+        clients.drain("ada").await;
+    }
+    let kick = |id: &str, of: &str| json!({"id": id, "kind": "space/kick", "to": ["guest"], "payload": {"participant_id": of}});
+    clients.send("limited", &kick("K1", "ada")).await;
+    let rejection = clients.client("limited").expect_rejection("K1").await;
+    assert_eq!(rejection["error"], "capability_violation", "{rejection}");
+    clients.send("limited", &kick("K2", "guest")).await;
+    clients.client("ada").expect("space/kick", |it| it["to"] == json!(["guest"])).await;
     fixture.stop().await;
 }

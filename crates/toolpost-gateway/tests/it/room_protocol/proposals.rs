@@ -83,6 +83,49 @@ async fn proposals_and_requests_survive_restart() {
     fixture.stop().await;
 }
 
+/// Each row: the addressees of the proposal, those of the fulfilling request, and those of the
+/// request as delivered. The tool is one of the registry, which must not respond for `files`.
+#[tokio::test]
+async fn fulfillment_inherits_addressees_of_proposal() {
+    let fixture = RoomFixture::start().await;
+    let payload = ProposalScenario::call_payload("demo__add");
+    for (number, (proposed, sent, expected)) in [
+        (json!(["files"]), Value::Null, json!(["files"])),
+        (json!("files"), json!([]), json!(["files"])),
+        (json!(["toolpost"]), Value::Null, json!(["toolpost"])),
+        (json!(["files"]), json!(["toolpost"]), json!(["toolpost"])),
+        (Value::Null, Value::Null, Value::Null),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let room = format!("row-{number}");
+        let mut scenario = ProposalScenario::join_all(&fixture, &room, Some(Family::Mcpx)).await;
+        let mut ada = fixture.join(Family::Mew04, "ada", &room).await;
+        let proposal =
+            json!({"id": "P", "kind": "mcp/proposal", "to": proposed, "payload": payload});
+        scenario.agent.send_json(&proposal).await;
+        scenario.human.expect("mcp/proposal", |_| true).await;
+        let request = json!({"id": "F", "kind": "mcp/request", "to": sent, "correlation_id": ["P"],
+            "payload": payload});
+        scenario.human.send_json(&request).await;
+        let seen = ada.expect("mcp/request", |it| it["id"] == "F").await;
+        assert_eq!(seen["to"], expected, "{seen}");
+        let responder = if expected == json!(["files"]) { "files" } else { "toolpost" };
+        if responder == "files" {
+            let reply = json!({"id": "R", "kind": "mcp/response", "correlation_id": ["F"],
+                "payload": {"result": {}}});
+            ada.send_json(&reply).await;
+            assert_eq!(ada.expect_rejection("R").await["error"], "not_addressee");
+            scenario.server.as_mut().unwrap().send_json(&reply).await;
+        }
+        let seen = scenario.human.expect("mcp/response", |_| true).await;
+        assert_eq!(seen["from"], responder, "{seen}");
+        assert_eq!(scenario.expect_proposal_update("P").await["by"], responder);
+    }
+    fixture.stop().await;
+}
+
 struct ProposalScenario {
     agent: Client,
     human: Client,

@@ -96,6 +96,7 @@ async fn response_context_is_in_kind_or_context_of() {
 async fn members_are_encoded_per_protocol_family() {
     let fixture = RoomFixture::start().await;
     let mut clients = RoomClients::join_all(&fixture, "lobby", &PARTICIPANTS).await;
+    let time = "2026-01-01T01:00:00.5+01:00";
     let rows = [
         (json!({}), json!({}), json!({})),
         (
@@ -115,7 +116,7 @@ async fn members_are_encoded_per_protocol_family() {
         (json!({"context": "thread"}), json!({"context": "thread"}), json!({"context": "thread"})),
         (json!({"mood": [1, null]}), json!({"mood": [1, null]}), json!({"mood": [1, null]})),
         (json!({"context_of": {"method": "forged"}}), json!({}), json!({})),
-        (json!({"ts": "yesterday"}), json!({"ts": "yesterday"}), json!({"ts": "yesterday"})),
+        (json!({"ts": time}), json!({"ts": time}), json!({"ts": time})),
     ];
     for (number, (sent, mew, mcpx)) in rows.iter().enumerate() {
         for sender in ["ada", "bob", "carl"] {

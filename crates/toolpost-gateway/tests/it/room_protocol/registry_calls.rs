@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Client, Family};
+use super::client::{Client, Family, parse_json};
 use super::fixture::RoomFixture;
 use super::room_clients::RoomClients;
 
@@ -206,8 +206,9 @@ async fn progress_is_sent_to_caller_only() {
         clients.send(caller, &request).await;
         let one = clients.client(caller);
         let kind = one.family.kind("mcp/notification:notifications/progress").to_owned();
-        let about = one.family.correlation(&id);
-        let records = one.expect(&kind, |it| it["correlation_id"] == about).await;
+        let records = one.expect(&kind, |it| it["context_of"]["request_id"] == id).await;
+        let is_correlated = records["correlation_id"] == one.family.correlation(&id);
+        assert_eq!(is_correlated, one.family.is_mew(), "{records}");
         let params = &records["payload"]["params"];
         assert_eq!(
             (&params["progressToken"], &params["progress"]),
@@ -227,6 +228,94 @@ async fn progress_is_sent_to_caller_only() {
     }
     let history = fixture.history("lobby").await;
     assert!(history.iter().all(|it| !it["kind"].as_str().unwrap().starts_with("mcp/notification")));
+    fixture.stop().await;
+}
+
+/// `mcpx` clients take the first message that correlates to their request as its response.
+#[tokio::test]
+async fn progress_does_not_end_request_of_mcpx_client() {
+    let fixture = RoomFixture::start().await;
+    let mut bob = fixture.join(Family::Mcpx, "bob", "lobby").await;
+    let mut files = fixture.join(Family::Mew04, "files", "lobby").await;
+    let mut ada = fixture.join(Family::Mew04, "ada", "lobby").await;
+    let call_with_token = |id: &str, to: &str| {
+        let mut request = call(id, "bank__count", &json!({}));
+        request["payload"]["params"]["_meta"] = json!({"progressToken": 1});
+        request["to"] = json!([to]);
+        request
+    };
+    let first_correlated = async |bob: &mut Client, id: &str| loop {
+        let message = parse_json(&bob.next().await.unwrap());
+        if message["correlation_id"] == id {
+            return message;
+        }
+    };
+    let progress = "mcp/notification:notifications/progress";
+    bob.send_json(&call_with_token("F1", "toolpost")).await;
+    bob.expect(progress, |it| it["context_of"]["request_id"] == "F1").await;
+    fixture.slow_operation.finish_permits.add_permits(1);
+    let response = first_correlated(&mut bob, "F1").await;
+    assert_eq!(response["kind"], "mcp/response:tools/call:bank__count", "{response}");
+    // Progress of a participant, as an MCP server sends it.
+    bob.send_json(&call_with_token("F2", "ada")).await;
+    ada.expect("mcp/request", |it| it["id"] == "F2").await;
+    let report = json!({"kind": "mcp/notification", "to": ["bob"], "correlation_id": ["F2"],
+        "payload": {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}}});
+    ada.send_json(&report).await;
+    let reply = json!({"kind": "mcp/response", "to": ["bob"], "correlation_id": ["F2"],
+        "payload": {"result": {"content": []}}});
+    ada.send_json(&reply).await;
+    let seen = files.expect("mcp/notification", |_| true).await;
+    assert_eq!(seen["correlation_id"], json!(["F2"]), "{seen}");
+    let response = first_correlated(&mut bob, "F2").await;
+    assert_eq!(response["kind"], "mcp/response:tools/call:bank__count", "{response}");
+    let history = fixture.history("lobby").await;
+    let stored = history.iter().find(|it| it["kind"] == progress).unwrap();
+    assert_eq!(stored["context_of"]["request_id"], "F2", "{stored}");
+    fixture.stop().await;
+}
+
+/// Each row: the addressees of a request, and which participant responds.
+#[tokio::test]
+async fn request_to_absent_participant_fails_at_once() {
+    let fixture = RoomFixture::start().await;
+    fixture.join(Family::Mew04, "carl", "lobby").await.leave().await;
+    let participants = [("ada", Family::Mew04), ("bob", Family::Mcpx), ("files", Family::Mew03)];
+    let mut clients = RoomClients::join_all(&fixture, "lobby", &participants).await;
+    for (number, (to, responder)) in [
+        (json!(["carl"]), "system:gateway"),
+        (json!("unknown"), "system:gateway"),
+        (json!(["carl", "unknown"]), "system:gateway"),
+        (json!(["carl", "toolpost"]), "toolpost"),
+        (json!(["carl", "files"]), "files"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (requester, _) in &participants[..2] {
+            let id = format!("{requester}-{number}");
+            let mut request = call(&id, "demo__add", &json!({"a": 1, "b": 1}));
+            request["to"] = to.clone();
+            clients.send(requester, &request).await;
+            if responder == "files" {
+                clients.client("files").expect("mcp/request", |it| it["id"] == id).await;
+                let reply = json!({"kind": "mcp/response", "correlation_id": [id],
+                    "payload": {"result": {"content": []}}});
+                clients.send("files", &reply).await;
+            }
+            for (name, _) in participants {
+                let seen = expect_response(clients.client(name), &id, "tools/call:demo__add").await;
+                assert_eq!(seen["from"], responder, "{seen}");
+                let is_error = seen["payload"]["error"]["data"]["error"] == "participant_not_found";
+                assert_eq!(is_error, responder == "system:gateway", "{seen}");
+            }
+        }
+        clients.drain("ada").await;
+    }
+    let history = fixture.history("lobby").await;
+    let kinds = history.iter().filter(|it| it["from"] == "system:gateway").map(|it| &it["kind"]);
+    assert!(kinds.clone().all(|kind| kind == "mcp/response:tools/call:demo__add"));
+    assert_eq!(kinds.count(), 6);
     fixture.stop().await;
 }
 

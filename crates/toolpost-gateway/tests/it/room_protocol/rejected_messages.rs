@@ -187,6 +187,11 @@ async fn malformed_and_mismatched_messages_are_rejected() {
     let large = chat("x", &"x".repeat(RoomSettings::default().max_message_bytes));
     let chat_of = |payload: Value| json!({"id": "x", "kind": "chat", "payload": payload});
     let ask = |payload: Value| json!({"id": "x", "kind": "mcp/request", "payload": payload});
+    let with_ts = |ts: &str| {
+        let mut message = chat("x", "hi");
+        message["ts"] = ts.into();
+        message
+    };
     let rubbish = SentFrame::Binary(vec![0xff, 0xfe, 0x00, 0x80]);
     check_all(vec![
         json_case("another tool", lie("mcp/request:tools/call:read_file"), "kind_mismatch"),
@@ -237,6 +242,9 @@ async fn malformed_and_mismatched_messages_are_rejected() {
             json!({"id": "x", "protocol": "mew/v9", "kind": "chat"}),
             "unsupported_protocol",
         ),
+        json_case("a time that is a name", with_ts("yesterday"), "invalid_message"),
+        json_case("a time without an offset", with_ts("2026-11-18T04:00:00"), "invalid_message"),
+        json_case("a time that does not exist", with_ts("2026-02-30T04:00:00Z"), "invalid_message"),
         json_case("no kind", json!({"id": "x", "payload": {}}), "invalid_message"),
         json_case("a chat without payload", json!({"id": "x", "kind": "chat"}), "invalid_message"),
         json_case("a chat without text", chat_of(json!({})), "invalid_message"),
@@ -326,7 +334,7 @@ async fn capability_and_membership_violations_are_rejected() {
         json_case("a kick of the operations", kick("toolpost"), "invalid_operation"),
         json_case("a kick of an unknown participant", kick("unknown"), "participant_not_found"),
         json_case("a kick without capability", kick("carl"), violation).sent_by("guest"),
-        json_case("inviting a present participant", invite, "already_exists"),
+        json_case("inviting an identity", invite, "auth_violation"),
     ])
     .await;
 }

@@ -4,11 +4,18 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
+use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use toolpost::transport::{Channel, WsConnector, WsSettings, accept_key, accept_ws};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
+use toolpost::transport::{
+    Channel, CloseHandle, TextSocket, Utf8Bytes, WsConnector, WsSettings, accept_key, accept_ws,
+};
 
 use super::harness::{ChannelHarness, RequestSource, TestTransport, TransportHarness};
 
@@ -96,4 +103,22 @@ async fn relay(target: SocketAddr) -> (SocketAddr, Relays) {
         }
     });
     (address, relays)
+}
+
+#[tokio::test]
+async fn close_of_peer_is_answered_with_texts_queued() {
+    let (near, far) = tokio::io::duplex(64 * 1024);
+    let socket = TextSocket::accept(near, Vec::new(), WsSettings::default()).await;
+    let mut far = WebSocketStream::from_raw_socket(far, Role::Client, None).await;
+    let frame = CloseFrame { code: CloseCode::from(4321), reason: "done".into() };
+    far.send(Message::Close(Some(frame.clone()))).await.unwrap();
+    let close_handle = CloseHandle::default();
+    let receiving = async { close_handle.close(socket.recv().await.unwrap_err()) };
+    let queue = futures::stream::iter([Utf8Bytes::from("queued")]);
+    let queue = queue.chain(futures::stream::pending());
+    // The close frame is read before the queue is sent.
+    futures::join!(receiving, socket.run(queue, || false, &close_handle));
+    drop(socket);
+    let answer = far.next().await.unwrap();
+    assert_eq!(answer.unwrap(), Message::Close(Some(frame)));
 }

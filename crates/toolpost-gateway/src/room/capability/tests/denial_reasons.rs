@@ -39,10 +39,10 @@ fn denial_reason_names_closest_capability() {
             "none of the 2 capabilities covers the kind `y`",
         ),
         (
-            vec![json!({"kind": "chat", "to": "x"})],
+            vec![json!({"kind": "chat", "from": "x"})],
             "chat",
             None,
-            r#"`{"kind":"chat","to":"x"}` allows nothing: its member `to` is unknown"#,
+            r#"`{"kind":"chat","from":"x"}` allows nothing: its member `from` is unknown"#,
         ),
         (
             vec![json!("chat"), reads.clone()],

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Capability, allows};
+use super::{Capability, allows, allows_to};
 
 #[test]
 fn string_capabilities_match_kind_parts() {
@@ -157,7 +157,7 @@ fn top_level_json_paths_resolve_into_payload() {
 
 #[test]
 fn unknown_member_denies_everything() {
-    for member in ["to", "from", "Payload", "payloads", "expires"] {
+    for member in ["from", "Payload", "payloads", "expires"] {
         let own = json!({"kind": "*", member: "x"});
         assert!(!allows(&own, "chat", None), "{member}");
         assert_eq!(Capability::compile(&own).unwrap().unknown_member(), Some(member));
@@ -224,4 +224,35 @@ fn too_deeply_nested_payload_matches_no_pattern() {
         serde_json::value::RawValue::from_string("[".repeat(127) + &"]".repeat(127)).unwrap();
     let deeper: Value = json!({"kind": "chat", "payload": {"**": "x"}});
     assert!(!allows(&deeper, "chat", Some(&serde_json::to_value(&payload).unwrap())));
+}
+
+#[test]
+fn addressees_must_all_be_in_the_list() {
+    for (own, to, expected) in [
+        (json!("ada"), &["ada"][..], true),
+        (json!("ada"), &["ada", "ada"], true),
+        (json!("ada"), &["bob"], false),
+        (json!("ada"), &["ada", "bob"], false),
+        (json!("ada"), &[], false),
+        (json!(["ada", "bob"]), &["bob", "ada"], true),
+        (json!(["ada", "tool-*"]), &["tool-1", "ada"], true),
+        (json!("tool-*"), &["tool", "tool-1"], false),
+        (json!("tool-?"), &["tool-1"], false),
+        (json!("*"), &["anyone"], true),
+        (json!("*"), &[], false),
+        (json!("!ada"), &["bob"], false),
+    ] {
+        let extended = "mcp/request:tools/call:read_x";
+        for kind in ["mcp/request", "mcp/request:tools/call:read_*"] {
+            let own = json!({"kind": kind, "to": own});
+            assert_eq!(allows_to(&own, extended, to), expected, "{own} {to:?}");
+            assert!(!allows_to(&own, "mcp/request:tools/list", to) || kind == "mcp/request");
+            assert!(!allows_to(&own, "chat", to), "{own}");
+        }
+        assert!(allows_to(&json!("mcp/request"), extended, to), "without `to`, any addressee");
+    }
+    for to in [json!([]), json!(""), json!([""]), json!(7), json!({"a": 1}), json!([["a"]])] {
+        let error = Capability::compile(&json!({"kind": "chat", "to": to})).unwrap_err();
+        assert!(error.to_string().contains("`to`"), "{to}: {error}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Subsumption between capabilities, and properties that hold for every capability.
 
 use proptest::prelude::*;
+use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
 use super::{Capabilities, Capability, CapabilityRequest, allows, capability};
@@ -9,6 +10,7 @@ use super::{Capabilities, Capability, CapabilityRequest, allows, capability};
 fn wider_capability_covers_narrower_capability() {
     let calls = |name: Value| json!({"kind": "mcp/request", "payload": {"method": "tools/call", "params": {"name": name}}});
     let kind = |kind: &str| json!({ "kind": kind });
+    let to = |to: Value| json!({"kind": "chat", "to": to});
     let payload = |payload: Value| json!({"kind": "chat", "payload": payload});
     for (wide, narrow, expected) in [
         (json!("*"), json!("mcp/request:tools/call:x"), true),
@@ -77,7 +79,14 @@ fn wider_capability_covers_narrower_capability() {
         (payload(json!({"$.a.b": 1})), payload(json!({"a": {"b": 1}})), true),
         (payload(json!({"$..b": 1})), payload(json!({"a": {"b": 1}})), true),
         (payload(json!({"$.a[*]": 1})), payload(json!({"$.a[0]": 1})), true),
-        (json!({"kind": "*", "to": "x"}), json!("chat"), false),
+        (json!({"kind": "*", "from": "x"}), json!("chat"), false),
+        (json!("chat"), to(json!("a")), true),
+        (to(json!("*")), json!("chat"), false),
+        (to(json!("a")), to(json!("a")), true),
+        (to(json!(["a", "b*"])), to(json!("bc")), true),
+        (to(json!(["b*", "a"])), to(json!(["bc*", "a"])), true),
+        (to(json!("a")), to(json!(["a", "b"])), false),
+        (to(json!("a*")), to(json!("*")), false),
     ] {
         let (wide, narrow) = (capability(&wide), capability(&narrow));
         assert_eq!(wide.covers(&narrow), expected, "{wide} covers {narrow}");
@@ -144,14 +153,27 @@ fn pattern() -> impl Strategy<Value = Value> {
         1 => string(),
         1 => Just(json!("!chat")),
     ];
-    (kind, prop::option::of(payload())).prop_map(|(kind, payload)| match payload {
-        Some(payload) => json!({"kind": kind, "payload": payload}),
-        None => json!({ "kind": kind }),
+    let to = prop::collection::vec(glob(), 1..3);
+    let parts = (kind, prop::option::of(payload()), prop::option::of(to));
+    parts.prop_map(|(kind, payload, to)| {
+        let mut pattern = json!({ "kind": kind });
+        if let Some(payload) = payload {
+            pattern["payload"] = payload;
+        }
+        if let Some(to) = to {
+            pattern["to"] = json!(to);
+        }
+        pattern
     })
 }
 
 fn any_capability() -> impl Strategy<Value = Value> {
     prop_oneof![string(), pattern()]
+}
+
+/// The addressees of a message.
+fn addressees() -> impl Strategy<Value = Vec<Box<str>>> {
+    prop::collection::vec("[ab]{1,3}".prop_map(String::into_boxed_str), 0..3)
 }
 
 /// A message whose kind agrees with its payload.
@@ -201,12 +223,15 @@ proptest! {
     fn covering_capability_allows_every_covered_message(
         wide in any_capability(),
         narrow in any_capability(),
-        messages in prop::collection::vec(message(), 8),
+        messages in prop::collection::vec((message(), addressees()), 8),
     ) {
         let covers = capability(&wide).covers(&capability(&narrow));
-        for (kind, payload) in messages {
-            if covers && allows(&narrow, &kind, Some(&payload)) {
-                prop_assert!(allows(&wide, &kind, Some(&payload)), "{wide} {narrow} {kind}");
+        for ((kind, payload), to) in messages {
+            let payload = to_raw_value(&payload).unwrap();
+            let request = CapabilityRequest::new(&kind, Some(&payload)).with_addressees(&to);
+            let allows = |own| Capabilities::new([capability(own)]).check(&request).is_ok();
+            if covers && allows(&narrow) {
+                prop_assert!(allows(&wide), "{wide} {narrow} {kind} {to:?}");
             }
         }
     }
