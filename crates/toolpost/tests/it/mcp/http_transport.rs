@@ -161,7 +161,7 @@ async fn configured_bearer_or_header_is_sent() {
     let rows: [(Option<&str>, Option<&str>, Option<&[&str]>); 3] = [
         (Some("good"), None, None),
         (None, Some("Bearer good"), None),
-        (Some("bad"), None, Some(&["does not accept the token or header"])),
+        (Some("bad"), None, Some(&["rejected the configured token or header"])),
     ];
     for generation in GENERATIONS {
         join_all(rows.map(async |(bearer, header, rejected)| {
