@@ -61,7 +61,7 @@ fn token_new_rejects_invalid_capability() {
     for (capability, message) in [
         ("mcp/request:", "is empty or has an empty part"),
         ("{\"kind\":\"/(/\"}", "unclosed group"),
-        ("{\"kind\":\"chat\",\"to\":\"x\"}", "the unknown member `to`"),
+        ("{\"kind\":\"chat\",\"form\":\"x\"}", "the unknown member `form`"),
     ] {
         let made = folder.toolpost(&["token", "new", "ci", "--capability", capability]);
         assert_ne!(made.status.code(), Some(0), "{capability}");
