@@ -515,7 +515,7 @@ fn reload_cannot_remove_authentication() {
     let rows: [(&str, Option<&str>, &str); 4] = [
         ("0.0.0.0:0", Some(""), "cannot disable authentication"),
         ("127.0.0.1:0", Some(""), "cannot disable authentication"),
-        ("127.0.0.1:0", Some("[mcp]\ntools = \"compact\"\n"), "start the gateway again"),
+        ("127.0.0.1:0", Some("[mcp]\ntools = \"compact\"\n"), "restart the gateway"),
         ("127.0.0.1:0", None, "was removed"),
     ];
     for (listen, now, why) in rows {
