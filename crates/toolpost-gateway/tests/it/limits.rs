@@ -399,7 +399,7 @@ async fn reload_applies_limits_and_reports_restart_needed() {
             let nested = json!({"value": {"a": {"b": []}}});
             client().post(&url).json(&nested).send().await.unwrap().text().await.unwrap()
         };
-        assert!(ask().await.contains("at most 1 levels"));
+        assert!(ask().await.contains("deeper than 1 levels"));
         let now = "[limits]\njson_depth = 20\nconnections = 7\n[telemetry]\nsample = 0.5\n\
                    [http]\ncors = [\"https://app.example\"]\n";
         let report = running.apply_config(config(now)).await.unwrap();
