@@ -120,6 +120,16 @@ async fn history_and_journal_filter_by_kind_and_operation() {
         "payload": {"method": "tools/call", "params": {"name": "read_more"}}});
     guest.send_json(&denied).await;
     assert_eq!(guest.expect_rejection("D").await["attempted_kind"], "mcp/request");
+    // A rejection is sent before it is recorded.
+    let recorded = async {
+        let input = json!({"room": "lobby", "kind": "mcp/request"});
+        while !ids(&fixture.call("auditor", "gateway.journal", &input).await.1["messages"])
+            .contains(&"D")
+        {}
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), recorded)
+        .await
+        .expect("the rejection is recorded within 20 s");
     for (kinds, in_history, rejected) in [
         (&[READS][..], &["re-F3", "re-F1"][..], &[][..]),
         (&["mcp/request:tools/call:read_*"], &["F3", "F1"], &["D"]),
