@@ -10,7 +10,7 @@
 //! | endpoints | `endpoint`: HTTP API, MCP, hub, rooms, console pages, health; `server`, which accepts and limits connections; shared code of the endpoints |
 //! | services | `mcp_service` (MCP methods without a transport), `openapi_document` |
 //! | rooms | [`room`]: messages, capabilities, participants |
-//! | core | [`admin`] (the operator), [`approval`], [`auth`], [`builtin`] (demo operations), `data` (the data folder), `gzip`, [`journal`] (the audit log), `limits`, `telemetry`, and the syntax of settings (`glob`, `shorthand`, `units`) |
+//! | core | [`admin`] (the operator), [`approval`], [`auth`], [`builtin`] (demo operations), `data` (the data folder), `gzip`, [`journal`] (the audit log), `limits`, `telemetry`, `kind_filter`, and the syntax of settings (`glob`, `shorthand`, `units`) |
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
