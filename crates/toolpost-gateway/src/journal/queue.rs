@@ -16,7 +16,7 @@ const BACKPRESSURE_BYTES: usize = 4 * 1024 * 1024;
 /// Queue size above which records are rejected.
 const MAX_QUEUED_BYTES: usize = 32 * 1024 * 1024;
 /// Group size at which the writer stops waiting for more records.
-const GROUP_BYTES: usize = 512 * 1024;
+pub(super) const GROUP_BYTES: usize = 512 * 1024;
 
 /// Whether a record was written, or why not.
 type WriteResult = Result<(), Arc<str>>;
@@ -282,11 +282,15 @@ impl Group {
         })
     }
 
-    /// Notifies the waiters and clears the group for reuse.
+    /// Notifies the waiters and clears the group for reuse. A buffer that is larger than a usual
+    /// group is freed.
     pub(super) fn complete(&mut self, result: &WriteResult) {
         self.headers.clear();
+        self.headers.shrink_to(GROUP_BYTES / size_of::<RecordHeader>());
         self.names.clear();
+        self.names.shrink_to(GROUP_BYTES);
         self.contents.clear();
+        self.contents.shrink_to(GROUP_BYTES);
         self.notify_waiters(result);
     }
 

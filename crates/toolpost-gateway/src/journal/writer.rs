@@ -13,7 +13,7 @@ use super::head::{PositionKind, SignedPosition};
 use super::index::{Index, OpenBlock};
 use super::key::SigningKey;
 use super::layout::Chain;
-use super::queue::{Group, Queue};
+use super::queue::{GROUP_BYTES, Group, Queue};
 use super::record::StoredRecord;
 use super::retention;
 use super::segment::{ChainEnd, ChainError, Segments};
@@ -168,6 +168,8 @@ impl JournalWriter {
         self.index_group(group);
         shared.committed.send_replace(self.end);
         group.complete(&Ok(()));
+        self.out.clear();
+        self.out.shrink_to(GROUP_BYTES);
         self.finish_removal();
         true
     }
