@@ -38,9 +38,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve the operations over HTTP, MCP, WebSocket and rooms
+    /// Run the gateway: HTTP API, MCP, WebSocket and rooms
     Serve(ServeOptions),
-    /// Serve the operations to one MCP client over standard input and output
+    /// Serve one MCP client over standard input and output
     Mcp(McpOptions),
     /// Write a starter configuration file
     Init(InitOptions),
@@ -98,10 +98,10 @@ Use `toolpost approve ID` or `toolpost reject ID` to decide. An identity cannot 
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Normalize JSON to a schema and report every repair
+    /// Normalize JSON to match a schema and report every repair
     ///
     /// Converts types, fills in defaults and strips properties that the schema does not define.
-    /// Does not create missing values.
+    /// Does not invent other values.
     #[command(after_help = "\
 Prints {data, repairs, errors}, or the repairs as a diff on a terminal. Exits with 1 if the result is
 still invalid.
@@ -116,7 +116,7 @@ still invalid.
         #[arg(long)]
         keep_extras: bool,
     },
-    /// Cast JSON to a schema like TypeBox's Value.Cast, which also creates missing values
+    /// Cast JSON to a schema as TypeBox's Value.Cast does; also creates missing values
     #[command(after_help = "\
 Prints {data, repairs, errors}, or the repairs as a diff on a terminal. Exits with 1 if the result is
 still invalid or no value can be created.
@@ -187,7 +187,7 @@ pub(crate) fn watch_child_args() -> Option<impl Iterator<Item = std::ffi::OsStri
 
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
-    /// Configuration file [default: toolpost.toml or .mcp.json in this folder, if any]
+    /// Configuration file [default: toolpost.toml or .mcp.json in the current folder, if any]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Data folder [default: toolpost in $XDG_DATA_HOME or ~/.local/share]
@@ -249,8 +249,8 @@ A running gateway serves the same tools at http://127.0.0.1:7411/mcp.")]
 pub(crate) struct McpOptions {
     #[command(flatten)]
     pub(crate) run: RunOptions,
-    /// Operations to list as tools: all, compact (only search and call tools) or auto
-    #[arg(long, value_name = "WHICH")]
+    /// Tools to list: all, compact (four tools that find and call every operation) or auto
+    #[arg(long, value_name = "MODE")]
     pub(crate) tools: Option<ListMode>,
     /// Shape of tool results: data, envelope, ok or tool-envelope-v1
     #[arg(long, value_name = "DIALECT")]
@@ -337,7 +337,8 @@ fn parse_resource(text: &str) -> Result<(String, Vec<String>), String> {
 pub(crate) struct InitOptions {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// MCP configuration of another client whose servers become sources [default: .mcp.json, if any]
+    /// Configuration file of another MCP client, whose servers become sources [default: .mcp.json,
+    /// if any]
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
 }
@@ -353,7 +354,7 @@ pub(crate) struct ListOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct SearchOptions {
-    /// Words to search for in names, tags and descriptions
+    /// Words to search for in names, descriptions, parameter names and tags
     #[arg(required = true, value_name = "WORDS")]
     pub(crate) words: Vec<String>,
     /// Maximum number of results
@@ -389,7 +390,8 @@ pub(crate) struct BackendOptions {
     /// sources [default: TOOLPOST_URL]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// Configuration of the sources to start [default: toolpost.toml or .mcp.json in this folder]
+    /// Configuration of the sources to start [default: toolpost.toml or .mcp.json in the current
+    /// folder]
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     pub(crate) config: Option<PathBuf>,
     /// Access token [default: TOOLPOST_TOKEN]

@@ -160,7 +160,7 @@ impl AccessControl {
         self.check_scopes(identity)?;
         match self.resource() {
             Some((kind, action)) if !identity.has_permission(action, kind, None) => {
-                Err(denied(identity, &format!("may not `{action}` any `{kind}`")))
+                Err(denied(identity, &format!("is not allowed to `{action}` any `{kind}`")))
             }
             _ => Ok(()),
         }
@@ -203,7 +203,7 @@ impl AccessControl {
             || format!("any `{resource_type}`"),
             |id| format!("`{resource_type}:{id}`"),
         );
-        Err(denied(identity, &format!("may not `{action}` {what}")))
+        Err(denied(identity, &format!("is not allowed to `{action}` {what}")))
     }
 }
 
@@ -306,13 +306,18 @@ mod tests {
                 "another type",
                 typed.clone(),
                 reader("repos:other"),
-                Some("may not `read` any `repo`"),
+                Some("is not allowed to `read` any `repo`"),
             ),
-            ("no resource", typed.clone(), ci(&["a"]), Some("may not `read` any `repo`")),
+            ("no resource", typed.clone(), ci(&["a"]), Some("is not allowed to `read` any `repo`")),
             ("resource, no identity", typed, anonymous(), Some("needs an authenticated caller")),
             ("the resource", exact.clone(), reader("repo:toolpost"), None),
             ("every resource", exact.clone(), reader("repo:*"), None),
-            ("another resource", exact, reader("repo:x"), Some("may not `read` `repo:toolpost`")),
+            (
+                "another resource",
+                exact,
+                reader("repo:x"),
+                Some("is not allowed to `read` `repo:toolpost`"),
+            ),
             ("scope and resource", mixed, reader("repo:x"), Some("lacks the scope `a`")),
             (
                 "only one resource field is no requirement",
@@ -324,7 +329,7 @@ mod tests {
                 "another action",
                 json!({"resourceType": "repo", "resourceAction": "write"}),
                 reader("repo:*"),
-                Some("may not `write`"),
+                Some("is not allowed to `write`"),
             ),
         ];
         for (name, access, identity, rejected) in rows {

@@ -142,7 +142,8 @@ impl OperationEnv {
         let open = self.namespaces.as_ref();
         if open.is_some_and(|open| !open.iter().any(|open| open == namespace)) {
             let by = self.context.operation();
-            let message = format!("{by} may not call operations of the namespace `{namespace}`");
+            let message =
+                format!("{by} is not allowed to call operations of the namespace `{namespace}`");
             return Err(CallError::access_denied(message));
         }
         Ok(NestedCall {

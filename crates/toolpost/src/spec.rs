@@ -48,7 +48,7 @@ pub enum IdError {
     /// The namespace is invalid. The rules are strict because namespaces appear in URLs and tool
     /// names.
     #[error(
-        "`{0}` is not a namespace: expected lower-case letters and digits, \
+        "`{0}` is not a namespace: expected lowercase letters and digits, \
          joined by single `-` or `_`"
     )]
     InvalidNamespace(String),

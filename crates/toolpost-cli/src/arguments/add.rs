@@ -33,13 +33,13 @@ pub(crate) struct AddMcpOptions {
     /// Program of the server and its arguments
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "from"])]
     pub(crate) command: Vec<String>,
-    /// Environment variable of the program; KEY alone passes on the gateway's variable (repeatable)
+    /// Environment variable of the program; KEY alone uses the gateway's variable (repeatable)
     #[arg(long, value_name = "KEY[=VALUE]", requires = "command")]
     pub(crate) env: Vec<Secret>,
     /// Working directory of the program
     #[arg(long, value_name = "FOLDER", requires = "command")]
     pub(crate) cwd: Option<PathBuf>,
-    /// Endpoint of a server with streamable HTTP
+    /// URL of a server that uses streamable HTTP
     #[arg(long, value_name = "URL", conflicts_with = "from")]
     pub(crate) url: Option<Secret>,
     /// Header sent with every request (repeatable)
@@ -60,7 +60,7 @@ pub(crate) struct AddMcpOptions {
     /// OAuth scope to request (repeatable)
     #[arg(long = "scope", value_name = "SCOPE", requires = "url")]
     pub(crate) scopes: Vec<String>,
-    /// MCP configuration of another client, with `mcpServers`, `servers` or `context_servers`
+    /// Configuration file of another MCP client, with `mcpServers`, `servers` or `context_servers`
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
@@ -132,7 +132,7 @@ pub(crate) struct DocumentOptions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Calls and writes nothing. --json prints {operations, skipped, warnings}.
+Neither calls the service nor writes the configuration. --json prints {operations, skipped, warnings}.
 
   toolpost import petstore.yaml
   toolpost import https://api.example/openapi.json --include 'user*' --json")]

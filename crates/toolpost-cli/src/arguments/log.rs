@@ -80,7 +80,7 @@ fn parse_since(text: &str) -> Result<String, String> {
 pub(crate) enum LogCommand {
     /// Verify the hash chain and the signatures of the journal
     Verify(VerifyOptions),
-    /// Print all calls and then all room messages as JSON lines, newest first
+    /// Print all calls, then all room messages, as JSON lines, newest first
     Export(ExportOptions),
 }
 

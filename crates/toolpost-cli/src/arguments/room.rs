@@ -19,8 +19,8 @@ pub(crate) enum RoomCommand {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Sends text to the room; /help lists the commands, and Tab completes names. With piped input, waits for
-pending responses at end of input, and exits with 1 if a request failed.
+Sends each line to the room as a chat message; /help lists the commands, and Tab completes names. With
+piped input, waits for pending responses at end of input, and exits with 1 if a request failed.
 
   toolpost room join lobby
   echo '/call demo__add a=1 b=2' | toolpost room join lobby
@@ -44,7 +44,7 @@ pub(crate) struct JoinOptions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Completes the kind of the message from its payload first, as a room does. Exits with 0 if the message is
+Like a room, first completes the kind of the message from its payload. Exits with 0 if the message is
 allowed and with 1 if it is rejected.
 
   toolpost room allows --capability 'mcp/request:tools/call:read_*' --message mcp/request:tools/call:read_file

@@ -28,7 +28,9 @@ pub(crate) fn init(options: &InitOptions) -> Result<(), CommandError> {
     let written = json!({"file": file, "written": true, "mcpServers": client_path});
     output::print_value(&written, || format!("Wrote {file} with default settings."))?;
     if let Some(clients) = client_path {
-        output::notice(&format!("The servers in {clients} are sources through `mcp_servers`."));
+        output::notice(&format!(
+            "The servers in {clients} are included as sources (`mcp_servers`)."
+        ));
     }
     output::notice(
         "Add a source with `toolpost add mcp NAME -- COMMAND`; start the gateway with `toolpost serve`.",
@@ -61,7 +63,7 @@ pub(super) fn include_mcp_json(config: &Path, names: &[String]) -> Result<(), Ed
         |read: &ClientFile| read.servers.iter().all(|server| server.problems.is_empty());
     let read = ClientFile::load(&other).ok().filter(is_usable);
     let Some(read) = read else {
-        output::notice(&format!("{MCP_JSON} has errors and is no longer read. {INCLUDE_HINT}"));
+        output::notice(&format!("{MCP_JSON} has errors, so it is not included. {INCLUDE_HINT}"));
         return Ok(());
     };
     let (twice, others): (Vec<_>, Vec<_>) =
@@ -70,12 +72,10 @@ pub(super) fn include_mcp_json(config: &Path, names: &[String]) -> Result<(), Ed
         (_, []) => {}
         ([], _) => {
             create_with_mcp_servers(config, MCP_JSON)?;
-            output::notice(&format!(
-                "The servers in {MCP_JSON} stay sources through `mcp_servers`."
-            ));
+            output::notice(&format!("The servers in {MCP_JSON} remain sources (`mcp_servers`)."));
         }
         (twice, others) => output::notice(&format!(
-            "{MCP_JSON} is no longer read, because it also has `{}`; not included: {}. {INCLUDE_HINT}",
+            "{MCP_JSON} also defines `{}`, so it is not included. Omitted servers: {}. {INCLUDE_HINT}",
             twice.join("`, `"),
             others.join(", "),
         )),

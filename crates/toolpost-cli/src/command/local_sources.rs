@@ -59,7 +59,9 @@ impl LocalSources {
             return Ok(started);
         }
         if file == Path::new(ClientFile::FILE_NAME) && !config.sources.is_empty() {
-            output::notice("Reading .mcp.json, because there is no toolpost.toml in this folder.");
+            output::notice(
+                "Reading .mcp.json, because there is no toolpost.toml in the current folder.",
+            );
         }
         let mut requested: Vec<SourceConfig> = Vec::new();
         for source in config.sources {

@@ -286,7 +286,9 @@ fn open_files(data: &Path) -> Backend {
 fn local_config() -> Config {
     let loaded = Config::discover().map(|file| Config::load(&file)).transpose();
     loaded.map(Option::unwrap_or_default).unwrap_or_else(|error| {
-        output::warning(&format!("ignoring the invalid configuration in this folder: {error}"));
+        output::warning(&format!(
+            "ignoring the invalid configuration in the current folder: {error}"
+        ));
         Config::default()
     })
 }

@@ -355,7 +355,7 @@ fn new_config_includes_existing_mcp_json() {
         (
             &["add", "mcp", "a", "--no-connect", "--", "x"],
             "[source.a]",
-            "because it also has `a`; not included: b. To include it, set `mcp_servers = [",
+            "also defines `a`, so it is not included. Omitted servers: b. To include it, set `mcp_servers = [",
         ),
         (&["add", "mcp", "--from", ".mcp.json", "--no-connect"], "[source.a]", ""),
         (&["add", "mcp", "c", "--no-connect", "--config", "o.toml", "--", "x"], "", ""),
@@ -446,7 +446,9 @@ fn mcp_json_is_read_without_toolpost_toml() {
     assert_eq!(listed.status.code(), Some(0));
     let message = stderr(&listed);
     assert!(
-        message.contains("Reading .mcp.json, because there is no toolpost.toml in this folder."),
+        message.contains(
+            "Reading .mcp.json, because there is no toolpost.toml in the current folder."
+        ),
         "{message}"
     );
     assert!(message.contains("source `my-server` is not available"), "{message}");

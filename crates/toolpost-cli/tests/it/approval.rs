@@ -173,7 +173,7 @@ fn local_command_rejects_calls_requiring_approval() {
     let waits = call(&["call", "inner.demo__note", "--text", "x"]);
     assert_eq!(waits.status.code(), Some(1));
     assert!(
-        stderr(&waits).contains("requires approval, which only a running gateway can obtain"),
+        stderr(&waits).contains("requires approval; call it through a running gateway"),
         "{}",
         stderr(&waits)
     );

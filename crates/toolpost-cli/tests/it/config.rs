@@ -41,7 +41,7 @@ fn token_new_enables_authentication() {
     let banner: Vec<String> = lines.by_ref().take_while(|line| !line.contains("curl")).collect();
     let link = format!("http://127.0.0.1:{port}/docs");
     assert!(banner.iter().any(|line| line.ends_with(&link)), "{banner:?}");
-    let message = "Requires a token of 1 identity.";
+    let message = "Calls require a token of 1 identity.";
     assert!(banner.iter().any(|line| line.contains(message)), "{banner:?}");
     for (header, status) in [
         (String::new(), "401"),

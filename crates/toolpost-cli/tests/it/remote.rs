@@ -139,7 +139,7 @@ fn sigint_cancels_call_at_gateway() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    assert!(log.any(|line| line.contains("demo.slow starts")));
+    assert!(log.any(|line| line.contains("demo.slow started")));
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let output = output_of(child);

@@ -13,7 +13,7 @@ fn sigint_cancels_local_handler() {
     let mut child = Process::spawn(command.stderr(Stdio::piped()));
     let mut log = OutputLines::of(child.stderr.take().unwrap());
     let started = log.next().unwrap();
-    assert!(started.contains("demo.slow starts"), "{started}");
+    assert!(started.contains("demo.slow started"), "{started}");
     child.signal("-INT");
     let rest: Vec<String> = log.collect();
     assert!(

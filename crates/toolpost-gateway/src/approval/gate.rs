@@ -56,7 +56,7 @@ impl ApprovalGate for RejectingGate {
         }
         let id = call.operation_id;
         HookResult::Ready(Err(CallError::access_denied(format!(
-            "{id} requires approval, which only a running gateway can obtain"
+            "{id} requires approval; call it through a running gateway"
         ))))
     }
 }

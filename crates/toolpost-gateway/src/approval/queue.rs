@@ -33,9 +33,9 @@ pub(super) struct Capacity {
 /// Error of a call that cannot be queued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SubmitError {
-    #[error("{0} calls are pending approval, which is the limit")]
+    #[error("approval limit reached: {0} calls are pending")]
     LimitReached(usize),
-    #[error("`{0}` has {1} calls pending approval, which is the limit")]
+    #[error("approval limit reached: {1} calls of `{0}` are pending")]
     CallerLimitReached(String, usize),
     /// The id is in use. The caller must generate another one.
     #[error("the id is already in use")]

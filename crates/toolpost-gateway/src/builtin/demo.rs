@@ -194,7 +194,7 @@ struct Slept {
 async fn slow(context: CallContext, input: Slow) -> Result<Slept, HandlerError> {
     const STEPS: u64 = 20;
     let began = tokio::time::Instant::now();
-    tracing::debug!(request_id = %context.request_id(), ms = input.ms, "demo.slow starts");
+    tracing::debug!(request_id = %context.request_id(), ms = input.ms, "demo.slow started");
     for step in 1..=STEPS {
         let until = began + Duration::from_millis(input.ms * step / STEPS);
         tokio::select! {

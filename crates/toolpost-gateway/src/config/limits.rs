@@ -88,7 +88,7 @@ pub(super) struct LimitsTable {
     #[serde(with = "PositiveDuration")]
     #[schemars(extend("x-toolpost-restart" = true))]
     body_timeout: Duration,
-    /// Maximum time that a client may read nothing of its response.
+    /// Maximum time without progress while a client reads a response.
     #[serde(with = "PositiveDuration")]
     #[schemars(extend("x-toolpost-restart" = true))]
     write_timeout: Duration,

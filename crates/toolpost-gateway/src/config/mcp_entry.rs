@@ -40,8 +40,8 @@ pub struct McpEntry {
     pub args: Vec<String>,
     /// Environment variables of the program, in addition to the inherited ones such as `PATH`.
     pub env: BTreeMap<String, String>,
-    /// Working directory of the program, relative to the folder of this file; that of the gateway if
-    /// absent.
+    /// Working directory of the program, relative to the folder of this file; defaults to that of the
+    /// gateway.
     pub cwd: Option<String>,
     /// URL of a server that uses streamable HTTP.
     pub url: Option<String>,

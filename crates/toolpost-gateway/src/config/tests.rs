@@ -283,7 +283,7 @@ fn problems_report_position_key_and_remedy() {
         ),
         (
             "[source.A]\nhub = { url = \"ws://x\" }",
-            &["1:1: source.A: `A` is not a namespace: expected lower-case letters"],
+            &["1:1: source.A: `A` is not a namespace: expected lowercase letters"],
         ),
         (
             "[source.demo]\nhub = { url = \"ws://x\" }",

@@ -33,15 +33,15 @@ pub(super) fn negotiate_form(
         let is_wrapped = || is_listed(headers, ENVELOPE);
         return match quality(headers, EVENTS) {
             0 => Err(not_acceptable(
-                "the Accept header does not allow text/event-stream, which a subscription returns",
+                "a subscription returns text/event-stream; add it or */* to the Accept header",
             )),
             _ => Ok(of(envelope.unwrap_or_else(is_wrapped))),
         };
     }
     match (quality(headers, JSON), quality(headers, ENVELOPE)) {
         (0, 0) => Err(not_acceptable(
-            "the Accept header allows neither application/json nor \
-             application/vnd.toolpost.envelope+json",
+            "the response types are application/json and application/vnd.toolpost.envelope+json; \
+             add one of them or */* to the Accept header",
         )),
         (json, wrapped) => Ok(of(envelope.unwrap_or(wrapped > json))),
     }
@@ -56,7 +56,7 @@ pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
 }
 
 fn not_acceptable(problem: &str) -> ProblemDetails {
-    ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, format!("{problem}; add it, or */*"))
+    ProblemDetails::new(StatusCode::NOT_ACCEPTABLE, problem)
 }
 
 /// Returns the quality of a media type in thousandths. The most specific range decides. Without

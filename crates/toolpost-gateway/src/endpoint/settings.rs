@@ -23,7 +23,7 @@ pub struct GatewaySettings {
     pub header_timeout: Duration,
     /// Maximum time for receiving a request body.
     pub body_timeout: Duration,
-    /// Maximum time that a client may read nothing of a pending response or stream.
+    /// Maximum time without progress while a client reads a response or a stream.
     pub write_timeout: Duration,
     /// Size of the socket send buffer in bytes, which bounds the unread data that the kernel holds
     /// per client. The system default can grow to megabytes. A large buffer also makes a slow

@@ -90,8 +90,7 @@ impl Limiter {
         let caller = self.callers.get(&identity.id);
         if let Some(max) = settings.calls_per_minute {
             caller.take_token(max, self.callers.now()).map_err(|wait| {
-                let message =
-                    format!("one caller can start {max} calls per minute, which is the limit");
+                let message = format!("rate limit reached: {max} calls per minute and caller");
                 limit_error(Limit::CallsPerMinute, message, wait)
             })?;
         }
@@ -105,7 +104,7 @@ impl Limiter {
             false => (&caller.calls, Limit::CallerCalls, settings.caller_calls, "calls"),
         };
         in_flight.try_acquire(max).map(Permit::from).ok_or_else(|| {
-            let message = format!("{max} {what} of one caller are in flight, which is the limit");
+            let message = format!("caller limit reached: {max} {what} in flight");
             limit_error(limit, message, DEFAULT_RETRY_AFTER)
         })
     }

@@ -91,15 +91,15 @@ impl SourceLimiter {
         let name = &self.name;
         let rejection = if call.depth() > 0 && call.ancestor_holds_source_permit() {
             let message = format!(
-                "{concurrency} calls of `{name}` are running, which is the limit, and a nested call \
-                 does not wait"
+                "concurrency limit of `{name}` reached: {concurrency} calls are running, and nested \
+                 calls are not queued"
             );
             limit_error(Limit::SourceCalls, message, DEFAULT_RETRY_AFTER)
         } else if let Some(slot) = QueueSlot::enter(&self.queue_len, queue) {
             return HookResult::Pending(Box::pin(Arc::clone(self).wait_for_permit(slot)));
         } else {
             let message = format!(
-                "{concurrency} calls of `{name}` are running and {queue} are waiting, which is the limit"
+                "queue limit of `{name}` reached: {concurrency} calls are running and {queue} are queued"
             );
             limit_error(Limit::SourceQueue, message, DEFAULT_RETRY_AFTER)
         };
@@ -114,7 +114,8 @@ impl SourceLimiter {
             return self.admit(permit);
         }
         let seconds = queue_wait.as_secs_f64();
-        let message = format!("no permit for `{}` was free within {seconds} s", self.name);
+        let message =
+            format!("the call was queued for `{}` for {seconds} s without starting", self.name);
         Err(limit_error(Limit::QueueWait, message, DEFAULT_RETRY_AFTER))
     }
 

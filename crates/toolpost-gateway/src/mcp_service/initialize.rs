@@ -13,7 +13,7 @@ pub(crate) const VERSIONS: [&str; 5] =
 const LATEST_LEGACY: &str = VERSIONS[1];
 
 /// Default instructions for models.
-const INSTRUCTIONS: &str = "The tools are operations of several sources; the part of a name before \
+const INSTRUCTIONS: &str = "The tools come from several sources; the part of a name before \
     `__` is its source. If there are tools named `hub__search`, `hub__schema` and `hub__call`, more \
     operations can be found and called through them than are listed.";
 

@@ -104,7 +104,7 @@ impl Rooms {
         }
         let max = self.0.settings.read().max_rooms;
         if rooms.len() >= max {
-            let detail = format!("{max} rooms are open, which is the limit");
+            let detail = format!("room limit reached: {max} are open");
             return Err(RejectionCode::LimitExceeded.error(detail));
         }
         if self.0.stopping.is_cancelled() {

@@ -87,7 +87,7 @@ impl Exporter {
     }
 
     pub(super) fn write(&self, exposition: &mut Exposition) {
-        let help = "Spans that were sent, and spans that were dropped.";
+        let help = "Spans sent and dropped, by outcome.";
         let mut spans = exposition.counter("toolpost_spans_total", help);
         for (outcome, count) in [("sent", &self.counts.sent), ("dropped", &self.counts.dropped)] {
             spans.sample(&[("outcome", outcome)], count.load(Ordering::Relaxed));

@@ -91,17 +91,17 @@ impl Metrics {
             let kinds = KINDS.iter().zip(&source.kinds);
             kinds.map(|(kind, calls)| (vec![("source", &**name), ("kind", kind.as_str())], calls))
         });
-        let totals = ("toolpost_calls_total", "Calls that have ended, by outcome.");
-        let help = "How long calls took, from request to response.";
+        let totals = ("toolpost_calls_total", "Completed calls by outcome.");
+        let help = "Call duration from request to response, in seconds.";
         let durations = ("toolpost_call_duration_seconds", help);
         write_calls(exposition, totals, durations, &by_kind.collect::<Vec<_>>());
-        let help = "Calls and subscriptions that have not ended.";
+        let help = "Running calls and subscriptions.";
         let mut in_flight = exposition.gauge("toolpost_calls_in_flight", help);
         for (name, source) in &*sources {
             let number = source.in_flight.load(Ordering::Relaxed).max(0);
             in_flight.sample(&[("source", name)], number);
         }
-        let help = "Calls rejected by a limit, by its setting.";
+        let help = "Calls rejected by a limit, by limit.";
         let mut rejections = exposition.counter("toolpost_rejections_total", help);
         for (limit, number) in Limit::ALL.iter().zip(&self.rejections) {
             rejections.sample(&[("limit", limit.as_str())], number.load(Ordering::Relaxed));
@@ -109,9 +109,9 @@ impl Metrics {
         if let Some(operations) = &self.operations {
             let operations = operations.all();
             let each = operations.iter().map(|(id, calls)| (vec![("operation", &**id)], &**calls));
-            let help = "Calls of each operation that have ended, by outcome.";
+            let help = "Completed calls by operation and outcome.";
             let totals = ("toolpost_operation_calls_total", help);
-            let help = "How long calls of each operation took.";
+            let help = "Call duration by operation, in seconds.";
             let durations = ("toolpost_operation_duration_seconds", help);
             write_calls(exposition, totals, durations, &each.collect::<Vec<_>>());
         }

@@ -78,12 +78,12 @@ impl Telemetry {
 
     pub(crate) fn write(&self, exposition: &mut Exposition) {
         self.0.metrics.write(exposition);
-        let help = "Whether the last reload of the configuration succeeded.";
+        let help = "Whether the last configuration reload succeeded.";
         let was_rejected = self.0.was_reload_rejected.load(Ordering::Relaxed);
         exposition
             .gauge("toolpost_config_last_reload_successful", help)
             .sample(&[], u8::from(!was_rejected));
-        let help = "When the configuration was last reloaded.";
+        let help = "Time of the last configuration reload, in seconds since 1970.";
         exposition
             .gauge("toolpost_config_last_reload_timestamp_seconds", help)
             .sample(&[], self.0.reloaded_at_ms.load(Ordering::Relaxed) / 1_000);

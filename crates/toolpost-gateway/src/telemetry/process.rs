@@ -24,8 +24,8 @@ mod linux {
     pub(super) fn write(exposition: &mut Exposition) {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         for (key, name, help) in [
-            ("VmRSS:", "process_resident_memory_bytes", "Memory in use."),
-            ("VmSize:", "process_virtual_memory_bytes", "Size of the virtual memory."),
+            ("VmRSS:", "process_resident_memory_bytes", "Resident memory in bytes."),
+            ("VmSize:", "process_virtual_memory_bytes", "Virtual memory in bytes."),
         ] {
             if let Some(kibibytes) = parse_field(&status, key) {
                 exposition.gauge(name, help).sample(&[], kibibytes * 1_024);
@@ -43,7 +43,7 @@ mod linux {
                 .sample(&[], max);
         }
         if let Some(seconds) = cpu_seconds() {
-            let help = "Processor time that the process has used.";
+            let help = "User and system CPU time, in seconds.";
             exposition.counter("process_cpu_seconds_total", help).sample(&[], seconds);
         }
     }

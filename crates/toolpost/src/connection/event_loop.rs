@@ -125,7 +125,7 @@ async fn handle_request(
             if let Err(rejected) = sender.send(request).await {
                 let id = rejected.0.id;
                 peer.end_request(&id);
-                let error = CallError::unavailable("this end no longer accepts requests");
+                let error = CallError::unavailable("this connection no longer accepts requests");
                 send_or_spawn(peer, CallEvent::Failed { id, error }, tasks);
             }
         }

@@ -116,8 +116,7 @@ impl PeerHandle {
         }
         if state.pending.len() >= self.settings.max_pending {
             let max = self.settings.max_pending;
-            let message =
-                format!("{max} requests are pending on this connection, which is the limit");
+            let message = format!("request limit reached: {max} pending on this connection");
             return Err(CallError::overloaded(message).not_sent());
         }
         let now = Instant::now();

@@ -151,7 +151,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Envelope<T> {
         match Meta::from_members(wire.meta) {
             Ok(meta) => Ok(Self { data: wire.data, meta }),
             Err(_) => Err(serde::de::Error::custom(
-                "`meta` is not the meta of a response envelope: `source` must be local, http or \
+                "`meta` is not that of a response envelope: `source` must be local, http or \
                  mcp, with the fields that the source requires",
             )),
         }

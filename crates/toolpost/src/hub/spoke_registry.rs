@@ -191,7 +191,7 @@ impl SpokeRegistry {
             .min_by_key(|(_, entry)| entry.disconnect_sequence)
             .map(|(name, _)| name.clone())
         else {
-            let message = format!("{max} spokes are connected, which is the limit");
+            let message = format!("spoke limit reached: {max} connected");
             return Err(CallError::overloaded(message));
         };
         Ok(self.spokes.remove(&oldest).map(|entry| entry.operations).unwrap_or_default())

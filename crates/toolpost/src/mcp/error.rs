@@ -67,7 +67,7 @@ impl RequestError {
 
     pub(super) fn too_large(bytes: usize, max: usize) -> Self {
         Self::InvalidResponse(format!(
-            "the response has {bytes} bytes or more, and {max} are allowed; raise `message_bytes` of \
+            "the response has at least {bytes} bytes, and the limit is {max}; raise `message_bytes` of \
              the source"
         ))
     }

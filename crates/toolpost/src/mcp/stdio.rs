@@ -187,8 +187,8 @@ async fn wait_exit(
 fn exit_message(exit: ProcessExit, process: &ProcessHandle) -> String {
     let stderr_text = process.stderr_tail();
     match stderr_text.trim() {
-        "" => format!("the server ended: {exit}"),
-        stderr_text => format!("the server ended: {exit}; stderr: {stderr_text}"),
+        "" => format!("the server {exit}"),
+        stderr_text => format!("the server {exit}; stderr: {stderr_text}"),
     }
 }
 

@@ -97,7 +97,7 @@ pub(super) async fn admit(call: &CallState) -> Result<Admission, CallError> {
     let settings = &call.shared.settings;
     if call.context.depth() > settings.max_nesting {
         return Err(CallError::overloaded(format!(
-            "calls are nested deeper than {}; is this operation calling itself?",
+            "calls are nested deeper than {} levels; check whether the operation calls itself",
             settings.max_nesting
         ))
         .with_limit(Limit::Nesting));
@@ -165,7 +165,7 @@ impl ConcurrencyLimit {
         if is_nested || before.saturating_sub(self.nested.load(Ordering::Relaxed)) < self.max {
             return Ok(guard);
         }
-        let message = format!("{} calls are in flight, which is the limit", self.max);
+        let message = format!("call limit reached: {} in flight", self.max);
         Err(CallError::overloaded(message)
             .with_limit(Limit::Calls)
             .with_retry_after(DEFAULT_RETRY_AFTER))

@@ -41,7 +41,7 @@ impl<R> InflightRequests<R> {
         }
         if self.requests.len() >= self.max {
             return Err(CallError::overloaded(format!(
-                "{} requests of this connection are in flight, which is the limit",
+                "request limit reached: {} in flight on this connection",
                 self.max
             )));
         }
@@ -88,7 +88,7 @@ impl Topics {
     /// Returns `OVERLOADED` if there are too many topics.
     pub fn add(&mut self, topic: String) -> Result<(), CallError> {
         if self.subscriptions.len() >= MAX_TOPICS && !self.subscriptions.contains_key(&topic) {
-            let message = format!("{MAX_TOPICS} topics are subscribed to, which is the limit");
+            let message = format!("topic limit reached: {MAX_TOPICS} subscribed");
             return Err(CallError::overloaded(message));
         }
         let count = self.subscriptions.entry(topic).or_default();

@@ -19,7 +19,7 @@ const BYTE_ORDER_MARK: [u8; 3] = *b"\xEF\xBB\xBF";
 #[non_exhaustive]
 pub enum SseError {
     /// The data, type and id of an event together exceed the size limit.
-    #[error("event of the stream is larger than {limit} bytes")]
+    #[error("stream event is larger than {limit} bytes")]
     TooLarge {
         /// Size limit of the decoder, in bytes.
         limit: usize,

@@ -257,7 +257,7 @@ fn event_over_limit_ends_stream() {
         assert_eq!(seen.end, end, "{stream:?}");
     }
     let text = SseError::TooLarge { limit: 4 }.to_string();
-    assert_eq!(text, "event of the stream is larger than 4 bytes");
+    assert_eq!(text, "stream event is larger than 4 bytes");
 }
 
 #[test]
@@ -344,7 +344,7 @@ async fn sse_stream_decodes_chunks() {
         ),
         (
             &["data: x\n\ndata: 12345678\n\n", "data: z\n\n"],
-            &["message|x||", "event of the stream is larger than 7 bytes"],
+            &["message|x||", "stream event is larger than 7 bytes"],
             "|",
         ),
     ];

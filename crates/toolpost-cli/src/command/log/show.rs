@@ -153,7 +153,7 @@ pub(super) fn replay_lines(response: &Value) -> Vec<String> {
     if response["ran"] != true {
         let mut lines = vec![format!("would call {operation} with {}", recorded["input"])];
         let problems = listed("problems").filter_map(Value::as_str);
-        lines.extend(problems.map(|problem| format!("  but {problem}")));
+        lines.extend(problems.map(|problem| format!("  problem: {problem}")));
         lines.push("use --run to make the call".to_owned());
         return lines;
     }

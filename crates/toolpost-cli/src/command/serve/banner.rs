@@ -76,7 +76,9 @@ fn check_json(file: Option<&Path>, config: &Config, warnings: &[String]) -> Valu
 
 fn check_text(file: Option<&Path>, config: &Config) -> String {
     let Some(file) = file else {
-        return "No toolpost.toml in this folder; using the defaults, open on loopback.".to_owned();
+        return "No toolpost.toml in the current folder; using the defaults: loopback only, no \
+                authentication."
+            .to_owned();
     };
     let mut text = format!(
         "{} is valid: {}, {}.\n",
@@ -114,7 +116,9 @@ fn sources(file: Option<&Path>, config: &Config) -> String {
     let mut text = "\nStarting sources:\n".to_owned();
     text.extend(config.sources.iter().map(describe_source));
     if file == Some(Path::new(ClientFile::FILE_NAME)) {
-        text.push_str("  read from .mcp.json, because there is no toolpost.toml in this folder\n");
+        text.push_str(
+            "  read from .mcp.json, because there is no toolpost.toml in the current folder\n",
+        );
     }
     text.extend(config.notes.iter().map(|note| format!("  {note}\n")));
     text
@@ -169,9 +173,12 @@ fn auth(config: &Config, address: SocketAddr) -> String {
         let known = pluralize(config.identities.len(), "identity", "identities");
         let signed = config.auth.as_ref().map(|auth| format!(", and JWTs of {}", auth.issuer));
         let signed = signed.unwrap_or_default();
-        (format!("Requires a token of {known}{signed}."), " --oauth2-bearer \"$TOOLPOST_TOKEN\"")
+        (
+            format!("Calls require a token of {known}{signed}."),
+            " --oauth2-bearer \"$TOOLPOST_TOKEN\"",
+        )
     } else {
-        ("No authentication: every local program can call, without a token.".to_owned(), "")
+        ("No authentication: any local program can make calls without a token.".to_owned(), "")
     };
     let call = match config.without_demo {
         true => format!("/openapi.json{header}"),

@@ -119,7 +119,7 @@ impl ClientFileParser<'_> {
                 is_found = true;
                 let key = dotted_key(&dotted_path("", parent), key);
                 let Some(servers) = servers.as_object() else {
-                    let message = "expected an object with a server under each name";
+                    let message = "expected an object that maps names to servers";
                     return Err(ConfigProblem::in_file(self.file, key, message));
                 };
                 for (client_name, server) in servers {

@@ -26,7 +26,7 @@ pub(super) fn skip_reason(members: &Map<String, Value>) -> Option<&'static str> 
     if members.get("disabled") == Some(&Value::Bool(true)) {
         Some("is skipped: disabled")
     } else if members.get("enabled") == Some(&Value::Bool(false)) {
-        Some("is skipped: not enabled")
+        Some("is skipped: disabled")
     } else if is_extension && !members.contains_key("command") && !members.contains_key("url") {
         Some("is skipped: managed by an editor extension")
     } else {

@@ -86,7 +86,7 @@ fn skipped_and_renamed_servers_produce_notes() {
     assert_eq!(file.servers[0].key, "mcp.servers.\"My Server\"");
     let expected = [
         "`off` is skipped: disabled",
-        "`also-off` is skipped: not enabled",
+        "`also-off` is skipped: disabled",
         "`theirs` is skipped: managed by an editor extension",
         "`My Server` has unsupported keys, which are ignored: `envFile`, `disabledTools`",
         "`My Server` becomes the source `my-server`",
@@ -104,10 +104,7 @@ fn every_problem_is_reported() {
         ("{\n  \"mcpServers\": hush\n}", &[":2:17: invalid JSON: Unexpected word"]),
         ("[]", &[": no MCP servers; expected `mcpServers` or `servers` or"]),
         ("{}", &[": no MCP servers"]),
-        (
-            r#"{"mcpServers": []}"#,
-            &["mcpServers: expected an object with a server under each name"],
-        ),
+        (r#"{"mcpServers": []}"#, &["mcpServers: expected an object that maps names to servers"]),
         (
             r#"{"mcpServers": {"a": "hush"}}"#,
             &["mcpServers.a: expected an object with `command` or"],

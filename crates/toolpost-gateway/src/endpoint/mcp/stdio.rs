@@ -208,7 +208,8 @@ impl StdioClient<'_> {
             }
             ("ping", ProtocolGeneration::Legacy) => self.send_result(id, "{}").await,
             _ if !self.wait_for_capacity(max).await => {
-                let message = format!("{max} requests are in flight; wait for one to finish");
+                let message =
+                    format!("request limit reached: {max} in flight; wait for one to finish");
                 return Err(RpcError::new(RpcError::OVERLOADED, message));
             }
             ("subscriptions/listen", ProtocolGeneration::Modern) => {

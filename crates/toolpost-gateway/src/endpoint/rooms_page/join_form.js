@@ -50,5 +50,5 @@ function explanation({ requiresToken }) {
     "The token is kept in memory only and is lost when the page is closed or reloaded.";
   return requiresToken
     ? `This gateway requires a token. ${storage}`
-    : `Choose any name that does not belong to a token. ${storage}`;
+    : `Choose any name that is not the name of an identity. ${storage}`;
 }

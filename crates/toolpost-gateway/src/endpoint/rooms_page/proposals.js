@@ -55,7 +55,7 @@ export function newProposals(room, onChange) {
         const isSuccess = context.outcome !== "error";
         const outcome = isSuccess
           ? `Completed by ${displayName(from)}`
-          : `Failed at ${displayName(from)}`;
+          : `Error from ${displayName(from)}`;
         const wasApproved = context.request_id !== context.proposal_id;
         const approval = wasApproved ? `Approved by ${displayName(context.from)}. ` : "";
         close(context.proposal_id, approval + outcome, isSuccess ? "good" : "bad");

@@ -75,16 +75,15 @@ impl CapabilityError {
     /// Returns the error message without quoted input, which may contain a secret.
     pub(crate) fn without_values(&self) -> String {
         match self {
-            Self::Empty(_) => "it is empty or has an empty part".to_owned(),
-            Self::Regex(..) => "it has a regular expression that is invalid, too large, or uses \
-                                look-around"
-                .to_owned(),
+            Self::Empty(_) => "the capability is empty or has an empty part".to_owned(),
+            Self::Regex(..) => {
+                "a regular expression is invalid, too large, or uses look-around".to_owned()
+            }
             Self::InvalidNegation(_, why) => {
-                format!("it negates a pattern that cannot be negated: {why}")
+                format!("invalid negation: {why}")
             }
             Self::UnsupportedPath { .. } => {
-                "it has a path with an unsupported part; supported are .name \
-                                  ['name'] [0] [*] .* ..name ..*"
+                "a path has an unsupported part; supported are .name ['name'] [0] [*] .* ..name ..*"
                     .to_owned()
             }
             Self::PathOutsidePayload(_) => {

@@ -119,9 +119,9 @@ pub(super) fn regex_matches(regex: &Regex, text: &str) -> bool {
 /// glob syntaxes; a negation written for those would allow too much.
 fn check_negation(negated: &str) -> Result<(), CapabilityError> {
     let reason = if negated.is_empty() {
-        "nothing follows the `!`"
+        "the pattern after `!` is empty"
     } else if negated.starts_with('!') {
-        "one `!` is enough"
+        "double negation is not supported"
     } else if regex_body(negated).is_none() && negated.contains(['{', '}', '[', ']', '(', ')']) {
         "braces and brackets are literal here; use a /regular expression/"
     } else {

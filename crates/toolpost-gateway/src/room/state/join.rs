@@ -73,7 +73,7 @@ impl Room {
         self.check_membership(id)?;
         let limit = self.settings.max_participants;
         if self.participants.len() >= limit && !self.participants.contains_key(id) {
-            let detail = format!("{limit} participants are in this room, which is the limit");
+            let detail = format!("participant limit reached: {limit} are in this room");
             return Err(RejectionCode::RoomFull.error(detail));
         }
         Ok(())

@@ -64,15 +64,15 @@ impl Proposals {
         let bytes: usize = payloads.map(|payload| payload.get().len()).sum();
         let of_proposer = open().filter(|proposal| &*proposal.from == proposer).count();
         let detail = if open().count() >= MAX_OPEN {
-            format!("{MAX_OPEN} proposals are open in this room")
+            format!("{MAX_OPEN} are open in this room")
         } else if of_proposer >= MAX_OPEN_PER_PARTICIPANT {
-            format!("{MAX_OPEN_PER_PARTICIPANT} of your proposals are open")
+            format!("{MAX_OPEN_PER_PARTICIPANT} of yours are open")
         } else if bytes >= MAX_OPEN_BYTES {
-            format!("proposals with {MAX_OPEN_BYTES} bytes are open in this room")
+            format!("the open ones have {MAX_OPEN_BYTES} bytes in total")
         } else {
             return Ok(());
         };
-        Err(RejectionCode::LimitExceeded.error(format!("{detail}, which is the limit")))
+        Err(RejectionCode::LimitExceeded.error(format!("proposal limit reached: {detail}")))
     }
 
     pub(super) fn is_open(&self, id: &str) -> bool {

@@ -108,7 +108,7 @@ impl Room {
         stream_request.target.take_if(|target| target.is_empty());
         let max = self.settings.max_streams;
         if self.streams.open.len() >= max {
-            let detail = format!("{max} streams are open, which is the limit; close one first");
+            let detail = format!("stream limit reached: {max} are open; close one first");
             return Err(RejectionCode::LimitExceeded.error(detail));
         }
         if draft.payload.as_ref().is_some_and(|payload| payload.get().len() > MAX_DESCRIPTION_BYTES)

@@ -164,7 +164,7 @@ const steps = {
       to: ["ada"],
       correlation_id: [request.id],
     });
-    await second.getByText("Failed at files").waitFor();
+    await second.getByText("Error from files").waitFor();
     await page.locator(".message.response", { hasText: "no such file" }).waitFor();
     [agent, files].forEach((participant) => participant.leave());
     await close(it);

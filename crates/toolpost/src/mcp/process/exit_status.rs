@@ -45,12 +45,12 @@ impl ProcessExit {
 impl fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Exited(code) => write!(f, "it exited with code {code}"),
+            Self::Exited(code) => write!(f, "exited with code {code}"),
             Self::Killed(signal) => match signal_name(signal) {
-                Some(name) => write!(f, "it was killed by {name}"),
-                None => write!(f, "it was killed by signal {signal}"),
+                Some(name) => write!(f, "was killed by {name}"),
+                None => write!(f, "was killed by signal {signal}"),
             },
-            Self::Unknown => f.write_str("its exit status is unknown"),
+            Self::Unknown => f.write_str("exited with an unknown status"),
         }
     }
 }
@@ -90,17 +90,17 @@ mod tests {
         // Each row: a raw wait(2) status (exit code in the second byte, signal in the first), and
         // the text without and with a watcher.
         for (raw, plain, watched) in [
-            (0, "it exited with code 0", "it exited with code 0"),
-            (3 << 8, "it exited with code 3", "it exited with code 3"),
-            (11, "it was killed by SIGSEGV", "it was killed by SIGSEGV"),
-            (40, "it was killed by signal 40", "it was killed by signal 40"),
-            (139 << 8, "it exited with code 139", "it was killed by SIGSEGV"),
-            (255 << 8, "it exited with code 255", "it exited with code 255"),
+            (0, "exited with code 0", "exited with code 0"),
+            (3 << 8, "exited with code 3", "exited with code 3"),
+            (11, "was killed by SIGSEGV", "was killed by SIGSEGV"),
+            (40, "was killed by signal 40", "was killed by signal 40"),
+            (139 << 8, "exited with code 139", "was killed by SIGSEGV"),
+            (255 << 8, "exited with code 255", "exited with code 255"),
         ] {
             let status = ExitStatus::from_raw(raw);
             assert_eq!(ProcessExit::from_status(status).to_string(), plain, "{raw}");
             assert_eq!(ProcessExit::from_watched_status(status).to_string(), watched, "{raw}");
         }
-        assert_eq!(ProcessExit::Unknown.to_string(), "its exit status is unknown");
+        assert_eq!(ProcessExit::Unknown.to_string(), "exited with an unknown status");
     }
 }

@@ -59,10 +59,10 @@ async fn wait_all_exited(ids: &[i32]) {
 #[tokio::test]
 async fn process_exit_reports_status_and_stderr_tail() {
     for (script, ended, message) in [
-        ("exit 0", "it exited with code 0", ""),
-        ("echo no key >&2; exit 3", "it exited with code 3", "no key"),
-        ("printf 'a\\n\\nb' >&2; kill -SEGV $$", "it was killed by SIGSEGV", "a\nb"),
-        ("(while :; do sleep 1; done) & echo left >&2; exit 1", "it exited with code 1", "left"),
+        ("exit 0", "exited with code 0", ""),
+        ("echo no key >&2; exit 3", "exited with code 3", "no key"),
+        ("printf 'a\\n\\nb' >&2; kill -SEGV $$", "was killed by SIGSEGV", "a\nb"),
+        ("(while :; do sleep 1; done) & echo left >&2; exit 1", "exited with code 1", "left"),
     ] {
         let tracker = TaskTracker::new();
         let child = start(script, &tracker);
@@ -215,9 +215,9 @@ fn start_watched(script: &str, tracker: &TaskTracker) -> ServerProcess {
 #[tokio::test]
 async fn watched_process_exit_matches_unwatched() {
     for (script, ended, message) in [
-        ("echo no key >&2; exit 3", "it exited with code 3", "no key"),
-        ("kill -SEGV $$", "it was killed by SIGSEGV", ""),
-        ("exec /no/such/program 2>/dev/null", "it exited with code 127", ""),
+        ("echo no key >&2; exit 3", "exited with code 3", "no key"),
+        ("kill -SEGV $$", "was killed by SIGSEGV", ""),
+        ("exec /no/such/program 2>/dev/null", "exited with code 127", ""),
     ] {
         let tracker = TaskTracker::new();
         let child = start_watched(script, &tracker);

@@ -75,7 +75,7 @@ impl ResourceSubscriptions {
             Some((uri, news)) => (Arc::clone(uri), news.subscribe()),
             None if known.len() >= MAX_SUBSCRIPTIONS => {
                 let message = format!(
-                    "{MAX_SUBSCRIPTIONS} resources of this source are subscribed, which is the limit"
+                    "subscription limit reached: {MAX_SUBSCRIPTIONS} resources of this source"
                 );
                 return Err(CallError::overloaded(message));
             }

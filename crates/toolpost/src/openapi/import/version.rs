@@ -17,7 +17,7 @@ pub(crate) enum SpecVersion {
 #[non_exhaustive]
 pub enum ImportError {
     /// The document is valid JSON or YAML, but not an object.
-    #[error("expected an object, found {found}")]
+    #[error("not an OpenAPI document: expected an object, found {found}")]
     NotAnObject {
         /// JSON type of the document.
         found: &'static str,

@@ -114,12 +114,12 @@ pub(super) fn parameters() -> Value {
         },
         "Timeout": {
             "name": "timeout", "in": "query", "required": false,
-            "description": "How long to wait: `500ms`, `10s`, `2m`. The shorter of this and `Request-Timeout` applies.",
+            "description": "Timeout of the call: `500ms`, `10s`, `2m`. The shorter of this and `Request-Timeout` applies.",
             "schema": {"type": "string", "pattern": TIMEOUT_PATTERN},
         },
         "RequestTimeout": {
             "name": "Request-Timeout", "in": "header", "required": false,
-            "description": "How long to wait, in seconds: `2.5`.",
+            "description": "Timeout of the call in seconds: `2.5`.",
             "schema": {"type": "string", "pattern": SECONDS_PATTERN},
         },
         "LastEventId": {

@@ -35,7 +35,7 @@ async fn response_over_message_bytes_is_rejected_with_bounded_memory() {
         fixture.server_info().await;
         reset_peak_memory();
         let before = peak_memory();
-        let fragments = ["`x`", "and 1048576 are allowed", "`message_bytes`"];
+        let fragments = ["`x`", "and the limit is 1048576", "`message_bytes`"];
         assert_error(fixture.call("odd", json!({})).await, "EXECUTION_ERROR", &fragments);
         let grown = peak_memory().saturating_sub(before) / MIB;
         assert!(grown < 30, "memory grew by {grown} MiB for {behavior} over {transport_kind:?}");
@@ -44,7 +44,7 @@ async fn response_over_message_bytes_is_rejected_with_bounded_memory() {
     }
 
     let fixture = McpFixture::ready(TransportKind::Stdio, &["huge", "100"]).await;
-    let fragments = ["`x`", "and 67108864 are allowed", "`message_bytes`"];
+    let fragments = ["`x`", "and the limit is 67108864", "`message_bytes`"];
     assert_error(fixture.call("odd", json!({})).await, "EXECUTION_ERROR", &fragments);
     fixture.assert_responsive().await;
     fixture.close().await;

@@ -113,7 +113,7 @@ impl<'a> RoomClient<'a> {
             Err(_) => "timed out".to_owned(),
         };
         Err(CommandError::Unreachable(format!(
-            "cannot reach {}: {reason}; is `toolpost serve` running there?",
+            "cannot connect to {}: {reason}; is `toolpost serve` running there?",
             self.authority
         )))
     }

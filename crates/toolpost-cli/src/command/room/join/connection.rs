@@ -269,7 +269,7 @@ impl<'a> RoomConnection<'a> {
             output::notice("/help requires a terminal");
         }
         for (name, rest, what) in COMMANDS {
-            self.screen.print_line(&format!("{:<44} {what}", format!("{name} {rest}")))?;
+            self.screen.print_line(&format!("{:<50} {what}", format!("{name} {rest}")))?;
         }
         self.screen.print_line("Any other line is sent to the room. Tab completes names.")
     }

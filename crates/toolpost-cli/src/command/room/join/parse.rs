@@ -7,19 +7,27 @@ use super::room_view::{GATEWAY_PARTICIPANT, RoomView};
 
 /// The commands: name, arguments and description.
 pub(super) const COMMANDS: [(&str, &str, &str); 15] = [
-    ("/call", "[@WHO] NAME [JSON | key=value …]", "call a tool"),
-    ("/propose", "[@WHO] NAME [JSON | key=value …]", "propose a call for others to approve"),
+    ("/call", "[@PARTICIPANT] TOOL [JSON | key=value …]", "call a tool"),
+    (
+        "/propose",
+        "[@PARTICIPANT] TOOL [JSON | key=value …]",
+        "propose a call for others to approve",
+    ),
     ("/approve", "ID", "approve a proposal and run its call"),
     ("/reject", "ID [REASON]", "reject a proposal"),
     ("/withdraw", "ID [REASON]", "withdraw your proposal"),
-    ("/tools", "[WHO]", "list tools"),
+    ("/tools", "[PARTICIPANT]", "list tools"),
     ("/who", "", "list participants"),
     ("/history", "[N]", "show earlier messages"),
-    ("/grant", "WHO CAPABILITY", "grant a capability that you have"),
-    ("/revoke", "WHO CAPABILITY", "revoke a capability"),
-    ("/invite", "WHO [CAPABILITY …]", "invite a participant and print the token"),
-    ("/kick", "WHO [REASON]", "remove a participant"),
-    ("/to", "WHO TEXT", "address a message to a participant; every participant receives it"),
+    ("/grant", "PARTICIPANT CAPABILITY", "grant a capability that you have"),
+    ("/revoke", "PARTICIPANT CAPABILITY", "revoke a capability"),
+    ("/invite", "PARTICIPANT [CAPABILITY …]", "invite a participant and print the token"),
+    ("/kick", "PARTICIPANT [REASON]", "remove a participant"),
+    (
+        "/to",
+        "PARTICIPANT TEXT",
+        "send a message addressed to a participant; all participants receive it",
+    ),
     ("/help", "", "list the commands"),
     ("/quit", "", "leave"),
 ];
@@ -125,8 +133,8 @@ fn parse_history(rest: &str) -> Option<usize> {
     }
 }
 
-/// Parses `[@WHO] NAME [JSON | key=value …]`. Without `@WHO`, the participant that provides the tool
-/// is called. Returns `None` if the name is missing.
+/// Parses `[@PARTICIPANT] TOOL [JSON | key=value …]`. Without a participant, the one that provides
+/// the tool is called. Returns `None` if the name is missing.
 ///
 /// # Errors
 ///
@@ -316,8 +324,8 @@ mod tests {
         for (line, expected) in [
             ("/cal x", "did you mean /call?"),
             ("/xyzzyxyzzy", "/help"),
-            ("/call", "usage: /call [@WHO] NAME"),
-            ("/call @bob", "usage: /call [@WHO] NAME"),
+            ("/call", "usage: /call [@PARTICIPANT] TOOL"),
+            ("/call @bob", "usage: /call [@PARTICIPANT] TOOL"),
             ("/call add {", "not JSON"),
             ("/call add 5", "`5` is not key=value"),
             ("/call add =5", "not key=value"),
@@ -327,9 +335,9 @@ mod tests {
             ("/history many", "usage: /history"),
             ("/history 0", "usage: /history"),
             ("/history 1001", "usage: /history"),
-            ("/grant bob", "usage: /grant WHO CAPABILITY"),
-            ("/grant bob {", "usage: /grant WHO CAPABILITY"),
-            ("/to bob", "usage: /to WHO TEXT"),
+            ("/grant bob", "usage: /grant PARTICIPANT CAPABILITY"),
+            ("/grant bob {", "usage: /grant PARTICIPANT CAPABILITY"),
+            ("/to bob", "usage: /to PARTICIPANT TEXT"),
         ] {
             let error = parse_line(line, &view()).unwrap_err();
             assert!(error.contains(expected), "{line}: {error}");

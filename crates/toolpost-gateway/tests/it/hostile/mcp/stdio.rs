@@ -182,7 +182,7 @@ async fn stdio_subscriptions_are_limited() {
         if response["error"]["code"] == -32_000 {
             assert_eq!(
                 response["error"]["message"],
-                "8 requests are in flight; wait for one to finish"
+                "request limit reached: 8 in flight; wait for one to finish"
             );
             rejected += 1;
         }
