@@ -21,12 +21,12 @@ fn report_lines(report: &Value) -> Vec<String> {
     for what in ["added", "removed", "changed", "adjusted"] {
         let names = listed(what);
         if !names.is_empty() {
-            lines.push(format!("{what}: {}", names.join(", ")));
+            lines.push(format!("sources {what}: {}", names.join(", ")));
         }
     }
     lines.extend(listed("notes").iter().map(ToString::to_string));
     let later = listed("restartNeeded");
-    lines.extend(later.iter().map(|what| format!("takes effect after a restart: {what}")));
+    lines.extend(later.iter().map(|what| format!("restart the gateway to apply: {what}")));
     if lines.is_empty() {
         lines.push("No changes.".to_owned());
     }
@@ -45,10 +45,10 @@ mod tests {
                 json!({"added": ["b", "c"], "removed": ["a"], "notes": ["`x` was added"],
                     "restartNeeded": ["journal"]}),
                 &[
-                    "added: b, c",
-                    "removed: a",
+                    "sources added: b, c",
+                    "sources removed: a",
                     "`x` was added",
-                    "takes effect after a restart: journal",
+                    "restart the gateway to apply: journal",
                 ],
             ),
         ];

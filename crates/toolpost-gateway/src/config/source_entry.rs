@@ -55,7 +55,7 @@ pub(super) struct SourceTable {
     /// of the source. By default, operations of MCP servers and HTTP services require the scope
     /// `source:NAME` if there are identities.
     access: Option<Access>,
-    /// Which calls need approval: `true`, or patterns over names.
+    /// Which calls need approval: `true`, or patterns of operation names.
     approval: Option<ApprovalRule>,
     /// Settings of single operations, by the names that the source gives them.
     operation: BTreeMap<String, OperationAdjustments>,
@@ -76,7 +76,8 @@ pub(super) struct SourceTable {
     extras: Extras,
     /// Whether calls of an operation run one at a time; as the source declares if absent.
     exclusive: Option<bool>,
-    /// Patterns over names without the namespace; `*` is any run of characters, including `/`.
+    /// Patterns of operation names, without the namespace; `*` is any run of characters, including
+    /// `/`.
     #[serde(default = "include_all")]
     include: Vec<Glob>,
     /// Patterns of names to exclude.

@@ -152,8 +152,8 @@ fn path_segments(path: &str) -> Option<(&str, &str)> {
 /// Returns the problem for a path that no endpoint serves.
 pub(crate) fn unknown_path() -> ProblemDetails {
     ProblemDetails::not_found(
-        "no such path; try /docs, /rooms, /openapi.json, /health, POST /api/{namespace}/{name}, an \
-         MCP client at /mcp, a WebSocket to /hub or one to a room at /ws",
+        "no such path; available are /docs, /rooms, /openapi.json, /health, \
+         /api/{namespace}/{name}, /mcp for MCP clients, and /hub and /ws for WebSockets",
     )
 }
 

@@ -321,6 +321,6 @@ fn log_report(report: &ReloadReport) {
         tracing::info!(note, "configuration reloaded");
     }
     for key in &report.restart_needed {
-        tracing::warn!(key, "takes effect after a restart");
+        tracing::warn!(key, "setting takes effect after a restart");
     }
 }

@@ -105,7 +105,9 @@ fn parse_header_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Problem
     let number = number.filter(|text| !is_zero(text));
     match number.and_then(|text| text.parse::<f64>().ok()) {
         Some(seconds) => Ok(Some(clamp_duration(seconds))),
-        None => Err(bad_request("Request-Timeout must be one number of seconds greater than zero")),
+        None => {
+            Err(bad_request("Request-Timeout must be a single number of seconds greater than zero"))
+        }
     }
 }
 

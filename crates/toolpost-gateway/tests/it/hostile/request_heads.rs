@@ -195,7 +195,7 @@ async fn odd_request_heads_return_expected_status() {
             Closed,
         ),
         ("unknown expectation", add_with(&format!("expect: tea\r\n{length}")), &[200], Open),
-        // Too much.
+        // Size limits.
         ("100 headers", get("/health", &format!("{host}{}", many(99))), &[200], Open),
         ("101 headers", get("/health", &format!("{host}{}", many(100))), &[431], Closed),
         (

@@ -6,7 +6,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use super::client::{Client, Family, connect};
 use super::fixture::RoomFixture;
 
-/// Each row: the code and the reason of a close frame, and those of its answer.
+/// Each row: the code and the reason of a close frame, and those of the response.
 #[tokio::test]
 async fn close_frame_is_answered_before_and_after_join() {
     let fixture = RoomFixture::start().await;
