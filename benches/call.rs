@@ -54,7 +54,7 @@ fn main() {
         &mut call(&small, "bench.echo", list(40_000)),
         &mut call(&small, "bench.checked", numbers()),
     ]);
-    println!("One call of an operation that returns its input:");
+    println!("One call to an operation that returns its input:");
     println!("  its boxed future alone           {direct}");
     println!("  call, schemas unknown            {through}");
     println!("  call, 10,000 operations          {in_large}");

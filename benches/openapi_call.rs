@@ -1,4 +1,4 @@
-//! The cost of a call of an HTTP service through the registry, compared with the same request by the
+//! The cost of a call to an HTTP service through the registry, compared with the same request by the
 //! HTTP client alone.
 //!
 //! Both start and end with a JSON value; their rounds alternate. The service echoes the body in a

@@ -315,7 +315,8 @@ pub(crate) struct TokenNewOptions {
     /// Actions allowed on a resource (repeatable)
     #[arg(long = "resource", value_name = "TYPE:ID=ACTION[,ACTION]", value_parser = parse_resource)]
     pub(crate) resources: Vec<(String, Vec<String>)>,
-    /// Room messages that the identity may send: text such as `chat`, or a JSON pattern (repeatable)
+    /// Room messages that the identity may send: a string such as `chat`, or a JSON pattern
+    /// (repeatable)
     #[arg(long = "capability", value_name = "CAPABILITY")]
     pub(crate) capabilities: Vec<String>,
     /// Issue a new token for an existing identity and keep its other settings

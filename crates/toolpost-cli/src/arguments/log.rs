@@ -41,7 +41,7 @@ pub(crate) struct LogOptions {
 
 #[derive(Debug, Clone, Default, Args, Serialize)]
 pub(crate) struct LogFilter {
-    /// Only calls of this operation; * matches anything
+    /// Only calls to this operation; * matches anything
     #[arg(long, value_name = "OP")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) op: Option<String>,

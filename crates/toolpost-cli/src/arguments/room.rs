@@ -51,7 +51,7 @@ allowed and with 1 if it is rejected.
   toolpost room allows --capability '{\"kind\": \"mcp/*\"}' --message '{\"kind\": \"chat\"}'
   toolpost room allows --jsonl cases.jsonl")]
 pub(crate) struct AllowsOptions {
-    /// Capability as text or as a JSON pattern (repeatable)
+    /// Capability: a string or a JSON pattern (repeatable)
     #[arg(long = "capability", value_name = "CAPABILITY", conflicts_with = "jsonl")]
     pub(crate) capabilities: Vec<String>,
     /// Message: JSON, @FILE, - for standard input, or only its kind

@@ -350,8 +350,8 @@ fn new_config_includes_existing_mcp_json() {
     folder.write(".mcp.json", r#"{"mcpServers": {"A": {"command": "x"}, "b": {"command": "x"}}}"#);
     let begin = "mcp_servers = [\".mcp.json\"]\n\n[";
     let rows: [(&[&str], &str, &str); 5] = [
-        (&["add", "mcp", "c", "--no-connect", "--", "x"], begin, "The servers in .mcp.json stay"),
-        (&["token", "new", "ci"], begin, "The servers in .mcp.json stay"),
+        (&["add", "mcp", "c", "--no-connect", "--", "x"], begin, "The servers in .mcp.json remain"),
+        (&["token", "new", "ci"], begin, "The servers in .mcp.json remain"),
         (
             &["add", "mcp", "a", "--no-connect", "--", "x"],
             "[source.a]",
@@ -366,7 +366,7 @@ fn new_config_includes_existing_mcp_json() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
         let error = stderr(&output);
         assert!(error.contains(message), "{arguments:?}: {error}");
-        assert!(!message.is_empty() || !error.contains("no longer"), "{arguments:?}: {error}");
+        assert!(!message.is_empty() || !error.contains("not included"), "{arguments:?}: {error}");
         if begins.is_empty() {
             continue;
         }

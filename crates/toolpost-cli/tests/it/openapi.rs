@@ -1,4 +1,4 @@
-//! `import`, `add openapi`, and calls of a configured HTTP service without a gateway.
+//! `import`, `add openapi`, and calls to a configured HTTP service without a gateway.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -3,7 +3,7 @@
 /// Permits reading sources, journal and approvals.
 pub const READ: &str = "toolpost:read";
 
-/// Permits approving and rejecting the calls of other callers.
+/// Permits approving and rejecting calls by other callers.
 pub const APPROVE: &str = "toolpost:approve";
 
 /// Permits changing the gateway.

@@ -176,7 +176,7 @@ impl ApprovalWait {
 
     fn rejected_error(&self, by: &str, reason: Option<String>) -> CallError {
         let suffix = reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        let message = format!("the call of {} was rejected by `{by}`{suffix}", self.operation);
+        let message = format!("the call to {} was rejected by `{by}`{suffix}", self.operation);
         let mut details = self.details("rejected");
         details["approval"]["by"] = by.into();
         if let Some(reason) = reason {
@@ -187,7 +187,7 @@ impl ApprovalWait {
 
     fn revoked_error(&self) -> CallError {
         let message = format!(
-            "the call of {} was not run: the caller's token was revoked or reissued",
+            "the call to {} was not run: the caller's token was revoked or reissued",
             self.operation
         );
         CallError::access_denied(message).with_details(self.details("revoked"))
@@ -196,7 +196,7 @@ impl ApprovalWait {
     fn expired_error(&self) -> CallError {
         tracing::info!(id = self.id, operation = self.operation, "approval expired");
         let message = format!(
-            "the call of {} was not approved within {} and was not run; call again to request approval",
+            "the call to {} was not approved within {} and was not run; call again to request approval",
             self.operation,
             format_duration(self.timeout)
         );

@@ -1,6 +1,6 @@
 //! Calls pending approval.
 //!
-//! A call of an operation that requires approval is pending until another identity with the scope
+//! A call to an operation that requires approval is pending until another identity with the scope
 //! `toolpost:approve` approves or rejects it, once. The caller gets progress while the call is pending.
 //! The pending call ends when its caller disconnects or it expires. The reasons are in
 //! `docs/decisions/approval.md`.
@@ -31,7 +31,7 @@ use input_digest::InputDigester;
 use pending_call::{ApprovalDecision, PendingCall};
 use queue::{ApprovalQueue, DecisionError};
 
-/// Whether an identity may approve the calls of others.
+/// Whether an identity may approve calls by others.
 pub(crate) fn can_approve(identity: &Identity) -> bool {
     identity.scopes.iter().any(|held| held == scope::APPROVE)
 }
@@ -70,7 +70,7 @@ impl Approvals {
         self.0.settings.store(Arc::new(settings));
     }
 
-    /// Cancels the pending calls of revoked identities and returns their number. New calls are
+    /// Cancels the pending calls by revoked identities and returns their number. New calls are
     /// accepted only from identities that are valid by `identity_check`.
     pub(crate) fn revoke_identities(
         &self,

@@ -70,7 +70,7 @@ pub(crate) struct ApprovalEntry {
     pub(crate) id: String,
     /// `namespace.name`, or the method and name proposed in a room.
     pub(crate) operation: String,
-    /// The calling identity; absent for calls of the gateway itself.
+    /// The calling identity; absent for calls by the gateway itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) caller: Option<String>,
     /// The room of the proposal; absent for calls.

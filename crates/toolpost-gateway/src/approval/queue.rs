@@ -35,7 +35,7 @@ pub(super) struct Capacity {
 pub(super) enum SubmitError {
     #[error("approval limit reached: {0} calls are pending")]
     LimitReached(usize),
-    #[error("approval limit reached: {1} calls of `{0}` are pending")]
+    #[error("approval limit reached: {1} calls by `{0}` are pending")]
     CallerLimitReached(String, usize),
     /// The id is in use. The caller must generate another one.
     #[error("the id is already in use")]
@@ -135,7 +135,7 @@ impl<W> ApprovalQueue<W> {
         self.close(id, "the gateway is stopping")
     }
 
-    /// Closes the calls of revoked identities and returns their waiters.
+    /// Closes the calls by revoked identities and returns their waiters.
     pub(super) fn cancel_for_identities(
         &mut self,
         is_revoked: &dyn Fn(&str) -> bool,

@@ -28,7 +28,7 @@ pub struct ApprovalSettings {
     /// Maximum number of pending calls. Further calls are rejected with `OVERLOADED`.
     #[serde(with = "Count")]
     pub max_pending: usize,
-    /// Maximum number of pending calls of one caller.
+    /// Maximum number of pending calls per caller.
     #[serde(with = "Count")]
     pub max_pending_per_caller: usize,
 }

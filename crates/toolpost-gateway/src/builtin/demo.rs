@@ -19,7 +19,7 @@ use toolpost::{
 const MAX_NOTES: usize = 1_000;
 
 pub(super) fn operations() -> Vec<Operation> {
-    let failure = ErrorDefinition::new("DEMO_FAILURE", "Every call of `demo.fail` fails.")
+    let failure = ErrorDefinition::new("DEMO_FAILURE", "Every call to `demo.fail` fails.")
         .with_schema(Schema::of::<FailureDetails>())
         .with_http_status(409);
     let builders = [

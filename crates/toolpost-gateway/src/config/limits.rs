@@ -48,7 +48,7 @@ pub(super) struct LimitsTable {
     #[serde(deserialize_with = "deserialize_rate")]
     #[schemars(range(min = 1))]
     calls_per_minute: Option<u32>,
-    /// Maximum number of concurrent calls of one source, unless the source sets `concurrency`.
+    /// Maximum number of concurrent calls to one source, unless the source sets `concurrency`.
     #[serde(with = "Count")]
     source_calls: usize,
     /// Maximum number of calls that wait for their source, unless the source sets `queue`.

@@ -151,7 +151,7 @@ enum SecretText {
 
 impl Shorthand for SecretText {
     const NAME: &'static str = "Secret";
-    const EXPECTED: &'static str = "a text such as \"${VAR}\", or { file = \"…\" }";
+    const EXPECTED: &'static str = "a string such as \"${VAR}\", or { file = \"…\" }";
     type Long = SecretFile;
 
     fn from_text(text: &str) -> Result<Self, String> {

@@ -188,7 +188,7 @@ pub struct OperationAdjustments {
     /// Timeout of each call, in addition to that of the source.
     #[serde(with = "PositiveDuration")]
     pub timeout: Option<Duration>,
-    /// Whether calls of the operation run one at a time.
+    /// Whether calls to the operation run one at a time.
     pub exclusive: Option<bool>,
 }
 

@@ -59,8 +59,8 @@ pub(super) struct SourceTable {
     approval: Option<ApprovalRule>,
     /// Settings of single operations, by the names that the source gives them.
     operation: BTreeMap<String, OperationAdjustments>,
-    /// Timeout of each call: `"500ms"`, `"10s"`, `"2m"`, `"1h"`; a number is seconds. A call of an
-    /// MCP tool may continue as long as it reports progress.
+    /// Timeout of each call: `"500ms"`, `"10s"`, `"2m"`, `"1h"`; a plain number is in seconds. A
+    /// call to an MCP tool may continue as long as it reports progress.
     #[serde(with = "PositiveDuration")]
     timeout: Option<Duration>,
     /// Maximum number of concurrent calls; `limits.source_calls` if absent.
@@ -74,7 +74,7 @@ pub(super) struct SourceTable {
     output: OutputPolicy,
     /// Whether properties that no schema names are kept.
     extras: Extras,
-    /// Whether calls of an operation run one at a time; as the source declares if absent.
+    /// Whether calls to an operation run one at a time; as the source declares if absent.
     exclusive: Option<bool>,
     /// Patterns of operation names, without the namespace; `*` is any run of characters, including
     /// `/`.

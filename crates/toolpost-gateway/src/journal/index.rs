@@ -1,4 +1,4 @@
-//! The index: which blocks of records contain calls of an operation, calls by an identity, failed
+//! The index: which blocks of records contain calls to an operation, calls by an identity, failed
 //! calls, or messages of a room.
 //!
 //! The index is built from the records and can be deleted at any time. It covers blocks of about a

@@ -68,7 +68,7 @@ fn mask_forwarded_input(catalog: &Catalog, value: &mut Value) -> bool {
 }
 
 /// Returns the payload of a room message with its secrets masked, or `None` if nothing is masked. It
-/// is a call of the operation, or the result of one.
+/// is a call to the operation, or the result of one.
 pub(crate) fn message(
     catalog: &Arc<Catalog>,
     operation: &Operation,

@@ -108,7 +108,7 @@ fn parse_date(text: &str) -> Option<i64> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct JournalInput {
-    /// Only calls of this operation; `*` matches anything.
+    /// Only calls to this operation; `*` matches anything.
     op: Option<String>,
     /// Only calls that started, or messages that were recorded, at or after this time.
     since: Option<TimeInput>,
@@ -272,7 +272,7 @@ async fn replay(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct LogsInput {
-    /// Only calls of this operation; `*` matches anything.
+    /// Only calls to this operation; `*` matches anything.
     op: Option<String>,
     /// Only calls by this identity.
     identity: Option<String>,

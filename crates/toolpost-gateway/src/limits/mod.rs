@@ -90,7 +90,7 @@ impl Limiter {
         let caller = self.callers.get(&identity.id);
         if let Some(max) = settings.calls_per_minute {
             caller.take_token(max, self.callers.now()).map_err(|wait| {
-                let message = format!("rate limit reached: {max} calls per minute and caller");
+                let message = format!("rate limit reached: {max} calls per minute per caller");
                 limit_error(Limit::CallsPerMinute, message, wait)
             })?;
         }

@@ -27,7 +27,7 @@ pub struct LimitsSettings {
     pub sources: BTreeMap<String, SourceLimits>,
 }
 
-/// Limits on the calls of one source.
+/// Limits on the calls to one source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceLimits {

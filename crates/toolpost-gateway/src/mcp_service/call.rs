@@ -128,7 +128,7 @@ impl McpRequest {
         Err(RpcError::invalid_params(format!("unknown tool: `{displayed_name}`{hint}")))
     }
 
-    /// Audits a call of a tool that does not exist or that the client cannot access. If its source
+    /// Audits a call to a tool that does not exist or that the client cannot access. If its source
     /// is unavailable, the error message includes the reason.
     async fn audit_unknown_tool(&self, rpc_error: RpcError) -> RpcError {
         let (Some(name), Some(tool_set)) = (&self.params.name, &self.tool_set) else {

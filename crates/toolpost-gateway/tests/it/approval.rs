@@ -316,7 +316,7 @@ async fn undecided_call_expires_with_timeout_error() {
     let bank = BankFixture::start(settings).await;
     let (status, message) = bank.call("ada", "bank.pay", &json!({"amount": 1})).await;
     assert_eq!(status, 504);
-    let expected = "the call of bank.pay was not approved within 50ms and was not run";
+    let expected = "the call to bank.pay was not approved within 50ms and was not run";
     assert!(message["detail"].as_str().unwrap().starts_with(expected), "{message}");
     assert_eq!(message["error"]["code"], "TIMEOUT");
     assert_eq!(message["error"]["retryable"], true, "the call did not run");

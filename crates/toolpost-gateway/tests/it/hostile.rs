@@ -114,7 +114,7 @@ impl BackgroundClient {
                 let sum = format!("{{\"sum\":{}}}", calls + 1);
                 for request in [post(&api, input), call.header("mcp-session-id", &session)] {
                     let response =
-                        with_timeout("a call of the healthy client", request.send()).await.unwrap();
+                        with_timeout("a call by the healthy client", request.send()).await.unwrap();
                     let response = response.text().await.unwrap();
                     assert!(response.contains(&sum), "{response}");
                 }

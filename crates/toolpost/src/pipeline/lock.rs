@@ -1,4 +1,4 @@
-//! lock: calls of an exclusive operation run one at a time, in FIFO order.
+//! lock: calls to an exclusive operation run one at a time, in FIFO order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) struct LockGuard {
     _queue_ref: QueueRef,
 }
 
-/// Waits until no other call of the exclusive operation runs.
+/// Waits until no other call to the exclusive operation runs.
 pub(super) async fn acquire(call: &CallState) -> Result<Box<LockGuard>, CallError> {
     let id = call.operation()?.id();
     if call.context.would_deadlock() {

@@ -110,7 +110,7 @@ impl Gateway {
         });
     }
 
-    /// Waits until the journal contains this many ended calls of an operation.
+    /// Waits until the journal contains this many ended calls to an operation.
     pub(in super::super) fn wait_for_calls(&self, operation: &str, many: usize) {
         wait_until(operation, || {
             let calls = stdout(&self.log(&["--op", operation]));
@@ -118,7 +118,7 @@ impl Gateway {
         });
     }
 
-    /// Waits until the journal contains a call of an operation, ended or not.
+    /// Waits until the journal contains a call to an operation, ended or not.
     pub(in super::super) fn wait_for_enter(&self, operation: &str) {
         wait_until(operation, || stdout(&self.log(&["--op", operation])).contains(operation));
     }

@@ -102,7 +102,7 @@ pub(super) struct KindParts {
     /// The CONTEXT as written, and a variant with the unescaped `%` encoded.
     pub(super) contexts: Option<Box<[Glob]>>,
     /// Whether a wildcard in BASE can extend into METHOD, as in `mcp/*/list`. It never extends into
-    /// CONTEXT: a capability to list must not allow a call of a tool named `x/list`.
+    /// CONTEXT: a capability to list must not allow a call to a tool named `x/list`.
     crosses_method: bool,
 }
 

@@ -93,7 +93,7 @@ async fn stages_run_in_order_and_rejection_skips_to_audit_exit() {
         ("source", "t.op", "open", &good, "OVERLOADED", &[ALL[0], ALL[1], ALL[2], ALL[3], ALL[5]]),
         // A failed audit exit fails the call after all stages have run.
         ("audit-exit", "t.op", "open", &good, "OVERLOADED", &ALL),
-        // Limits also apply to calls of unknown operations.
+        // Limits also apply to calls to unknown operations.
         ("limits", "t.none", "open", &good, "OVERLOADED", &[ALL[0], ALL[1], ALL[5]]),
         ("", "t.none", "open", &good, "OPERATION_NOT_FOUND", &[ALL[0], ALL[1], ALL[5]]),
         ("", "t.listed", "open", &good, "OPERATION_NOT_FOUND", &[ALL[0], ALL[1], ALL[5]]),

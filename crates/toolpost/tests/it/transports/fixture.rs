@@ -55,9 +55,9 @@ pub(super) struct Fixture {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counts {
-    /// Started calls of `suite.wait` and `suite.write`, and first values of `suite.quiet`.
+    /// Started calls to `suite.wait` and `suite.write`, and first values of `suite.quiet`.
     pub(super) started: Counter,
-    /// Calls of `suite.wait` and `suite.write` that observed their cancellation.
+    /// Calls to `suite.wait` and `suite.write` that observed their cancellation.
     pub(super) canceled: Counter,
     /// Values produced by the source of `suite.ticks`.
     pub(super) produced: Counter,
