@@ -4,11 +4,12 @@
 use std::error::Error;
 use std::time::Duration;
 
-use reqwest::header::LOCATION;
+use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{ClientBuilder, RequestBuilder, Response, StatusCode};
 use url::Url;
 
+use crate::clock;
 use crate::loopback::is_loopback;
 
 /// Maximum buffer size that is allocated before any of the body is received, because
@@ -182,6 +183,21 @@ pub fn redact_url(url: &Url) -> String {
     url.into()
 }
 
+/// Parses `Retry-After`, which is a number of seconds or a date.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    parse_retry_after(text, clock::epoch_ms())
+}
+
+fn parse_retry_after(text: &str, now: i64) -> Option<Duration> {
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(text).ok()?;
+    let at = at.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(at.saturating_sub(Duration::from_millis(u64::try_from(now).unwrap_or(0))))
+}
+
 /// Returns the text of an HTML page, without tags.
 pub(crate) fn strip_html_tags(page: &str) -> String {
     let pieces = page.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text));
@@ -235,6 +251,26 @@ mod tests {
             ("file:///keys", false),
         ] {
             assert_eq!(is_secure_url(&Url::parse(address).unwrap()), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn retry_after_parses_seconds_and_dates() {
+        let now = 784_111_777_000;
+        let rows = [
+            ("120", Some(120)),
+            ("0", Some(0)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
+            ("Sunday, 06-Nov-94 08:49:47 GMT", Some(10)),
+            ("Sun Nov  6 08:49:47 1994", Some(10)),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(0)),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(parse_retry_after(text, now), expected.map(Duration::from_secs), "{text}");
         }
     }
 

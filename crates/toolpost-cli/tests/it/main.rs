@@ -34,6 +34,7 @@ mod readme;
 #[cfg(target_os = "linux")]
 mod reload;
 mod remote;
+mod results;
 mod room_command;
 mod rooms;
 mod sdk_client;

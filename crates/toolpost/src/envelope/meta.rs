@@ -8,11 +8,27 @@ use serde_json::{Map, Value};
 
 use super::block::ContentBlock;
 use super::members::{as_integer, is_string_array, take, take_value};
+use crate::clock;
 use crate::json::JsonObject;
 
-/// Key for the `source` member of a tool result. In envelope meta, `source` is the kind of source,
-/// which a server must not be able to set.
-pub(crate) const SOURCE_MEMBER: &str = "toolpost/source";
+/// Members of envelope meta that a server must not be able to set, and the keys of the members of a
+/// tool result with these names.
+const RESERVED_MEMBERS: [(&str, &str); 4] = [
+    ("source", "toolpost/source"),
+    ("operationId", "toolpost/operationId"),
+    ("timestamp", "toolpost/timestamp"),
+    ("via", "toolpost/via"),
+];
+
+/// Returns the key in envelope meta for a member of a tool result.
+pub(crate) fn meta_key(name: &str) -> &str {
+    RESERVED_MEMBERS.iter().find(|(member, _)| *member == name).map_or(name, |(_, key)| key)
+}
+
+/// Returns the name of the member of a tool result for a key in envelope meta.
+pub(crate) fn result_member(key: &str) -> &str {
+    RESERVED_MEMBERS.iter().find(|(_, reserved)| *reserved == key).map_or(key, |(name, _)| name)
+}
 
 /// Metadata of a result, by source. On the wire, `source` is the tag.
 ///
@@ -60,6 +76,12 @@ pub struct HttpMeta {
     /// Fields of the server-sent event, if the result is an event of a stream.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sse: Option<SseMeta>,
+    /// Id of the operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation_id: Option<Arc<str>>,
+    /// Time at which the envelope was created, in milliseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<i64>,
     /// Unknown members.
     #[serde(flatten)]
     pub extra: JsonObject,
@@ -95,6 +117,12 @@ pub struct McpMeta {
     /// The `_meta` object of the result.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<JsonObject>,
+    /// Id of the operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation_id: Option<Arc<str>>,
+    /// Time at which the envelope was created, in milliseconds since the Unix epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<i64>,
     /// Unknown members.
     #[serde(flatten)]
     pub extra: JsonObject,
@@ -107,6 +135,22 @@ impl Meta {
             Self::Local(_) => "local",
             Self::Http(_) => "http",
             Self::Mcp(_) => "mcp",
+        }
+    }
+
+    /// Adds the id of the operation and the current time, unless the metadata has its own.
+    pub(crate) fn stamp(&mut self, operation_id: &Arc<str>) {
+        let (id, timestamp, extra) = match self {
+            Self::Local(_) => return,
+            Self::Http(meta) => (&mut meta.operation_id, &mut meta.timestamp, &meta.extra),
+            Self::Mcp(meta) => (&mut meta.operation_id, &mut meta.timestamp, &meta.extra),
+        };
+        // Members of another type stay in `extra`.
+        if !extra.contains_key("operationId") {
+            id.get_or_insert_with(|| Arc::clone(operation_id));
+        }
+        if !extra.contains_key("timestamp") {
+            timestamp.get_or_insert_with(clock::epoch_ms);
         }
     }
 
@@ -166,6 +210,8 @@ impl HttpMeta {
             content_type: String::new(),
             set_cookie: Vec::new(),
             sse: None,
+            operation_id: None,
+            timestamp: None,
             extra: Map::new(),
         };
         for (name, value) in headers {
@@ -213,6 +259,8 @@ impl HttpMeta {
             content_type: take_string(&mut members, "contentType"),
             set_cookie: take(&mut members, "setCookie", is_nonempty).unwrap_or_default(),
             sse: take(&mut members, "sse", is_known_sse),
+            operation_id: take(&mut members, "operationId", Value::is_string),
+            timestamp: take_integer(&mut members, "timestamp"),
             extra: members,
         }
     }
@@ -249,6 +297,8 @@ impl McpMeta {
             content: blocks.into_iter().map(ContentBlock::from_value).collect(),
             structured_content: members.shift_remove("structuredContent"),
             meta: take(&mut members, "_meta", Value::is_object),
+            operation_id: take(&mut members, "operationId", Value::is_string),
+            timestamp: take_integer(&mut members, "timestamp"),
             extra: members,
         }
     }

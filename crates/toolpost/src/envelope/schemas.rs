@@ -51,8 +51,8 @@ fn definitions() -> Value {
             "required": ["source", "operationId", "timestamp"],
             "properties": {
                 "source": {"const": "local"},
-                "operationId": {"type": "string", "description": "`namespace.name`"},
-                "timestamp": {"type": "integer", "description": "Milliseconds since 1970."},
+                "operationId": operation_id(),
+                "timestamp": timestamp(),
             },
         },
         "HttpMeta": {
@@ -69,6 +69,8 @@ fn definitions() -> Value {
                 "contentType": {"type": "string"},
                 "setCookie": {"type": "array", "items": {"type": "string"}},
                 "sse": {"$ref": "#/$defs/SseMeta"},
+                "operationId": operation_id(),
+                "timestamp": timestamp(),
             },
         },
         "SseMeta": {
@@ -89,6 +91,8 @@ fn definitions() -> Value {
                 "content": {"type": "array", "items": {"$ref": "#/$defs/ContentBlock"}},
                 "structuredContent": {},
                 "_meta": {"type": "object"},
+                "operationId": operation_id(),
+                "timestamp": timestamp(),
             },
         },
         "ContentBlock": {
@@ -132,6 +136,14 @@ fn definitions() -> Value {
             },
         },
     })
+}
+
+fn operation_id() -> Value {
+    json!({"type": "string", "description": "`namespace.name`"})
+}
+
+fn timestamp() -> Value {
+    json!({"type": "integer", "description": "Milliseconds since 1970."})
 }
 
 fn block(kind: &str, strings: &[&str]) -> Value {

@@ -1,6 +1,7 @@
 //! Errors of requests to a server and their conversion to call errors.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +26,12 @@ pub(super) enum RequestError {
     /// The server returned a JSON-RPC error.
     Rpc(Box<RpcError>),
     /// An HTTP server responded with a status other than success.
-    HttpStatus { status: u16, error: Option<Box<RpcError>>, body: String },
+    HttpStatus {
+        status: u16,
+        error: Option<Box<RpcError>>,
+        body: String,
+        retry_after: Option<Duration>,
+    },
     /// Authorization is missing or was rejected.
     Unauthorized(String),
     /// The request timed out.
@@ -97,7 +103,11 @@ impl RequestError {
 
     pub(super) fn into_call_error(self, source: &str) -> CallError {
         let message = format!("`{source}`: {self}");
-        match self {
+        let delay = match &self {
+            Self::HttpStatus { retry_after, .. } => *retry_after,
+            _ => None,
+        };
+        let error = match self {
             _ if self.was_not_sent() => CallError::unavailable(message).not_sent(),
             Self::Disconnected { .. } | Self::SessionNotFound { .. } | Self::Unauthorized(_) => {
                 CallError::unavailable(message)
@@ -114,6 +124,10 @@ impl RequestError {
             }
             Self::InvalidResponse(_) | Self::InputUnavailable(_) => CallError::execution(message),
             Self::InputRequired(error) => error,
+        };
+        match delay {
+            Some(delay) => error.with_retry_after(delay),
+            None => error,
         }
     }
 }
@@ -221,8 +235,12 @@ mod tests {
 
     #[test]
     fn request_error_maps_to_call_error_code() {
-        let rejected =
-            |status| RequestError::HttpStatus { status, error: None, body: "no".to_owned() };
+        let rejected = |status| RequestError::HttpStatus {
+            status,
+            error: None,
+            body: "no".to_owned(),
+            retry_after: None,
+        };
         let rpc = |code| RequestError::rpc_error(RpcError::new(code, "message of the server"));
         let rows = [
             (RequestError::unreachable("away"), "UNAVAILABLE", "`x`: away"),

@@ -277,6 +277,7 @@ mod tests {
             status,
             error: error.map(Box::new),
             body: String::new(),
+            retry_after: None,
         };
         let unsupported = RpcError::UNSUPPORTED_VERSION;
         let rows = [

@@ -23,7 +23,7 @@ use super::request::{CancelOnDrop, ClientRequest};
 use super::rpc;
 use super::settings::{HttpSettings, McpSettings};
 use super::source::OAuthHooks;
-use crate::http::{causes, strip_html_tags};
+use crate::http::{causes, retry_after, strip_html_tags};
 use crate::loopback::LoopbackClient;
 use crate::sse::SseDecoder;
 
@@ -446,6 +446,7 @@ struct HttpErrorResponse {
 }
 
 async fn read_error_response(status: u16, response: Response) -> HttpErrorResponse {
+    let retry_after = retry_after(response.headers());
     let body = read_limited(response, MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&body).into_owned();
     let (mut error, mut answers_request) = (None, false);
@@ -463,7 +464,7 @@ async fn read_error_response(status: u16, response: Response) -> HttpErrorRespon
         excerpt.push_str("; is this the URL of an MCP endpoint, such as https://HOST/mcp?");
     }
     HttpErrorResponse {
-        error: RequestError::HttpStatus { status, error, body: excerpt },
+        error: RequestError::HttpStatus { status, error, body: excerpt, retry_after },
         is_rpc_response: answers_request,
     }
 }
@@ -472,7 +473,7 @@ impl HttpErrorResponse {
     /// Returns [`RequestError::SessionNotFound`] if the response means that the session is unknown.
     /// Many servers send 400 instead of 404, in which case it is not confirmed.
     fn as_session_not_found(&self) -> Option<RequestError> {
-        let RequestError::HttpStatus { status, error, body: body_text } = &self.error else {
+        let RequestError::HttpStatus { status, error, body: body_text, .. } = &self.error else {
             return None;
         };
         let snippet =
@@ -570,7 +571,8 @@ mod tests {
         for (status, message, body_text, answers_request, expected) in rows {
             let error = message.map(|message| Box::new(RpcError::new(-32000, message)));
             let body_text = body_text.to_owned();
-            let failure = RequestError::HttpStatus { status, error, body: body_text };
+            let failure =
+                RequestError::HttpStatus { status, error, body: body_text, retry_after: None };
             let rejection = HttpErrorResponse { error: failure, is_rpc_response: answers_request };
             let forgotten = rejection.as_session_not_found().map(|failure| failure.was_not_sent());
             assert_eq!(forgotten, expected, "{status} {message:?} {answers_request}");

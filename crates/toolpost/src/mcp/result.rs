@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::json;
 use super::settings::McpSettings;
-use crate::envelope::{ContentBlock, Envelope, McpMeta, SOURCE_MEMBER};
+use crate::envelope::{ContentBlock, Envelope, McpMeta, meta_key};
 use crate::json::{JsonObject, RawObject};
 use crate::payload::Payload;
 use crate::schema::Schema;
@@ -52,8 +52,8 @@ impl<'a> ToolResult<'a> {
                 // Protocol member that carries no information in a complete result.
                 "resultType" => {}
                 name => {
-                    let name = if name == "source" { SOURCE_MEMBER } else { name };
-                    members.extra.insert(name.to_owned(), serde_json::from_str(raw.get())?);
+                    let key = meta_key(name).to_owned();
+                    members.extra.insert(key, serde_json::from_str(raw.get())?);
                 }
             }
         }
@@ -318,7 +318,8 @@ mod tests {
         let forged = json!({"content": [], "source": "local", "operationId": "demo.add"});
         let written = serde_json::to_value(parse(&forged, &Schema::unknown(), PLAIN)).unwrap();
         assert_eq!(written["meta"]["source"], "mcp");
-        assert_eq!(written["meta"][SOURCE_MEMBER], "local");
+        assert_eq!(written["meta"]["toolpost/source"], "local");
+        assert_eq!(written["meta"]["operationId"], Value::Null);
         let odd_members = json!({"content": [], "isError": "yes", "_meta": [1]});
         let written = serde_json::to_value(parse(&odd_members, &Schema::unknown(), PLAIN)).unwrap();
         assert_eq!(written["meta"]["isError"], json!(true));

@@ -32,6 +32,7 @@ fn normalize_output(operation: &Operation, output: HandlerOutput) -> Result<Outc
         }
         other => (wrap(operation, other), &operation.spec().output_schema),
     };
+    outcome.envelope.meta.stamp(&operation.id().to_shared());
     let policy = operation.policy();
     if schema.is_unknown() || policy.output == OutputPolicy::Raw {
         return Ok(outcome);
@@ -52,18 +53,17 @@ fn normalize_output(operation: &Operation, output: HandlerOutput) -> Result<Outc
 }
 
 fn wrap(operation: &Operation, output: HandlerOutput) -> Outcome {
-    let data = match output {
+    let local = |data| Envelope::local(data, operation.id().to_shared());
+    match output {
         HandlerOutput::Envelope(envelope) | HandlerOutput::WithSchema(envelope, _) => {
-            return envelope.into();
+            envelope.into()
         }
-        HandlerOutput::Forwarded(outcome) => return outcome,
-        HandlerOutput::Dynamic(payload) => match Envelope::detect_payload(payload) {
-            Ok(envelope) => return envelope.into(),
-            Err(data) => data,
-        },
-        HandlerOutput::Data(data) => data,
-    };
-    Envelope::local(data, operation.id().to_shared()).into()
+        HandlerOutput::Forwarded(outcome) => outcome,
+        HandlerOutput::Dynamic(payload) => {
+            Envelope::detect_payload(payload).unwrap_or_else(local).into()
+        }
+        HandlerOutput::Data(data) => local(data).into(),
+    }
 }
 
 /// How the declared schema applies to an envelope.

@@ -64,6 +64,11 @@ impl Gateway {
         post(&self.address, path, body, headers).unwrap()
     }
 
+    /// Sends a POST request and returns the head and the body of the response.
+    pub(in super::super) fn exchange(&self, path: &str, body: &Value) -> (String, String) {
+        exchange(&self.address, "POST", path, &body.to_string(), &[]).unwrap()
+    }
+
     pub(in super::super) fn get_with(&self, path: &str, headers: &[&str]) -> (u16, String) {
         request(&self.address, "GET", path, "", headers).unwrap()
     }
@@ -194,7 +199,6 @@ pub(in super::super) fn post(
     request(address, "POST", path, &body.to_string(), headers)
 }
 
-/// Sends a request; `None` if there is no complete response.
 fn request(
     address: &str,
     method: &str,
@@ -202,6 +206,18 @@ fn request(
     body: &str,
     headers: &[&str],
 ) -> Option<(u16, String)> {
+    let (head, body) = exchange(address, method, path, body, headers)?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body))
+}
+
+/// Sends a request and returns the head and the body; `None` if there is no complete response.
+fn exchange(
+    address: &str,
+    method: &str,
+    path: &str,
+    body: &str,
+    headers: &[&str],
+) -> Option<(String, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(TIMEOUT)).ok()?;
     let more: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
@@ -214,7 +230,7 @@ fn request(
     let mut response = String::new();
     stream.read_to_string(&mut response).ok()?;
     let (head, body) = response.split_once("\r\n\r\n")?;
-    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+    Some((head.to_owned(), body.to_owned()))
 }
 
 /// Returns a number in the range that varies with the clock.

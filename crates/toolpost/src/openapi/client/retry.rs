@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::HeaderMap;
 
-use crate::clock;
+use crate::http::retry_after;
 use crate::openapi::settings::RetrySettings;
 
 /// Outcome of an attempt, for the retry decision.
@@ -63,21 +63,6 @@ fn backoff_with_jitter(settings: &RetrySettings, retries_before: u32, random: u3
     let doubled =
         settings.base_delay.saturating_mul(1_u32.checked_shl(retries_before).unwrap_or(u32::MAX));
     doubled.min(settings.max_delay).mul_f64(f64::from(random) / f64::from(u32::MAX))
-}
-
-/// Parses `Retry-After`, which is a number of seconds or a date.
-pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    parse_retry_after(text, clock::epoch_ms())
-}
-
-fn parse_retry_after(text: &str, now: i64) -> Option<Duration> {
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let at = httpdate::parse_http_date(text).ok()?;
-    let at = at.duration_since(std::time::UNIX_EPOCH).ok()?;
-    Some(at.saturating_sub(Duration::from_millis(u64::try_from(now).unwrap_or(0))))
 }
 
 #[cfg(test)]
@@ -154,26 +139,6 @@ mod tests {
                 || u32::MAX,
             );
             assert_eq!(longest, Some(settings().max_delay));
-        }
-    }
-
-    #[test]
-    fn retry_after_parses_seconds_and_dates() {
-        let now = 784_111_777_000;
-        let rows = [
-            ("120", Some(120)),
-            ("0", Some(0)),
-            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
-            ("Sunday, 06-Nov-94 08:49:47 GMT", Some(10)),
-            ("Sun Nov  6 08:49:47 1994", Some(10)),
-            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(0)),
-            ("-1", None),
-            ("1.5", None),
-            ("soon", None),
-            ("", None),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(parse_retry_after(text, now), expected.map(Duration::from_secs), "{text}");
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::decode::{JsonMode, decode_body};
 use super::{declared_response, http_meta};
 use crate::error::{CallError, ErrorCode};
-use crate::http::strip_html_tags;
+use crate::http::{retry_after, strip_html_tags};
 use crate::openapi::plan::OperationPlan;
 use crate::openapi::request::PreparedRequest;
 
@@ -46,8 +46,11 @@ pub(crate) fn response_error(
         details.insert("setCookie".to_owned(), redactor.redact_value(json!(meta.set_cookie)));
     }
     details.insert("body".to_owned(), body);
-    let error =
+    let mut error =
         CallError::new(code, format!("HTTP {status}{reason}{detail}")).with_details(details);
+    if let Some(delay) = retry_after(headers) {
+        error = error.with_retry_after(delay);
+    }
     match status {
         429 | 502 | 503 | 504 => error.transient(),
         _ => error,

@@ -44,17 +44,37 @@ async fn envelope_detection_applies_only_to_dynamic_output() {
     }
 }
 
+/// Returns the JSON of a result without the timestamp in its meta.
+fn without_timestamp(result: &impl Serialize) -> Value {
+    let mut result = serde_json::to_value(result).unwrap();
+    let timestamp = result["meta"].as_object_mut().unwrap().shift_remove("timestamp");
+    assert!(timestamp.unwrap().is_i64());
+    result
+}
+
 #[tokio::test]
-async fn adapter_envelope_passes_unchanged() {
+async fn adapter_envelope_gets_operation_id_and_timestamp() {
     let http = || HttpMeta::new(201, [("X-A", "1"), ("x-a", "2"), ("Set-Cookie", "c=1")]);
     let result = operation_returning(move || {
         HandlerOutput::Envelope(Envelope::http(json!(null).into(), http()))
     });
-    assert_eq!(
-        serde_json::to_value(outcome(result).await.unwrap()).unwrap(),
-        json!({"data": null, "meta": {"source": "http", "statusCode": 201,
-               "headers": {"x-a": "1, 2"}, "contentType": "", "setCookie": ["c=1"]}})
-    );
+    let mut expected = json!({"data": null, "meta": {"source": "http", "statusCode": 201,
+        "headers": {"x-a": "1, 2"}, "contentType": "", "setCookie": ["c=1"]}});
+    expected["meta"]["operationId"] = "t.op".into();
+    assert_eq!(without_timestamp(&outcome(result).await.unwrap()), expected);
+    // Each row: the id and the time in the envelope of another gateway, and the id in the result.
+    for (own, id) in [
+        (json!({"operationId": "far.op", "timestamp": 5}), json!("far.op")),
+        (json!({"timestamp": 5}), json!("t.op")),
+        (json!({"operationId": [1], "timestamp": 5}), json!([1])),
+    ] {
+        let mut envelope =
+            json!({"data": null, "meta": {"source": "mcp", "isError": false, "content": []}});
+        envelope["meta"].as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        let result = operation_returning(move || HandlerOutput::dynamic(envelope.clone()));
+        let meta = serde_json::to_value(outcome(result).await.unwrap()).unwrap()["meta"].take();
+        assert_eq!((&meta["operationId"], &meta["timestamp"]), (&id, &json!(5)));
+    }
 }
 
 #[tokio::test]
@@ -126,7 +146,8 @@ async fn tool_errors_and_content_blocks_are_not_repaired() {
         ("json text", Envelope::mcp(json!({"n": 5}).into(), McpMeta::new(text())), 1),
     ];
     for (name, envelope, warnings) in rows {
-        let before = serde_json::to_value(&envelope).unwrap();
+        let mut before = serde_json::to_value(&envelope).unwrap();
+        before["meta"]["operationId"] = "t.op".into();
         for (policy, rejected) in
             [(OutputPolicy::Normalize, false), (OutputPolicy::Enforce, warnings > 0)]
         {
@@ -138,7 +159,7 @@ async fn tool_errors_and_content_blocks_are_not_repaired() {
                 Ok(outcome) => {
                     assert!(!rejected, "{name} {policy:?}");
                     assert_eq!(outcome.warnings().len(), warnings, "{name} {policy:?}");
-                    assert_eq!(serde_json::to_value(outcome.envelope).unwrap(), before, "{name}");
+                    assert_eq!(without_timestamp(&outcome.envelope), before, "{name}");
                 }
                 Err(error) => {
                     assert!(rejected, "{name} {policy:?}: {error}");

@@ -84,7 +84,7 @@ pub(super) fn problem_headers(status: u16) -> Value {
     let mut headers = request_id();
     let more = match status {
         401 => Some(("WWW-Authenticate", "Challenge")),
-        429 | 503 => Some(("Retry-After", "RetryAfter")),
+        429 | 502 | 503 => Some(("Retry-After", "RetryAfter")),
         _ => None,
     };
     if let Some((header, name)) = more {

@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META};
-use crate::envelope::{ContentBlock, Meta, SOURCE_MEMBER};
+use crate::envelope::{ContentBlock, Meta, result_member};
 use crate::json::JsonObject;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
@@ -114,11 +114,12 @@ impl<'a> ToolResult<'a> {
     /// Writes unknown server members under their original names.
     fn write_extra(&self, out: &mut Vec<u8>) {
         let Some(extra) = self.extra else { return };
-        for (name, value) in extra {
-            let name = match name.as_str() {
+        for (key, value) in extra {
+            let name = match key.as_str() {
                 "content" | "structuredContent" | "isError" | "resultType" | "_meta" => continue,
-                SOURCE_MEMBER if !extra.contains_key("source") => "source",
-                name => name,
+                // A peer may have sent both.
+                key if extra.contains_key(result_member(key)) => key,
+                key => result_member(key),
             };
             if !value.is_null() {
                 out.push(b',');

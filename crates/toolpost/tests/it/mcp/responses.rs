@@ -113,7 +113,10 @@ async fn tool_result_round_trips_without_loss() {
         let sent = lines.iter().find_map(|line| line.strip_prefix("result ")).unwrap();
         let sent: Value = serde_json::from_str(sent).unwrap();
         let mut decoded = serde_json::to_value(&envelope.meta).unwrap();
-        assert_eq!(decoded.as_object_mut().unwrap().remove("source"), Some(json!("mcp")));
+        let members = decoded.as_object_mut().unwrap();
+        assert_eq!(members.remove("source"), Some(json!("mcp")));
+        assert_eq!(members.remove("operationId"), Some(json!("x.odd")));
+        assert!(members.remove("timestamp").unwrap().is_i64());
         assert_eq!(decoded, sent, "{transport_kind:?} {generation:?}");
         assert_eq!(envelope.data, sent["structuredContent"]);
         fixture.close().await;

@@ -68,9 +68,10 @@ async fn outcome(fixture: &Fixture, name: &str, input: Value) -> Result<Outcome,
 
 #[tokio::test]
 async fn peer_envelope_is_passed_through_unchanged() {
-    let http = json!({"source": "http", "statusCode": 201, "headers": {"a": "b"}, "contentType": "text/plain"});
-    let mcp =
-        json!({"source": "mcp", "isError": true, "content": [{"type": "text", "text": "no"}]});
+    let http = json!({"source": "http", "statusCode": 201, "headers": {"a": "b"}, "contentType": "text/plain",
+        "operationId": "far.read", "timestamp": 7});
+    let mcp = json!({"source": "mcp", "isError": true, "content": [{"type": "text", "text": "no"}],
+        "operationId": "far.read", "timestamp": 7});
     let rows = [
         json!({"data": null, "meta": local_meta()}),
         json!({"data": {"a": [1, 1.5, "x"]}, "meta": local_meta()}),

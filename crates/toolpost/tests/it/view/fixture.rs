@@ -215,12 +215,14 @@ fn handler(spec: &OperationSpec, response: HandlerResponse) -> Handler {
 }
 
 fn into_output(response: HandlerResponse, id: &str) -> Result<HandlerOutput, HandlerError> {
+    let timestamp = 1_750_185_000_000;
     match response {
         HandlerResponse::Data(data) => {
-            let meta = Meta::Local(LocalMeta::new(id, 1_750_185_000_000));
+            let meta = Meta::Local(LocalMeta::new(id, timestamp));
             Ok(HandlerOutput::Envelope(Envelope { data: data.into(), meta }))
         }
-        HandlerResponse::Mcp(data, meta) => {
+        HandlerResponse::Mcp(data, mut meta) => {
+            meta.timestamp = Some(timestamp);
             Ok(HandlerOutput::Envelope(Envelope::mcp(data.into(), *meta)))
         }
         HandlerResponse::Error(error) => Err(error.into()),

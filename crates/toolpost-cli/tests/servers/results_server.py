@@ -1,0 +1,86 @@
+"""An MCP server with odd results, and a rate limit over HTTP.
+
+    results_server.py stdio
+    results_server.py http     streamable HTTP on a free port of this machine, printed as the first line
+
+Each tool returns the result of the same name.
+"""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+
+def text(value):
+    return {"content": [{"type": "text", "text": json.dumps(value)}]}
+
+
+RESULTS = {
+    "plain": text("plain"),
+    # Members that the meta of an envelope also has.
+    "claims": {**text("claims"), "operationId": "demo.add", "timestamp": 1, "source": "local"},
+}
+
+# Tools that change something, so that they are not called again.
+MUTATIONS = {"limited"}
+
+
+def tool(name):
+    return {"name": name, "inputSchema": {"type": "object"},
+            "annotations": {"readOnlyHint": name not in MUTATIONS}}
+
+
+def result_of(message):
+    method, params = message["method"], message.get("params", {})
+    if method == "initialize":
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "results", "version": "1"}}
+    if method == "tools/list":
+        return {"tools": [tool(name) for name in [*RESULTS, *MUTATIONS]]}
+    return RESULTS.get(params.get("name")) if method == "tools/call" else None
+
+
+def response_to(message):
+    response = {"jsonrpc": "2.0", "id": message["id"]}
+    result = result_of(message)
+    if result is None:
+        return {**response, "error": {"code": -32601, "message": "method not found"}}
+    return {**response, "result": result}
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def respond(self, status, body=None, **headers):
+        content = b"" if body is None else json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in {"content-type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_GET(self):
+        self.respond(405)
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if message.get("params", {}).get("name") in MUTATIONS:
+            return self.respond(429, **{"retry-after": "7"})
+        if "id" not in message:
+            return self.respond(202)
+        self.respond(200, response_to(message))
+
+    def log_message(self, *_):
+        pass
+
+
+if sys.argv[1] == "stdio":
+    for line in sys.stdin:
+        received = json.loads(line)
+        if "id" in received:
+            print(json.dumps(response_to(received)), flush=True)
+else:
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
