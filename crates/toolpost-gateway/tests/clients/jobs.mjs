@@ -6,7 +6,8 @@
 //
 //   {"version", "protocol", "tools": [names], "answers": [{"result"} | {"thrown"}]} or {"failed"}
 //
-// where `version` is that of the client package and `era` is the protocol generation.
+// where `version` is that of the client package and `era` is the protocol generation. A second argument
+// is the folder of a package that connects the client to the server, whose version is then reported.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -67,8 +68,8 @@ async function listTools(client) {
 }
 
 export async function runJobs(packageName, connect) {
-  const manifest = `${process.argv[2]}/node_modules/${packageName}/package.json`;
-  const { version } = JSON.parse(readFileSync(manifest, "utf8"));
+  const folder = process.argv[3] ?? `${process.argv[2]}/node_modules/${packageName}`;
+  const { version } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8"));
   for await (const line of createInterface({ input: process.stdin })) {
     const result = await run(JSON.parse(line), connect).catch((error) => ({
       failed: String(error?.stack ?? error),

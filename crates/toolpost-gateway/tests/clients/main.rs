@@ -125,7 +125,7 @@ fn log_dir() -> PathBuf {
 
 fn package_cache() -> PathBuf {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache");
-    let missing: Vec<_> = ["npm", "clients", "py", "py2"]
+    let missing: Vec<_> = ["npm", "clients", "bridge", "py", "py2"]
         .into_iter()
         .filter(|folder| !cache.join(folder).join(".packages").exists())
         .collect();

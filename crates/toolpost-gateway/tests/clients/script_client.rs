@@ -11,7 +11,9 @@ use toolpost::view::ProtocolGeneration;
 
 use super::check::PreservedMembers;
 use super::matrix::Row;
-use super::{BOTH_GENERATIONS, ClientInfo, ClientRun, RUN_TIMEOUT, TestEnv, job_json};
+use super::{
+    BOTH_GENERATIONS, ClientInfo, ClientRun, ClientTransport, RUN_TIMEOUT, TestEnv, job_json,
+};
 
 /// A client that runs as a script, and its command line. `{cache}` is replaced with the package
 /// folder.
@@ -20,13 +22,23 @@ pub(super) struct ScriptClient {
     program: &'static str,
     arguments: &'static [&'static str],
     generations: &'static [ProtocolGeneration],
+    /// Program between the client, on its standard input and output, and the gateway over HTTP.
+    bridge: Option<&'static str>,
     /// Name of the log file for its other output.
     log: &'static str,
 }
 
 const NODE: &str = "{cache}/npm/node_modules/.bin/node";
 
-pub(super) const CLIENTS: [ScriptClient; 4] = [
+pub(super) const CLIENTS: [ScriptClient; 5] = [
+    ScriptClient {
+        info: ClientInfo { name: "npm mcp-remote", preserves: PreservedMembers::Outer },
+        program: NODE,
+        arguments: &["sdk1.mjs", "{cache}/clients", "{cache}/bridge/node_modules/mcp-remote"],
+        generations: &[ProtocolGeneration::Legacy],
+        bridge: Some("{cache}/bridge/node_modules/mcp-remote/dist/proxy.js"),
+        log: "mcp-remote",
+    },
     ScriptClient {
         info: ClientInfo {
             name: "npm @modelcontextprotocol/sdk",
@@ -35,6 +47,7 @@ pub(super) const CLIENTS: [ScriptClient; 4] = [
         program: NODE,
         arguments: &["sdk1.mjs", "{cache}/clients"],
         generations: &[ProtocolGeneration::Legacy],
+        bridge: None,
         log: "sdk1",
     },
     ScriptClient {
@@ -45,6 +58,7 @@ pub(super) const CLIENTS: [ScriptClient; 4] = [
         program: NODE,
         arguments: &["sdk2.mjs", "{cache}/clients"],
         generations: BOTH_GENERATIONS,
+        bridge: None,
         log: "sdk2",
     },
     ScriptClient {
@@ -52,6 +66,7 @@ pub(super) const CLIENTS: [ScriptClient; 4] = [
         program: "{cache}/py/bin/python",
         arguments: &["client.py"],
         generations: &[ProtocolGeneration::Legacy],
+        bridge: None,
         log: "py1",
     },
     ScriptClient {
@@ -59,6 +74,7 @@ pub(super) const CLIENTS: [ScriptClient; 4] = [
         program: "{cache}/py2/bin/python",
         arguments: &["client.py"],
         generations: BOTH_GENERATIONS,
+        bridge: None,
         log: "py2",
     },
 ];
@@ -67,9 +83,16 @@ impl ScriptClient {
     pub(super) async fn run(&self, test_env: &TestEnv) -> Vec<Row> {
         let mut rows = Vec::new();
         let mut process = None;
-        for session in ClientRun::all(self.generations) {
+        let has_transport = |session: &ClientRun| {
+            self.bridge.is_none() || session.transport == ClientTransport::Http
+        };
+        for session in ClientRun::all(self.generations).filter(has_transport) {
             let mut running = process.take().unwrap_or_else(|| self.start(test_env));
-            let job = job_json(test_env, session);
+            let mut job = job_json(test_env, session);
+            if let Some(bridge) = self.bridge {
+                let [node, bridge] = [NODE, bridge].map(|part| fill_in(test_env, part));
+                job["command"] = json!([node, bridge, job["url"].take()]);
+            }
             let found = tokio::time::timeout(RUN_TIMEOUT, running.run_job(&job)).await;
             let found = found.unwrap_or_else(|_| json!({"failed": "timed out"}));
             // After a failure, a new process runs the remaining sessions.
@@ -80,16 +103,22 @@ impl ScriptClient {
     }
 
     fn start(&self, test_env: &TestEnv) -> ClientProcess {
-        let fill_in = |text: &str| text.replace("{cache}", &test_env.cache.to_string_lossy());
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
-        let mut command = Command::new(fill_in(self.program));
-        command.args(self.arguments.iter().map(|part| fill_in(part))).current_dir(folder);
+        let mut command = Command::new(fill_in(test_env, self.program));
+        let arguments = self.arguments.iter().map(|part| fill_in(test_env, part));
+        command.args(arguments).current_dir(folder);
+        // The bridge stores server data in the home directory.
+        command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(TestEnv::log_file(self.log));
         let mut child = command.kill_on_drop(true).spawn().unwrap();
         let input = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
         ClientProcess { _child: child, input, output }
     }
+}
+
+fn fill_in(test_env: &TestEnv, text: &str) -> String {
+    text.replace("{cache}", &test_env.cache.to_string_lossy())
 }
 
 /// A running client process. Dropping it ends the process and the gateways that it started.

@@ -12,25 +12,27 @@ pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 const METHOD_HEADER: &str = "mcp-method";
 const NAME_HEADER: &str = "mcp-name";
 
-/// Returns the protocol generation. Headers and body must agree on a supported version.
+/// Returns the protocol generation. A header and a body with a version must agree on a supported one.
+///
+/// Before 2026-07-28, clients may omit the version. The other headers have no meaning then, but some
+/// clients send them.
 pub(super) fn from_request(
     headers: &HeaderMap,
     method: &str,
     params: &RequestParams,
 ) -> Result<ProtocolGeneration, RpcError> {
+    if method == "initialize" && params.version().is_none() {
+        // The body negotiates the version.
+        return Ok(ProtocolGeneration::Legacy);
+    }
     let header_value = single_header(headers, VERSION_HEADER)?;
-    let generation = match (header_value, params.version()) {
-        // The header does not exist before 2025-06-18.
-        (None, None) if !headers.contains_key(METHOD_HEADER) => ProtocolGeneration::Legacy,
-        (None, _) => {
-            return Err(RpcError::header_mismatch("the header MCP-Protocol-Version is missing"));
-        }
-        (Some(header_value), version) => {
-            let version = version.unwrap_or(header_value);
-            check_match("MCP-Protocol-Version", Some(header_value), version)?;
-            ProtocolGeneration::from_version(supported_version(header_value)?)
-        }
+    let Some(version) = header_value.or(params.version()) else {
+        return Ok(ProtocolGeneration::Legacy);
     };
+    let generation = ProtocolGeneration::from_version(supported_version(version)?);
+    if generation == ProtocolGeneration::Modern || header_value.is_some() {
+        check_match("MCP-Protocol-Version", header_value, params.version().unwrap_or(version))?;
+    }
     if generation == ProtocolGeneration::Modern {
         check_meta(params)?;
         check_routing_headers(headers, method, params)?;
@@ -113,14 +115,14 @@ fn check_match(header: &str, header_value: Option<&str>, body: &str) -> Result<(
     }
 }
 
-/// Returns the value of a header that must appear at most once.
+/// Returns the value of a header that must appear at most once. An empty one counts as missing.
 fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, RpcError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let value = value.to_str().ok().filter(|_| values.next().is_none());
     let unreadable =
         || RpcError::header_mismatch(format!("the header {name} must appear exactly once"));
-    value.map(Some).ok_or_else(unreadable)
+    Ok(Some(value.ok_or_else(unreadable)?).filter(|value| !value.is_empty()))
 }
 
 fn truncate(text: &str) -> String {
@@ -188,7 +190,7 @@ mod tests {
             (&[VERSION, ("mcp-name", "a")], &modern, Err(-32_020)),
             (&[VERSION, ("mcp-method", "Tools/Call"), ("mcp-name", "a")], &modern, Err(-32_020)),
             (&[METHOD, ("mcp-name", "a")], &modern, Err(-32_020)),
-            (&[METHOD], &without_meta, Err(-32_020)),
+            (&[METHOD], &without_meta, Ok(ProtocolGeneration::Legacy)),
             (&[VERSION, VERSION, METHOD, ("mcp-name", "a")], &modern, Err(-32_020)),
             (&[VERSION, METHOD, ("mcp-name", "a")], &without_meta, Err(-32_602)),
             (&[VERSION, METHOD, ("mcp-name", "a")], &without, Err(-32_602)),

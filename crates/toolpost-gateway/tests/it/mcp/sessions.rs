@@ -153,6 +153,58 @@ async fn header_body_mismatch_is_rejected() {
     gateway.stop().await;
 }
 
+/// Each row: the headers, the body, and the expected status and error code. Before 2026-07-28,
+/// `Mcp-Method` and `Mcp-Name` have no meaning, and `initialize` negotiates the version in its body.
+#[tokio::test]
+async fn odd_headers_before_2026_07_28_are_accepted() {
+    let gateway = TestGateway::start().await;
+    let hello = || {
+        let params = json!({"protocolVersion": LEGACY, "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"}});
+        message(1, "initialize", &params)
+    };
+    let ping = || message(1, "ping", &json!({}));
+    let add = json!({"name": "demo__add", "arguments": {"a": 1, "b": 2}});
+    let call = || message(1, "tools/call", &add);
+    let with_version = |version: &str| {
+        let mut params = add.clone();
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = version.into();
+        message(1, "tools/call", &params)
+    };
+    let version = "mcp-protocol-version";
+    let method = ("mcp-method", "tools/call");
+    let rows: [(&[(&str, &str)], Value, u16, Option<i64>); 17] = [
+        (&[("mcp-method", "initialize")], hello(), 200, None),
+        (&[("mcp-method", "tools/list")], hello(), 200, None),
+        (&[(version, LEGACY), ("mcp-method", "initialize")], hello(), 200, None),
+        (&[(version, MODERN), ("mcp-method", "initialize")], hello(), 200, None),
+        (&[(version, "2099-01-01")], hello(), 200, None),
+        (&[(version, LEGACY), (version, LEGACY)], hello(), 200, None),
+        (&[method, ("mcp-name", "demo__add")], call(), 200, None),
+        (&[(version, LEGACY), method, ("mcp-name", "=?base64?ZGVtb19fYWRk?=")], call(), 200, None),
+        (&[(version, "2024-11-05"), ("mcp-method", "Tools/Call")], call(), 200, None),
+        (&[("mcp-name", "other")], call(), 200, None),
+        (&[(version, "")], ping(), 200, None),
+        (&[method, ("mcp-name", "demo__add")], with_version(LEGACY), 200, None),
+        (&[(version, LEGACY)], with_version(LEGACY), 200, None),
+        (&[(version, "2025-06-18")], with_version(LEGACY), 400, Some(-32_020)),
+        (&[(version, LEGACY)], with_version(MODERN), 400, Some(-32_020)),
+        (&[method, ("mcp-name", "demo__add")], with_version(MODERN), 400, Some(-32_020)),
+        (&[(version, LEGACY), (version, "2025-06-18")], ping(), 400, Some(-32_020)),
+    ];
+    for (headers, body, status, code) in rows {
+        let mut request = gateway.post("").json(&body);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), status, "{headers:?} {body}");
+        let text: Value = response.json().await.unwrap();
+        assert_eq!(text["error"]["code"].as_i64(), code, "{headers:?} {text}");
+    }
+    gateway.stop().await;
+}
+
 #[tokio::test]
 async fn batch_is_accepted_only_for_2025_03_26() {
     let gateway = TestGateway::start().await;
