@@ -258,7 +258,7 @@ pub(crate) struct McpOptions {
     /// Serve only the operations of this source, under their original names
     #[arg(long, value_name = "NAME")]
     pub(crate) source: Option<String>,
-    /// Maximum time for the first list request to wait for sources to start
+    /// Maximum time for a list or a search to wait for sources that are starting
     #[arg(long, default_value = "10s", value_parser = parse_duration, value_name = "DURATION")]
     pub(crate) wait: Duration,
 }

@@ -213,9 +213,20 @@ pub(crate) fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error
 /// contain a secret.
 pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
     match causes(error).last() {
-        Some(cause) => cause.to_string(),
+        Some(cause) => describe_cause(cause),
         None if error.url().is_some() => "the connection broke".to_owned(),
         None => error.to_string(),
+    }
+}
+
+/// Describes why an exchange failed. If the connection ended too early, the cause itself only says
+/// what the parser expected.
+pub(crate) fn describe_cause(cause: &(dyn Error + 'static)) -> String {
+    match cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+        Some(std::io::ErrorKind::UnexpectedEof) => {
+            "the server closed the connection before the end of its response".to_owned()
+        }
+        _ => cause.to_string(),
     }
 }
 

@@ -20,6 +20,8 @@ use reqwest::header::{HOST, HeaderValue, USER_AGENT};
 use tokio::net::TcpStream;
 use url::{Host, Url};
 
+use crate::http::describe_cause;
+
 /// Maximum idle time before a connection is discarded.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of idle connections.
@@ -278,6 +280,6 @@ impl Body for StreamingBody {
 
 fn disconnected(error: &hyper::Error, sent: bool) -> LoopbackError {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    let reason = causes.last().map_or_else(|| error.to_string(), ToString::to_string);
+    let reason = causes.last().map_or_else(|| error.to_string(), describe_cause);
     LoopbackError::Disconnected { reason, sent }
 }

@@ -39,7 +39,6 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
     let identity = client_identity(&mut config).await?;
     let mut settings = GatewaySettings::default();
     settings.drain_timeout = options.run.drain;
-    settings.mcp.startup_source_timeout = options.wait;
     let mcp_telemetry = telemetry(&config)?;
     let data = open_data_folder(options, &config)?;
     let registry = demo_registry(&config);
@@ -49,6 +48,7 @@ pub(crate) async fn mcp(options: &McpOptions) -> Result<(), CommandError> {
         .settings(settings)
         .telemetry(mcp_telemetry)
         .unattended()
+        .startup_wait(options.wait)
         .mcp_env(mcp_env(AuthorizationMode::NonInteractive).await);
     if let Some(data) = data {
         setup = setup.journal(data.path());

@@ -1,6 +1,8 @@
 //! `add mcp`, `remove`, and commands that use the sources of a configuration without a gateway.
 
-use super::{TempFolder, json, stderr, stdout};
+use super::mcp::{everything, python};
+use super::process::run;
+use super::{TempFolder, command, json, stderr, stdout};
 
 /// Name of a program that does not exist.
 const NO_PROGRAM: &str = "toolpost-test-no-such-program";
@@ -261,7 +263,6 @@ fn add_mcp_from_copies_client_servers() {
     );
     for note in [
         "`Files` becomes the source `files`",
-        "`web` uses the deprecated HTTP+SSE transport",
         "`off` is skipped: disabled",
         "`files` requires V, which is not set",
     ] {
@@ -457,4 +458,40 @@ fn mcp_json_is_read_without_toolpost_toml() {
     folder.write("toolpost.toml", "mcp_servers = [\".mcp.json\"]\n");
     let checked = stdout(&folder.toolpost(&["serve", "--check"]));
     assert!(checked.contains("toolpost.toml is valid: 0 identities, 1 source."), "{checked}");
+}
+
+/// Each row: the program and its arguments, and the message with the lines of its standard error.
+#[test]
+fn add_mcp_shows_standard_error_of_unusable_server() {
+    let [node, _] = everything();
+    let hangs = "echo 'cannot reach db.example' >&2; echo '  retrying' >&2; exec sleep 600";
+    let rows: [(&[&str], &str); 3] = [
+        (&["sh", "-c", hangs], "    cannot reach db.example\n      retrying\n"),
+        (&["sh", "-c", "echo 'TOKEN is not set' >&2; exit 1"], "    TOKEN is not set\n"),
+        (&[&node, "none.js"], "  code: 'MODULE_NOT_FOUND',\n"),
+    ];
+    for (server, lines) in rows {
+        let folder = TempFolder::new("add-stderr");
+        let (exit, _, message) =
+            add_mcp(&folder, &[&["x", "--timeout", "2s", "--"], server].concat());
+        assert_eq!(exit, 3, "{message}");
+        assert!(message.contains("cannot use `x`: "), "{message}");
+        let (_, shown) = message.split_once("; standard error:\n").expect(&message);
+        assert!(shown.contains(lines), "{message}");
+    }
+}
+
+/// Servers that are built with version 1 of the official Python library.
+#[test]
+fn add_mcp_does_not_make_servers_log_errors() {
+    for name in ["time", "git", "sqlite"] {
+        let folder = TempFolder::new("add-quiet");
+        let program = python().with_file_name(format!("mcp-server-{name}"));
+        let mut add = command(&["add", "mcp", name, "--", program.to_str().unwrap()]);
+        let added = run(add.env("TOOLPOST_LOG", "info").current_dir(folder.path()));
+        let log = stderr(&added);
+        assert!(added.status.success(), "{log}");
+        let logged = log.lines().filter(|line| line.contains("toolpost::mcp::stderr")).count();
+        assert!(logged < 12 && !log.contains("validation error"), "{name}: {log}");
+    }
 }

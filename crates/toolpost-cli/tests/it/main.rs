@@ -18,6 +18,8 @@ mod compact_tools;
 mod config;
 mod defaults;
 mod envelope;
+#[cfg(target_os = "linux")]
+mod http_sse;
 mod journal;
 #[cfg(target_os = "linux")]
 mod mcp;
@@ -40,6 +42,8 @@ mod rooms;
 mod sdk_client;
 mod serve;
 mod signals;
+#[cfg(target_os = "linux")]
+mod starting_sources;
 mod terminal;
 mod upstream;
 #[cfg(target_os = "linux")]

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::process::{Process, TIMEOUT, output_of, run, wait_until};
+use super::process::{OutputLines, Process, TIMEOUT, output_of, run, wait_until};
 use super::{TempFolder, command, json, stderr, stdout};
 
 pub(super) fn server(name: &str) -> PathBuf {
@@ -23,6 +23,13 @@ pub(super) fn everything() -> [String; 2] {
     let server = root.join("@modelcontextprotocol/server-everything/dist/index.js");
     assert!(node.exists() && server.exists(), "no .cache/npm: run scripts/fetch-test-data");
     [node, server].map(|path| path.to_str().unwrap().to_owned())
+}
+
+/// Returns the path of Python with version 1 of the official MCP library and servers from PyPI.
+pub(super) fn python() -> PathBuf {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/py/bin/python");
+    assert!(python.exists(), "no .cache/py: run scripts/fetch-test-data");
+    python
 }
 
 #[test]
@@ -108,6 +115,38 @@ fn sigint_cancels_call_at_mcp_server() {
     assert!(message("notifications/cancelled"), "{}", std::fs::read_to_string(&log).unwrap());
 }
 
+#[test]
+fn call_error_contains_only_standard_error_of_that_call() {
+    let folder = TempFolder::new("stderr-of-call");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/sdk_stdio_server.py");
+    let arguments = json!([script, folder.path().join("crashed")]);
+    let config = format!(
+        "[source.py]\nmcp = {{ command = {:?}, args = {arguments}, max_restart = \"1m\" }}\n",
+        python()
+    );
+    folder.write("toolpost.toml", &config);
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]);
+    serve.current_dir(folder.path()).stderr(Stdio::piped()).env("TOOLPOST_LOG", "info");
+    let (mut gateway, address, _) = Process::serve(&mut serve);
+    let mut log = OutputLines::of(gateway.stderr.take().unwrap());
+    let call = |tool: &str, input: &Value| post_to(&address, &format!("/api/py/{tool}"), input);
+
+    let note = json!({"text": "the order of Ann"});
+    wait_until("the server is there", || call("note", &note).0 == 200);
+    assert!(log.any(|line| line.contains("the order of Ann")), "it is logged");
+    let (status, body) = call("crash", &json!({}));
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("code 3") && body.contains("out of memory"), "{body}");
+    assert!(!body.contains("Ann"), "{body}");
+
+    // The server does not start again.
+    assert!(log.any(|line| line.contains("the database is locked")), "it is logged");
+    let (status, body) = call("note", &json!({"text": "x"}));
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("offline: the server ended: it exited with code"), "{body}");
+    assert!(!body.contains("out of memory") && !body.contains("locked"), "{body}");
+}
+
 /// A gateway process, killed on drop.
 pub(super) struct Gateway {
     child: Process,
@@ -136,30 +175,17 @@ impl Gateway {
 
     /// Returns the JSON at a path.
     pub(super) fn get(&self, path: &str) -> Value {
-        let (_, body) = self.request(&format!("GET {path}"), "");
-        serde_json::from_str(&body).unwrap_or_default()
+        serde_json::from_str(&self.text(path)).unwrap_or_default()
+    }
+
+    /// Returns the text at a path.
+    pub(super) fn text(&self, path: &str) -> String {
+        send_request(&self.address, &format!("GET {path}"), "").1
     }
 
     /// Sends JSON and returns the status and the body.
     pub(super) fn post(&self, path: &str, body: &Value) -> (u16, String) {
-        self.request(&format!("POST {path}"), &body.to_string())
-    }
-
-    fn request(&self, target: &str, body: &str) -> (u16, String) {
-        let request = format!(
-            "{target} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
-             accept: application/json, text/event-stream\r\nconnection: close\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut response = String::new();
-        stream.read_to_string(&mut response).unwrap();
-        let (head, body) = response.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, body.to_owned())
+        post_to(&self.address, path, body)
     }
 
     fn descriptors(&self) -> usize {
@@ -171,6 +197,28 @@ impl Gateway {
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
     }
+}
+
+/// Sends JSON to an address and returns the status and the body.
+pub(super) fn post_to(address: &str, path: &str, body: &Value) -> (u16, String) {
+    send_request(address, &format!("POST {path}"), &body.to_string())
+}
+
+fn send_request(address: &str, target: &str, body: &str) -> (u16, String) {
+    let request = format!(
+        "{target} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
 }
 
 /// Returns all processes by id, with the parent id and whether the process is running.

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::TempFolder;
 use super::process::{OutputLines, Process};
 
-struct Client {
+pub(super) struct Client {
     child: Process,
     input: Option<ChildStdin>,
     output: OutputLines,
 }
 
 impl Client {
-    fn start(folder: &TempFolder, arguments: &[&str]) -> Self {
+    pub(super) fn start(folder: &TempFolder, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolpost"));
         command.arg("mcp").args(arguments).current_dir(folder.path()).env_remove("TOOLPOST_TOKEN");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -25,18 +25,18 @@ impl Client {
         Self { child, input, output }
     }
 
-    fn request(&mut self, method: &str, params: &Value) -> Value {
+    pub(super) fn request(&mut self, method: &str, params: &Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
         self.recv_with_member("id")
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(super) fn send(&mut self, message: &Value) {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
     /// Returns the next message with the given member: `id` for responses, `method` for
     /// notifications.
-    fn recv_with_member(&mut self, member: &str) -> Value {
+    pub(super) fn recv_with_member(&mut self, member: &str) -> Value {
         loop {
             let line = self.output.next().expect("another message");
             let message: Value = serde_json::from_str(&line).unwrap();

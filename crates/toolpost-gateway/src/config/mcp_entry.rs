@@ -43,7 +43,7 @@ pub struct McpEntry {
     /// Working directory of the program, relative to the folder of this file; defaults to that of the
     /// gateway.
     pub cwd: Option<String>,
-    /// URL of a server that uses streamable HTTP.
+    /// URL of a server that uses streamable HTTP, or HTTP+SSE of 2024-11-05.
     pub url: Option<String>,
     /// Headers sent with every request.
     pub headers: BTreeMap<String, String>,

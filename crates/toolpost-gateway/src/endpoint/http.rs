@@ -20,7 +20,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 use toolpost::{
-    Authority, CallError, CallRequest, Endpoint, Identity, MAX_NAME_LENGTH, Operation,
+    Authority, CallError, CallRequest, Catalog, Endpoint, Identity, MAX_NAME_LENGTH, Operation,
     OperationKind, OperationSpec, Outcome, Payload, Pipeline, QueryEncoding, RequestId,
     ResolvedOperation,
 };
@@ -127,7 +127,7 @@ impl HttpEndpoint {
             Err(problem) => return Err(Box::pin(context.audit_rejection(problem)).await),
         };
         context.operation_id = &operation_id;
-        let catalog = self.pipeline.registry().catalog();
+        let catalog = self.catalog_for(&operation_id, &head).await;
         match catalog.resolve_for(&operation_id, Some(&context.identity)) {
             Ok(operation) => context.respond(&operation, body).await,
             Err(error) => {
@@ -140,6 +140,23 @@ impl HttpEndpoint {
                 })
             }
         }
+    }
+}
+
+impl HttpEndpoint {
+    /// Returns the catalog. If the source of the operation is starting, waits for it first, within
+    /// the timeout of the request.
+    async fn catalog_for(&self, operation_id: &str, head: &Parts) -> Arc<Catalog> {
+        let catalog = self.pipeline.registry().catalog();
+        let namespace = operation_id.split_once('.').map(|(namespace, _)| namespace);
+        if catalog.get(operation_id).is_some() || !catalog.is_starting(namespace) {
+            return catalog;
+        }
+        let query = head.uri.query().unwrap_or_default();
+        let options = RequestOptions::parse(query, &head.headers, None);
+        let timeout = options.ok().and_then(|options| options.timeout);
+        Box::pin(self.pipeline.wait_for_sources(namespace, timeout)).await;
+        self.pipeline.registry().catalog()
     }
 }
 

@@ -137,29 +137,15 @@ impl ClientContext {
     /// Checks that the selected source is visible. Waits for a source that is starting.
     pub(crate) async fn check_source(&self) -> Result<(), RpcError> {
         let Some(source) = &self.view.source else { return Ok(()) };
-        let registry = self.service.pipeline.registry();
-        let mut changes = registry.watch_changes();
-        let mut is_visible = false;
-        let is_settled = changes.wait_for(|_| {
-            let catalog = registry.catalog();
-            is_visible = catalog.namespace(source).iter().any(|operation| self.can_call(operation));
-            is_visible || !catalog.is_pending(source)
-        });
-        let waited = tokio::time::timeout(self.service.settings().source_timeout, is_settled).await;
-        if matches!(waited, Ok(Ok(_))) && !is_visible {
+        let (pipeline, timeout) = (&self.service.pipeline, self.service.settings().source_timeout);
+        pipeline.wait_for_sources(Some(source), Some(timeout)).await;
+        let catalog = pipeline.registry().catalog();
+        let is_visible = catalog.namespace(source).iter().any(|operation| self.can_call(operation));
+        if !is_visible && !catalog.is_pending(source) {
             let displayed: String = source.chars().take(100).collect();
             return Err(RpcError::invalid_params(format!("unknown source `{displayed}`")));
         }
         Ok(())
-    }
-
-    /// Waits for pending sources, until the startup timeout has passed since the gateway started.
-    pub(super) async fn wait_for_sources(&self) {
-        let until = self.service.started_at + self.service.settings().startup_source_timeout;
-        let registry = self.service.pipeline.registry();
-        let mut changes = registry.watch_changes();
-        let is_settled = changes.wait_for(|_| !registry.catalog().has_pending());
-        let _ = tokio::time::timeout_at(until, is_settled).await;
     }
 
     pub(super) fn tool_set(&self) -> Arc<ToolSet> {

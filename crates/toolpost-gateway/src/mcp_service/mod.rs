@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolpost::Pipeline;
 
@@ -43,7 +42,6 @@ pub(crate) struct McpService {
     stopping: CancellationToken,
     /// Settings for new requests.
     settings: ArcSwap<McpEndpointSettings>,
-    started_at: Instant,
     tool_cache: tool_cache::ToolCache,
     /// Permits for resource subscriptions, shared by all clients.
     subscription_permits: Arc<Semaphore>,
@@ -62,7 +60,6 @@ impl McpService {
             authenticator,
             stopping,
             settings: ArcSwap::from_pointee(settings),
-            started_at: Instant::now(),
             tool_cache: tool_cache::ToolCache::default(),
             subscription_permits: Arc::new(Semaphore::new(permits)),
         })
@@ -74,13 +71,12 @@ impl McpService {
     }
 
     /// Replaces the settings for new requests. The limits of listeners and resource subscriptions,
-    /// whose permits may be in use, and the startup timeout do not change.
+    /// whose permits may be in use, do not change.
     pub(crate) fn configure(&self, settings: &McpEndpointSettings) {
         let before = self.settings();
         self.settings.store(Arc::new(McpEndpointSettings {
             max_listeners: before.max_listeners,
             max_resource_subscriptions: before.max_resource_subscriptions,
-            startup_source_timeout: before.startup_source_timeout,
             ..settings.clone()
         }));
         self.tool_cache.clear();

@@ -11,7 +11,7 @@ use toolpost::view::{ProtocolGeneration, ToolSet};
 use super::client::{ClientContext, LogLevel};
 use super::notifier::Notifier;
 use super::params::RequestParams;
-use super::passthrough::Passthrough;
+use super::passthrough::{self, Passthrough};
 use super::segmented_body::SegmentedBody;
 use super::server_requests;
 
@@ -78,9 +78,15 @@ impl McpRequest {
         out: &mut SegmentedBody,
         notifier: &Notifier,
     ) -> Result<(), RpcError> {
+        if self.client.service.pipeline.registry().catalog().is_starting(None) {
+            tokio::select! {
+                () = Box::pin(self.wait_for_sources()) => {}
+                () = notifier.request.token.cancelled() => return Err(canceled_error()),
+            }
+            self.tool_set = self.tool_set.is_some().then(|| self.client.tool_set());
+        }
         let client = &self.client;
         if self.method == "tools/list" {
-            client.wait_for_sources().await;
             return self.list_tools(out);
         }
         let out = out.tail_mut();
@@ -112,6 +118,36 @@ impl McpRequest {
         };
         serde_json::to_writer(out, &result).expect("a value is JSON");
         Ok(())
+    }
+
+    /// Waits while sources that the request needs are starting.
+    async fn wait_for_sources(&self) {
+        let pipeline = &self.client.service.pipeline;
+        let catalog = pipeline.registry().catalog();
+        let selected = self.client.view.source.as_deref();
+        let owner = |name: &str| {
+            let is_label = |rest: &str| rest.starts_with("__") || rest.starts_with(['.', ':']);
+            catalog.starting().find(|source| name.strip_prefix(source).is_some_and(is_label))
+        };
+        let (namespace, timeout) = match (self.method.as_str(), &self.params) {
+            ("tools/call" | "prompts/get", RequestParams { name: Some(name), .. }) => {
+                match selected.or_else(|| owner(name)) {
+                    Some(owner) => (Some(owner), None),
+                    None => return,
+                }
+            }
+            // Any source may have a URI that is not qualified with its source.
+            ("resources/read" | "resources/subscribe", RequestParams { uri: Some(uri), .. }) => {
+                let qualified = uri.strip_prefix(passthrough::URI_SCHEME);
+                (selected.or_else(|| owner(qualified?)), None)
+            }
+            ("completion/complete", _) => (selected, Some(pipeline.settings().startup_wait)),
+            (method, _) if method.ends_with("/list") => {
+                (selected, Some(pipeline.settings().startup_wait))
+            }
+            _ => return,
+        };
+        pipeline.wait_for_sources(namespace, timeout).await;
     }
 
     fn set_log_level(&self) -> Result<(), RpcError> {
@@ -167,9 +203,6 @@ impl McpRequest {
         notifier: &Notifier,
     ) -> Result<(), RpcError> {
         let client_channel = self.client_channel(notifier);
-        if self.method.ends_with("/list") {
-            self.client.wait_for_sources().await;
-        }
         let metadata = self.params.metadata();
         let passing = Passthrough {
             client: &self.client,

@@ -69,10 +69,6 @@ pub struct McpEndpointSettings {
     /// Maximum time to wait for a source when listing resources and prompts.
     #[serde(skip)]
     pub source_timeout: Duration,
-    /// How long lists wait for pending sources after the gateway starts. Many clients list only
-    /// once.
-    #[serde(skip)]
-    pub startup_source_timeout: Duration,
 }
 
 impl Default for McpEndpointSettings {
@@ -95,7 +91,6 @@ impl Default for McpEndpointSettings {
             list_changed_debounce: Duration::from_millis(50),
             list_ttl: Duration::from_secs(10),
             source_timeout: Duration::from_secs(5),
-            startup_source_timeout: Duration::ZERO,
         }
     }
 }

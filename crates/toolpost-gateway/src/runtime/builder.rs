@@ -41,6 +41,7 @@ pub struct GatewayBuilder {
     settings: GatewaySettings,
     hooks: Option<PipelineHooks>,
     is_unattended: bool,
+    startup_wait: Option<Duration>,
     mcp_env: McpEnv,
     authenticator: Option<Authenticator>,
     operator: Option<TokenHash>,
@@ -61,6 +62,7 @@ impl Gateway {
             settings: GatewaySettings::default(),
             hooks: None,
             is_unattended: false,
+            startup_wait: None,
             mcp_env: McpEnv::default(),
             authenticator: None,
             operator: None,
@@ -109,6 +111,12 @@ impl GatewayBuilder {
     /// Rejects calls that need approval, for a gateway that no approver can reach.
     pub fn unattended(mut self) -> Self {
         self.is_unattended = true;
+        self
+    }
+
+    /// Sets the maximum time that a list or a search waits while sources are starting.
+    pub fn startup_wait(mut self, wait: Duration) -> Self {
+        self.startup_wait = Some(wait);
         self
     }
 
@@ -196,10 +204,13 @@ impl GatewayBuilder {
         let mut pipeline = Pipeline::builder(registry.clone())
             .limits(Arc::clone(&limiter) as _)
             .observer(self.telemetry.observer());
-        pipeline = pipeline.settings(match has_config {
+        let mut pipeline_settings = match has_config {
             true => config.limits.pipeline.clone(),
             false => toolpost.pipeline().settings().clone(),
-        });
+        };
+        pipeline_settings.startup_wait =
+            self.startup_wait.unwrap_or(pipeline_settings.startup_wait);
+        pipeline = pipeline.settings(pipeline_settings);
         if let Some(data) = &self.data {
             room_store = Some(
                 RoomStore::open(data).map_err(|error| journal::JournalError::new(data, error))?,
@@ -323,9 +334,7 @@ impl GatewayBuilder {
     fn effective_settings(&self) -> GatewaySettings {
         let mut settings = self.settings.clone();
         if let Some(config) = &self.config {
-            let startup_timeout = settings.mcp.startup_source_timeout;
             settings.mcp = config.mcp_settings();
-            settings.mcp.startup_source_timeout = startup_timeout;
             settings.http.cors_origins.extend(config.cors.iter().cloned());
             config.limits.apply_to(&mut settings);
         }

@@ -48,6 +48,8 @@ pub(crate) struct ContextParts {
     nested_caller: Arc<dyn NestedCaller>,
     /// Catalog snapshot of this call and its nested calls; its type is private to the pipeline.
     snapshot: Arc<dyn Any + Send + Sync>,
+    /// The snapshot that replaces it, if the call has waited for sources.
+    later_snapshot: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 /// Parameters of a new call, from an endpoint or from a handler.
@@ -80,6 +82,14 @@ pub(crate) trait NestedCaller: Send + Sync {
         self: Arc<Self>,
         call: NestedCall<'_>,
     ) -> BoxStream<'static, Result<Outcome, CallError>>;
+
+    /// Waits while the source of the namespace, or any source, is starting, and then updates the
+    /// catalog of the call.
+    fn wait_for_sources<'a>(
+        &'a self,
+        context: &'a CallContext,
+        namespace: Option<&'a str>,
+    ) -> BoxFuture<'a, ()>;
 
     /// Runs the rest of a call whose caller has disconnected, in a tracked async task.
     fn spawn_detached(&self, runtime: &Handle, context: CallContext, rest: BoxFuture<'static, ()>);
@@ -153,6 +163,7 @@ impl CallContext {
             holds_source_permit: AtomicBool::new(false),
             nested_caller,
             snapshot,
+            later_snapshot: OnceLock::new(),
         }))
     }
 
@@ -268,7 +279,23 @@ impl CallContext {
     }
 
     pub(crate) fn snapshot(&self) -> &Arc<dyn Any + Send + Sync> {
-        &self.0.snapshot
+        self.0.later_snapshot.get().unwrap_or(&self.0.snapshot)
+    }
+
+    /// Replaces the snapshot, once.
+    pub(crate) fn set_snapshot(&self, snapshot: Arc<dyn Any + Send + Sync>) {
+        let _ = self.0.later_snapshot.set(snapshot);
+    }
+
+    /// Returns the call that made this one.
+    pub(crate) fn caller(&self) -> Option<&Self> {
+        self.0.caller.as_ref()
+    }
+
+    /// Waits while the source of the namespace, or any source, is starting. The call then uses the
+    /// current catalog.
+    pub(crate) async fn wait_for_sources(&self, namespace: Option<&str>) {
+        self.0.nested_caller.wait_for_sources(self, namespace).await;
     }
 
     pub(crate) fn nested_caller(&self) -> Arc<dyn NestedCaller> {

@@ -85,6 +85,10 @@ struct ListOutput {
     /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+    /// Sources that are still starting, whose operations are missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    starting: Vec<String>,
 }
 
 /// Summary of an operation.
@@ -123,7 +127,9 @@ async fn list(
     context: CallContext,
     input: ListInput,
 ) -> Result<FullOrText<ListOutput>, HandlerError> {
+    context.wait_for_sources(input.namespace.as_deref()).await;
     let catalog = call_catalog(&context)?;
+    let starting = catalog.starting_for(Viewer::External(context.identity()));
     let is_after = |operation: &Operation| {
         input.cursor.as_deref().is_none_or(|cursor| operation.id().as_str() > cursor)
     };
@@ -136,12 +142,13 @@ async fn list(
     if !input.full {
         let is_first_page = input.cursor.is_none() && input.namespace.is_none();
         let counts = || if is_first_page { count_by_namespace(visible()) } else { Vec::new() };
-        return Ok(FullOrText::Text(text::list_text(found.map(|operation| &**operation), counts)));
+        let page = text::list_text(found.map(|operation| &**operation), counts);
+        return Ok(FullOrText::Text(text::with_starting(page, &starting)));
     }
     let operations: Vec<OperationSummary> =
         found.by_ref().take(PAGE_SIZE).map(OperationSummary::new).collect();
     let next_cursor = found.next().and(operations.last()).map(|last| last.id.clone());
-    Ok(FullOrText::Full(ListOutput { operations, next_cursor }))
+    Ok(FullOrText::Full(ListOutput { operations, next_cursor, starting }))
 }
 
 /// Returns the number of operations of each namespace. The operations are sorted by id.
@@ -178,24 +185,33 @@ struct SearchInput {
 struct SearchOutput {
     /// Best first.
     operations: Vec<OperationSummary>,
+    /// Sources that are still starting, whose operations are missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    starting: Vec<String>,
 }
 
 async fn search(
     context: CallContext,
     input: SearchInput,
 ) -> Result<FullOrText<SearchOutput>, HandlerError> {
+    context.wait_for_sources(None).await;
     prepare_search(&context).await?;
     let catalog = call_catalog(&context)?;
     let limit = input.limit.unwrap_or(20).min(MAX_SEARCH_RESULTS);
     let is_visible = |operation: &Operation| is_visible(&context, operation);
     let found = catalog.search_visible(&input.query, limit, is_visible);
     let hits = found.hits.iter().map(|hit| &hit.operation);
+    let starting = catalog.starting_for(Viewer::External(context.identity()));
     Ok(match input.full {
         true => {
             let operations = hits.map(OperationSummary::new).collect();
-            FullOrText::Full(SearchOutput { operations })
+            FullOrText::Full(SearchOutput { operations, starting })
         }
-        false => FullOrText::Text(text::search_text(hits.map(|one| &**one), found.total)),
+        false => {
+            let lines = text::search_text(hits.map(|one| &**one), found.total);
+            FullOrText::Text(text::with_starting(lines, &starting))
+        }
     })
 }
 
@@ -221,6 +237,7 @@ struct SchemaInput {
 }
 
 async fn schema(context: CallContext, input: SchemaInput) -> Result<Value, HandlerError> {
+    context.wait_for_sources(input.id.split_once('.').map(|(namespace, _)| namespace)).await;
     let (catalog, caller) = (call_catalog(&context)?, context.identity());
     let missing = || catalog.not_found_error(&input.id, Viewer::External(caller));
     let operation = catalog.get(&input.id).ok_or_else(missing)?;

@@ -77,6 +77,16 @@ pub(super) fn search_text<'o>(
     lines.join("\n")
 }
 
+/// Adds a line about sources that are still starting.
+pub(super) fn with_starting(mut text: String, starting: &[String]) -> String {
+    if !starting.is_empty() {
+        let names = starting.join(", ");
+        write!(text, "\nstill starting, call again for their operations: {names}")
+            .expect("text can be written");
+    }
+    text
+}
+
 fn search_line(operation: &Operation) -> String {
     let names = operation.spec().input_schema.property_names().required;
     let mut required = names.iter().take(MAX_REQUIRED).cloned().collect::<Vec<_>>();

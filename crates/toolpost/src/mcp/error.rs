@@ -91,6 +91,11 @@ impl RequestError {
         matches!(self, Self::Disconnected { .. } | Self::SessionNotFound { .. })
     }
 
+    /// Whether a server rejected POST as one of 2024-11-05 does at the URL of its event stream.
+    pub(super) fn is_rejected_post(&self) -> bool {
+        matches!(self, Self::HttpStatus { status: 400 | 404 | 405, .. })
+    }
+
     /// Whether it is certain that the server did not execute the request.
     pub(super) fn was_not_sent(&self) -> bool {
         matches!(

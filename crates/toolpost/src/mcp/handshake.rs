@@ -15,11 +15,9 @@ use super::rpc::{self, Param, RpcError};
 use super::settings::McpSettings;
 use super::transport::ClientTransport;
 
-/// How long to wait for the response of a process to `server/discover` before also sending
-/// `initialize`. The process may start slowly or ignore unknown methods.
-const DISCOVER_GRACE: Duration = Duration::from_secs(3);
-/// How long to wait for the second response after the first one.
-const SECOND_RESPONSE_GRACE: Duration = Duration::from_secs(2);
+/// How long to wait for the response of a process to `ping` before also sending `initialize`. The
+/// process may start slowly or ignore requests before `initialize`.
+const PING_GRACE: Duration = Duration::from_secs(3);
 
 /// A server after the handshake.
 #[derive(Debug, Clone)]
@@ -61,7 +59,7 @@ pub(super) async fn negotiate(
             handshake.discover(pinned.unwrap_or(MODERN_VERSIONS[0])).await
         }
         (None, ClientTransport::Http(_)) => handshake.discover_then_initialize().await,
-        (None, ClientTransport::Stdio(_)) => handshake.race_discover_and_initialize().await,
+        (None, ClientTransport::Stdio(_)) => handshake.ping_then_negotiate().await,
     }
 }
 
@@ -79,34 +77,25 @@ impl Handshake<'_> {
         }
     }
 
-    /// Detects the generation of a process, which may ignore unknown methods or start slowly. After
-    /// `DISCOVER_GRACE` both requests are pending, and the first successful response decides.
-    async fn race_discover_and_initialize(&self) -> Result<RemoteServer, RequestError> {
-        let mut discovering = std::pin::pin!(self.discover(MODERN_VERSIONS[0]));
-        match tokio::time::timeout(DISCOVER_GRACE, &mut discovering).await {
-            Ok(Ok(found)) => return Ok(found),
-            Ok(Err(failure)) => {
-                return self.initialize(legacy_fallback(&failure).ok_or(failure)?).await;
-            }
-            Err(_) => {}
-        }
-        let mut initializing = std::pin::pin!(self.initialize(LEGACY_VERSIONS[0]));
-        tokio::select! {
-            found = &mut discovering => match found {
-                // A process that received both requests may use the legacy session from then on, so
-                // a successful `initialize` takes precedence.
-                Ok(found) => {
-                    let legacy = tokio::time::timeout(SECOND_RESPONSE_GRACE, initializing).await;
-                    Ok(legacy.ok().and_then(Result::ok).unwrap_or(found))
-                }
-                Err(failure) if failure.is_disconnect() => Err(failure),
-                Err(_) => initializing.await,
+    /// Detects the generation of a process. A legacy server responds to `ping` at any time, and a
+    /// modern one rejects it. Many legacy servers log dozens of lines when they get
+    /// `server/discover`, so it is sent only after `ping` was rejected.
+    async fn ping_then_negotiate(&self) -> Result<RemoteServer, RequestError> {
+        let modern = ProtocolProfile::new(MODERN_VERSIONS[0], self.settings);
+        let ping = ClientRequest::new("ping", &[], self.timeouts());
+        // It stays pending during the handshake, because dropping it would cancel it at the server.
+        let mut pinging = std::pin::pin!(self.transport.request(&modern, &ping));
+        let failure = match tokio::time::timeout(PING_GRACE, &mut pinging).await {
+            Ok(Ok(_)) => return self.initialize(LEGACY_VERSIONS[0]).await,
+            Err(_) => match self.initialize(LEGACY_VERSIONS[0]).await {
+                Err(failure) => failure,
+                found => return found,
             },
-            found = &mut initializing => match found {
-                Ok(found) => Ok(found),
-                Err(failure) if failure.is_disconnect() => Err(failure),
-                Err(_) => discovering.await,
-            },
+            Ok(Err(failure)) => failure,
+        };
+        match failure {
+            RequestError::Rpc(_) => self.discover_then_initialize().await,
+            failure => Err(failure),
         }
     }
 
@@ -154,7 +143,16 @@ impl Handshake<'_> {
             ("clientInfo", Param::Value(&info)),
         ];
         let request = ClientRequest::new("initialize", &params, self.timeouts());
-        let response = self.transport.request(&protocol, &request).await?;
+        let response = match (self.transport.request(&protocol, &request).await, self.transport) {
+            // A server of 2024-11-05 may have another URL for messages.
+            (Err(failure), ClientTransport::Http(http)) if failure.is_rejected_post() => {
+                if !http.open_message_stream().await? {
+                    return Err(failure);
+                }
+                self.transport.request(&protocol, &request).await?
+            }
+            (response, _) => response?,
+        };
         let result: InitializeResult = parse_response(&response)?;
         let version = match result.protocol_version {
             Some(version) if LEGACY_VERSIONS.contains(&version.as_str()) => version,

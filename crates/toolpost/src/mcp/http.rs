@@ -1,6 +1,8 @@
 //! Streamable HTTP transport: each message is a POST, and each response is JSON or an event stream.
+//! `message_stream` is the transport of 2024-11-05.
 
 mod auth;
+mod message_stream;
 mod notification_stream;
 
 use std::sync::{Arc, OnceLock};
@@ -9,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, Url};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,7 +25,7 @@ use super::request::{CancelOnDrop, ClientRequest};
 use super::rpc;
 use super::settings::{HttpSettings, McpSettings};
 use super::source::OAuthHooks;
-use crate::http::{causes, retry_after, strip_html_tags};
+use crate::http::{causes, describe_cause, retry_after, strip_html_tags};
 use crate::loopback::LoopbackClient;
 use crate::sse::SseDecoder;
 
@@ -65,6 +67,8 @@ struct HttpTransportInner {
     session_id: OnceLock<HeaderValue>,
     /// The negotiated protocol version.
     protocol_version: OnceLock<HeaderValue>,
+    /// URL for messages to a server of 2024-11-05, whose responses arrive on one event stream.
+    message_url: OnceLock<Url>,
     dispatcher: Dispatcher,
     max_message_bytes: usize,
     closed: watch::Sender<Option<String>>,
@@ -102,6 +106,7 @@ impl HttpTransport {
             auth: HttpAuth::new(aside, http, oauth),
             session_id: OnceLock::new(),
             protocol_version: OnceLock::new(),
+            message_url: OnceLock::new(),
             dispatcher,
             max_message_bytes: settings.message_bytes,
             closed: watch::Sender::new(None),
@@ -153,6 +158,10 @@ impl HttpTransport {
     ) -> Result<(), RequestError> {
         let headers = self.request_headers(protocol, request)?;
         let response = self.0.send(Method::POST, headers, Some(text)).await?;
+        if self.0.message_url.get().is_some() {
+            // The response arrives on the message stream.
+            return std::future::pending().await;
+        }
         if request.method == "initialize"
             && let Some(session) = response.headers().get(SESSION_ID_HEADER)
         {
@@ -213,10 +222,10 @@ impl HttpTransport {
                 Ok(None) => return Ok(()),
                 Err(error) => return Err(RequestError::disconnected(root_cause(&error))),
             };
-            let fed = decoder.feed(&chunk, |event| {
-                if event.event == "message" && !event.data.is_empty() {
-                    self.handle_event(&event.data, id);
-                }
+            let fed = decoder.feed(&chunk, |event| match &*event.event {
+                "message" if !event.data.is_empty() => self.handle_event(&event.data, id),
+                "endpoint" => cursor.send_endpoint(&event.data),
+                _ => {}
             });
             cursor.advance(&decoder);
             if fed.is_err() {
@@ -401,8 +410,9 @@ impl HttpTransportInner {
     ) -> Result<Response, RequestError> {
         // The request may be sent several times.
         let body = body.map(Bytes::from);
+        let url = self.message_url.get().filter(|_| method == Method::POST).unwrap_or(&self.url);
         let request = || {
-            let mut request = reqwest::Request::new(method.clone(), self.url.clone());
+            let mut request = reqwest::Request::new(method.clone(), url.clone());
             // Setting all headers at once avoids one lookup and insertion per header.
             *request.headers_mut() = headers.clone();
             *request.body_mut() = body.clone().map(reqwest::Body::from);
@@ -414,7 +424,8 @@ impl HttpTransportInner {
             return Ok(response);
         }
         let rejected = read_error_response(status.as_u16(), response).await;
-        let session_error = self.session_id.get().and_then(|_| rejected.as_session_not_found());
+        let has_session = self.session_id.get().is_some() || self.message_url.get().is_some();
+        let session_error = has_session.then(|| rejected.as_session_not_found()).flatten();
         Err(session_error.unwrap_or(rejected.error))
     }
 
@@ -497,6 +508,8 @@ impl HttpErrorResponse {
 struct StreamCursor {
     last_event_id: String,
     retry: Option<Duration>,
+    /// Receives the first `endpoint` event of a message stream.
+    endpoint: Option<oneshot::Sender<String>>,
 }
 
 impl StreamCursor {
@@ -505,6 +518,10 @@ impl StreamCursor {
             decoder.last_event_id().clone_into(&mut self.last_event_id);
         }
         self.retry = decoder.retry().or(self.retry);
+    }
+
+    fn send_endpoint(&mut self, address: &str) {
+        self.endpoint.take().map(|endpoint| endpoint.send(address.to_owned()));
     }
 }
 
@@ -546,7 +563,7 @@ async fn read_limited(mut response: Response, max: usize) -> Result<Vec<u8>, Req
 
 /// Returns the innermost message. The outer ones contain the URL, which may include a secret.
 fn root_cause(error: &reqwest::Error) -> String {
-    causes(error).last().map_or_else(|| "connection lost".to_owned(), ToString::to_string)
+    causes(error).last().map_or_else(|| "connection lost".to_owned(), describe_cause)
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl ClientSession {
                 }
                 Err(failure) => {
                     transport.stop();
-                    Err(failure)
+                    Err(transport.explain(failure))
                 }
             }
         };
@@ -85,7 +85,12 @@ impl ClientSession {
         let connected = match connect(*generation).await {
             Ok(session) => Ok(session),
             // The process exited on an unknown method: use the legacy handshake.
-            Err(failure) if is_process && generation.is_none() && settings.protocol.is_none() => {
+            Err(failure)
+                if is_process
+                    && failure.is_disconnect()
+                    && generation.is_none()
+                    && settings.protocol.is_none() =>
+            {
                 let failure = failure.to_string();
                 tracing::debug!(%source, failure, "retrying with the legacy handshake");
                 connect(Some(ProtocolGeneration::Legacy)).await

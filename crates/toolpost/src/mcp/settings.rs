@@ -73,7 +73,7 @@ impl McpSettings {
 pub enum McpTransport {
     /// A child process, over its standard input and output.
     Stdio(StdioSettings),
-    /// A remote server, over streamable HTTP.
+    /// A remote server, over streamable HTTP or HTTP+SSE.
     Http(HttpSettings),
 }
 

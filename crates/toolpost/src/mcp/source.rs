@@ -79,7 +79,10 @@ impl McpSource {
         ));
         let session = Arc::new(session.await?);
         let listening = session.subscribe_list_changes().await;
-        let listed = session.list_tools().await.inspect_err(|_| session.transport.stop())?;
+        let listed = session.list_tools().await.map_err(|failure| {
+            session.transport.stop();
+            session.transport.explain(failure)
+        })?;
         publish(handle, &session, listed, context).await;
         let reason = run_session(handle, &session, listening, context).await;
         session.transport.drain();

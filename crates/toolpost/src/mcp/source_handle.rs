@@ -85,6 +85,9 @@ impl SourceHandle {
     }
 
     pub(super) fn set_down_reason(&self, reason: &str) {
+        // The other lines are standard error, which may belong to the calls of other callers.
+        let reason = reason.lines().next().unwrap_or_default();
+        let reason = reason.strip_suffix("; standard error:").unwrap_or(reason);
         self.down_reason.store(Some(Arc::new(reason.to_owned())));
     }
 

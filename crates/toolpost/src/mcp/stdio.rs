@@ -1,5 +1,6 @@
 //! The stdio transport: the server is a child process, and each message is a line.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -13,7 +14,7 @@ use super::dispatcher::{Dispatcher, ReplyFn};
 use super::error::RequestError;
 use super::line_reader::{InputLine, LineReader, OversizedLine};
 use super::pending::RequestResult;
-use super::process::{self, ProcessExit, ProcessHandle};
+use super::process::{self, ProcessExit, ProcessHandle, StderrTail};
 use super::protocol_version::ProtocolProfile;
 use super::request::{CancelOnDrop, ClientRequest};
 use super::rpc;
@@ -33,6 +34,7 @@ pub(super) struct StdioTransport {
     /// Why the connection was closed, once it is.
     closed: watch::Receiver<Option<String>>,
     stop: CancellationToken,
+    stderr_tail: Arc<StderrTail>,
 }
 
 impl StdioTransport {
@@ -49,6 +51,7 @@ impl StdioTransport {
     ) -> Result<Self, RequestError> {
         let child = process::spawn(dispatcher.message_handler.source(), stdio, tasks)
             .map_err(RequestError::unreachable)?;
+        let stderr_tail = child.handle.stderr_tail();
         let (outgoing, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (close_sender, over) = watch::channel(None);
         let stop = CancellationToken::new();
@@ -61,15 +64,27 @@ impl StdioTransport {
             settings.message_bytes,
         );
         let exiting = wait_exit(child.handle, tasks.spawn(reading), stop.clone(), stdin_closed);
-        let pending = dispatcher.pending.clone();
+        let (pending, tail) = (dispatcher.pending.clone(), Arc::clone(&stderr_tail));
         tasks.spawn(async move {
             let (reason, rest) = exiting.await;
             pending.fail_all(&RequestError::disconnected(reason.clone()));
             // Report the close, which starts the next process, only after this process is gone.
             rest.terminate().await;
-            close_sender.send_replace(Some(reason));
+            close_sender.send_replace(Some(tail.append_to(reason, 0)));
         });
-        Ok(Self { dispatcher, outgoing, closed: over, stop })
+        Ok(Self { dispatcher, outgoing, closed: over, stop, stderr_tail })
+    }
+
+    /// Adds the standard error of the server to the reason why it cannot be used.
+    pub(super) fn explain(&self, failure: RequestError) -> RequestError {
+        match failure {
+            // It contains the standard error.
+            RequestError::Disconnected { .. } => failure,
+            failure => {
+                let message = self.stderr_tail.append_to(failure.to_string(), 0);
+                RequestError::InvalidResponse(message)
+            }
+        }
     }
 
     /// Sends a request and waits for its response. Dropping the future cancels the request.
@@ -78,6 +93,8 @@ impl StdioTransport {
         protocol: &ProtocolProfile,
         request: &ClientRequest<'_>,
     ) -> RequestResult {
+        // The error of a call contains what the server wrote during the call, not before.
+        let position = if request.is_upstream_call() { self.stderr_tail.position() } else { 0 };
         let mut pending_request = self.dispatcher.pending.register(request)?;
         let text = request.encode(pending_request.id, protocol)?;
         let timed_out = pending_request.activity.clone();
@@ -101,7 +118,13 @@ impl StdioTransport {
             biased;
             response = exchange => {
                 cancel.is_armed = false;
-                response
+                match response {
+                    Err(RequestError::Disconnected { message, sent: true }) => {
+                        let message = self.stderr_tail.append_to(message, position);
+                        Err(RequestError::disconnected(message))
+                    }
+                    response => response,
+                }
             }
             failure = timed_out => Err(failure),
         }
@@ -168,7 +191,7 @@ async fn wait_exit(
     let mut reader_task = reader_task.fuse();
     let exit_or = async |otherwise: &str| {
         let exit = tokio::time::timeout(EXIT_GRACE, process.exited()).await;
-        exit.map_or_else(|_| otherwise.to_owned(), |exit| exit_message(exit, &process))
+        exit.map_or_else(|_| otherwise.to_owned(), exit_message)
     };
     let reason = tokio::select! {
         biased;
@@ -176,7 +199,7 @@ async fn wait_exit(
         exit = process.exited() => {
             // Responses sent before the exit are still read.
             let _ = tokio::time::timeout(EXIT_GRACE, &mut reader_task).await;
-            exit_message(exit, &process)
+            exit_message(exit)
         }
         _ = &mut reader_task => exit_or("the server closed its output").await,
         () = stdin_closed.cancelled() => exit_or("the server closed its input").await,
@@ -184,12 +207,8 @@ async fn wait_exit(
     (reason, process)
 }
 
-fn exit_message(exit: ProcessExit, process: &ProcessHandle) -> String {
-    let stderr_text = process.stderr_tail();
-    match stderr_text.trim() {
-        "" => format!("the server {exit}"),
-        stderr_text => format!("the server {exit}; stderr: {stderr_text}"),
-    }
+fn exit_message(exit: ProcessExit) -> String {
+    format!("the server ended: {exit}")
 }
 
 async fn read_output(

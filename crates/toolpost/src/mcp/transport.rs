@@ -80,6 +80,14 @@ impl ClientTransport {
         }
     }
 
+    /// Adds what is known about the server to the reason why it cannot be used.
+    pub(super) fn explain(&self, failure: RequestError) -> RequestError {
+        match self {
+            Self::Stdio(stdio) => stdio.explain(failure),
+            Self::Http(_) => failure,
+        }
+    }
+
     /// Marks an HTTP server as disconnected. The exit of a process is detected separately.
     pub(super) fn mark_disconnected(&self, reason: &str) {
         if let Self::Http(http) = self {

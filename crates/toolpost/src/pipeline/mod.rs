@@ -1,6 +1,7 @@
 //! The call pipeline, from the endpoint to the response.
 //!
-//! Every call goes through the same stages in the same order, each in its own file: lookup, then
+//! Every call goes through the same stages in the same order, each in its own file: lookup, which
+//! waits for a source that is starting (`startup`), then
 //! **audit-enter → limits → access → input → approval → lock → dispatch → result → audit-exit**.
 //! The source permit is acquired last, before dispatch. A call rejected at any stage still reaches
 //! audit-exit.
@@ -18,6 +19,7 @@ mod nested;
 mod observer;
 mod request;
 mod result;
+mod startup;
 mod state;
 mod subscription;
 #[cfg(test)]
@@ -100,6 +102,10 @@ pub struct PipelineSettings {
     pub call_timeout: Duration,
     /// How long a canceled handler may keep running before it is dropped.
     pub cancel_grace: Duration,
+    /// Maximum time that a call waits for its source while that is starting.
+    pub source_wait: Duration,
+    /// Maximum time that a list or a search waits while any source is starting.
+    pub startup_wait: Duration,
 }
 
 impl Default for PipelineSettings {
@@ -110,6 +116,8 @@ impl Default for PipelineSettings {
             max_nesting: 32,
             call_timeout: Duration::from_secs(300),
             cancel_grace: Duration::from_secs(5),
+            source_wait: Duration::from_secs(60),
+            startup_wait: Duration::from_secs(10),
         }
     }
 }
@@ -120,6 +128,9 @@ impl Default for PipelineSettings {
 #[expect(clippy::manual_async_fn, reason = "an async fn holds its argument twice")]
 fn run(mut call: CallState) -> impl Future<Output = Result<Outcome, CallError>> + Send {
     async move {
+        if call.may_wait_for_source {
+            Box::pin(startup::wait_for_operation(&mut call)).await;
+        }
         let result = match audit::enter(&mut call).await {
             Ok(()) => run_stages(&mut call).await,
             Err(rejected) => Err(rejected),
@@ -142,6 +153,10 @@ async fn run_stages(call: &mut CallState) -> Result<Outcome, CallError> {
 /// Runs every stage before dispatch, for calls and subscriptions.
 async fn prepare(call: &mut CallState) -> Result<dispatch::Guards, CallError> {
     let admission = limits::admit(call).await?;
+    if call.kind().is_none() {
+        // It may have been canceled while it waited for its source.
+        call.ensure_active()?;
+    }
     call.handler()?;
     access::check(call)?;
     input::check(call)?;

@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use super::PipelineShared;
 use super::call::Call;
+use super::startup;
 use super::state::CallState;
 use super::subscription::Subscription;
 use crate::error::CallError;
@@ -30,6 +31,14 @@ impl NestedCaller for PipelineShared {
     ) -> BoxStream<'static, Result<Outcome, CallError>> {
         let values = Subscription::new(CallState::nested(self, call));
         values.map(|value| value.map_err(CallError::into_nested)).boxed()
+    }
+
+    fn wait_for_sources<'a>(
+        &'a self,
+        context: &'a CallContext,
+        namespace: Option<&'a str>,
+    ) -> BoxFuture<'a, ()> {
+        startup::wait(self, context, namespace).boxed()
     }
 
     fn spawn_detached(

@@ -31,6 +31,8 @@ pub(super) struct CallState {
     pub(super) context: CallContext,
     /// `None` if no such operation exists; the context has the requested id.
     target: Option<Arc<Operation>>,
+    /// Whether the operation is looked up again after its source has started.
+    pub(super) may_wait_for_source: bool,
     /// The input, until dispatch takes it.
     pub(super) input: Option<Payload>,
     /// A copy of the input for the audit sink, if defaults were filled in.
@@ -89,6 +91,7 @@ impl CallState {
         request: CallRequest<'_>,
         authority: Authority,
     ) -> Self {
+        let has_catalog = request.catalog.is_some();
         let (catalog, target, operation) = match request.resolved {
             Some(ResolvedOperation { catalog, operation }) => {
                 let id = operation.id().to_shared();
@@ -116,6 +119,7 @@ impl CallState {
         let nested_caller: Arc<PipelineShared> = Arc::clone(shared);
         let context = CallContext::new(nested_caller, catalog, start, None);
         let mut call = Self::new(Arc::clone(shared), context, target, request.input, trusted, span);
+        call.may_wait_for_source &= !has_catalog;
         call.endpoint = request.endpoint;
         call.idle_timeout = request.idle_timeout;
         call.approval = request.approval.map(Box::new);
@@ -130,10 +134,25 @@ impl CallState {
         let (span, metadata) = shared.start_span(call.from.shared_metadata(), target.as_deref());
         let context = CallContext::nested(&call, operation, metadata);
         let trusted = call.authority == NestedAuthority::Trusted;
-        if let (false, Some(target)) = (trusted, &target) {
-            call.from.set_effective_kind(target.spec().kind, target.spec().idempotent);
+        let call = Self::new(shared, context, target, call.input, trusted, span);
+        call.set_effective_kind();
+        call
+    }
+
+    /// Reports the kind of the target to the call that forwards to it, if there is one.
+    fn set_effective_kind(&self) {
+        if let (false, Some(target), Some(caller)) =
+            (self.trusted, &self.target, self.context.caller())
+        {
+            caller.set_effective_kind(target.spec().kind, target.spec().idempotent);
         }
-        Self::new(shared, context, target, call.input, trusted, span)
+    }
+
+    /// Looks up the operation in the current snapshot of the call.
+    pub(super) fn resolve_again(&mut self) {
+        let catalog = self.context.snapshot().downcast_ref::<Catalog>();
+        self.target = resolve(catalog, self.context.operation()).0;
+        self.set_effective_kind();
     }
 
     fn new(
@@ -147,6 +166,7 @@ impl CallState {
         Self {
             shared,
             context,
+            may_wait_for_source: target.is_none(),
             target,
             input: Some(input),
             filled_input: None,

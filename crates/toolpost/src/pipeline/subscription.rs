@@ -9,7 +9,7 @@ use futures::stream::{BoxStream, Stream, StreamExt};
 use super::call::Caller;
 use super::dispatch::{self, RunningStream};
 use super::state::CallState;
-use super::{audit, limits, prepare, result, run};
+use super::{audit, limits, prepare, result, run, startup};
 use crate::error::CallError;
 use crate::handler::AbortHandle;
 use crate::outcome::Outcome;
@@ -25,19 +25,16 @@ use audit::AuditOutcome;
 #[must_use = "a subscription does nothing until it is polled"]
 pub struct Subscription {
     /// `None` once the stream has ended.
-    running: Option<BoxStream<'static, Result<Outcome, CallError>>>,
+    running: Option<Values>,
     caller: Caller,
 }
 
 impl Subscription {
     pub(super) fn new(state: CallState) -> Self {
         let caller = Caller::new(&state);
-        let running = match state.kind() {
-            Some(OperationKind::Subscription) => {
-                futures::stream::unfold(SubscriptionPhase::NotStarted(state), advance).boxed()
-            }
-            // A query or mutation yields one value or one error.
-            _ => futures::stream::once(run(state)).boxed(),
+        let running = match state.may_wait_for_source {
+            true => futures::stream::once(resolved_values(state)).flatten().boxed(),
+            false => values(state),
         };
         Self { running: Some(running), caller }
     }
@@ -68,6 +65,24 @@ impl Drop for Subscription {
         if let Some(running) = self.running.take() {
             self.caller.detach(running.for_each(|_| std::future::ready(())));
         }
+    }
+}
+
+type Values = BoxStream<'static, Result<Outcome, CallError>>;
+
+/// Waits for the source of the operation, and returns its values.
+async fn resolved_values(mut state: CallState) -> Values {
+    startup::wait_for_operation(&mut state).await;
+    values(state)
+}
+
+fn values(state: CallState) -> Values {
+    match state.kind() {
+        Some(OperationKind::Subscription) => {
+            futures::stream::unfold(SubscriptionPhase::NotStarted(state), advance).boxed()
+        }
+        // A query or mutation yields one value or one error.
+        _ => futures::stream::once(run(state)).boxed(),
     }
 }
 

@@ -17,6 +17,8 @@ type OperationMap = HashMap<OperationId, Arc<Operation>, foldhash::fast::RandomS
 /// Why the operations of a namespace are unavailable.
 #[derive(Debug, Clone)]
 pub(super) enum NamespaceState {
+    /// The source is starting and has not provided its operations yet.
+    Starting,
     /// The source has not provided its operations yet. Holds the reason.
     Pending(String),
     /// The operations stay unavailable until the configuration changes. Holds the reason.
@@ -104,13 +106,14 @@ impl Catalog {
             return CallError::operation_not_found(id);
         };
         let reason = match (self.can_see_reason(namespace, caller), state) {
+            (true, NamespaceState::Starting) => ": it is starting".to_owned(),
             (true, NamespaceState::Pending(reason) | NamespaceState::Disabled(reason)) => {
                 format!(": {reason}")
             }
             (false, _) => String::new(),
         };
         let error = match state {
-            NamespaceState::Pending(_) => {
+            NamespaceState::Starting | NamespaceState::Pending(_) => {
                 CallError::unavailable(format!("`{namespace}` is not ready yet{reason}"))
             }
             NamespaceState::Disabled(_) => {
@@ -133,9 +136,24 @@ impl Catalog {
         self.namespace_states.contains_key(namespace)
     }
 
-    /// Whether any namespace is pending. Disabled namespaces do not count.
-    pub fn has_pending(&self) -> bool {
-        self.namespace_states.values().any(|state| matches!(state, NamespaceState::Pending(_)))
+    /// Returns the namespaces whose sources are starting.
+    pub fn starting(&self) -> impl Iterator<Item = &str> {
+        let states = self.namespace_states.iter();
+        let starting = states.filter(|(_, state)| matches!(state, NamespaceState::Starting));
+        starting.map(|(namespace, _)| namespace.as_str())
+    }
+
+    /// Whether the source of the namespace is starting, or any source if there is no namespace.
+    pub fn is_starting(&self, namespace: Option<&str>) -> bool {
+        self.starting().any(|starting| namespace.is_none_or(|namespace| namespace == starting))
+    }
+
+    /// Returns the sources that are starting, without those that the caller cannot access.
+    pub(crate) fn starting_for(&self, caller: Viewer<'_>) -> Vec<String> {
+        let visible = self.starting().filter(|namespace| self.can_see_reason(namespace, caller));
+        let mut visible: Vec<_> = visible.map(str::to_owned).collect();
+        visible.sort_unstable();
+        visible
     }
 
     /// Returns the operation with the given id.

@@ -34,6 +34,8 @@ struct RegistryShared {
     write_lock: Mutex<()>,
     /// Number of changes so far. Receivers only observe that it changed.
     version: watch::Sender<u64>,
+    /// Notified when the state of a namespace changes.
+    namespace_changes: watch::Sender<()>,
 }
 
 /// A change to a registry.
@@ -54,6 +56,7 @@ impl Default for Registry {
             catalog: ArcSwap::from_pointee(Catalog::default()),
             write_lock: Mutex::new(()),
             version: watch::Sender::new(0),
+            namespace_changes: watch::Sender::new(()),
         }))
     }
 }
@@ -115,6 +118,18 @@ impl Registry {
         Ok(changed)
     }
 
+    /// Marks the source of a namespace as starting. Calls to its operations wait for it.
+    pub fn mark_starting(&self, namespace: &str) {
+        self.set_namespace_state(namespace, Some(NamespaceState::Starting));
+    }
+
+    /// Waits until the source of the namespace, or every source, has started or failed to start.
+    pub async fn wait_started(&self, namespace: Option<&str>) {
+        let mut changes = self.0.namespace_changes.subscribe();
+        // The sender lives as long as `self`.
+        let _ = changes.wait_for(|()| !self.catalog().is_starting(namespace)).await;
+    }
+
     /// Marks the operations of a namespace as pending, with the reason. Calls to them fail as
     /// unavailable rather than as unknown operations.
     pub fn mark_pending(&self, namespace: &str, reason: impl Into<String>) {
@@ -146,10 +161,12 @@ impl Registry {
     }
 
     fn set_namespace_state(&self, namespace: &str, state: Option<NamespaceState>) {
-        let _guard = self.0.write_lock.lock();
+        let guard = self.0.write_lock.lock();
         let mut catalog = self.catalog().copy();
         set_or_remove(Arc::make_mut(&mut catalog.namespace_states), namespace, state);
         self.0.catalog.store(Arc::new(catalog));
+        drop(guard);
+        self.0.namespace_changes.send_replace(());
     }
 
     /// Returns a snapshot of the registered operations. Later changes do not affect it.
@@ -212,9 +229,8 @@ mod tests {
             let expected = (format!("`off` is disabled{of_off}"), false);
             assert_eq!(error_text("off.a"), expected, "{caller:?}");
         }
-        assert!(registry.catalog().has_pending());
         registry.mark_ready("late");
-        assert!(!registry.catalog().has_pending() && registry.catalog().is_pending("off"));
+        assert!(!registry.catalog().is_pending("late") && registry.catalog().is_pending("off"));
     }
 
     #[test]
@@ -225,7 +241,11 @@ mod tests {
             format!("{}: {}", error.code(), error.message())
         };
         assert_eq!(error_text("box.a"), "OPERATION_NOT_FOUND: Operation not found: box.a");
+        registry.mark_starting("box");
+        assert_eq!(error_text("box.a"), "UNAVAILABLE: `box` is not ready yet: it is starting");
+        assert!(registry.catalog().is_starting(Some("box")));
         registry.mark_pending("box", "it starts");
+        assert!(!registry.catalog().is_starting(None));
         assert_eq!(error_text("box.a"), "UNAVAILABLE: `box` is not ready yet: it starts");
         registry.register(operation("box.b")).unwrap();
         assert_eq!(error_text("box.a"), "UNAVAILABLE: `box` is not ready yet: it starts");

@@ -210,7 +210,7 @@ impl RunningSource {
     /// Starts a source without waiting for it. Its operations are registered when it is connected.
     /// Must be called within a Tokio runtime.
     pub fn start(registry: &Registry, source: impl Source, hooks: SourceHooks) -> Self {
-        registry.mark_pending(source.name(), "it is starting");
+        registry.mark_starting(source.name());
         Self::spawn(registry, source, hooks, None)
     }
 

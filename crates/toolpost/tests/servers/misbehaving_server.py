@@ -367,6 +367,8 @@ def respond(message, send):
         return send(error(id, -32602, f"_meta lacks {missing}"))
     if method == "server/discover" and options.modern:
         return send(discover_response(id))
+    if method == "ping" and not options.modern and behavior != "no-ping":
+        return send(response(id, {}))
     if method == "initialize":
         is_initialized.set()
         return send(initialize_response(id))
@@ -390,8 +392,8 @@ def run(call):
     calls.pop(call.id, None)
 
 
-def exit_on_discover(message):
-    if message["method"] == "server/discover":
+def exit_on_ping(message):
+    if message["method"] == "ping":
         sys.stderr.write("unknown method, goodbye\n")
         sys.stderr.flush()
         os._exit(3)
@@ -404,9 +406,9 @@ def ignore_before_initialize(message):
 # Functions that return whether they handled or ignored the request.
 REQUEST_BEHAVIORS = {
     "silent": lambda message: True,
-    "exits-on-discover": exit_on_discover,
-    "slow-exits-on-discover": exit_on_discover,
-    "silent-discover": ignore_before_initialize,
+    "exits-on-ping": exit_on_ping,
+    "slow-exits-on-ping": exit_on_ping,
+    "silent-ping": ignore_before_initialize,
     "silent-list": lambda message: message["method"] == "tools/list",
     "refuses": lambda message: send(error(message["id"], -32000, "no license")) or True,
 }
@@ -447,7 +449,7 @@ def start_children():
 
 STARTUP_BEHAVIORS = {
     "slow": lambda: time.sleep(number),
-    "slow-exits-on-discover": lambda: time.sleep(number),
+    "slow-exits-on-ping": lambda: time.sleep(number),
     "banner": lambda: write(b"Welcome to ODD 1.0\n"),
     "fork": start_children,
     "dies": lambda: sys.exit("ODD_KEY is not set"),

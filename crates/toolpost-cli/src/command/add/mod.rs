@@ -31,6 +31,9 @@ const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(300);
 
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How long a source may take to report why its server cannot be used, after its own time limits.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The configuration file that a source is written to.
 pub(super) struct TargetConfig<'a> {
     options: &'a WriteOptions,
@@ -209,13 +212,17 @@ async fn probe(
     let mut started = Vec::new();
     for (server, mut settings) in candidates.iter().zip(settings) {
         settings.start_timeout = options.timeout.unwrap_or(settings.start_timeout);
-        let wait_timeout = options.timeout.unwrap_or_else(|| probe_timeout(&settings));
+        let wait_timeout = match options.timeout {
+            // The handshake and the list of tools have this time each.
+            Some(timeout) => timeout * 2,
+            None => probe_timeout(&settings),
+        };
         // A separate registry for each server: tools are listed but not called.
         let source = env.start_server(&Registry::new(), &server.name, &settings);
         started.push((source, wait_timeout));
     }
     let waiting =
-        join_all(started.iter().map(|(server, wait_timeout)| server.ready(*wait_timeout)));
+        join_all(started.iter().map(|(server, limit)| server.ready(*limit + REPORT_TIMEOUT)));
     let probes = tokio::select! {
         probes = waiting => Some(probes),
         () = requests.next() => None,

@@ -8,15 +8,10 @@ use super::super::document::dotted_path;
 use super::super::mcp_entry::McpEntry;
 use super::variables::ClientVariables;
 
-const SSE_TRANSPORT_NOTE: &str =
-    "uses the deprecated HTTP+SSE transport; trying streamable HTTP at its URL";
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TransportHint {
     Stdio,
     Http,
-    /// The HTTP+SSE transport of the 2024 protocol version.
-    Sse,
     Unspecified,
 }
 
@@ -75,7 +70,7 @@ impl<'a> ServerParser<'a> {
         let hint = self.transport_hint(members);
         let before = self.problems.len();
         let mut entry = McpEntry::default();
-        if !matches!(hint, TransportHint::Http | TransportHint::Sse) {
+        if hint != TransportHint::Http {
             self.parse_stdio(members, &mut entry);
         }
         if hint != TransportHint::Stdio {
@@ -93,9 +88,6 @@ impl<'a> ServerParser<'a> {
             self.report(&[], &format!("expected exactly one of `command` and `url`; {remedy}"));
         }
         let mut notes = Vec::new();
-        if hint == TransportHint::Sse {
-            notes.push(SSE_TRANSPORT_NOTE.to_owned());
-        }
         let missed = UNSUPPORTED_KEYS.into_iter();
         let missed: Vec<&str> =
             missed.filter(|key| members.get(*key).is_some_and(is_set)).collect();
@@ -114,10 +106,11 @@ impl<'a> ServerParser<'a> {
         let Some((key, kind)) = declared else { return TransportHint::Unspecified };
         match kind.as_str().map(str::to_ascii_lowercase).as_deref() {
             Some("stdio" | "local") => TransportHint::Stdio,
-            Some("http" | "streamable-http" | "streamablehttp" | "streamable_http" | "remote") => {
-                TransportHint::Http
-            }
-            Some("sse") => TransportHint::Sse,
+            // Whether a server speaks streamable HTTP or HTTP+SSE is detected.
+            Some(
+                "http" | "streamable-http" | "streamablehttp" | "streamable_http" | "remote"
+                | "sse",
+            ) => TransportHint::Http,
             _ => {
                 self.report(&[key], "expected one of `stdio`, `http`, `streamable-http`, `sse`");
                 TransportHint::Unspecified

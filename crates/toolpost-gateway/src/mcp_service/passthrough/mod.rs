@@ -33,6 +33,7 @@ use toolpost::{Approval, CallError, CallRequest, ClientChannel, Outcome, Resolve
 
 use super::client::ClientContext;
 use list::ListMethod;
+pub(super) use qualified_name::URI_SCHEME;
 use result_hints::{CacheVisibility, ResultHints};
 use source_methods::SourceMethods;
 

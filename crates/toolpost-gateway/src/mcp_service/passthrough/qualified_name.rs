@@ -1,7 +1,7 @@
 //! Conversion between the names that clients use and the names that a source uses.
 
 /// Prefix of URIs that are qualified with their source.
-const SCHEME: &str = "toolpost:";
+pub(in crate::mcp_service) const URI_SCHEME: &str = "toolpost:";
 
 /// How a qualified name contains the label of its source, unless the label is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl NameForm {
         match self {
             _ if label.is_empty() => own.to_owned(),
             Self::Name => format!("{label}__{own}"),
-            Self::Uri => format!("{SCHEME}{label}:{own}"),
+            Self::Uri => format!("{URI_SCHEME}{label}:{own}"),
         }
     }
 
@@ -27,7 +27,7 @@ impl NameForm {
         match self {
             _ if label.is_empty() => Some(name),
             Self::Name => name.strip_prefix(label)?.strip_prefix("__"),
-            Self::Uri => name.strip_prefix(SCHEME)?.strip_prefix(label)?.strip_prefix(':'),
+            Self::Uri => name.strip_prefix(URI_SCHEME)?.strip_prefix(label)?.strip_prefix(':'),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Response};
 
 use tokio::sync::oneshot;
@@ -23,6 +23,10 @@ impl HttpTransport {
     /// Listens in an async task until listening is stopped. Returns after the first attempt to open
     /// the stream, or after `OPEN_TIMEOUT`. The task ends if the server does not offer the stream.
     pub(in crate::mcp) async fn open_notification_stream(&self, protocol: ProtocolProfile) {
+        if self.0.message_url.get().is_some() {
+            // Notifications arrive on the message stream.
+            return;
+        }
         let (http, stop) = (self.clone(), self.0.stop_listening.clone());
         let (opened_sender, opened) = oneshot::channel();
         self.0.tasks.spawn(async move {
@@ -77,13 +81,23 @@ impl HttpTransport {
         protocol: &ProtocolProfile,
         cursor: &StreamCursor,
     ) -> Result<Response, RequestError> {
-        let mut headers = self.0.common_headers();
-        headers.remove(CONTENT_TYPE);
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let mut headers = HeaderMap::new();
         insert_header(&mut headers, PROTOCOL_VERSION_HEADER, &protocol.version)?;
         if !cursor.last_event_id.is_empty() {
             insert_header(&mut headers, LAST_EVENT_ID_HEADER, &cursor.last_event_id)?;
         }
+        self.get_event_stream(headers).await
+    }
+
+    /// Sends GET with additional headers. The response is an event stream.
+    pub(super) async fn get_event_stream(
+        &self,
+        additional: HeaderMap,
+    ) -> Result<Response, RequestError> {
+        let mut headers = self.0.common_headers();
+        headers.remove(CONTENT_TYPE);
+        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.extend(additional);
         let response = self.0.send(Method::GET, headers, None).await?;
         match is_event_stream(&response) {
             true => Ok(response),

@@ -38,11 +38,10 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use stderr_tail::StderrTail;
-
 pub(crate) use exit_status::ProcessExit;
 pub use spawn::DEPTH_VARIABLE;
 pub(crate) use spawn::spawn;
+pub(crate) use stderr_tail::StderrTail;
 pub use watcher::watch_child;
 
 /// Maximum duration of each termination step.
@@ -127,8 +126,8 @@ impl ProcessHandle {
         self.stopping.clone()
     }
 
-    /// Returns the last lines of standard error, for the exit message.
-    pub(crate) fn stderr_tail(&self) -> String {
-        self.stderr_tail.text()
+    /// Returns the last lines of standard error.
+    pub(crate) fn stderr_tail(&self) -> Arc<StderrTail> {
+        Arc::clone(&self.stderr_tail)
     }
 }

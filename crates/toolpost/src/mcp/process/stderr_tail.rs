@@ -15,13 +15,15 @@ const MAX_BYTES: usize = 4096;
 
 /// Bounded buffer of lines; the oldest lines are removed first.
 #[derive(Debug, Default)]
-pub(super) struct StderrTail(Mutex<TailBuffer>);
+pub(crate) struct StderrTail(Mutex<TailBuffer>);
 
 #[derive(Debug, Default)]
 struct TailBuffer {
     /// Raw lines; they are sanitized when read, which is rare.
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
+    /// Number of lines that were removed.
+    removed: usize,
 }
 
 impl StderrTail {
@@ -37,10 +39,29 @@ impl StderrTail {
         while buffer.lines.len() > MAX_LINES || buffer.bytes > MAX_BYTES {
             let oldest = buffer.lines.pop_front();
             buffer.bytes -= oldest.map_or(0, |line| line.len());
+            buffer.removed += 1;
         }
     }
 
+    /// Returns the number of lines so far.
+    pub(crate) fn position(&self) -> usize {
+        let buffer = self.0.lock();
+        buffer.removed + buffer.lines.len()
+    }
+
+    /// Adds the lines after a position to a message, each on a line of its own.
+    pub(crate) fn append_to(&self, mut message: String, position: usize) -> String {
+        let buffer = self.0.lock();
+        let lines = buffer.lines.iter().skip(position.saturating_sub(buffer.removed));
+        for (number, line) in lines.enumerate() {
+            message.push_str(if number == 0 { "; standard error:\n    " } else { "\n    " });
+            message.push_str(&sanitize_line(line));
+        }
+        message
+    }
+
     /// Returns the sanitized lines, oldest first.
+    #[cfg(test)]
     pub(super) fn text(&self) -> String {
         let buffer = self.0.lock();
         buffer.lines.iter().map(|line| sanitize_line(line)).collect::<Vec<_>>().join("\n")
@@ -67,5 +88,19 @@ mod tests {
         check(&numbers, 20, 59, "97\n98");
         check(&[vec![b'x'; 5000]], 1, 1024, "x");
         check(&vec![vec![b'x'; 5000]; 9], 4, 4 * 1024 + 3, "x");
+    }
+
+    #[test]
+    fn stderr_tail_appends_only_lines_after_position() {
+        let tail = StderrTail::default();
+        (0..30).for_each(|n: u32| tail.push(n.to_string().as_bytes()));
+        let position = tail.position();
+        assert_eq!(position, 30);
+        assert_eq!(tail.append_to("it ended".to_owned(), position), "it ended");
+        tail.push(b"one");
+        tail.push(b"two");
+        let message = tail.append_to("it ended".to_owned(), position);
+        assert_eq!(message, "it ended; standard error:\n    one\n    two");
+        assert_eq!(tail.append_to(String::new(), 0).lines().count(), MAX_LINES + 1);
     }
 }

@@ -69,7 +69,7 @@ async fn process_exit_reports_status_and_stderr_tail() {
         for _ in 0..2 {
             assert_eq!(with_timeout(child.handle.exited()).await.to_string(), ended, "{script}");
         }
-        assert_eq!(child.handle.stderr_tail(), message, "{script}");
+        assert_eq!(child.handle.stderr_tail().text(), message, "{script}");
         assert_eq!(with_timeout(child.handle.terminate()).await.to_string(), ended, "{script}");
         wait_drained(&tracker).await;
     }
@@ -177,7 +177,7 @@ async fn endless_stderr_does_not_block_termination() {
     let mut child = start("yes words >&2 & echo $$ $!; wait", &tracker);
     let ids = read_pids(&mut child, 2).await;
     with_timeout(async {
-        while child.handle.stderr_tail().lines().count() < 20 {
+        while child.handle.stderr_tail().text().lines().count() < 20 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
@@ -222,7 +222,7 @@ async fn watched_process_exit_matches_unwatched() {
         let tracker = TaskTracker::new();
         let child = start_watched(script, &tracker);
         assert_eq!(with_timeout(child.handle.exited()).await.to_string(), ended, "{script}");
-        assert_eq!(child.handle.stderr_tail(), message, "{script}");
+        assert_eq!(child.handle.stderr_tail().text(), message, "{script}");
         drop(child);
         wait_drained(&tracker).await;
     }

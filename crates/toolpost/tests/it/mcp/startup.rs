@@ -16,20 +16,21 @@ fn seconds(seconds: u64) -> Duration {
 async fn handshake_succeeds_for_every_supported_version() {
     // Each row: server arguments, negotiated version, and the first lines that the server logs.
     let rows: &[(&[&str], &str, &[&str])] = &[
-        (&["plain"], "2025-11-25", &["server/discover", "initialize"]),
-        (&["--version", "2024-11-05", "plain"], "2024-11-05", &["server/discover", "initialize"]),
-        (&["--version", "2025-03-26", "plain"], "2025-03-26", &["server/discover", "initialize"]),
-        (&["--version", "2025-06-18", "plain"], "2025-06-18", &["server/discover", "initialize"]),
-        (&["--modern", "plain"], "2026-07-28", &["server/discover"]),
-        (&["silent-discover"], "2025-11-25", &["server/discover", "initialize"]),
-        (&["exits-on-discover"], "2025-11-25", &["server/discover", "pid", "initialize"]),
+        (&["plain"], "2025-11-25", &["ping", "initialize"]),
+        (&["--version", "2024-11-05", "plain"], "2024-11-05", &["ping", "initialize"]),
+        (&["--version", "2025-03-26", "plain"], "2025-03-26", &["ping", "initialize"]),
+        (&["--version", "2025-06-18", "plain"], "2025-06-18", &["ping", "initialize"]),
+        (&["--modern", "plain"], "2026-07-28", &["ping", "server/discover"]),
+        (&["no-ping"], "2025-11-25", &["ping", "server/discover", "initialize"]),
+        (&["silent-ping"], "2025-11-25", &["ping", "initialize"]),
+        (&["exits-on-ping"], "2025-11-25", &["ping", "pid", "initialize"]),
         // The start takes longer than a timeout of ten seconds.
-        (&["slow", "15"], "2025-11-25", &["server/discover", "initialize"]),
-        (&["--modern", "slow", "15"], "2026-07-28", &["server/discover", "initialize"]),
-        (&["slow-exits-on-discover", "4"], "2025-11-25", &["server/discover", "pid", "initialize"]),
-        (&["banner"], "2025-11-25", &["server/discover", "initialize"]),
-        (&["string-ids"], "2025-11-25", &["server/discover", "initialize"]),
-        (&["--modern", "string-ids"], "2026-07-28", &["server/discover"]),
+        (&["slow", "15"], "2025-11-25", &["ping", "initialize"]),
+        (&["--modern", "slow", "15"], "2026-07-28", &["ping", "initialize", "server/discover"]),
+        (&["slow-exits-on-ping", "4"], "2025-11-25", &["ping", "pid", "initialize"]),
+        (&["banner"], "2025-11-25", &["ping", "initialize"]),
+        (&["string-ids"], "2025-11-25", &["ping", "initialize"]),
+        (&["--modern", "string-ids"], "2026-07-28", &["ping", "server/discover"]),
     ];
     join_all(rows.iter().map(async |(arguments, version, methods)| {
         let fixture = McpFixture::stdio(arguments, |_| {});
@@ -111,7 +112,7 @@ async fn pinned_protocol_version_is_the_only_one_tried() {
 async fn reconnect_reuses_known_protocol_generation() {
     for (arguments, again) in [
         (&["plain"][..], ["initialize", "notifications/initialized"]),
-        (&["exits-on-discover"], ["initialize", "notifications/initialized"]),
+        (&["exits-on-ping"], ["initialize", "notifications/initialized"]),
         (&["--modern", "plain"], ["server/discover", "subscriptions/listen"]),
     ] {
         let fixture = McpFixture::stdio(arguments, |_| {});
@@ -133,7 +134,7 @@ async fn reconnect_reuses_known_protocol_generation() {
 #[tokio::test]
 async fn source_can_be_closed_during_startup() {
     let rows: [(TransportKind, &[&str], &str, usize); 6] = [
-        (TransportKind::Stdio, &["silent"], "server/discover", 0),
+        (TransportKind::Stdio, &["silent"], "ping", 0),
         (TransportKind::Stdio, &["silent-list"], "tools/list", 0),
         (TransportKind::Stdio, &["--modern", "silent-list"], "tools/list", 0),
         (TransportKind::Stdio, &["slow", "30"], "starts", 0),
