@@ -33,9 +33,9 @@ pub(super) struct Capacity {
 /// Error of a call that cannot be queued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SubmitError {
-    #[error("approval limit reached: {0} calls are pending")]
+    #[error("approval limit reached: {0} pending")]
     LimitReached(usize),
-    #[error("approval limit reached: {1} calls by `{0}` are pending")]
+    #[error("approval limit reached: {1} pending for `{0}`")]
     CallerLimitReached(String, usize),
     /// The id is in use. The caller must generate another one.
     #[error("the id is already in use")]

@@ -173,8 +173,8 @@ impl Config {
         Self::parse(file, &text, &environment)
     }
 
-    /// Parses and validates a text. `file` names it in errors, and relative paths start at its
-    /// folder; `environment` provides `${VAR}`. The files of `mcp_servers` are read.
+    /// Parses and validates a text. `file` names it in errors, and relative paths are resolved
+    /// against its folder; `environment` provides `${VAR}`. The files of `mcp_servers` are read.
     ///
     /// # Errors
     ///

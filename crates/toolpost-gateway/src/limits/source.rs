@@ -91,16 +91,15 @@ impl SourceLimiter {
         let name = &self.name;
         let rejection = if call.depth() > 0 && call.ancestor_holds_source_permit() {
             let message = format!(
-                "concurrency limit of `{name}` reached: {concurrency} calls are running, and nested \
-                 calls are not queued"
+                "concurrency limit of `{name}` reached: {concurrency} running; nested calls are not \
+                 queued"
             );
             limit_error(Limit::SourceCalls, message, DEFAULT_RETRY_AFTER)
         } else if let Some(slot) = QueueSlot::enter(&self.queue_len, queue) {
             return HookResult::Pending(Box::pin(Arc::clone(self).wait_for_permit(slot)));
         } else {
-            let message = format!(
-                "queue limit of `{name}` reached: {concurrency} calls are running and {queue} are queued"
-            );
+            let message =
+                format!("queue limit of `{name}` reached: {concurrency} running, {queue} queued");
             limit_error(Limit::SourceQueue, message, DEFAULT_RETRY_AFTER)
         };
         HookResult::Ready(Err(rejection))

@@ -342,7 +342,7 @@ async fn approval_limits_return_429_and_spare_other_calls() {
     };
     let waits: Vec<_> = ["ada", "bob"].map(begin).into();
     bank.wait_for_pending(2).await;
-    let message = "approval limit reached: 2 calls are pending";
+    let message = "approval limit reached: 2 pending";
     for caller in ["ada", "carl"] {
         let (status, problem) = bank.call(caller, "demo.note", &json!({"text": "y"})).await;
         assert_eq!(status, 429, "{caller}");
@@ -354,7 +354,7 @@ async fn approval_limits_return_429_and_spare_other_calls() {
     assert_eq!(bank.call("carl", "gateway.approve", &id).await.0, 200);
     let (status, problem) = bank.call("ada", "demo.note", &json!({"text": "y"})).await;
     assert_eq!(status, 429);
-    assert!(problem["detail"].as_str().unwrap().contains("`ada` has 1 calls"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("1 pending for `ada`"), "{problem}");
     let sum = bank.call("ada", "demo.add", &json!({"a": 2, "b": 3})).await;
     assert_eq!(sum.1["sum"], 5, "operations without a pattern are not pending");
     waits.into_iter().for_each(|wait| wait.abort());

@@ -18,9 +18,9 @@ enum TransportHint {
 /// Returns why a server is not used, if it is not.
 pub(super) fn skip_reason(members: &Map<String, Value>) -> Option<&'static str> {
     let is_extension = members.get("source").and_then(Value::as_str) == Some("extension");
-    if members.get("disabled") == Some(&Value::Bool(true)) {
-        Some("is skipped: disabled")
-    } else if members.get("enabled") == Some(&Value::Bool(false)) {
+    let is_disabled = members.get("disabled") == Some(&Value::Bool(true))
+        || members.get("enabled") == Some(&Value::Bool(false));
+    if is_disabled {
         Some("is skipped: disabled")
     } else if is_extension && !members.contains_key("command") && !members.contains_key("url") {
         Some("is skipped: managed by an editor extension")

@@ -51,7 +51,7 @@ impl OpenApiEntry {
 
     /// Returns the headers for fetching a private document: the bearer token and the configured
     /// headers, with variables expanded. `file` names the configuration in errors, and relative
-    /// paths start at its folder.
+    /// paths are resolved against its folder.
     ///
     /// # Errors
     ///
