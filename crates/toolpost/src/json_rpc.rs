@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::json::{deserialize_present, error_message};
 
 /// Maximum size of a request id, in bytes.
 const MAX_ID_BYTES: usize = 256;
@@ -85,13 +87,6 @@ pub struct RpcError {
     pub is_forwarded: bool,
 }
 
-/// Deserializes a member that is present, even if it is `null`.
-fn deserialize_present<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
-}
-
 impl<'a> RawMessage<'a> {
     /// Parses an object; `None` for anything else.
     pub fn parse(text: &'a str) -> Option<Self> {
@@ -131,7 +126,10 @@ pub fn parse_strict(text: &[u8]) -> Result<RpcMessage<'_>, (Option<RpcId>, RpcEr
     let unreadable = |error: serde_json::Error| {
         let is_json = error.classify() == serde_json::error::Category::Data;
         let code = if is_json { RpcError::INVALID_REQUEST } else { RpcError::PARSE_ERROR };
-        (None, RpcError::new(code, format!("the message cannot be read: {error}")))
+        (
+            None,
+            RpcError::new(code, format!("the message cannot be read: {}", error_message(&error))),
+        )
     };
     // Otherwise serde would accept an array with the members in order.
     if text.trim_ascii_start().starts_with(b"[") {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::CallError;
+use crate::json::error_message;
 use strict::StrictParser;
 
 /// A JSON document, raw or parsed. It is parsed at most once, on demand.
@@ -36,7 +37,7 @@ enum PayloadRepr {
 /// Error returned for JSON that is malformed, nests too deeply, contains a number out of range or
 /// does not match the requested type.
 #[derive(Debug, thiserror::Error)]
-#[error("the JSON cannot be read: {0}")]
+#[error("the JSON cannot be read: {}", error_message(.0))]
 pub struct PayloadError(#[from] serde_json::Error);
 
 impl Payload {

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use toolpost::connection::{Client, ClientAbortHandle};
+use toolpost::json::error_message;
 use toolpost::{
     CallError, CallRequest, Endpoint, OperationKind, OperationSpec, Outcome, Progress,
     ProgressSender,
@@ -138,8 +139,9 @@ fn read_input(
     operation: &str,
     arguments: &[String],
 ) -> Result<(OperationKind, Value), CommandError> {
-    let spec: OperationSpec = serde_json::from_value(spec)
-        .map_err(|error| anyhow::anyhow!("invalid spec of {operation}: {error}"))?;
+    let spec: OperationSpec = serde_json::from_value(spec).map_err(|error| {
+        anyhow::anyhow!("invalid spec of {operation}: {}", error_message(&error))
+    })?;
     let input = input::build(&spec, arguments).map_err(CommandError::Usage)?;
     for key in input::unknown_keys(&spec, &input) {
         output::warning(&format!("{operation} has no input `{key}`"));

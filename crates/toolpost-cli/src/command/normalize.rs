@@ -6,6 +6,7 @@ use anstyle::AnsiColor;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use toolpost::json::error_message;
 use toolpost::{CastError, Extras, Issue, Normalized, Repair, RepairAction, Schema, SchemaError};
 
 use super::document;
@@ -57,7 +58,8 @@ fn run(input: &FitInput, mode: FitMode) -> Result<(), CommandError> {
     if input.jsonl {
         return document::map_lines(file, |line| {
             let case: JsonlCase = serde_json::from_str(line).map_err(|error| {
-                FitError::new("line", &format!("expected {{schema, input}}: {error}"))
+                let reason = error_message(&error);
+                FitError::new("line", &format!("expected {{schema, input}}: {reason}"))
             })?;
             let schema = Schema::new(case.schema)?;
             fit(&schema, case.input, mode)

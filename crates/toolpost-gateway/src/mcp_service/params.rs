@@ -5,6 +5,7 @@ use std::ops::Not;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use toolpost::json::error_message;
 use toolpost::json_rpc::{RpcError, RpcId};
 use toolpost::trace_metadata;
 
@@ -54,7 +55,7 @@ impl RequestParams {
     pub(crate) fn parse(raw: Option<&RawValue>) -> Result<Self, RpcError> {
         let Some(raw) = raw else { return Ok(Self::default()) };
         let params: Self = serde_json::from_str(raw.get()).map_err(|error| {
-            RpcError::invalid_params(format!("`params` cannot be read: {error}"))
+            RpcError::invalid_params(format!("`params` cannot be read: {}", error_message(&error)))
         })?;
         // The token is repeated in every progress notification, so its length is limited.
         let token = params.meta.as_ref().and_then(|meta| meta.progress_token.as_deref());
@@ -123,7 +124,7 @@ impl SubscriptionFilter {
         }
         let text = raw.map_or("{}", RawValue::get);
         let listen: ListenParams = serde_json::from_str(text).map_err(|error| {
-            RpcError::invalid_params(format!("`params` cannot be read: {error}"))
+            RpcError::invalid_params(format!("`params` cannot be read: {}", error_message(&error)))
         })?;
         let max = settings.max_resource_subscriptions_per_client;
         if listen.notifications.resource_subscriptions.len() > max {

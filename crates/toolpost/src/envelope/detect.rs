@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Envelope, Meta};
+use super::{Envelope, EnvelopeIn, Meta};
 use crate::payload::Payload;
 
 impl Envelope<Value> {
@@ -52,8 +52,11 @@ impl Envelope<Payload> {
         };
         // Text that is not an object is rejected without parsing.
         let is_object = raw.get().starts_with('{');
-        let envelope = is_object.then(|| serde_json::from_str(raw.get()).ok()).flatten();
-        envelope.ok_or(payload)
+        let parse = || serde_json::from_str::<EnvelopeIn<Payload>>(raw.get()).ok();
+        let found = is_object.then(parse).flatten().and_then(|wire| {
+            Some(Self { data: wire.data?, meta: Meta::from_members(wire.meta).ok()? })
+        });
+        found.ok_or(payload)
     }
 }
 

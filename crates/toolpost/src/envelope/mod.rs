@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::clock;
 use crate::error::CallError;
+use crate::json::deserialize_present;
 use crate::payload::{Payload, PayloadError};
 
 pub use block::{
@@ -139,17 +140,24 @@ impl Envelope<Payload> {
     }
 }
 
+/// An envelope as it is sent. JavaScript omits `data` that is undefined.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
 struct EnvelopeIn<T> {
-    data: T,
+    #[serde(default, deserialize_with = "deserialize_present")]
+    data: Option<T>,
     meta: Map<String, Value>,
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Envelope<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wire = EnvelopeIn::deserialize(deserializer)?;
+        let data = match wire.data {
+            Some(data) => data,
+            None => T::deserialize(Value::Null).map_err(serde::de::Error::custom)?,
+        };
         match Meta::from_members(wire.meta) {
-            Ok(meta) => Ok(Self { data: wire.data, meta }),
+            Ok(meta) => Ok(Self { data, meta }),
             Err(_) => Err(serde::de::Error::custom(
                 "`meta` is not that of a response envelope: `source` must be local, http or \
                  mcp, with the fields that the source requires",

@@ -14,6 +14,7 @@ use crate::access::Identity;
 use crate::connection::Client;
 use crate::error::{CallError, HandlerError};
 use crate::handler::CallContext;
+use crate::json::error_message;
 use crate::operation::{Operation, ResultPolicy};
 use crate::registry::Change;
 use crate::spec::{OperationId, OperationSpec};
@@ -236,7 +237,7 @@ fn build_operation(
 ) -> Result<Operation, String> {
     let is_offline = input.get("status").is_some_and(|status| status == "offline");
     let mut listed: OperationSpec =
-        serde_json::from_value(input).map_err(|error| error.to_string())?;
+        serde_json::from_value(input).map_err(|error| error_message(&error))?;
     let own = listed.id().map_err(|error| error.to_string())?;
     for (schema, what) in
         [(&listed.input_schema, "inputSchema"), (&listed.output_schema, "outputSchema")]

@@ -13,6 +13,7 @@ use super::spoke_registry::SpokeRoute;
 use super::{Hub, HubInner, SpokeConfig};
 use crate::connection::{Client, Connection, IncomingRequests, ReconnectSettings};
 use crate::error::{CallError, ErrorCode};
+use crate::json::error_message;
 use crate::operation::{Operation, SourceKind};
 use crate::source::{Source, SourceContext, SourceHooks, SourceInfo};
 use crate::spec::HUB_META_KEY;
@@ -169,7 +170,8 @@ async fn list_ids(client: &Client, max: usize) -> Result<Vec<String>, CallError>
         let page = client.call_json("hub.list", input).await?;
         let page: ListPage = serde_json::from_value(page.data).map_err(|error| {
             CallError::execution(format!(
-                "the operation list of the upstream hub is invalid: {error}"
+                "the operation list of the upstream hub is invalid: {}",
+                error_message(&error)
             ))
         })?;
         let foreign = page.operations.into_iter().map(|listed| listed.id);

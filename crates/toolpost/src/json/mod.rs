@@ -1,6 +1,7 @@
 //! JSON objects with unparsed members, and paths to values.
 
 mod depth;
+mod error_message;
 mod path;
 mod pointer;
 mod raw_object;
@@ -9,7 +10,15 @@ mod short_bytes;
 /// The members of a JSON object.
 pub type JsonObject = serde_json::Map<String, serde_json::Value>;
 
+/// Deserializes a member that is present, even if it is `null`.
+pub(crate) fn deserialize_present<'de, T: serde::Deserialize<'de>, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
 pub use depth::is_nested_deeper;
+pub use error_message::error_message;
 pub(crate) use path::ValuePath;
 pub use pointer::JsonPointer;
 pub(crate) use pointer::{escape_token, unescape_token};

@@ -14,6 +14,7 @@ use super::request::{ClientRequest, Timeouts};
 use super::rpc::{self, Param, RpcError};
 use super::settings::McpSettings;
 use super::transport::ClientTransport;
+use crate::json::error_message;
 
 /// How long to wait for the response of a process to `ping` before also sending `initialize`. The
 /// process may start slowly or ignore requests before `initialize`.
@@ -235,7 +236,8 @@ fn common_version(theirs: &[String], ours: &[&'static str]) -> Option<&'static s
 
 fn parse_response<'a, T: Deserialize<'a>>(response: &'a RawValue) -> Result<T, RequestError> {
     serde_json::from_str(response.get()).map_err(|error| {
-        RequestError::InvalidResponse(format!("invalid handshake response: {error}"))
+        let reason = error_message(&error);
+        RequestError::InvalidResponse(format!("invalid handshake response: {reason}"))
     })
 }
 

@@ -28,6 +28,7 @@ use super::source::OAuthHooks;
 use super::source_handle::SourceHandle;
 use super::transport::ClientTransport;
 use crate::handler::{ClientChannel, MultiRoundTrip};
+use crate::json::error_message;
 
 /// Maximum number of times one call is sent while the server requires input.
 const MAX_INPUT_ROUNDS: usize = 10;
@@ -157,7 +158,8 @@ impl ClientSession {
             bytes += response.get().len();
             let page: ListToolsResult<'_> =
                 serde_json::from_str(response.get()).map_err(|error| {
-                    RequestError::InvalidResponse(format!("the tool list cannot be read: {error}"))
+                    let reason = error_message(&error);
+                    RequestError::InvalidResponse(format!("the tool list cannot be read: {reason}"))
                 })?;
             listed.add(&page.tools);
             // A cursor that is not a string is ignored.
@@ -464,7 +466,8 @@ impl<'a> InputRequired<'a> {
     fn requests(&self) -> Result<BTreeMap<String, InputRequest<'a>>, RequestError> {
         let Some(requests) = self.input_requests else { return Ok(BTreeMap::new()) };
         serde_json::from_str(requests.get()).map_err(|error| {
-            RequestError::InvalidResponse(format!("invalid input requests: {error}"))
+            let reason = error_message(&error);
+            RequestError::InvalidResponse(format!("invalid input requests: {reason}"))
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::access::Identity;
 use crate::envelope::{Envelope, LocalMeta, Meta};
 use crate::error::CallError;
 use crate::handler::Progress;
+use crate::json::error_message;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::{Issue, Normalized, Repair};
@@ -25,6 +26,9 @@ const MAX_DIAGNOSED_BYTES: usize = 64 * 1024;
 
 /// Maximum length of a request id, in bytes.
 const MAX_ID_BYTES: usize = 256;
+
+/// Example of an envelope, for peers that send a bare value.
+const ENVELOPE_EXAMPLE: &str = r#"{"data": 5, "meta": {"source": "local", "operationId": "math.add", "timestamp": 1700000000000}}"#;
 
 /// Error for a frame that is not a valid event. It is reported to the sender.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -132,7 +136,8 @@ impl<'a> RawFrame<'a> {
     fn decode_responded(&self) -> Result<CallEvent, String> {
         let wire: RespondedIn<'_> = self.parse_payload()?;
         self.check_id(wire.request_id.as_deref())?;
-        let mut outcome = Outcome::new(decode_envelope(wire.output)?);
+        let output = wire.output.ok_or_else(|| not_an_envelope("it is missing"))?;
+        let mut outcome = Outcome::new(decode_envelope(output)?);
         let mut findings = Normalized::default();
         (findings.repairs, findings.issues) = (wire.repairs, wire.warnings);
         outcome.add_findings(findings);
@@ -199,8 +204,15 @@ fn decode_envelope(output: &RawValue) -> Result<Envelope<Payload>, String> {
         let meta = LocalMeta::new(plain.meta.operation_id.as_ref(), plain.meta.timestamp);
         return Ok(Envelope { data: plain.data.to_owned().into(), meta: Meta::Local(meta) });
     }
-    serde_json::from_str(output.get())
-        .map_err(|error| format!("`output` is not a response envelope: {}", error_reason(&error)))
+    serde_json::from_str(output.get()).map_err(|error| not_an_envelope(&error_reason(&error)))
+}
+
+/// Returns the error for an output that is not an envelope, with an example of one.
+fn not_an_envelope(reason: &str) -> String {
+    format!(
+        "`output` is not a response envelope: {reason}; an envelope is an object with `data` and \
+         `meta`, such as {ENVELOPE_EXAMPLE}"
+    )
 }
 
 #[derive(Deserialize)]
@@ -246,7 +258,7 @@ struct RespondedIn<'a> {
     #[serde(borrow)]
     request_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    output: &'a RawValue,
+    output: Option<&'a RawValue>,
     #[serde(default)]
     repairs: Vec<Repair>,
     #[serde(default)]
@@ -301,7 +313,7 @@ fn to_unsigned_millis(milliseconds: f64) -> u64 {
 
 /// Returns the error message without its position, which is relative to the payload.
 fn error_reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
+    let text = error_message(error);
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }
 
@@ -354,7 +366,10 @@ fn diagnose(text: &str) -> FrameError {
     if text.len() > MAX_DIAGNOSED_BYTES
         && let Err(error) = serde_json::from_str::<RawFrame<'_>>(text)
     {
-        return malformed_frame(text, format!("the frame is not an event: {error}"));
+        return malformed_frame(
+            text,
+            format!("the frame is not an event: {}", error_message(&error)),
+        );
     }
     let value: Value = match serde_json::from_str(text) {
         Ok(value) => value,

@@ -6,6 +6,7 @@ use axum::response::Response;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use serde_json::value::RawValue;
+use toolpost::json::error_message;
 use toolpost::json_rpc::{self, RpcError, RpcId, RpcMessage};
 use toolpost::view::ProtocolGeneration;
 
@@ -65,7 +66,8 @@ fn parse<'b>(context: &McpRequestContext, body: &'b Bytes) -> Result<Vec<&'b Raw
         ));
     }
     let messages: Vec<&RawValue> = serde_json::from_slice(body)
-        .map_err(|error| RpcError::new(RpcError::PARSE_ERROR, format!("invalid batch: {error}")))?;
+        .map_err(|error| format!("invalid batch: {}", error_message(&error)))
+        .map_err(|message| RpcError::new(RpcError::PARSE_ERROR, message))?;
     if messages.is_empty() || messages.len() > MAX_MESSAGES {
         return reject(format!("a batch must have between 1 and {MAX_MESSAGES} messages"));
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use serde_json::value::RawValue;
+use toolpost::json::error_message;
 use toolpost::json_rpc::RawMessage;
 
 use super::base_kind::BaseKind;
@@ -148,7 +149,7 @@ impl RoomMessage {
     ///
     /// The text was not produced by [`RoomMessage::to_stored`].
     pub fn from_stored(text: &str) -> Result<Self, MessageParseError> {
-        let corrupt = |error: serde_json::Error| MessageParseError::invalid(error.to_string());
+        let corrupt = |error: serde_json::Error| MessageParseError::invalid(error_message(&error));
         let mut members = draft::parse_object(text).map_err(corrupt)?;
         let context_of = members.take("context_of").map(|raw| serde_json::from_str(raw.get()));
         let mut draft = Draft::from_members(members)?;

@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use toolpost::json::error_message;
 use toolpost::json_rpc::RawMessage;
 
 use super::base_kind::BaseKind;
@@ -41,7 +42,8 @@ fn invalid_target(error: &KindError) -> MessageParseError {
 /// The payload contains its method or a name twice.
 pub fn parse_target(payload: Option<&RawValue>) -> Result<Option<McpTarget>, MessageParseError> {
     read_target(payload)
-        .map_err(|error| MessageParseError::invalid(format!("the payload cannot be read: {error}")))
+        .map_err(|error| format!("the payload cannot be read: {}", error_message(&error)))
+        .map_err(MessageParseError::invalid)
 }
 
 /// Returns the full kind of a request, a proposal or a notification; any other kind is unchanged.

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use toolpost::json::error_message;
 
 use super::grants::Grant;
 use super::{Room, RoomError};
@@ -208,8 +209,9 @@ pub(super) fn parse_payload<'de, T: Deserialize<'de>>(
     let text = draft.payload.as_ref().map_or("{}", |payload| payload.get());
     serde_json::from_str(text).map_err(|error| {
         RoomError::invalid(format!(
-            "the payload of `{}` must have {expected}: {error}",
-            draft.kind.short()
+            "the payload of `{}` must have {expected}: {}",
+            draft.kind.short(),
+            error_message(&error)
         ))
     })
 }

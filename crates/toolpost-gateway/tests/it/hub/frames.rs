@@ -1,10 +1,10 @@
 //! Invalid frames and unexpected events do not affect other peers.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use toolpost_gateway::GatewaySettings;
 
-use super::super::TestGateway;
+use super::super::{TestGateway, client};
 use super::{
     HubClient, control_event, event_json, request_event, response_event, spec, start_open_gateway,
     stop_gateway,
@@ -74,6 +74,156 @@ async fn invalid_frame_returns_error_and_keeps_connection() {
         }
     }
     assert!(running.stop().await.in_time);
+}
+
+/// Each row: the output that a spoke responds with, and the reason of the error.
+#[tokio::test]
+async fn bare_value_of_a_spoke_is_explained_to_both_sides() {
+    let running = start_open_gateway().await;
+    let mut spoke = HubClient::connect(running.address).await;
+    spoke.register("box", &json!([spec("math", "add", "query")])).await.unwrap();
+    let missing_meta = "missing field `meta`";
+    for (output, reason) in [
+        (json!({"output": 5}), "invalid type: integer `5`, expected an object"),
+        (json!({"output": "five"}), "invalid type: string \"five\", expected an object"),
+        (json!({"output": true}), "invalid type: boolean `true`, expected an object"),
+        (json!({"output": null}), "invalid type: null, expected an object"),
+        (json!({"output": {"sum": 5}}), missing_meta),
+        (json!({"output": {"data": 5}}), missing_meta),
+        (
+            json!({"output": {"data": 5, "meta": 1}}),
+            "invalid type: integer `1`, expected an object",
+        ),
+        (json!({"output": {"data": 5, "meta": {"source": "box"}}}), "`source` must be local"),
+        (json!({}), "it is missing"),
+    ] {
+        let (response, event) = call_spoke(&running, &mut spoke, &output).await;
+        assert_eq!(response.status(), 502, "{output}");
+        let problem: Value = response.json().await.unwrap();
+        assert_eq!(problem["error"]["code"], "EXECUTION_ERROR", "{problem}");
+        assert_eq!(
+            (&event["type"], &event["payload"]["code"]),
+            (&json!("call.error"), &json!("VALIDATION_ERROR"))
+        );
+        for message in [&problem["error"]["message"], &event["payload"]["message"]] {
+            let message = message.as_str().unwrap();
+            assert!(message.contains(reason), "{output}: {message}");
+            let explanation =
+                r#"an envelope is an object with `data` and `meta`, such as {"data": 5, "#;
+            assert!(message.contains(explanation), "{output}: {message}");
+            assert!(!message.contains("struct"), "{output}: {message}");
+        }
+    }
+    stop_gateway(running, spoke).await;
+}
+
+#[tokio::test]
+async fn envelope_of_a_spoke_without_data_is_null() {
+    let running = start_open_gateway().await;
+    let mut spoke = HubClient::connect(running.address).await;
+    spoke.register("box", &json!([spec("math", "add", "query")])).await.unwrap();
+    let http = json!({"source": "http", "statusCode": 204, "headers": {}, "contentType": ""});
+    for meta in [json!({"source": "local", "operationId": "math.add", "timestamp": 1}), http] {
+        let output = json!({"output": {"meta": meta}});
+        let (response, event) = call_spoke(&running, &mut spoke, &output).await;
+        assert_eq!(response.status(), 200, "{output}");
+        let envelope: Value = response.json().await.unwrap();
+        assert_eq!(
+            (&envelope["data"], &envelope["meta"]["source"]),
+            (&Value::Null, &meta["source"])
+        );
+        assert_eq!(event, Value::Null);
+    }
+    stop_gateway(running, spoke).await;
+}
+
+/// Calls the operation of a spoke, which responds with these members. Returns the response over
+/// HTTP and the error that the spoke gets, if any.
+async fn call_spoke(
+    running: &TestGateway,
+    spoke: &mut HubClient,
+    members: &Value,
+) -> (reqwest::Response, Value) {
+    let url = running.url("/api/box/math.add?envelope=true");
+    let calling = tokio::spawn(client().post(url).json(&json!({})).send());
+    let request = spoke.recv_event().await;
+    assert_eq!(request["type"], "call.requested", "{request}");
+    spoke.send_json(&event_json("call.responded", request["id"].as_str().unwrap(), members)).await;
+    let response = calling.await.unwrap().unwrap();
+    let error = match response.status().is_success() {
+        true => Value::Null,
+        false => spoke.recv_event().await,
+    };
+    spoke.assert_works("after the response").await;
+    (response, error)
+}
+
+/// The messages use the terms of JSON, not the names and types of the implementation.
+#[tokio::test]
+async fn frame_errors_name_no_internal_types() {
+    let running = start_open_gateway().await;
+    let mut raw = HubClient::connect(running.address).await;
+    let payload = |kind: &str, payload: Value| json!({"type": kind, "id": "7", "payload": payload});
+    let request = |name: &str, value: Value| {
+        event_json("call.requested", "7", &json!({"operationId": "demo.add", name: value}))
+    };
+    let mut frames = vec![
+        request("deadline", json!("soon")),
+        request("timeoutMs", json!([])),
+        request("window", json!(-1)),
+        request("identity", json!(5)),
+        request("identity", json!({"id": "a", "scopes": 5})),
+        request("metadata", json!("x")),
+        event_json("call.progress", "7", &json!({"progress": "half"})),
+        event_json("call.responded", "7", &json!({"output": 5})),
+        event_json(
+            "call.responded",
+            "7",
+            &json!({"output": {"data": 1, "meta": []}, "repairs": 5}),
+        ),
+        event_json("call.error", "7", &json!({"code": 5, "message": "m"})),
+        control_event("__more", &json!({"requestId": "7", "count": "many"})),
+    ];
+    let kinds = [
+        "call.requested",
+        "call.responded",
+        "call.progress",
+        "call.completed",
+        "call.aborted",
+        "call.error",
+    ];
+    for kind in kinds.into_iter().chain(["__auth", "__subscribe", "__more"]) {
+        frames.extend(
+            [json!(5), json!("x"), json!([]), json!([1, 2, 3]), json!(null)]
+                .map(|wrong| payload(kind, wrong)),
+        );
+    }
+    for frame in frames {
+        raw.send_json(&frame).await;
+        let (_, _, message) = raw.recv_error().await;
+        assert_names_no_internal_type(&message, &frame.to_string());
+    }
+    for specs in [json!(5), json!([5]), json!([{"namespace": 5}]), json!([{"type": []}])] {
+        raw.send_json(&request_event(
+            "r",
+            "hub.register",
+            &json!({"name": "box", "operations": specs}),
+        ))
+        .await;
+        let event = raw.recv_event().await;
+        assert_names_no_internal_type(&event.to_string(), &specs.to_string());
+    }
+    stop_gateway(running, raw).await;
+}
+
+fn assert_names_no_internal_type(message: &str, row: &str) {
+    let is_internal = |word: &str| {
+        let is_number =
+            word.strip_prefix(['u', 'i', 'f']).is_some_and(|bits| bits.parse::<u8>().is_ok());
+        is_number || ["struct", "enum", "tuple", "usize", "sequence", "map", "unit"].contains(&word)
+    };
+    let mut words = message.split(|character: char| !character.is_ascii_alphanumeric());
+    assert_eq!(words.find(|word| is_internal(word)), None, "{row}: {message}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use super::metadata::{
 use super::scope;
 use super::url_policy;
 use crate::http::excerpt;
+use crate::json::error_message;
 use crate::token_endpoint::TokenError;
 
 const RESOURCE_METADATA: &str = "metadata of the MCP server";
@@ -136,7 +137,7 @@ async fn probe<T: DeserializeOwned>(
                     Ok(document) => return Ok(Some((document, url.clone()))),
                     // Ignore HTML pages, and report JSON with an unexpected structure.
                     Err(error) if response.body.first() == Some(&b'{') => {
-                        invalid_response(what, url, excerpt(&error.to_string()))
+                        invalid_response(what, url, excerpt(&error_message(&error)))
                     }
                     Err(_) => continue,
                 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::envelope::Envelope;
 use crate::error::CallError;
+use crate::json::error_message;
 use crate::openapi::media_type::{content_type, essence};
 use crate::openapi::response::SecretRedactor;
 use crate::outcome::Outcome;
@@ -32,7 +33,8 @@ pub(in crate::openapi) fn parse_outcome(
         return Err(CallError::execution(message));
     }
     decode_outcome(body).map_err(|error| {
-        CallError::execution(format!("the envelope of the other gateway cannot be read: {error}"))
+        let reason = error_message(&error);
+        CallError::execution(format!("the envelope of the other gateway cannot be read: {reason}"))
     })
 }
 
@@ -93,7 +95,7 @@ mod tests {
                 true,
             ),
             (json!({"data": 1}), false),
-            (json!({"meta": local}), false),
+            (json!({"meta": local}), true),
             (json!({"data": 1, "meta": {"source": "moon"}}), false),
             (json!({"data": 1, "meta": local, "repairs": 7}), false),
             (json!([]), false),

@@ -15,7 +15,7 @@ use super::super::settings::Namespaces;
 use super::Importer;
 use super::path_item::PathOperation;
 use crate::access::AccessControl;
-use crate::json::ValuePath;
+use crate::json::{ValuePath, error_message};
 use crate::schema::Schema;
 use crate::spec::{ErrorDefinition, HUB_META_KEY, OperationId, OperationSpec};
 
@@ -161,7 +161,7 @@ impl<'l> Importer<'l> {
     fn parse_spec(&mut self, extension: Node<'l>) -> Result<OperationSpec, String> {
         const OMITTED: [&str; 4] = ["inputSchema", "outputSchema", "errorSchemas", "accessControl"];
         let mut spec: OperationSpec =
-            parse_without(extension, &OMITTED).map_err(|error| error.to_string())?;
+            parse_without(extension, &OMITTED).map_err(|error| error_message(&error))?;
         spec.input_schema = self.peer_schema(extension, "inputSchema")?;
         spec.output_schema = self.peer_schema(extension, "outputSchema")?;
         spec.error_schemas = self.parse_errors(extension)?;
@@ -172,7 +172,7 @@ impl<'l> Importer<'l> {
         let mut errors = Vec::new();
         for node in extension.items_of("errorSchemas") {
             let error: ErrorDefinition = parse_without(node, &["schema"])
-                .map_err(|error| format!("errorSchemas: {error}"))?;
+                .map_err(|error| format!("errorSchemas: {}", error_message(&error)))?;
             errors.push(error.with_schema(self.peer_schema(node, "schema")?));
         }
         match extension.get("errorSchemas") {
