@@ -329,6 +329,18 @@ impl CallError {
         Some(Duration::from_millis(millis))
     }
 
+    /// Adds the id of the most similar operation, if the called one does not exist.
+    #[must_use]
+    pub(crate) fn with_suggestion(mut self, id: &str) -> Self {
+        self.insert_detail("suggestion", id.into());
+        self
+    }
+
+    /// Returns the id of the most similar operation, if known.
+    pub(crate) fn suggestion(&self) -> Option<&str> {
+        self.details()?.get("suggestion")?.as_str()
+    }
+
     /// Marks the request as not sent, which makes a retry safe for every kind of operation.
     #[must_use]
     pub fn not_sent(mut self) -> Self {

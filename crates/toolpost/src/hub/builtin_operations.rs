@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::text;
 use crate::env::call_as_caller;
-use crate::error::{CallError, HandlerError};
+use crate::error::{CallError, ErrorCode, HandlerError};
 use crate::handler::{CallContext, Handler, HandlerOutput};
 use crate::operation::Operation;
 use crate::payload::Payload;
-use crate::registry::{Catalog, Viewer};
+use crate::registry::{Catalog, Viewer, suggest_name};
 use crate::schema::Schema;
 use crate::spec::{OperationKind, OperationSpec};
 
@@ -239,7 +239,10 @@ struct SchemaInput {
 async fn schema(context: CallContext, input: SchemaInput) -> Result<Value, HandlerError> {
     context.wait_for_sources(input.id.split_once('.').map(|(namespace, _)| namespace)).await;
     let (catalog, caller) = (call_catalog(&context)?, context.identity());
-    let missing = || catalog.not_found_error(&input.id, Viewer::External(caller));
+    let missing = || {
+        let error = catalog.not_found_error(&input.id, Viewer::External(caller));
+        with_suggestion(&context, &input.id, error)
+    };
     let operation = catalog.get(&input.id).ok_or_else(missing)?;
     operation.spec().access_control.check_callable(caller)?;
     if !input.full {
@@ -277,12 +280,29 @@ async fn call(context: CallContext, input: Payload) -> Result<HandlerOutput, Han
     let called: CallInput = input.into_typed()?;
     let input = called.input.map_or_else(Payload::empty_object, Payload::from);
     let result = call_as_caller(&context, &called.id, input).await;
+    let result = result.map_err(|error| with_suggestion(&context, &called.id, error));
     // `hub.call` itself has no effects; the error of the target states whether anything ran.
     let outcome = result.map_err(|error| match error.may_have_run() {
         true => error,
         false => error.not_sent(),
     })?;
     Ok(HandlerOutput::Forwarded(outcome))
+}
+
+/// Adds the most similar id that the caller can access to the error for an unknown id.
+fn with_suggestion(context: &CallContext, id: &str, error: CallError) -> CallError {
+    let Ok(catalog) = call_catalog(context) else { return error };
+    if *error.code() != ErrorCode::OperationNotFound || catalog.get(id).is_some() {
+        return error;
+    }
+    let visible = catalog.list().iter().filter(|operation| is_visible(context, operation));
+    match suggest_name(id, visible.map(|operation| operation.id().as_str())) {
+        Some(nearest) => {
+            let message = format!("{}; did you mean `{nearest}`?", error.message());
+            error.with_message(message).with_suggestion(nearest)
+        }
+        None => error,
+    }
 }
 
 /// Returns the catalog snapshot of the call, which its nested calls share.

@@ -8,7 +8,7 @@ use super::settings::McpSettings;
 use crate::envelope::{ContentBlock, Envelope, McpMeta, meta_key};
 use crate::json::{JsonObject, RawObject};
 use crate::payload::Payload;
-use crate::schema::Schema;
+use crate::schema::{Extras, Schema};
 use crate::tool_envelope;
 
 /// How tool results of a source are interpreted.
@@ -164,8 +164,18 @@ fn interpret_blocks(meta: &McpMeta, output: &Schema, options: ResultOptions) -> 
         return None;
     }
     let value: Value = serde_json::from_str(single_text(&meta.content)?).ok()?;
-    let fits = output.is_unknown() || output.is_valid(&value).unwrap_or(false);
+    let fits = output.is_unknown() || fits_normalized(output, &value);
     fits.then(|| value.into())
+}
+
+/// Whether the value matches the schema after normalization. The pipeline repeats the repairs and
+/// reports them.
+fn fits_normalized(output: &Schema, value: &Value) -> bool {
+    let is_repaired = || {
+        let normalized = output.normalize(&mut value.clone(), Extras::Strip);
+        normalized.is_ok_and(|normalized| normalized.issues.is_empty())
+    };
+    output.is_valid(value).unwrap_or(false) || is_repaired()
 }
 
 fn single_text(blocks: &[ContentBlock]) -> Option<&str> {
@@ -247,6 +257,13 @@ mod tests {
                 &object_schema(),
                 PLAIN,
                 json!([text("{\"a\":\"x\"}")]),
+            ),
+            // It fits after normalization, which the pipeline does.
+            (
+                json!({"content": [text("{\"a\":\"1\"}")]}),
+                &object_schema(),
+                PLAIN,
+                json!({"a": "1"}),
             ),
             (json!({"content": [text("{\"a\":1}")]}), &unknown, PLAIN, json!([text("{\"a\":1}")])),
             (json!({"content": [text("{\"a\":1}")]}), &unknown, json_text, json!({"a": 1})),

@@ -3,6 +3,9 @@
 use jsonschema::error::ValidationErrorKind;
 use serde::{Deserialize, Serialize};
 
+/// Message of an issue about a missing property.
+pub(crate) const MISSING_PROPERTY: &str = "this property is required and missing";
+
 /// A validation error and its location.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -31,7 +34,7 @@ impl Issue {
         match error.kind() {
             ValidationErrorKind::Required { property } => {
                 let missing = path.join(property.as_str().unwrap_or_default());
-                Self::new(missing.to_string(), "this property is required and missing")
+                Self::new(missing.to_string(), MISSING_PROPERTY)
             }
             _ => Self::new(path.to_string(), truncate_message(error.to_string())),
         }

@@ -28,6 +28,7 @@ pub(crate) use bundle::{
     ComponentNames, collect_refs, is_relocatable, parse_definition_pointer, ref_round_trips,
 };
 pub use issue::Issue;
+pub(crate) use issue::MISSING_PROPERTY;
 use normalize::RepairScope;
 use program::SchemaProgram;
 pub(crate) use program::{IntegerRule, TypeSet};

@@ -25,7 +25,7 @@ extensible_object! {
         message: String = "message",
         /// Further details: a location, a list of issues, a trace.
         details: Option<String> = "details",
-        /// Whether a retry is safe.
+        /// Whether calling again, as it was or with corrected input, can succeed.
         recoverable: bool = "recoverable",
         /// How to fix the error.
         suggested_action: Option<String> = "suggestedAction",
@@ -76,6 +76,20 @@ pub fn category_for_code(code: &str) -> ErrorCategory {
     }
 }
 
+/// Returns the category for the status of an HTTP response, if the status is more specific than
+/// [`ErrorCategory::Execution`].
+pub fn category_for_status(status: u64) -> Option<ErrorCategory> {
+    Some(match status {
+        401 | 403 => ErrorCategory::Authorization,
+        404 => ErrorCategory::NotFound,
+        408 | 504 => ErrorCategory::Timeout,
+        422 => ErrorCategory::Validation,
+        429 => ErrorCategory::RateLimit,
+        500..=599 => ErrorCategory::Network,
+        _ => return None,
+    })
+}
+
 /// Builds the tool result of a failed call: text, envelope and `isError`.
 ///
 /// # Errors
@@ -108,7 +122,9 @@ impl ErrorPayload {
         }
     }
 
-    /// Creates the payload of a call error; the category is derived from the code.
+    /// Creates the payload of a call error. The category is derived from the code, or from
+    /// `statusCode` in the details if the code means a failed execution. Errors of the categories
+    /// `validation` and `rate_limit` are recoverable.
     ///
     /// Text details are kept as they are; other details become compact JSON.
     pub fn from_call_error(
@@ -117,7 +133,14 @@ impl ErrorPayload {
         details: Option<&Value>,
     ) -> Self {
         let code = code.into();
-        let mut payload = Self::new(category_for_code(&code), code, message);
+        let mut category = category_for_code(&code);
+        if category == ErrorCategory::Execution {
+            let status = details.and_then(|details| details.get("statusCode")?.as_u64());
+            category = status.and_then(category_for_status).unwrap_or(category);
+        }
+        let mut payload = Self::new(category, code, message);
+        payload.recoverable =
+            matches!(payload.category, ErrorCategory::Validation | ErrorCategory::RateLimit);
         payload.details = details.map(|details| match details {
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -201,6 +224,31 @@ mod tests {
     }
 
     #[test]
+    fn status_decides_the_category_of_a_failed_execution() {
+        for (code, status, category, is_recoverable) in [
+            ("EXECUTION_ERROR", 400, "execution", false),
+            ("EXECUTION_ERROR", 401, "authorization", false),
+            ("EXECUTION_ERROR", 403, "authorization", false),
+            ("EXECUTION_ERROR", 404, "not_found", false),
+            ("EXECUTION_ERROR", 408, "timeout", false),
+            ("EXECUTION_ERROR", 409, "execution", false),
+            ("EXECUTION_ERROR", 422, "validation", true),
+            ("EXECUTION_ERROR", 429, "rate_limit", true),
+            ("EXECUTION_ERROR", 500, "network", false),
+            ("EXECUTION_ERROR", 503, "network", false),
+            ("EXECUTION_ERROR", 504, "timeout", false),
+            ("HTTP_ERROR", 429, "rate_limit", true),
+            ("OVERLOADED", 500, "rate_limit", true),
+            ("TIMEOUT", 404, "timeout", false),
+        ] {
+            let details = json!({"statusCode": status});
+            let payload = ErrorPayload::from_call_error(code, "m", Some(&details));
+            assert_eq!(json!(payload.category), category, "{code} {status}");
+            assert_eq!(payload.recoverable, is_recoverable, "{code} {status}");
+        }
+    }
+
+    #[test]
     fn error_category_has_label() {
         let cases = [
             ("validation", "\u{274c} Validation error"),
@@ -266,13 +314,14 @@ mod tests {
         assert_eq!(
             read.summary,
             "❌ Validation error [VALIDATION_ERROR]: does not fit\n\
-             Details: {\"issues\":[\"/a\"]}\nSuggestion: Fit it."
+             Details: {\"issues\":[\"/a\"]}\nSuggestion: Fit it.\n\
+             (This error may be recoverable — retry is safe.)"
         );
         assert_eq!(
             serde_json::to_string(&read.envelope).unwrap(),
             concat!(
                 r#"{"payload":{"category":"validation","code":"VALIDATION_ERROR","#,
-                r#""message":"does not fit","details":"{\"issues\":[\"/a\"]}","recoverable":false,"#,
+                r#""message":"does not fit","details":"{\"issues\":[\"/a\"]}","recoverable":true,"#,
                 r#""suggestedAction":"Fit it."},"#,
                 r#""meta":{"tool":"mcp","ts":"1970-01-01T00:00:00.000Z","version":1}}"#,
             )

@@ -46,7 +46,9 @@ pub use convert::{EncodeError, decode, encode};
 pub use envelope::{ToolEnvelope, ToolEnvelopeMeta, WriteError};
 pub use error::{EnvelopeError, Fallback};
 pub use extensible_object::PayloadShapeError;
-pub use failure::{ERROR_TOOL, ErrorCategory, ErrorPayload, category_for_code, error_result};
+pub use failure::{
+    ERROR_TOOL, ErrorCategory, ErrorPayload, category_for_code, category_for_status, error_result,
+};
 pub use prefix::PREFIX;
 pub use reader::{EnvelopeReader, EnvelopeResult, MAX_DEPTH};
 pub use workflow::{Recommendation, WorkflowModel, WorkflowPayload, WorkflowStep};

@@ -96,7 +96,7 @@ fn with_issues(details: Option<Value>) -> Value {
 }
 
 /// Returns the issues of error details: the details, or their member `issues` or `details`.
-fn issues(details: &Value) -> Option<&Vec<Value>> {
+pub(super) fn issues(details: &Value) -> Option<&Vec<Value>> {
     let list = match details {
         Value::Object(members) => members.get("issues").or_else(|| members.get("details"))?,
         other => other,

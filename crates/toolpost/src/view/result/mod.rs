@@ -2,6 +2,7 @@
 
 mod data;
 mod error_text;
+mod remedy;
 mod tool_envelope;
 mod tool_result;
 
@@ -13,7 +14,7 @@ use super::settings::{Dialect, ProtocolGeneration};
 use super::tool::Tool;
 use crate::clock;
 use crate::envelope::{ContentBlock, Meta};
-use crate::error::{CallError, ErrorCode};
+use crate::error::CallError;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::Issue;
@@ -163,14 +164,13 @@ impl ResultWriter<'_> {
             Dialect::Ok => {
                 let ok_json = error_text::ok_dialect_json(error, details);
                 let mut tool_result = tool_result.into_error();
-                // The client would validate structured content.
-                let is_structured = *error.code() != ErrorCode::OutputValidationFailed;
-                tool_result.structured = is_structured.then(|| vec![ok_json.as_str()]);
+                tool_result.structured = Some(vec![ok_json.as_str()]);
                 tool_result.texts.push(vec![&ok_json]);
                 tool_result.write(out, self.generation)
             }
             Dialect::ToolEnvelopeV1 => {
-                let [message, block] = tool_envelope::error_blocks(error, details, self.epoch_ms);
+                let [message, block] =
+                    tool_envelope::error_blocks(error, details, self.tool, self.epoch_ms);
                 let mut tool_result = tool_result.into_error();
                 // Readers of a ToolEnvelope expect exactly two blocks.
                 tool_result.blocks = &[];

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::tool_result::ToolResult;
-use super::{ResultStatus, ResultWriter, blocks, to_value};
+use super::{ResultStatus, ResultWriter, blocks, remedy, to_value};
 use crate::envelope::ContentBlock;
 use crate::error::CallError;
 use crate::outcome::Outcome;
@@ -13,6 +13,7 @@ use crate::schema::Issue;
 use crate::tool_envelope::{
     ERROR_TOOL, EnvelopeReader, ErrorPayload, PREFIX, ToolEnvelope, ToolEnvelopeMeta,
 };
+use crate::view::tool::Tool;
 
 impl ResultWriter<'_> {
     pub(super) fn write_tool_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
@@ -56,15 +57,18 @@ impl ResultWriter<'_> {
     }
 }
 
-/// Returns the text and the envelope block of an error.
+/// Returns the text and the envelope block of an error of a call to `tool`.
 pub(super) fn error_blocks(
     error: &CallError,
     details: Option<&Value>,
+    tool: &Tool,
     epoch_ms: i64,
 ) -> [String; 2] {
     let code = error.code().as_str();
     let mut payload = ErrorPayload::from_call_error(code, error.message(), details);
-    payload.recoverable = error.is_retryable();
+    payload.recoverable |= error.is_retryable();
+    payload.suggested_action = remedy::suggested_action(error, &payload, details);
+    payload.next_tool = remedy::next_tool(error, tool);
     let json = serde_json::to_value(&payload).expect("the payload serializes");
     let envelope = ToolEnvelope::new(json, ToolEnvelopeMeta::new(ERROR_TOOL, epoch_ms));
     [payload.to_string(), envelope.to_block().expect("the payload is shallow")]

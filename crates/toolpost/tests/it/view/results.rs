@@ -69,7 +69,11 @@ async fn invalid_output_is_error_without_structured_content() {
                 call_and_write(&query(size()), response, dialect, ProtocolGeneration::Legacy).await;
             assert_eq!(written.status, ResultStatus::InvalidOutput, "{dialect}");
             assert_eq!(written.result["isError"], true);
-            assert_eq!(written.result.get("structuredContent"), None);
+            let structured = written.result.get("structuredContent");
+            assert_eq!(
+                structured.map(|result| &result["ok"]),
+                (dialect == Dialect::Ok).then_some(&json!(false))
+            );
             let blocks = written.result["content"].as_array().unwrap();
             let message = blocks[0]["text"].as_str().unwrap();
             assert!(message.contains("OUTPUT_VALIDATION_FAILED"), "{message}");
@@ -276,8 +280,9 @@ async fn tool_envelope_dialect_round_trips() {
         ),
         (
             HandlerResponse::Error(CallError::timeout("too long")),
-            json!({"category": "timeout", "code": "TIMEOUT", "message": "too long", "recoverable": true}),
-            "⏱  Timeout [TIMEOUT]: too long\n(This error may be recoverable — retry is safe.)",
+            json!({"category": "timeout", "code": "TIMEOUT", "message": "too long", "recoverable": true,
+                "suggestedAction": "Call again."}),
+            "⏱  Timeout [TIMEOUT]: too long\nSuggestion: Call again.\n(This error may be recoverable — retry is safe.)",
             Some(true),
         ),
     ] {
