@@ -1,12 +1,13 @@
 """An MCP server with odd results, and a rate limit over HTTP.
 
-    results_server.py stdio
+    results_server.py stdio    INSTRUCTIONS are the instructions for models
     results_server.py http     streamable HTTP on a free port of this machine, printed as the first line
 
 Each tool returns the result of the same name.
 """
 
 import json
+import os
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -15,8 +16,36 @@ def text(value):
     return {"content": [{"type": "text", "text": json.dumps(value)}]}
 
 
+CLOSED = {"type": "object", "properties": {"n": {"type": "integer"}, "note": {"type": "string", "default": "x"}},
+          "required": ["n"], "additionalProperties": False}
+NUMBER = {"n": {"type": "integer"}}
+# Schemas that allow more members than they name.
+OPEN = {
+    "open": {"type": "object", "properties": NUMBER, "additionalProperties": True},
+    "open_schema": {"type": "object", "properties": NUMBER, "additionalProperties": {}},
+    "open_unevaluated": {"type": "object", "properties": NUMBER, "unevaluatedProperties": True},
+    "open_pattern": {"type": "object", "properties": NUMBER, "patternProperties": {"^m": {}}},
+    "open_nested": {"type": "object", "properties": {"n": {"type": "integer"}, "more": {
+        "type": "object", "properties": {"b": {"type": "string"}}, "additionalProperties": {}}}},
+    "open_parts": {"type": "object", "allOf": [
+        {"type": "object", "properties": NUMBER}, {"type": "object", "additionalProperties": True}]},
+    "free": {"type": "object"},
+}
+SCHEMAS = {"fits": CLOSED, "converted": CLOSED, "differs": CLOSED, "not_json": CLOSED, "mismatch": CLOSED, **OPEN}
+
 RESULTS = {
     "plain": text("plain"),
+    "fits": text({"n": 5}),
+    "converted": text({"n": "5", "more": 1}),
+    "differs": text({"n": "many"}),
+    "not_json": {"content": [{"type": "text", "text": "n is 5"}]},
+    "mismatch": {**text({"n": "many"}), "structuredContent": {"n": "many"}},
+    **{name: {"content": [], "structuredContent": {"n": "5", "more": {"a": [1]}}} for name in OPEN},
+    "transport_meta": {**text("plain"), "_meta": {
+        "io.modelcontextprotocol/serverInfo": {"name": "results", "version": "1", "icons": [{"src": "data:," + "x" * 8000}]},
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/related-task": {"taskId": "1"},
+        "a.b/c": 1}},
     # Members that the meta of an envelope also has.
     "claims": {**text("claims"), "operationId": "demo.add", "timestamp": 1, "source": "local"},
 }
@@ -26,15 +55,18 @@ MUTATIONS = {"limited"}
 
 
 def tool(name):
-    return {"name": name, "inputSchema": {"type": "object"},
-            "annotations": {"readOnlyHint": name not in MUTATIONS}}
+    described = {"name": name, "inputSchema": {"type": "object"},
+                 "annotations": {"readOnlyHint": name not in MUTATIONS}}
+    return {**described, "outputSchema": SCHEMAS[name]} if name in SCHEMAS else described
 
 
 def result_of(message):
     method, params = message["method"], message.get("params", {})
     if method == "initialize":
-        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
-                "serverInfo": {"name": "results", "version": "1"}}
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "results", "version": "1"}}
+        instructions = os.environ.get("INSTRUCTIONS")
+        return {**result, "instructions": instructions} if instructions else result
     if method == "tools/list":
         return {"tools": [tool(name) for name in [*RESULTS, *MUTATIONS]]}
     return RESULTS.get(params.get("name")) if method == "tools/call" else None

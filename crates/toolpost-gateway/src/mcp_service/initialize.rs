@@ -17,6 +17,11 @@ const INSTRUCTIONS: &str = "The tools come from several sources; the part of a n
     `__` is its source. If there are tools named `hub__search`, `hub__schema` and `hub__call`, more \
     operations can be found and called through them than are listed.";
 
+/// Maximum number of characters of the instructions of one source, if all are collected.
+const MAX_SOURCE_CHARS: usize = 2_000;
+/// Maximum number of characters of the collected instructions of all sources.
+const MAX_COLLECTED_CHARS: usize = 8_000;
+
 impl ClientContext {
     /// Returns the result of `server/discover`.
     pub(super) fn discover_result(&self) -> Value {
@@ -40,16 +45,56 @@ impl ClientContext {
         }))
     }
 
-    /// Adds the configured instructions, or the default ones unless one source is selected.
     fn with_instructions(&self, mut result: Value) -> Value {
-        let settings = self.service.settings();
-        let configured = settings.instructions.as_deref();
-        let usual = self.view.source.is_none().then_some(INSTRUCTIONS);
-        if let Some(instructions_text) = configured.or(usual) {
-            result["instructions"] = instructions_text.into();
+        if let Some(instructions) = self.instructions() {
+            result["instructions"] = instructions.into();
         }
         result
     }
+
+    /// Returns the instructions of the selected source, or those of this gateway followed by those
+    /// of all sources.
+    fn instructions(&self) -> Option<String> {
+        let settings = self.service.settings();
+        let configured = settings.instructions.as_deref();
+        let catalog = self.service.pipeline.registry().catalog();
+        if let Some(source) = &self.view.source {
+            let own = catalog.instructions().get(&**source).map(|text| &**text);
+            return own.or(configured).map(str::to_owned);
+        }
+        let is_visible =
+            |source: &str| catalog.namespace(source).iter().any(|one| self.can_call(one));
+        let sources = catalog.instructions().iter().map(|(source, text)| (&**source, &**text));
+        let sources = sources.filter(|(source, _)| is_visible(source));
+        Some(collect_instructions(configured.unwrap_or(INSTRUCTIONS), sources))
+    }
+}
+
+/// Appends the instructions of sources, truncated to the maximum lengths.
+fn collect_instructions<'s>(
+    own: &str,
+    sources: impl Iterator<Item = (&'s str, &'s str)>,
+) -> String {
+    let (mut all, mut omitted, mut remaining) = (own.to_owned(), Vec::new(), MAX_COLLECTED_CHARS);
+    for (source, text) in sources {
+        let length = text.chars().count();
+        let allowed = length.min(MAX_SOURCE_CHARS);
+        if allowed > remaining {
+            omitted.push(source);
+            continue;
+        }
+        remaining -= allowed;
+        all.push_str(&format!("\n\nInstructions of the source `{source}`:\n"));
+        all.extend(text.chars().take(allowed));
+        if allowed < length {
+            all.push('…');
+        }
+    }
+    if !omitted.is_empty() {
+        let names = omitted.join("`, `");
+        all.push_str(&format!("\n\nThe instructions of these sources are omitted: `{names}`"));
+    }
+    all
 }
 
 /// Negotiates the version: the requested one if it is supported, else the newest legacy version.
@@ -83,6 +128,29 @@ fn server_info() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn collected_instructions_are_bounded() {
+        let long = "é".repeat(MAX_SOURCE_CHARS + 1);
+        let sources = [
+            ("a", "Use a."),
+            ("b", &long),
+            ("c", &long),
+            ("d", &long),
+            ("e", &long),
+            ("f", "Use f."),
+        ];
+        let collected = collect_instructions("Hello.", sources.into_iter());
+        let cut = format!("{}…", "é".repeat(MAX_SOURCE_CHARS));
+        let expected = format!(
+            "Hello.\n\nInstructions of the source `a`:\nUse a.\n\nInstructions of the source `b`:\n{cut}\n\n\
+             Instructions of the source `c`:\n{cut}\n\nInstructions of the source `d`:\n{cut}\n\n\
+             Instructions of the source `f`:\nUse f.\n\n\
+             The instructions of these sources are omitted: `e`"
+        );
+        assert_eq!(collected, expected);
+        assert_eq!(collect_instructions("Hello.", std::iter::empty()), "Hello.");
+    }
 
     #[test]
     fn initialize_negotiates_supported_legacy_version() {

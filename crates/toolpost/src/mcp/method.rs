@@ -188,6 +188,7 @@ impl PassthroughMethod {
         request.subject =
             self.subject_param.and_then(|name| input.get(name)).and_then(Value::as_str);
         let result = handle.call(context, &request, true).await?;
+        let result = json::without_transport_meta(result);
         Ok(HandlerOutput::Envelope(into_envelope(result)?))
     }
 }

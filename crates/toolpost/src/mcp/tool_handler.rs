@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::json;
 use super::result::{self, ResultOptions};
 use super::rpc::Param;
 use super::source_handle::SourceHandle;
@@ -51,6 +52,7 @@ impl ToolHandler {
         let mut request = self.handle.request(context, "tools/call", &params);
         (request.subject, request.headers) = (Some(self.tool_name.as_str()), headers);
         let response = self.handle.call(context, &request, self.is_repeatable).await?;
+        let response = json::without_transport_meta(response);
         let options = ResultOptions::from(&*self.handle.settings);
         result::to_envelope(&response, &self.output_schema, options)
             .map_err(|error| CallError::execution(format!("`{}`: {error}", self.handle.name)))

@@ -1,7 +1,7 @@
 //! Immutable snapshots of the registry.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -34,6 +34,8 @@ pub struct Catalog {
     /// Which callers see why the operations of a namespace are unavailable. Without an entry, all
     /// callers do.
     pub(super) namespace_access: Arc<HashMap<String, AccessControl>>,
+    /// Instructions for models, by namespace.
+    pub(super) instructions: Arc<BTreeMap<String, Arc<str>>>,
     /// Operations sorted by id. Built on the first listing, since most catalogs are never listed.
     sorted: OnceLock<Vec<Arc<Operation>>>,
     /// Search index, built on the first search.
@@ -93,6 +95,7 @@ impl Catalog {
             operations: self.operations.clone(),
             namespace_states: Arc::clone(&self.namespace_states),
             namespace_access: Arc::clone(&self.namespace_access),
+            instructions: Arc::clone(&self.instructions),
             ..Self::default()
         }
     }
@@ -154,6 +157,12 @@ impl Catalog {
         let mut visible: Vec<_> = visible.map(str::to_owned).collect();
         visible.sort_unstable();
         visible
+    }
+
+    /// Returns the instructions for models that sources provide, by namespace. Access is not
+    /// checked.
+    pub fn instructions(&self) -> &BTreeMap<String, Arc<str>> {
+        &self.instructions
     }
 
     /// Returns the operation with the given id.

@@ -152,6 +152,22 @@ impl Registry {
         self.0.catalog.store(Arc::new(catalog));
     }
 
+    /// Sets or removes the instructions for models about the operations of a namespace.
+    pub fn set_instructions(&self, namespace: &str, instructions: Option<&str>) {
+        let _guard = self.0.write_lock.lock();
+        let current = self.catalog();
+        if current.instructions.get(namespace).map(|text| &**text) == instructions {
+            return;
+        }
+        let mut catalog = current.copy();
+        let all = Arc::make_mut(&mut catalog.instructions);
+        match instructions {
+            Some(text) => all.insert(namespace.to_owned(), text.into()),
+            None => all.remove(namespace),
+        };
+        self.0.catalog.store(Arc::new(catalog));
+    }
+
     /// Marks a namespace as ready. Calls to ids that are not registered in it fail as unknown
     /// operations.
     pub fn mark_ready(&self, namespace: &str) {

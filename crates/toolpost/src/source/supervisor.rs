@@ -117,6 +117,8 @@ impl SourceContext {
         let is_owned = |id: &OperationId| id.namespace() == &*name || before.contains(id);
         let operations = operations.into_iter();
         let mut operations: Vec<_> = operations.map(|it| it.with_source(&self.source)).collect();
+        // Clients that see the operations also see the instructions.
+        self.registry.set_instructions(&name, info.instructions.as_deref());
         loop {
             let catalog = self.registry.catalog();
             operations.retain(|operation| {
@@ -237,6 +239,7 @@ impl<S: Source> Supervisor<S> {
         let operations = std::mem::take(&mut self.context.registered);
         self.context.unregister(operations);
         if !is_released {
+            self.context.registry.set_instructions(self.context.name(), None);
             self.context.registry.mark_ready(self.context.name());
         }
         if let Some(Predecessor { source, .. }) = self.context.predecessor.take() {
