@@ -52,6 +52,7 @@ const ROOMS_FILES: &[PageFile] = &[
     ("capability.js", include_str!("rooms_page/capability.js")),
     ("card.js", include_str!("rooms_page/card.js")),
     ("chat_form.js", include_str!("rooms_page/chat_form.js")),
+    ("command.js", include_str!("rooms_page/command.js")),
     ("connection.js", include_str!("rooms_page/connection.js")),
     ("history.js", include_str!("rooms_page/history.js")),
     ("join_form.js", include_str!("rooms_page/join_form.js")),

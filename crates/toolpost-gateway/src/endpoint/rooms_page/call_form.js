@@ -4,18 +4,17 @@ import { exampleOf } from "../docs/example.js";
 import { parseExact } from "../docs/json.js";
 import { withLocalDefs } from "../docs/model.js";
 import { mayAllow } from "./capability.js";
+import { TOOLPOST } from "./command.js";
 import { displayName } from "./text.js";
 
-/** The participant that provides the operations of the gateway. */
-const TOOLPOST = "toolpost";
 /** Maximum number of pages of tools to request. */
 const MAX_PAGES = 20;
 
 /**
- * The form. `room` sends its messages: `request(payload, to, onResponse)`, `send(kind, fields)`; and
- * `room.self()` is the participant of this page.
+ * The form. `room` sends its messages: `send(kind, fields)`; and `room.self()` is the participant of
+ * this page. The operations are listed by the MCP endpoint, so the room gets no message.
  */
-export function newCallForm(room) {
+export function newCallForm(room, caller) {
   const tools = new Map();
   const toolOptions = el("datalist", { id: "tools" });
   const toolInput = el("input", {
@@ -78,23 +77,30 @@ export function newCallForm(room) {
       errorText.textContent = `The arguments are not JSON: ${error.message}`;
     }
   };
-  const requestTools = (cursor, page) => {
-    const payload = { method: "tools/list", params: cursor ? { cursor } : {} };
-    if (!mayAllow(room.self().capabilities, "mcp/request", payload)) return;
-    isListRequested = room.request(payload, [TOOLPOST], ({ result }) => {
+  const loadTools = async () => {
+    let cursor;
+    for (let page = 1; page <= MAX_PAGES; page += 1) {
+      const params = cursor ? { cursor } : {};
+      const message = { jsonrpc: "2.0", id: page, method: "tools/list", params };
+      const { result } = await caller.request("mcp?tools=all", message);
       for (const tool of Array.isArray(result?.tools) ? result.tools : []) {
         if (typeof tool?.name !== "string" || tools.has(tool.name)) continue;
         tools.set(tool.name, tool);
         toolOptions.append(el("option", { value: tool.name }, displayName(tool.title ?? "")));
       }
-      if (result?.nextCursor && page < MAX_PAGES) requestTools(result.nextCursor, page + 1);
       refresh();
-    });
+      cursor = result?.nextCursor;
+      if (!cursor) return;
+    }
   };
 
   view.addEventListener("toggle", () => {
     if (!view.open) return;
-    if (!isListRequested) requestTools(null, 1);
+    if (!isListRequested) {
+      isListRequested = true;
+      // Without the list, a name can be typed.
+      loadTools().catch(() => (isListRequested = false));
+    }
     refresh();
     toolInput.focus();
   });

@@ -1,10 +1,12 @@
-// The form that sends chat messages.
+// The form that sends chat messages and commands.
 import { el } from "../docs/dom.js";
 import { mayAllow } from "./capability.js";
+import { parseLine } from "./command.js";
+import { displayName } from "./text.js";
 
 /**
- * The form. `room` sends the message: `send(kind, fields, onError)`; `room.self()` is the participant
- * of this page.
+ * The form. `room` sends the message: `send(kind, fields, onError)`; `room.note(text)` shows a note,
+ * and `room.self()` is the participant of this page.
  */
 export function newChatForm(room) {
   const textInput = el("textarea", {
@@ -17,14 +19,22 @@ export function newChatForm(room) {
   const errorText = el("p", { class: "error-text", role: "alert" });
   const sendButton = el("button", { type: "submit", class: "primary" }, "Send");
   const form = el("form", { class: "chat-form" }, textInput, sendButton);
+  const submit = ({ kind, fields, notes }, text) => {
+    const restoreText = () => (textInput.value ||= text);
+    notes?.forEach(room.note);
+    const isDone = notes || room.send(kind, fields, restoreText);
+    errorText.textContent = isDone ? "" : "Not connected; the message was not sent.";
+    if (isDone) textInput.value = "";
+  };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = textInput.value;
     if (text.trim() === "") return;
-    const restoreText = () => (textInput.value ||= text);
-    const isSent = room.send("chat", { payload: { text, format: "plain" } }, restoreText);
-    errorText.textContent = isSent ? "" : "Not connected; the message was not sent.";
-    if (isSent) textInput.value = "";
+    try {
+      submit(parseLine(text), text);
+    } catch (error) {
+      errorText.textContent = displayName(error.message);
+    }
   });
   textInput.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;

@@ -1,29 +1,21 @@
-// The messages that were sent and wait for a response or an error.
+// The messages that were sent and may be rejected.
 
 const MAX_PENDING = 500;
 
-/** Pending messages by id; each has the callbacks `{onResponse(payload), onError(message)}`. */
+/** Callbacks by the id of the message, for the error message if the gateway rejects it. */
 export function newPendingRequests() {
   const pending = new Map();
-  const takeCorrelated = (message) => {
-    const ids = Array.isArray(message.correlation_id) ? message.correlation_id : [];
-    const callbacks = ids.map((id) => pending.get(id)).filter(Boolean);
-    ids.forEach((id) => pending.delete(id));
-    return callbacks;
-  };
   return {
-    add(id, callbacks) {
-      pending.set(id, callbacks);
+    add(id, onError) {
+      pending.set(id, onError);
       if (pending.size > MAX_PENDING) pending.delete(pending.keys().next().value);
     },
-    resolve(message) {
-      takeCorrelated(message).forEach(({ onResponse }) => onResponse?.(message.payload ?? {}));
-    },
-    /** Returns whether the user sent the message, not the page itself. */
     reject(message, errorMessage) {
-      const callbacks = takeCorrelated(message);
-      callbacks.forEach(({ onError }) => onError?.(errorMessage));
-      return !callbacks.some(({ onResponse }) => onResponse);
+      const ids = Array.isArray(message.correlation_id) ? message.correlation_id : [];
+      for (const id of ids) {
+        pending.get(id)?.(errorMessage);
+        pending.delete(id);
+      }
     },
   };
 }

@@ -25,14 +25,15 @@ export function openRoom(name, caller, participants, onJoined, onClosed) {
   const log = newLog();
   const status = el("p", { class: "connection", role: "status" });
   const pendingButton = el("button", { type: "button", class: "pending", hidden: true });
-  const room = { self: () => self, send, request };
+  const note = (text) => log.add(noteRow(text));
+  const room = { self: () => self, send, note };
   const proposals = newProposals(room, () => {
     const count = proposals.open().length;
     pendingButton.hidden = count === 0;
     pendingButton.textContent = count === 1 ? "1 pending proposal" : `${count} pending proposals`;
   });
   const chatForm = newChatForm(room);
-  const callForm = newCallForm(room);
+  const callForm = newCallForm(room, caller);
   const hasCard = (entry) => entry.room === name && proposals.has(entry.requestId);
   const approvals = newApprovals(caller, hasCard, () => self.id);
   pendingButton.addEventListener("click", () => {
@@ -55,18 +56,13 @@ export function openRoom(name, caller, participants, onJoined, onClosed) {
    * Sends a message and returns whether it was sent. `onError` gets the error message if the gateway
    * rejects it.
    */
-  function send(kind, fields, onError, onResponse) {
+  function send(kind, fields, onError) {
     const id = newId();
     const message = { protocol: "mew/v0.4", id, kind, ...fields };
     if (!message.to?.length) delete message.to;
     if (!hasJoined || !connection.send(JSON.stringify(message))) return false;
-    pending.add(id, { onError, onResponse });
+    if (onError) pending.add(id, onError);
     return true;
-  }
-
-  /** Sends a request of the page itself. */
-  function request(payload, to, onResponse) {
-    return send("mcp/request", { to, payload }, null, onResponse);
   }
 
   async function handleFrame(text) {
@@ -116,13 +112,13 @@ export function openRoom(name, caller, participants, onJoined, onClosed) {
     shown.add(message);
     if (message.kind === "mcp/proposal") return log.add(proposals.add(message));
     proposals.update(message);
-    if (message.kind === "mcp/response") pending.resolve(message);
     log.add(messageRow(message));
   }
 
   function handleError(message) {
     const text = displayName(message.payload?.message ?? message.payload?.error ?? "rejected");
-    if (pending.reject(message, text)) log.add(errorRow(message));
+    pending.reject(message, text);
+    log.add(errorRow(message));
   }
 
   function handlePresence({ event, participant }) {

@@ -122,6 +122,63 @@ const steps = {
     await close(it);
   },
 
+  async "opening the call form posts nothing to the room"() {
+    const agent = await participant("agent", "unposted");
+    const it = await openRoom("ada", "unposted");
+    const { page } = it;
+    await form(page).click();
+    await page.locator("#tools option[value=demo__add]").waitFor({ state: "attached" });
+    await send(page, "the end");
+    await agent.waitForMessage("the end", ({ payload }) => payload?.text === "the end");
+    const kinds = agent.received.filter(({ from }) => from === "ada").map(({ kind }) => kind);
+    assert.deepEqual(kinds, ["chat"]);
+    agent.leave();
+    await close(it);
+  },
+
+  /** Each row: a line, and the message that is sent or the text that is shown instead. */
+  async "commands work as in the terminal or are not sent"() {
+    const agent = await participant("agent", "commands");
+    const it = await openRoom("ada", "commands");
+    const { page } = it;
+    const delivered = [];
+    for (const [line, expected] of [
+      ["/help", "/to WHO TEXT address a message to a participant"],
+      ["/kick agent", "Not sent: /kick is not a command of this page"],
+      ["/etc/hosts is missing", "Not sent: /etc/hosts is not a command of this page"],
+      ["/call", "Not sent; usage: /call [@WHO] NAME"],
+      ["/call demo__add {", "Not sent: the arguments are not JSON"],
+      ['/call demo__add a="1', "Not sent: missing closing quotation mark"],
+      ["/call demo__add 1", 'Not sent: "1" is not key=value'],
+      ["/call demo__add a=2 b=3", ["mcp/request", ["toolpost"], call("demo__add", { a: 2, b: 3 })]],
+      ['/call @files read {"path": "/a"}', ["mcp/request", ["files"], call("read", { path: "/a" })]],
+      ['/propose @files write text="a b" as=x', ["mcp/proposal", ["files"], call("write", { text: "a b", as: "x" })]],
+      ["/to agent hello", ["chat", ["agent"], { text: "hello", format: "plain" }]],
+      ["//help", ["chat", undefined, { text: "/help", format: "plain" }]],
+    ]) {
+      await send(page, line);
+      if (Array.isArray(expected)) {
+        delivered.push(expected);
+        const isLast = ({ from, kind }) => from === "ada" && kind !== "mcp/response";
+        const count = () => agent.received.filter(isLast).length;
+        await agent.waitForMessage(line, () => count() === delivered.length);
+      } else {
+        await page.getByText(expected).first().waitFor();
+        const isKept = line !== "/help";
+        assert.equal(await page.getByLabel("Write a message").inputValue(), isKept ? line : "");
+      }
+    }
+    await page.locator(".message.response", { hasText: '{"sum":5' }).waitFor();
+    const sent = agent.received.filter(({ from }) => from === "ada");
+    assert.deepEqual(sent.map(({ kind, to, payload }) => [kind, to, payload]), delivered);
+    await assertAccessible(it, "the commands");
+    const card = page.locator(".card", { hasText: "write" });
+    await button(card, "Withdraw").click();
+    await card.getByText("Withdrawn by ada").waitFor();
+    agent.leave();
+    await close(it);
+  },
+
   async "approve sends the request and shows the response"() {
     const agent = await participant("agent", "approve");
     const files = await participant("files", "approve");
