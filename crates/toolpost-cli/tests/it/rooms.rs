@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use super::journal::fixture::{Gateway, offline, random_in};
-use super::{TempFolder, json as parsed, stderr, stdout};
+use super::{TempFolder, json as parsed, run_with_stdin, stderr, stdout};
 use fixture::{FAMILIES, ROOM, RoomMember, TestIdentity};
 
 /// Number of writers when the process is killed, in addition to the host that grants capabilities.
@@ -20,6 +20,36 @@ const MODES: [&str; 3] = ["batch", "batch", "sync"];
 
 /// Number of messages that a room keeps.
 const HISTORY_LIMIT: usize = 1_000;
+
+/// Each row: a name, how it is written in a path, and whether it is the name of a room in the
+/// configuration, on the command line and in a request.
+#[test]
+fn room_name_has_one_rule_everywhere() {
+    let folder = TempFolder::new("room-names");
+    let gateway = Gateway::start(&folder);
+    let url = gateway.url();
+    let long = "x".repeat(65);
+    for (name, path, is_valid) in [
+        ("lobby", "lobby", true),
+        ("a-b_c.9", "a-b_c.9", true),
+        (&long[1..], &long[1..], true),
+        (&long, &long, false),
+        ("..", "%2E%2E", false),
+        ("a b", "a%20b", false),
+        ("a/b", "a%2Fb", false),
+        ("é", "%C3%A9", false),
+    ] {
+        folder.write("named.toml", &format!("[room.\"{name}\"]\n"));
+        let check = folder.toolpost(&["serve", "--check", "--config", "named.toml"]);
+        let join = run_with_stdin(&["room", "join", name, "--as", "ann", "--url", &url], "/quit\n");
+        for output in [&check, &join] {
+            assert_eq!(output.status.success(), is_valid, "{name}: {}", stderr(output));
+            assert_eq!(stderr(output).contains("invalid room name"), !is_valid, "{name}");
+        }
+        let (status, _) = gateway.get_with(&format!("/v0.1/topics/{path}/history"), &[]);
+        assert_eq!(status == 400, !is_valid, "{name}: {status}");
+    }
+}
 
 /// Every message delivered to any participant, including its sender, is in the history in delivery
 /// order after the process is killed. So are the granted capabilities.
