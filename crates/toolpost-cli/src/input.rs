@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use serde_json::{Map, Value};
-use toolpost::OperationSpec;
+use toolpost::{OperationSpec, property_from_text};
 
 /// Builds the input from an optional JSON document and `--key value` pairs, which take precedence.
 pub(crate) fn build(spec: &OperationSpec, arguments: &[String]) -> Result<Value, String> {
@@ -21,7 +21,7 @@ pub(crate) fn build(spec: &OperationSpec, arguments: &[String]) -> Result<Value,
     let mut given = Vec::new();
     for (key, text) in parse_pairs(pairs)? {
         let key = property_name(&schema, key);
-        let value = parse_value(property(&schema, &key), text);
+        let value = parse_value(&schema, property(&schema, &key), text);
         add_value(&mut members, &mut given, key, value);
     }
     Ok(Value::Object(members))
@@ -99,22 +99,10 @@ fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     schema.get("properties")?.get(name)
 }
 
-/// Parses an argument: as a string if the schema accepts only strings, else as JSON, else as a
-/// string that the schema validates.
-fn parse_value(schema: Option<&Value>, text: Option<&str>) -> Value {
+/// Parses an argument as the property's schema describes it, or else as JSON.
+fn parse_value(root: &Value, property: Option<&Value>, text: Option<&str>) -> Value {
     let Some(text) = text else { return Value::Bool(true) };
-    if accepts_only_strings(schema) {
-        return Value::from(text);
-    }
-    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
-}
-
-fn accepts_only_strings(schema: Option<&Value>) -> bool {
-    match schema.and_then(|schema| schema.get("type")) {
-        Some(Value::String(name)) => name == "string",
-        Some(Value::Array(names)) => names.iter().all(|name| name == "string" || name == "null"),
-        _ => false,
-    }
+    property_from_text(root, property.unwrap_or(&Value::Bool(true)), text)
 }
 
 /// Adds a value. A repeated key becomes a list; a key of the document is replaced.
@@ -143,6 +131,7 @@ mod tests {
         let schema = json!({"properties": {
             "n": {"type": "number"}, "text": {"type": "string"}, "maybe": {"type": ["string", "null"]},
             "everyMs": {"type": "integer"}, "tags": {"type": "array"}, "any": {},
+            "either": {"oneOf": [{"type": "string"}, {"type": "boolean"}]},
         }});
         spec.input_schema = Schema::new(schema).unwrap();
         spec
@@ -162,6 +151,8 @@ mod tests {
             ("--other-key 5", json!({"other-key": 5})),
             ("--any {\"a\":1}", json!({"any": {"a": 1}})),
             ("--any hello", json!({"any": "hello"})),
+            ("--either 5", json!({"either": "5"})),
+            ("--either true", json!({"either": true})),
             ("--flag", json!({"flag": true})),
             ("--flag --n 1", json!({"flag": true, "n": 1})),
             ("--tags a --tags b --tags c", json!({"tags": ["a", "b", "c"]})),

@@ -140,7 +140,7 @@ pub use pipeline::{
     CallView, Endpoint, HookResult, Limits, Observer, Permit, Pipeline, PipelineBuilder,
     PipelineSettings, SourceSignal, Subscription,
 };
-pub use query::{QueryEncoding, QueryParameter, QueryStyle};
+pub use query::{QueryEncoding, QueryParameter, QueryStyle, property_from_text};
 pub use registry::{
     Catalog, Change, Registry, ResolvedOperation, SearchHit, SearchResults, suggest_name,
 };

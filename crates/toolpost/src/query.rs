@@ -13,8 +13,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use crate::json::{JsonObject, escape_token};
-use crate::payload::Payload;
-use crate::schema::Issue;
+use crate::schema::{Issue, TypeSet};
 use param_type::{ParamType, ScalarKind};
 
 /// Maximum number of reported issues.
@@ -141,7 +140,7 @@ impl<'a> QueryEncoding<'a> {
                 (parameter.style, parameter.param_type.scalar_kind())
             }
             Self::SingleParameter if name == Self::INPUT_PARAMETER => {
-                (QueryStyle::Json, ScalarKind::Json)
+                (QueryStyle::Json, ScalarKind::Json(TypeSet::OBJECT))
             }
             Self::SingleParameter => {
                 return Err("the input is one parameter, `input`, as JSON".to_owned());
@@ -174,13 +173,28 @@ impl QueryParameter<'_> {
     }
 }
 
+/// Returns the value of a text for a property of an input schema: JSON if the property accepts its
+/// type, else the text as a string, which validation rejects if the property accepts none.
+///
+/// ```
+/// use serde_json::json;
+///
+/// let flag = json!({"oneOf": [{"type": "string"}, {"type": "boolean"}]});
+/// let value = |text| toolpost::property_from_text(&json!({}), &flag, text);
+/// assert_eq!((value("true"), value("123")), (json!(true), json!("123")));
+/// ```
+pub fn property_from_text(root: &Value, property: &Value, text: &str) -> Value {
+    let types = param_type::value_types(root, property, &mut { param_type::MAX_SCHEMAS });
+    param_type::value_of_text(types, text).unwrap_or_else(|_| text.into())
+}
+
 fn parse_text(scalar_kind: ScalarKind, text: &str) -> Result<Value, String> {
     match scalar_kind {
         ScalarKind::Text => Ok(text.into()),
         ScalarKind::Literal => Ok(parse_literal(text).unwrap_or_else(|| text.into())),
-        ScalarKind::Json => Payload::from_untrusted(text.as_bytes())
-            .and_then(Payload::into_value)
-            .map_err(|error| error.to_string()),
+        ScalarKind::Json(types) => {
+            param_type::value_of_text(types, text).map_err(|error| error.to_string())
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod add;
 mod approval;
+mod binary;
 mod calls;
 mod catalog;
 #[cfg(target_os = "linux")]

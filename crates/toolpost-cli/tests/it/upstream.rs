@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A request: method and target, and the body.
+/// A request: method and target, and the body, with one character for each byte.
 pub(super) type Received = (String, String);
 
 /// The status line and headers of a response, and its body.
@@ -62,7 +62,7 @@ fn serve(
     reader.read_exact(&mut body).ok()?;
     let first = first.trim().trim_end_matches(" HTTP/1.1").to_owned();
     let (head, response) = respond(&first);
-    log.lock().unwrap().push((first, String::from_utf8(body).ok()?));
+    log.lock().unwrap().push((first, body.into_iter().map(char::from).collect()));
     let length = response.len();
     write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {length}\r\n\r\n{response}").ok()
 }

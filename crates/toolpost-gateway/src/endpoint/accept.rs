@@ -18,11 +18,13 @@ pub(super) enum ResponseForm {
     Envelope,
 }
 
-/// Selects the response form. `envelope` is the query option of that name.
+/// Selects the response form. `envelope` is the query option of that name. If `may_be_raw`, the
+/// result may have another media type that the client accepts.
 pub(super) fn negotiate_form(
     headers: &HeaderMap,
     kind: OperationKind,
     envelope: Option<bool>,
+    may_be_raw: impl FnOnce() -> bool,
 ) -> Result<ResponseForm, ProblemDetails> {
     let of = |is_wrapped| if is_wrapped { ResponseForm::Envelope } else { ResponseForm::Data };
     // Fast path: most clients send no `Accept` header, or `*/*`.
@@ -39,12 +41,18 @@ pub(super) fn negotiate_form(
         };
     }
     match (quality(headers, JSON), quality(headers, ENVELOPE)) {
+        (0, 0) if envelope != Some(true) && may_be_raw() => Ok(ResponseForm::Data),
         (0, 0) => Err(not_acceptable(
             "the response types are application/json and application/vnd.toolpost.envelope+json; \
              add one of them or */* to the Accept header",
         )),
         (json, wrapped) => Ok(of(envelope.unwrap_or(wrapped > json))),
     }
+}
+
+/// Whether the client prefers a media type to JSON.
+pub(super) fn prefers(headers: &HeaderMap, media_type: &str) -> bool {
+    quality(headers, media_type) > quality(headers, JSON)
 }
 
 /// Whether the client accepts gzip and does not prefer `identity`.
@@ -148,7 +156,7 @@ mod tests {
         ];
         for (accept, envelope, response, events) in rows {
             let headers = headers(&header::ACCEPT, accept);
-            let of = |kind| negotiate_form(&headers, kind, envelope).ok();
+            let of = |kind| negotiate_form(&headers, kind, envelope, || false).ok();
             assert_eq!(of(OperationKind::Query), response, "{accept:?} {envelope:?}");
             assert_eq!(
                 of(OperationKind::Subscription),

@@ -8,6 +8,7 @@
 mod compression;
 mod options;
 mod query_string;
+mod raw_body;
 mod rejected_requests;
 mod sse;
 
@@ -252,7 +253,11 @@ impl RequestContext<'_> {
         let outcome = self.endpoint.pipeline.call(request, self.authority()).await;
         let outcome =
             outcome.map_err(|error| ProblemDetails::from_call_error(error, Some(target.spec())))?;
-        let mut response = write_response(&outcome, operation, form)?;
+        let raw = raw_body::response(&outcome, form, &self.head.headers);
+        let mut response = match raw {
+            Some(response) => response,
+            None => write_response(&outcome, operation, form)?,
+        };
         if self.head.method != Method::POST {
             // The result may change with the next mutation and may be private.
             let no_store = HeaderValue::from_static("no-store");
@@ -275,7 +280,8 @@ impl RequestContext<'_> {
             _ => return Err(method_not_allowed(kind)),
         }
         let (options, input) = parse_query(head, operation)?;
-        let form = accept::negotiate_form(&head.headers, kind, options.envelope)?;
+        let may_be_raw = || raw_body::is_possible(operation.spec());
+        let form = accept::negotiate_form(&head.headers, kind, options.envelope, may_be_raw)?;
         if let Some(input) = input {
             return Ok((options, form, input));
         }

@@ -1,5 +1,6 @@
 //! The response envelope: `data` and source-tagged `meta`.
 
+mod binary;
 mod block;
 mod detect;
 mod members;

@@ -19,7 +19,7 @@ pub(crate) enum MediaKind {
     EventStream,
     /// `text/*` and other text types, such as XML.
     Text,
-    /// Any other type. In JSON, a value is a `$binary` object or a base64 string.
+    /// Any other type. In JSON, a value is a `$binary` object.
     Binary,
     /// There is no media type.
     Unknown,

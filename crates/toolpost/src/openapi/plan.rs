@@ -155,7 +155,7 @@ pub(crate) struct PropertyEncoding {
     pub(crate) headers: Vec<(String, String)>,
     /// Style, `explode` and `allowReserved`, if declared. `content_type` is then ignored.
     pub(crate) style: Option<(Style, bool, bool)>,
-    /// Whether the schema declares binary data (`format: binary`, `contentEncoding`, no type).
+    /// Whether the schema declares binary data (`format: binary`, `contentEncoding`).
     pub(crate) is_binary: bool,
 }
 

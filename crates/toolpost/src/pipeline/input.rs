@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::audit;
 use super::state::CallState;
+use super::{audit, binary_hint};
 use crate::error::CallError;
 use crate::payload::Payload;
 use crate::schema::Issue;
@@ -15,11 +15,13 @@ pub(super) fn check(call: &mut CallState) -> Result<(), CallError> {
     let operation = call.operation()?.clone();
     let (id, schema) = (operation.id(), &operation.spec().input_schema);
     let Some(payload) = call.input.as_mut() else { return Ok(()) };
-    let filled = schema.fill_defaults(parse(payload)?).map_err(|error| {
+    let input = parse(payload)?;
+    let mut filled = schema.fill_defaults(input).map_err(|error| {
         CallError::execution(format!("the input schema of {id} cannot be used")).with_cause(error)
     })?;
     audit::log_schema_warnings(&operation, "input", schema);
     if !filled.issues.is_empty() {
+        binary_hint::add_hints(&mut filled.issues, schema, input);
         return Err(CallError::validation(format!("invalid input for {id}"), &filled.issues));
     }
     if !filled.repairs.is_empty() {

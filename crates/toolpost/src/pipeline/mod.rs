@@ -9,6 +9,7 @@
 mod access;
 mod approval;
 mod audit;
+mod binary_hint;
 mod call;
 mod dispatch;
 mod hooks;

@@ -6,10 +6,14 @@ use serde_json::{Map, Value, json};
 
 use super::QueryStyle;
 use crate::json::JsonObject;
-use crate::schema::type_name;
+use crate::payload::{Payload, PayloadError};
+use crate::schema::{IntegerRule, TypeSet, type_name};
 
 /// Maximum number of references and nullable choices; a longer chain counts as a cycle.
 const MAX_REF_DEPTH: usize = 16;
+
+/// Maximum number of schemas whose types are inspected for a property.
+pub(super) const MAX_SCHEMAS: u32 = 1_000;
 
 /// Keywords that do not restrict which values are valid.
 const ANNOTATIONS: [&str; 11] = [
@@ -42,7 +46,7 @@ pub(super) struct ParamType<'a> {
 enum ParamShape<'a> {
     Text(&'a JsonObject, ScalarKind),
     List(&'a JsonObject, &'a JsonObject, ScalarKind),
-    Json,
+    Json(TypeSet),
 }
 
 /// How the text of a parameter is parsed.
@@ -52,7 +56,8 @@ pub(super) enum ScalarKind {
     Text,
     /// A number or boolean.
     Literal,
-    Json,
+    /// JSON of these types. If they include strings, other text is a string.
+    Json(TypeSet),
 }
 
 /// Returns the properties of a plain object schema, one with only `type`, `properties`, `required`,
@@ -81,21 +86,23 @@ pub(super) fn plain_properties(root: &Value) -> Option<&JsonObject> {
 
 impl<'a> ParamType<'a> {
     pub(super) fn new(root: &'a Value, property: &'a Value) -> Self {
-        Self { property, shape: param_shape(root, property).unwrap_or(ParamShape::Json) }
+        let shape = param_shape(root, property)
+            .unwrap_or_else(|| ParamShape::Json(value_types(root, property, &mut { MAX_SCHEMAS })));
+        Self { property, shape }
     }
 
     pub(super) fn style(&self) -> QueryStyle {
         match self.shape {
             ParamShape::Text(..) => QueryStyle::Text,
             ParamShape::List(..) => QueryStyle::Repeated,
-            ParamShape::Json => QueryStyle::Json,
+            ParamShape::Json(_) => QueryStyle::Json,
         }
     }
 
     pub(super) fn scalar_kind(&self) -> ScalarKind {
         match self.shape {
             ParamShape::Text(_, reading) | ParamShape::List(_, _, reading) => reading,
-            ParamShape::Json => ScalarKind::Json,
+            ParamShape::Json(types) => ScalarKind::Json(types),
         }
     }
 
@@ -110,7 +117,7 @@ impl<'a> ParamType<'a> {
                 list.insert("minItems".to_owned(), min_items.into());
                 list
             }
-            ParamShape::Json => return Cow::Borrowed(self.property),
+            ParamShape::Json(_) => return Cow::Borrowed(self.property),
         };
         // Annotations of the property override those of the schema it refers to.
         let annotations = self.property.as_object().into_iter().flatten();
@@ -135,6 +142,45 @@ fn param_shape<'a>(root: &'a Value, property: &'a Value) -> Option<ParamShape<'a
     }
     let items = resolve_refs(root, schema.get("items")?)?;
     Some(ParamShape::List(schema, items, scalar_kind(items)?))
+}
+
+/// Returns the value of a text for a property: JSON of a type that the property accepts, else the
+/// text if the property accepts strings.
+pub(super) fn value_of_text(types: TypeSet, text: &str) -> Result<Value, PayloadError> {
+    let accepts_strings = types.overlaps(TypeSet::STRING);
+    if TypeSet::STRING.union(TypeSet::NULL).contains(types) && accepts_strings {
+        return Ok(text.into());
+    }
+    match Payload::from_untrusted(text.as_bytes()).and_then(Payload::into_value) {
+        Ok(value)
+            if !accepts_strings
+                || types.overlaps(TypeSet::of_value(&value, IntegerRule::ByValue)) =>
+        {
+            Ok(value)
+        }
+        Err(error) if !accepts_strings => Err(error),
+        _ => Ok(text.into()),
+    }
+}
+
+/// Returns the types of the values that a property accepts, and possibly more.
+pub(super) fn value_types(root: &Value, schema: &Value, budget: &mut u32) -> TypeSet {
+    let Some(rest) = budget.checked_sub(1) else { return TypeSet::ANY };
+    *budget = rest;
+    let Some(members) = schema.as_object() else { return TypeSet::ANY };
+    let mut types = type_names(members).map_or(TypeSet::ANY, |names| {
+        let names = names.into_iter().map(TypeSet::from_name);
+        names.fold(TypeSet::NONE, TypeSet::union)
+    });
+    for keyword in ["anyOf", "oneOf"] {
+        if let Some(choices) = members.get(keyword).and_then(Value::as_array) {
+            let choices = choices.iter().map(|choice| value_types(root, choice, budget));
+            types = types.intersection(choices.fold(TypeSet::NONE, TypeSet::union));
+        }
+    }
+    let reference = members.get("$ref").and_then(Value::as_str);
+    let target = reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?));
+    target.map_or(types, |target| types.intersection(value_types(root, target, budget)))
 }
 
 /// Resolves references, and choices between a schema and null, to a schema without either.
@@ -181,7 +227,12 @@ fn scalar_kind(schema: &JsonObject) -> Option<ScalarKind> {
 
 /// Returns the types other than null, if the schema declares types.
 fn non_null_types(schema: &JsonObject) -> Option<Vec<&str>> {
-    let types = match schema.get("type") {
+    Some(type_names(schema)?.into_iter().filter(|name| *name != "null").collect())
+}
+
+/// Returns the types, if the schema declares types.
+fn type_names(schema: &JsonObject) -> Option<Vec<&str>> {
+    Some(match schema.get("type") {
         Some(Value::String(name)) => vec![name.as_str()],
         Some(Value::Array(names)) => names.iter().map(Value::as_str).collect::<Option<_>>()?,
         Some(_) => return None,
@@ -190,8 +241,7 @@ fn non_null_types(schema: &JsonObject) -> Option<Vec<&str>> {
             (None, Some(value)) => vec![type_name(value)],
             _ => return None,
         },
-    };
-    Some(types.into_iter().filter(|name| *name != "null").collect())
+    })
 }
 
 fn without_null(schema: &JsonObject) -> JsonObject {

@@ -119,13 +119,15 @@ fn query_encoding_parses_pairs_into_input() {
         "point": {"type": "object"},
         "never": false,
         "a/b": {"type": "string"},
+        "either": {"oneOf": [{"type": "string"}, {"type": "boolean"}]},
+        "named": {"anyOf": [{"$ref": "#/$defs/word"}, {"type": "integer"}]},
     }));
     let schema = schema.json();
     let form = QueryEncoding::from_schema(&schema);
     let wrong = |issue_paths: &[&str]| {
         Err(issue_paths.iter().map(|issue_path| (*issue_path).to_owned()).collect())
     };
-    let rows: [(&[(&str, &str)], Result<Value, Vec<String>>); 19] = [
+    let rows: [(&[(&str, &str)], Result<Value, Vec<String>>); 25] = [
         (&[], Ok(json!({}))),
         (&[("text", "42")], Ok(json!({"text": "42"}))),
         (&[("text", "")], Ok(json!({"text": ""}))),
@@ -145,6 +147,12 @@ fn query_encoding_parses_pairs_into_input() {
         (&[("text", "1"), ("text", "2")], wrong(&["/text"])),
         (&[("other", "1"), ("never", "1"), ("a/c", "1")], wrong(&["/other", "/never", "/a~1c"])),
         (&[("a/b", "1")], Ok(json!({"a/b": "1"}))),
+        (&[("either", "true")], Ok(json!({"either": true}))),
+        (&[("either", "\"true\"")], Ok(json!({"either": "true"}))),
+        (&[("either", "on")], Ok(json!({"either": "on"}))),
+        (&[("either", "123")], Ok(json!({"either": "123"}))),
+        (&[("named", "7")], Ok(json!({"named": 7}))),
+        (&[("named", "a"), ("point", "3")], Ok(json!({"named": "a", "point": 3}))),
     ];
     for (pairs, expected) in rows {
         let read = form.parse(pairs.iter().copied());

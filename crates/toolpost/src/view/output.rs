@@ -168,6 +168,10 @@ fn output_document(spec: &OperationSpec) -> Cow<'_, Value> {
         return Cow::Owned(Value::Bool(true));
     }
     let own = spec.output_schema.json();
+    // Clients that prefer structured content would not get an image as an image.
+    if spec.kind != OperationKind::Subscription && own.pointer("/properties/$binary").is_some() {
+        return Cow::Owned(Value::Bool(true));
+    }
     match spec.kind {
         OperationKind::Subscription if spec.output_schema.is_unknown() => {
             Cow::Owned(json!({"type": "array"}))

@@ -67,7 +67,9 @@ impl<'l> Importer<'l> {
         let binary = SchemaShape::Binary(SchemaUsage::Request);
         let kind = MediaKind::of_request(media_type);
         let usage = match kind {
-            MediaKind::Form | MediaKind::Multipart => SchemaUsage::Form,
+            MediaKind::Form => SchemaUsage::Form,
+            MediaKind::Multipart => SchemaUsage::Multipart,
+            MediaKind::Text => SchemaUsage::Part,
             _ => SchemaUsage::Request,
         };
         let shape = match (kind, media.get("schema")) {
@@ -75,14 +77,14 @@ impl<'l> Importer<'l> {
             (MediaKind::Text, Some(schema)) if has_type(schema, &["string"]) => {
                 self.schema_shape(schema, usage, &path.member("schema"))
             }
-            (MediaKind::Text, _) => SchemaShape::Text,
+            (MediaKind::Text, _) => SchemaShape::Text(usage),
             (MediaKind::Json, Some(schema)) if is_binary_wildcard(media_type, schema) => {
                 return candidate(MediaKind::Binary, media_type, binary);
             }
             _ => self.media_shape(kind, media, usage, path),
         };
         let (mut content, shape) = candidate(kind, media_type, shape);
-        if usage == SchemaUsage::Form {
+        if matches!(kind, MediaKind::Form | MediaKind::Multipart) {
             content.encodings = self.property_encodings(media, path);
         }
         (content, shape)
@@ -129,7 +131,7 @@ impl<'l> Importer<'l> {
         for media_type in self.media_types(operation, "consumes") {
             let (kind, shape) = match MediaKind::of_request(media_type) {
                 MediaKind::Binary => (MediaKind::Binary, SchemaShape::Binary(SchemaUsage::Request)),
-                MediaKind::Text => (MediaKind::Text, SchemaShape::Text),
+                MediaKind::Text => (MediaKind::Text, SchemaShape::Text(SchemaUsage::Part)),
                 kind => {
                     // A body parameter has no form fields, so it is sent as JSON.
                     let is_form = matches!(kind, MediaKind::Form | MediaKind::Multipart);
@@ -171,7 +173,11 @@ impl<'l> Importer<'l> {
             self.checker.check_parameter(&self.context, *field, &path.member(name));
             encodings.extend(field_encoding(*field));
         }
-        let shape = SchemaShape::SwaggerForm(fields.iter().map(|field| field.node_ref()).collect());
+        let is_multipart =
+            media_types.iter().any(|one| MediaKind::of_request(one) == MediaKind::Multipart);
+        let usage = if is_multipart { SchemaUsage::Part } else { SchemaUsage::Field };
+        let nodes = fields.iter().map(|field| field.node_ref()).collect();
+        let shape = SchemaShape::SwaggerForm(nodes, usage);
         let candidates = media_types.into_iter().map(|media_type| {
             let kind = MediaKind::of_request(media_type);
             let (content, shape) = candidate(kind, media_type, shape.clone());
@@ -195,19 +201,19 @@ fn plan_body(
     let has_structured = candidates
         .iter()
         .any(|(content, _)| !matches!(content.kind, MediaKind::Text | MediaKind::Binary));
-    // Plain text adds no alternative to the schema if there is a structured media type.
-    let counts = |(content, shape): &&BodyCandidate| {
-        !has_structured || content.kind != MediaKind::Text || *shape != SchemaShape::Text
+    // Plain text adds no alternative to the schema if there is a structured media type, and a form
+    // adds none to the same form as multipart.
+    let counts = |(content, shape): &&BodyCandidate| match shape {
+        SchemaShape::Text(_) => !has_structured || content.kind != MediaKind::Text,
+        SchemaShape::Schema(node, SchemaUsage::Form) => {
+            let multipart = SchemaShape::Schema(*node, SchemaUsage::Multipart);
+            candidates.iter().all(|(_, shape)| *shape != multipart)
+        }
+        _ => true,
     };
     let shape =
         SchemaShape::any_of(candidates.iter().filter(counts).map(|(_, shape)| shape.clone()));
-    let contents = candidates.into_iter().map(|(mut content, _)| {
-        let essence = media_type::essence(&content.media_type);
-        if content.kind == MediaKind::Json && matches!(essence, "*/*" | "application/*") {
-            content.media_type = "application/json".to_owned();
-        }
-        content
-    });
+    let contents = candidates.into_iter().map(|(content, _)| content);
     let body = RequestBody { input: "body".to_owned(), required, contents: contents.collect() };
     PlannedBody { body, shape, described_at }
 }
@@ -220,7 +226,7 @@ fn candidate(kind: MediaKind, media_type: &str, shape: SchemaShape) -> BodyCandi
 /// Whether a media type is a wildcard whose schema declares binary data.
 fn is_binary_wildcard(media_type: &str, schema: Node<'_>) -> bool {
     matches!(media_type::essence(media_type), "*/*" | "application/*")
-        && schema.target().is_ok_and(|schema| is_binary(schema, SchemaUsage::Form))
+        && schema.target().is_ok_and(|schema| is_binary(schema))
 }
 
 /// Whether a schema has one of these types.

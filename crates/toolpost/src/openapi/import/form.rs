@@ -4,10 +4,9 @@ use std::collections::HashSet;
 
 use super::super::document::Node;
 use super::super::plan::{PropertyEncoding, Style};
-use super::super::schema::{SchemaUsage, is_binary};
+use super::super::schema::is_binary;
 use super::Importer;
 use super::parameter::parse_style;
-use super::version::SpecVersion;
 use crate::json::ValuePath;
 
 /// Maximum depth of references and `allOf` in the search for properties.
@@ -30,7 +29,7 @@ impl<'l> Importer<'l> {
     ) -> Vec<PropertyEncoding> {
         let mut binary = Vec::new();
         if let Some(schema) = media.get("schema") {
-            self.collect_binary_properties(schema, &mut binary, MAX_HOPS);
+            collect_binary_properties(schema, &mut binary, MAX_HOPS);
         }
         let mut known = HashSet::new();
         binary.retain(|name| known.insert(*name));
@@ -75,35 +74,28 @@ impl<'l> Importer<'l> {
         let explode = flag("explode").unwrap_or(matches!(style, Style::Form | Style::DeepObject));
         Some((style, explode, node.flag("allowReserved")))
     }
+}
 
-    fn collect_binary_properties(&self, schema: Node<'l>, found: &mut Vec<&'l str>, hops: u32) {
-        let Some(hops) = hops.checked_sub(1) else { return };
-        let Ok(schema) = schema.target() else { return };
-        let properties = schema.members_of("properties");
-        let binary = properties.filter(|(_, property)| self.is_binary(*property, 4));
-        found.extend(binary.map(|(name, _)| name));
-        for part in COMBINATORS.into_iter().flat_map(|keyword| schema.items_of(keyword)) {
-            self.collect_binary_properties(part, found, hops);
-        }
+fn collect_binary_properties<'l>(schema: Node<'l>, found: &mut Vec<&'l str>, hops: u32) {
+    let Some(hops) = hops.checked_sub(1) else { return };
+    let Ok(schema) = schema.target() else { return };
+    let properties = schema.members_of("properties");
+    let binary = properties.filter(|(_, property)| is_binary_property(*property, 4));
+    found.extend(binary.map(|(name, _)| name));
+    for part in COMBINATORS.into_iter().flat_map(|keyword| schema.items_of(keyword)) {
+        collect_binary_properties(part, found, hops);
     }
+}
 
-    /// Whether a property is binary data or an array of it.
-    fn is_binary(&self, property: Node<'_>, hops: u32) -> bool {
-        let Some(hops) = hops.checked_sub(1) else { return false };
-        let Ok(property) = property.target() else { return false };
-        let parts = COMBINATORS.into_iter().flat_map(|keyword| property.items_of(keyword));
-        is_binary(property, SchemaUsage::Form)
-            || self.is_untyped(property)
-            || parts.chain(property.get("items")).any(|part| self.is_binary(part, hops))
-    }
-
-    /// Whether a property has no type. From OpenAPI 3.1 on, such a property is binary.
-    fn is_untyped(&self, node: Node<'_>) -> bool {
-        const TYPING_KEYWORDS: [&str; 8] =
-            ["type", "$ref", "properties", "items", "enum", "const", "not", "if"];
-        let mut keywords = TYPING_KEYWORDS.iter().chain(&COMBINATORS);
-        self.version >= SpecVersion::V31 && keywords.all(|keyword| node.get(keyword).is_none())
-    }
+/// Whether a property is binary data or an array of it.
+fn is_binary_property(property: Node<'_>, hops: u32) -> bool {
+    let Some(hops) = hops.checked_sub(1) else { return false };
+    let Ok(property) = property.target() else { return false };
+    let mut parts = COMBINATORS
+        .into_iter()
+        .flat_map(|keyword| property.items_of(keyword))
+        .chain(property.get("items"));
+    is_binary(property) || parts.any(|part| is_binary_property(part, hops))
 }
 
 /// Returns the part headers whose schema fixes a value.

@@ -139,7 +139,7 @@ impl<'l> Importer<'l> {
             return self.event_shape(media, path);
         }
         match MediaKind::of_request(media_type) {
-            MediaKind::Text | MediaKind::Form => SchemaShape::Text,
+            MediaKind::Text | MediaKind::Form => SchemaShape::Text(SchemaUsage::Response),
             MediaKind::Binary | MediaKind::Multipart => SchemaShape::Binary(SchemaUsage::Response),
             kind => self.media_shape(kind, media, SchemaUsage::Response, path),
         }

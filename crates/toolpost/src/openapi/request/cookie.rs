@@ -4,6 +4,7 @@ use reqwest::header::HeaderValue;
 use serde_json::Value;
 
 use super::super::plan::{Parameter, ParameterSerialization, Style};
+use super::binary::parameter_bytes;
 use super::escape::PercentEscape;
 use super::header::to_header_value;
 use super::query::encode_content;
@@ -18,6 +19,13 @@ pub(super) struct CookieHeader(String);
 impl CookieHeader {
     pub(super) fn add(&mut self, parameter: &Parameter, value: &Value) -> Result<(), Issue> {
         let input_path = ValuePath::ROOT.member(&parameter.input);
+        if let Some(bytes) = parameter_bytes(parameter, value)? {
+            let mut escaped = String::new();
+            PercentEscape::All.push_bytes(&mut escaped, &bytes);
+            return self
+                .push(&PercentEscape::All.escaped(&parameter.name), &escaped)
+                .map_err(|reason| input_path.issue(reason));
+        }
         let (escape, style, explode) = match &parameter.serialization {
             ParameterSerialization::Content(media_type) => {
                 let text = encode_content(media_type, value, PercentEscape::All);

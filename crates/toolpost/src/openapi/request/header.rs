@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::media_type;
 use super::super::plan::{Parameter, ParameterSerialization};
+use super::binary::parameter_bytes;
 use super::escape::PercentEscape;
 use super::style::ValueSerializer;
 use super::value::scalar_text;
@@ -33,6 +34,12 @@ pub(super) fn is_reserved(name: &str) -> bool {
 
 /// Encodes the value of a header parameter.
 pub(super) fn encode_header(parameter: &Parameter, value: &Value) -> Result<HeaderValue, Issue> {
+    if let Some(bytes) = parameter_bytes(parameter, value)? {
+        // Bytes that are not ASCII are rejected, as in a text.
+        let text = String::from_utf8_lossy(&bytes);
+        return to_header_value(&text)
+            .map_err(|reason| ValuePath::ROOT.member(&parameter.input).issue(reason));
+    }
     let mut out = String::new();
     match &parameter.serialization {
         ParameterSerialization::Style { style, explode, .. } => {

@@ -1,6 +1,7 @@
 //! Builds requests from inputs with a [`RequestTemplate`], which is computed once.
 
 mod accept;
+mod binary;
 mod body;
 mod cookie;
 mod escape;

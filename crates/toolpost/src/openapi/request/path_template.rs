@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization, Style};
+use super::binary::parameter_bytes;
 use super::escape::PercentEscape;
 use super::query::encode_content;
 use super::style::ValueSerializer;
@@ -73,7 +74,7 @@ impl PathTemplate {
                 PathPiece::Parameter(index) => {
                     let parameter = &parameters[*index];
                     let value = input.get(&parameter.input).unwrap_or(&Value::Null);
-                    encode_parameter(out, parameter, value);
+                    encode_parameter(out, parameter, value)?;
                     last = last.or(Some(parameter));
                 }
             }
@@ -82,7 +83,11 @@ impl PathTemplate {
     }
 }
 
-fn encode_parameter(out: &mut String, parameter: &Parameter, value: &Value) {
+fn encode_parameter(out: &mut String, parameter: &Parameter, value: &Value) -> Result<(), Issue> {
+    if let Some(bytes) = parameter_bytes(parameter, value)? {
+        PercentEscape::All.push_bytes(out, &bytes);
+        return Ok(());
+    }
     match &parameter.serialization {
         ParameterSerialization::Style { style, explode, allow_reserved } => {
             let escape = if *allow_reserved {
@@ -97,6 +102,7 @@ fn encode_parameter(out: &mut String, parameter: &Parameter, value: &Value) {
             PercentEscape::All.push(out, &encode_content(media_type, value, PercentEscape::None));
         }
     }
+    Ok(())
 }
 
 /// Rejects a filled segment that is empty, `.` or `..`, because it would change the path.

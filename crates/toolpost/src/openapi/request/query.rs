@@ -4,12 +4,24 @@ use serde_json::Value;
 
 use super::super::media_type::{self, MediaKind};
 use super::super::plan::{Parameter, ParameterLocation, ParameterSerialization};
+use super::binary::parameter_bytes;
 use super::escape::PercentEscape;
 use super::style::ValueSerializer;
 use super::value::scalar_text;
+use crate::schema::Issue;
 
 /// Appends a parameter to a query, which may be empty.
-pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value: &Value) {
+pub(super) fn append_parameter(
+    query: &mut String,
+    parameter: &Parameter,
+    value: &Value,
+) -> Result<(), Issue> {
+    if let Some(bytes) = parameter_bytes(parameter, value)? {
+        let mut escaped = String::new();
+        PercentEscape::All.push_bytes(&mut escaped, &bytes);
+        push_pair(query, &PercentEscape::All.escaped(&parameter.name), &escaped);
+        return Ok(());
+    }
     match &parameter.serialization {
         ParameterSerialization::Style { style, explode, allow_reserved } => {
             let escape = PercentEscape::for_query(*allow_reserved);
@@ -31,6 +43,7 @@ pub(super) fn append_parameter(query: &mut String, parameter: &Parameter, value:
             push_pair(query, &escape(&parameter.name), &escape(&plain));
         }
     }
+    Ok(())
 }
 
 /// Appends an encoded pair to a query or form, which may be empty.

@@ -122,7 +122,7 @@ impl RequestTemplate {
         self.path.append(&mut url_text, &self.plan.parameters, input)?;
         let mut query = self.query.clone();
         for (_, parameter, value) in given {
-            query::append_parameter(&mut query, parameter, value);
+            query::append_parameter(&mut query, parameter, value)?;
         }
         if !query.is_empty() {
             url_text.push(if url_text.contains('?') { '&' } else { '?' });

@@ -26,7 +26,8 @@ impl<'c> SchemaWriter<'c, '_> {
     fn write_source(&mut self, source: &PropertySource) -> Value {
         match source {
             PropertySource::Parameter(node_ref) => {
-                self.write_parameter(self.context.documents.node(*node_ref), SchemaUsage::Request)
+                let parameter = self.context.documents.node(*node_ref);
+                self.write_parameter(parameter, parameter_usage(parameter))
             }
             PropertySource::Undeclared => json!({"type": "string"}),
             PropertySource::Body(shape, described) => {
@@ -42,13 +43,13 @@ impl<'c> SchemaWriter<'c, '_> {
         }
     }
 
-    pub(super) fn write_form(&mut self, parameters: &[NodeRef]) -> Value {
+    pub(super) fn write_form(&mut self, parameters: &[NodeRef], usage: SchemaUsage) -> Value {
         let mut properties = Map::new();
         let mut required = Vec::new();
         for parameter in parameters.iter().map(|parameter| self.context.documents.node(*parameter))
         {
             let Some(name) = parameter.text("name") else { continue };
-            properties.insert(name.to_owned(), self.write_parameter(parameter, SchemaUsage::Form));
+            properties.insert(name.to_owned(), self.write_parameter(parameter, usage));
             if parameter.flag("required") {
                 required.push(name);
             }
@@ -71,6 +72,15 @@ impl<'c> SchemaWriter<'c, '_> {
             Some(examples) => with_keyword(schema, "examples", examples),
             None => schema,
         }
+    }
+}
+
+/// A parameter that declares bytes is a `$binary` object, except in JSON.
+fn parameter_usage(parameter: Node<'_>) -> SchemaUsage {
+    let schema = parameter.get("schema").and_then(|schema| schema.target().ok());
+    match schema.unwrap_or(parameter).text("format") {
+        Some("binary") if parameter.get("content").is_none() => SchemaUsage::Field,
+        _ => SchemaUsage::Request,
     }
 }
 

@@ -14,8 +14,8 @@ pub(super) fn required_names(
     usage: SchemaUsage,
 ) -> Vec<String> {
     let flag = match usage {
-        SchemaUsage::Request | SchemaUsage::Form => "readOnly",
         SchemaUsage::Response => "writeOnly",
+        _ => "readOnly",
     };
     let is_optional = |name: &str| {
         let property = find_property(schema, name, MAX_HOPS)

@@ -7,6 +7,7 @@ use std::fmt::Display;
 use serde_json::{Map, Value, json};
 
 use super::super::document::{Node, NodeRef};
+use super::super::media_type::MediaKind;
 use super::context::SchemaContext;
 use super::keyword::{KeywordRule, is_nullable, is_schema, keyword_error, keyword_rule};
 use super::shape::{SchemaShape, SchemaUsage, binary_schema};
@@ -84,13 +85,19 @@ impl<'c> SchemaWriter<'c, '_> {
         match shape {
             SchemaShape::Unknown => Value::Bool(true),
             SchemaShape::Null => json!({"type": "null"}),
-            SchemaShape::Text => json!({"type": "string"}),
+            SchemaShape::Text(usage) => {
+                let mut text = Map::from_iter([("type".to_owned(), "string".into())]);
+                if *usage == SchemaUsage::Part {
+                    accept_binary(&mut text);
+                }
+                text.into()
+            }
             SchemaShape::Binary(usage) => binary_schema(*usage),
             SchemaShape::Schema(node_ref, usage) => {
                 self.write_schema(self.cursor(self.context.documents.node(*node_ref), *usage))
             }
             SchemaShape::ArrayOf(item) => json!({"type": "array", "items": self.write_shape(item)}),
-            SchemaShape::SwaggerForm(parameters) => self.write_form(parameters),
+            SchemaShape::SwaggerForm(parameters, usage) => self.write_form(parameters, *usage),
             SchemaShape::AnyOf(shapes) => {
                 let mut schemas: Vec<Value> = Vec::new();
                 for schema in shapes.iter().map(|shape| self.write_shape(shape)) {
@@ -138,11 +145,11 @@ impl<'c> SchemaWriter<'c, '_> {
                 }
             }
         }
-        if node.text("type") == Some("file") || is_binary(node, cursor.usage) {
+        let is_field = matches!(cursor.usage, SchemaUsage::Field | SchemaUsage::Part);
+        if node.text("type") == Some("file") || (is_field && is_binary(node)) {
             replace_with_binary(&mut schema, cursor.usage);
-            if node.texts_of("type").any(|name| name == "null") {
-                nullable::allow_null(&mut schema);
-            }
+        } else if cursor.usage == SchemaUsage::Part {
+            accept_binary(&mut schema);
         }
         relax_discriminator_base(&mut schema);
         relax_one_of(&mut schema);
@@ -165,15 +172,23 @@ impl<'c> SchemaWriter<'c, '_> {
             KeywordRule::Reference | KeywordRule::DynamicReference => {
                 return Some(("$ref", self.write_reference(cursor, value.as_str()?)?.into()));
             }
+            KeywordRule::Schema if is_property_keyword(keyword) => {
+                self.write_subschema(cursor.with_usage(cursor.usage.of_properties()), value)
+            }
             KeywordRule::Schema => self.write_subschema(cursor, value),
             KeywordRule::Items => {
-                self.write_items(schema, cursor, value);
+                self.write_items(schema, cursor.with_usage(cursor.usage.of_items()), value);
                 return None;
             }
             KeywordRule::Schemas => self.write_list(cursor, keyword, value),
+            KeywordRule::SchemaMap if is_property_keyword(keyword) => {
+                let cursor = cursor.with_usage(cursor.usage.of_properties());
+                self.write_map(cursor, value, |_| true)
+            }
             KeywordRule::SchemaMap => self.write_map(cursor, value, |_| true),
             KeywordRule::PatternMap => {
                 let context = self.context;
+                let cursor = cursor.with_usage(cursor.usage.of_properties());
                 self.write_map(cursor, value, |pattern| context.is_valid_pattern(pattern))
             }
             KeywordRule::Type => type_list(value)?,
@@ -262,6 +277,17 @@ impl<'c> SchemaWriter<'c, '_> {
     }
 }
 
+impl SchemaCursor<'_> {
+    fn with_usage(self, usage: SchemaUsage) -> Self {
+        Self { usage, ..self }
+    }
+}
+
+/// Whether the schemas of a keyword describe properties.
+fn is_property_keyword(keyword: &str) -> bool {
+    matches!(keyword, "properties" | "additionalProperties" | "unevaluatedProperties")
+}
+
 impl<'c> DefinitionNames<'c> for BundledNames<'c> {
     fn reference_to(&mut self, cursor: SchemaCursor<'c>, reference: &str) -> String {
         let key = (cursor.node.node_ref(), cursor.usage);
@@ -328,29 +354,51 @@ fn type_list(value: Node<'_>) -> Option<Value> {
     }
 }
 
-/// Whether the schema of a form property declares binary data.
-pub(crate) fn is_binary(schema: Node<'_>, usage: SchemaUsage) -> bool {
-    if usage != SchemaUsage::Form {
-        return false;
-    }
+/// Whether a schema declares binary data.
+pub(crate) fn is_binary(schema: Node<'_>) -> bool {
     let text = |name| schema.text(name);
+    let is_binary_type =
+        |kind| matches!(MediaKind::of_request(kind), MediaKind::Binary | MediaKind::Multipart);
+    let is_binary_media =
+        || text("format") == Some("binary") || text("contentMediaType").is_some_and(is_binary_type);
     match text("type") {
-        Some("string") => {
-            text("format") == Some("binary")
-                || schema.get("contentEncoding").is_some()
-                || text("contentMediaType").is_some_and(|kind| !kind.ends_with("json"))
-        }
+        Some("string") => is_binary_media() || schema.get("contentEncoding").is_some(),
         Some("file") => true,
         Some(_) => false,
-        None => text("format") == Some("binary") || text("contentMediaType").is_some(),
+        None => is_binary_media(),
     }
 }
 
 /// Replaces a string schema with its constraints by the schema of a `$binary` object.
 fn replace_with_binary(schema: &mut JsonObject, usage: SchemaUsage) {
+    let is_nullable =
+        matches!(schema.get("type"), Some(Value::Array(names)) if names.contains(&"null".into()));
     schema.retain(|keyword, _| matches!(keyword.as_str(), "title" | "description" | "deprecated"));
     if let Value::Object(binary) = binary_schema(usage) {
         schema.extend(binary);
+    }
+    if is_nullable {
+        nullable::allow_null(schema);
+    }
+}
+
+/// Adds the schema of a `$binary` object to the schema of a string. The keywords of both are for
+/// values of their own type.
+fn accept_binary(schema: &mut JsonObject) {
+    let constrains_all =
+        ["enum", "const", "properties", "required"].iter().any(|name| schema.contains_key(*name));
+    let types = match schema.get("type") {
+        Some(Value::String(name)) if name == "string" => json!([name, "object"]),
+        Some(Value::Array(names))
+            if names.contains(&"string".into()) && !names.contains(&"object".into()) =>
+        {
+            names.iter().cloned().chain(["object".into()]).collect()
+        }
+        _ => return,
+    };
+    if let (Value::Object(binary), false) = (binary_schema(SchemaUsage::Part), constrains_all) {
+        schema.extend(binary);
+        schema.insert("type".to_owned(), types);
     }
 }
 

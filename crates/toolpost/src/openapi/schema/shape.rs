@@ -16,8 +16,14 @@ use crate::schema::{PropertyNames, Schema, SchemaPart, SharedDefs, SplitSchema};
 pub(crate) enum SchemaUsage {
     /// Read-only properties are optional.
     Request,
-    /// Like `Request`, in a form: binary properties are `$binary` objects.
+    /// Like `Request`, for a form with properties of the usage `Field`.
     Form,
+    /// Like `Request`, for a form with properties of the usage `Part`.
+    Multipart,
+    /// Like `Request`, for a value that is sent as text. Binary data is a `$binary` object.
+    Field,
+    /// Like `Field`, for a value with its own media type. A string can be a `$binary` object.
+    Part,
     /// Write-only properties are optional.
     Response,
 }
@@ -27,14 +33,14 @@ pub(crate) enum SchemaUsage {
 pub(crate) enum SchemaShape {
     Unknown,
     Null,
-    Text,
+    Text(SchemaUsage),
     Binary(SchemaUsage),
     /// A schema node of the document.
     Schema(NodeRef, SchemaUsage),
     /// An array of another shape.
     ArrayOf(Box<SchemaShape>),
-    /// A Swagger 2.0 form, as the list of its parameters.
-    SwaggerForm(Box<[NodeRef]>),
+    /// A Swagger 2.0 form, as the list of its parameters and their usage.
+    SwaggerForm(Box<[NodeRef]>, SchemaUsage),
     AnyOf(Box<[SchemaShape]>),
     /// The input of an operation.
     Input(Box<[InputProperty]>),
@@ -83,7 +89,7 @@ impl SchemaShape {
                 let names = target.ok().into_iter().flat_map(|it| it.members_of("properties"));
                 names.map(|(name, _)| name.to_owned()).collect()
             }
-            SchemaShape::SwaggerForm(parameters) => {
+            SchemaShape::SwaggerForm(parameters, _) => {
                 let names = parameters.iter().filter_map(|one| documents.node(*one).text("name"));
                 names.map(str::to_owned).collect()
             }
@@ -159,7 +165,25 @@ impl SharedDefs for DocumentSchema {
     }
 }
 
-/// Returns the schema of binary data in JSON. Requests can have a plain string as well.
+impl SchemaUsage {
+    /// Returns the usage of the properties of an object.
+    pub(super) fn of_properties(self) -> Self {
+        match self {
+            Self::Form => Self::Field,
+            Self::Multipart => Self::Part,
+            // An object in a form is sent as JSON.
+            Self::Field | Self::Part => Self::Request,
+            usage => usage,
+        }
+    }
+
+    /// Returns the usage of the items of an array.
+    pub(super) fn of_items(self) -> Self {
+        if self == Self::Multipart { Self::Part } else { self }
+    }
+}
+
+/// Returns the schema of binary data in JSON.
 pub(super) fn binary_schema(usage: SchemaUsage) -> Value {
     let bytes = json!({"type": "string", "contentEncoding": "base64"});
     match usage {
@@ -172,8 +196,8 @@ pub(super) fn binary_schema(usage: SchemaUsage) -> Value {
             },
             "required": ["$binary", "contentType", "size"],
         }),
-        SchemaUsage::Request | SchemaUsage::Form => json!({
-            "type": ["object", "string"],
+        _ => json!({
+            "type": "object",
             "properties": {
                 "$binary": bytes,
                 "contentType": {"type": "string"},

@@ -55,11 +55,19 @@ fn success_response(schemas: &OperationSchemas, components: &mut Components) -> 
         None => reference("Envelope"),
         Some(_) => json!({"anyOf": envelopes(schemas, components)}),
     };
-    json!({
+    let mut response = json!({
         "description": "The data, or the envelope if requested.",
         "headers": shared::request_id(),
         "content": {JSON: {"schema": output}, ENVELOPE: {"schema": envelope}},
-    })
+    });
+    let published = schemas.output.component.as_deref().and_then(|name| components.get(name));
+    if published.is_some_and(|schema| schema.pointer("/properties/$binary").is_some()) {
+        response["description"] =
+            "The data, the bytes if `Accept` names their type, or the envelope if requested."
+                .into();
+        response["content"]["*/*"] = json!({});
+    }
+    response
 }
 
 /// Returns the envelopes of an operation: with valid data, warnings, and a tool error.

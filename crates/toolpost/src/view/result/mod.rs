@@ -18,7 +18,7 @@ use crate::error::CallError;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::Issue;
-use tool_result::{ToolResult, json_text};
+use tool_result::{MediaContent, ToolResult, json_text};
 
 /// The member of a result's `_meta` that lists every change made to the data.
 pub const REPAIRS_META: &str = "toolpost/repairs";
@@ -102,8 +102,14 @@ impl ResultWriter<'_> {
             return tool_result.write(out, self.generation);
         }
         let text = json_text(&outcome.envelope.data);
-        tool_result.texts.push(vec![&text]);
-        tool_result.structured = self.structured_content(&text);
+        tool_result.media = MediaContent::of(&outcome.envelope);
+        if tool_result.media.is_none() {
+            tool_result.texts.push(vec![&text]);
+        }
+        // Without a declared schema, structured content would only repeat the bytes.
+        if tool_result.media.is_none() || self.tool.mappings().output.is_declared {
+            tool_result.structured = self.structured_content(&text);
+        }
         tool_result.write(out, self.generation)
     }
 

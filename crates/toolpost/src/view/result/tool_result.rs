@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META};
-use crate::envelope::{ContentBlock, Meta, result_member};
+use crate::envelope::{ContentBlock, Envelope, Meta, result_member};
 use crate::json::JsonObject;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
@@ -21,6 +22,8 @@ const INVALID_META: &str = "toolpost/meta";
 #[derive(Default)]
 pub(super) struct ToolResult<'a> {
     pub(super) texts: Vec<Vec<&'a str>>,
+    /// An image or audio block, written after the texts.
+    pub(super) media: Option<MediaContent<'a>>,
     /// Content blocks, written after the texts.
     pub(super) blocks: &'a [ContentBlock],
     /// Structured content: JSON in parts that are concatenated.
@@ -35,6 +38,25 @@ pub(super) struct ToolResult<'a> {
     repairs: &'a [Repair],
     pub(super) warnings: &'a [Issue],
     pub(super) error: Option<&'a Value>,
+}
+
+/// An image or audio block with borrowed data.
+#[derive(Serialize)]
+pub(super) struct MediaContent<'a> {
+    r#type: &'static str,
+    data: Cow<'a, str>,
+    #[serde(rename = "mimeType")]
+    mime_type: &'a str,
+}
+
+impl<'a> MediaContent<'a> {
+    /// Returns the block for a binary response of an HTTP service, if it is an image or audio.
+    pub(super) fn of(envelope: &'a Envelope<Payload>) -> Option<Self> {
+        let (mime_type, data) = envelope.binary()?;
+        let group = mime_type.split('/').next().unwrap_or_default();
+        let kind = ["image", "audio"].into_iter().find(|kind| group.eq_ignore_ascii_case(kind))?;
+        Some(Self { r#type: kind, data, mime_type })
+    }
 }
 
 impl<'a> ToolResult<'a> {
@@ -104,6 +126,10 @@ impl<'a> ToolResult<'a> {
             write_json(out, &JoinedText(parts));
             out.push(b'}');
         }
+        if let Some(media) = &self.media {
+            comma(out);
+            write_json(out, media);
+        }
         for block in self.blocks {
             comma(out);
             write_json(out, block);
@@ -133,7 +159,8 @@ impl<'a> ToolResult<'a> {
     /// Returns the estimated length in bytes.
     fn estimated_len(&self) -> usize {
         let parts = self.texts.iter().chain(&self.structured).flatten();
-        parts.map(|part| part.len() + part.len() / 8).sum::<usize>() + 128
+        let media_len = self.media.as_ref().map_or(0, |media| media.data.len());
+        parts.map(|part| part.len() + part.len() / 8).sum::<usize>() + media_len + 128
     }
 }
 

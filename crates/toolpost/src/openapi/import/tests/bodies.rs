@@ -15,9 +15,15 @@ fn content_kinds(body: &RequestBody) -> Vec<(&str, MediaKind)> {
 }
 
 fn binary_schema() -> Value {
-    json!({"type": ["object", "string"], "required": ["$binary"], "properties": {
+    json!({"type": "object", "required": ["$binary"], "properties": {
         "$binary": {"type": "string", "contentEncoding": "base64"},
         "contentType": {"type": "string"}, "filename": {"type": "string"}}})
+}
+
+fn text_or_bytes_schema() -> Value {
+    let mut schema = binary_schema();
+    schema["type"] = json!(["string", "object"]);
+    schema
 }
 
 #[test]
@@ -48,7 +54,8 @@ fn body_contents_are_ordered_by_preference() {
 #[test]
 fn body_schema_follows_the_media_type() {
     use MediaKind::*;
-    let text = json!({"type": "string"});
+    let mut short_text = text_or_bytes_schema();
+    short_text["maxLength"] = json!(3);
     let rows = [
         (
             json!({"application/json": {"schema": {"type": "integer"}}}),
@@ -57,18 +64,18 @@ fn body_schema_follows_the_media_type() {
         ),
         (
             json!({"*/*": {"schema": {"type": "integer"}}}),
-            vec![("application/json", Json)],
+            vec![("*/*", Json)],
             json!({"type": "integer"}),
         ),
         (
             json!({"application/xml": {"schema": {"type": "object"}}}),
             vec![("application/xml", Text)],
-            text,
+            text_or_bytes_schema(),
         ),
         (
             json!({"text/plain": {"schema": {"type": "string", "maxLength": 3}}}),
             vec![("text/plain", Text)],
-            json!({"type": "string", "maxLength": 3}),
+            short_text,
         ),
         (
             json!({"image/*": {"schema": {"type": "string", "format": "binary"}}}),
@@ -124,7 +131,10 @@ fn form_encodings_are_imported_per_property() {
             "components": {"schemas": {"Form": {"allOf": [{"type": "object", "required": ["file"], "properties": {
                 "file": {"type": "string", "format": "binary", "description": "F"},
                 "more": {"type": "array", "items": {"type": "string", "contentEncoding": "base64"}},
-                "any": {}, "tags": {"type": "array"}, "meta": {"type": "object"}, "plain": {"type": "string"},
+                "any": {}, "tags": {"type": "array"}, "plain": {"type": "string"},
+                "meta": {"type": "object", "properties": {"text": {"type": "string"}}},
+                "letter": {"type": "string", "enum": ["a", "b"]}, "maybe": {"type": ["string", "null"]},
+                "choice": {"oneOf": [{"type": "string"}, {"type": "string", "format": "binary"}]},
             }}]}}},
         }),
     );
@@ -139,7 +149,7 @@ fn form_encodings_are_imported_per_property() {
     assert_eq!(
         found,
         [
-            ("any", None, None, true),
+            ("choice", None, None, true),
             ("file", Some("image/png"), None, true),
             ("meta", Some("application/json"), None, false),
             ("more", None, None, true),
@@ -151,12 +161,21 @@ fn form_encodings_are_imported_per_property() {
         [("X-A", "a"), ("X-B", "7")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(file.headers, headers);
     let schema = operation.spec.input_schema;
+    let file = json!({"$binary": "YQ=="});
     for (value, fits) in [
         (json!({"file": {"$binary": "YQ==", "filename": "a.png"}}), true),
-        (json!({"file": "text"}), true),
+        (json!({"file": "text"}), false),
         (json!({"file": {}}), false),
         (json!({"more": []}), false),
-        (json!({"file": "a", "more": [{"$binary": "YQ=="}]}), true),
+        (json!({"file": file, "more": [{"$binary": "YQ=="}], "any": "a", "plain": "a"}), true),
+        (json!({"file": file, "more": ["YQ=="]}), false),
+        (json!({"file": file, "plain": {"$binary": "YQ=="}}), true),
+        (json!({"file": file, "plain": {}}), false),
+        (json!({"file": file, "choice": {"$binary": "YQ=="}}), true),
+        (json!({"file": file, "meta": {"text": {"$binary": "YQ=="}}}), false),
+        (json!({"file": file, "letter": {"$binary": "YQ=="}}), false),
+        (json!({"file": file, "maybe": null}), true),
+        (json!({"file": file, "maybe": {"$binary": "YQ=="}}), true),
     ] {
         assert_eq!(schema.is_valid(&json!({ "body": value })).unwrap(), fits, "{value}");
     }
@@ -182,11 +201,12 @@ fn swagger_body_and_form_data_become_request_bodies() {
     assert_eq!(
         schema,
         json!({"type": "object", "properties": {"f": binary_schema(), "n": {"type": "integer"},
-            "l": {"type": "array", "items": {"type": "string"}}}, "required": ["l"]})
+            "l": {"type": "array", "items": text_or_bytes_schema()}}, "required": ["l"]})
     );
 
-    let (form, _) = imported_body("2.0", &parameters(json!([field("a", "string")])));
+    let (form, schema) = imported_body("2.0", &parameters(json!([field("a", "string")])));
     assert_eq!(content_kinds(&form), [("application/x-www-form-urlencoded", Form)]);
+    assert_eq!(schema["properties"]["a"], json!({"type": "string"}));
 
     let mut plain = parameters(json!([{"name": "pet", "in": "body", "required": true,
         "description": "A pet.", "schema": {"type": "object"}}]));

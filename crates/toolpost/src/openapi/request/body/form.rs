@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::super::super::media_type;
 use super::super::super::plan::{BodyContent, PropertyEncoding};
+use super::super::binary::{BinaryValue, contains_binary};
 use super::super::escape::PercentEscape;
 use super::super::query::{append_form_pairs, push_pair};
 use super::super::style::ValueSerializer;
-use super::binary::BinaryValue;
 use crate::json::ValuePath;
 use crate::schema::Issue;
 
@@ -33,6 +33,7 @@ fn encode_property(
 ) -> Result<(), Issue> {
     if let Some((style, explode, allow_reserved)) = encoding.and_then(|encoding| encoding.style)
         && !value.is_null()
+        && !contains_binary(value)
     {
         let escape = PercentEscape::for_query(allow_reserved);
         let serializer = ValueSerializer { style, explode, escape };

@@ -1,6 +1,5 @@
 //! Request bodies: selects the media type for a value and encodes it.
 
-mod binary;
 mod form;
 mod multipart;
 
@@ -10,10 +9,10 @@ use serde_json::Value;
 
 use super::super::media_type::{self, MediaKind};
 use super::super::plan::{BodyContent, RequestBody};
+use super::binary::{BINARY_HINT, BinaryValue, contains_binary};
 use super::value::{scalar_text, type_with_article};
 use crate::json::{JsonObject, ValuePath};
 use crate::schema::Issue;
-use binary::{BinaryValue, OCTET_STREAM};
 
 /// An encoded body with its content type.
 #[derive(Debug)]
@@ -57,12 +56,7 @@ fn select_content<'c>(contents: &'c [BodyContent], value: &Value) -> Option<&'c 
 
 /// Whether a member of an object is a file or an array that contains one.
 fn contains_file(value: &Value) -> bool {
-    let is_file = |value: &Value| BinaryValue::from_value(value).is_some();
-    let Value::Object(members) = value else { return false };
-    members.values().any(|member| match member {
-        Value::Array(items) => items.iter().any(is_file),
-        one => is_file(one),
-    })
+    value.as_object().is_some_and(|members| members.values().any(contains_binary))
 }
 
 fn accepts(content: &BodyContent, value: &Value) -> bool {
@@ -76,22 +70,17 @@ fn accepts(content: &BodyContent, value: &Value) -> bool {
         MediaKind::Text | MediaKind::EventStream => {
             value.is_string() || value.is_number() || value.is_boolean()
         }
-        MediaKind::Binary | MediaKind::Unknown => value.is_string() || accepts_json(content),
+        MediaKind::Binary | MediaKind::Unknown => false,
     }
-}
-
-/// Whether a media type is a range that includes JSON.
-fn accepts_json(content: &BodyContent) -> bool {
-    media_type::is_range(&content.media_type)
-        && media_type::covers(&content.media_type, "application/json")
 }
 
 fn no_content_message(contents: &[BodyContent], value: &Value) -> String {
     let types: Vec<String> = contents.iter().map(|one| format!("`{}`", one.media_type)).collect();
-    let hint = if contents.iter().any(|one| one.kind == MediaKind::Text) {
-        "; pass it as a string in its serialized form"
-    } else {
-        ""
+    let has_kind = |kind| contents.iter().any(|one| one.kind == kind);
+    let hint = match () {
+        () if has_kind(MediaKind::Text) => "; pass it as a string in its serialized form",
+        () if has_kind(MediaKind::Binary) => BINARY_HINT,
+        () => "",
     };
     format!("{} cannot be sent as {}{hint}", type_with_article(value), types.join(" or "))
 }
@@ -102,8 +91,11 @@ fn encode(
     path: &ValuePath<'_>,
 ) -> Result<EncodedBody, Issue> {
     let declared = content.media_type.as_str();
+    // In JSON, bytes have no meaning, and the object is sent as it is.
+    let is_json = content.kind == MediaKind::Json
+        && (media_type::is_json(declared) || !media_type::is_range(declared));
     if let Some(binary) = BinaryValue::from_value(value)
-        && (content.kind != MediaKind::Json || binary.has_type(declared))
+        && (!is_json || binary.has_type(declared))
     {
         let bytes = binary.decode(path)?;
         return encoded_body(&binary.content_type_for(declared, path)?, bytes, path);
@@ -122,7 +114,9 @@ fn encode(
         MediaKind::Text | MediaKind::EventStream => {
             encode_text(or_default("text/plain"), value, path)
         }
-        MediaKind::Binary | MediaKind::Unknown => encode_untyped(declared, value, path),
+        MediaKind::Binary | MediaKind::Unknown => {
+            Err(path.issue(no_content_message(std::slice::from_ref(content), value)))
+        }
     }
 }
 
@@ -132,24 +126,6 @@ fn json_list(media_type: &str, value: &Value) -> Vec<u8> {
     let separator = if is_sequence { "\x1e" } else { "" };
     let items = value.as_array().into_iter().flatten();
     items.map(|item| format!("{separator}{item}\n")).collect::<String>().into_bytes()
-}
-
-/// Encodes a value for a binary body. A string is base64, except for `*/*`.
-fn encode_untyped(
-    declared: &str,
-    value: &Value,
-    path: &ValuePath<'_>,
-) -> Result<EncodedBody, Issue> {
-    match value {
-        Value::String(_) if media_type::essence(declared) == "*/*" => {
-            encode_text("text/plain", value, path)
-        }
-        Value::String(encoded) => {
-            let bytes = binary::decode_base64(encoded, path)?;
-            encoded_body(declared_or_default(declared, OCTET_STREAM), bytes, path)
-        }
-        other => encoded_body("application/json", json_bytes(other), path),
-    }
 }
 
 /// Returns the declared type, or the default if the declared type is a range or invalid.

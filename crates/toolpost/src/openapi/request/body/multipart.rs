@@ -6,13 +6,13 @@ use memchr::memmem;
 use reqwest::header::HeaderName;
 use serde_json::Value;
 
-use super::super::super::media_type;
+use super::super::super::media_type::{self, MediaKind};
 use super::super::super::plan::{BodyContent, PropertyEncoding};
+use super::super::binary::{BINARY_HINT, BinaryValue, OCTET_STREAM, contains_binary};
 use super::super::escape::PercentEscape;
 use super::super::header::to_header_value;
 use super::super::style::ValueSerializer;
 use super::super::value::{scalar_text, type_with_article};
-use super::binary::{BinaryValue, OCTET_STREAM};
 use super::{EncodedBody, encoded_body, with_charset};
 use crate::json::ValuePath;
 use crate::schema::Issue;
@@ -62,7 +62,9 @@ fn push_property_parts<'v>(
     value: &'v Value,
     path: &ValuePath<'_>,
 ) -> Result<(), Issue> {
-    if let Some((style, explode, _)) = encoding.and_then(|encoding| encoding.style) {
+    if let Some((style, explode, _)) = encoding.and_then(|encoding| encoding.style)
+        && !contains_binary(value)
+    {
         let serializer = ValueSerializer { style, explode, escape: PercentEscape::None };
         serializer.for_each_pair(name, value, |name, value| {
             parts.push(styled_part(encoding, name, value));
@@ -112,18 +114,13 @@ fn build_part<'v>(
         headers,
         bytes,
     };
-    // Most form parsers treat a file without a file name as a field.
-    let usual_name = name.map(Cow::from);
     if let Some(binary) = BinaryValue::from_value(value) {
         let media_type = binary.declared_type(path)?.or(declared).unwrap_or(OCTET_STREAM);
-        let filename = binary.filename.map(Cow::from).or(usual_name);
+        // Most form parsers treat a file without a file name as a field.
+        let filename = binary.filename.or(name).map(Cow::from);
         return Ok(new(filename, media_type.into(), binary.decode(path)?.into()));
     }
-    let is_file = encoding.is_some_and(|encoding| encoding.is_binary);
     match (value, declared) {
-        (Value::String(text), _) if is_file => {
-            Ok(new(usual_name, declared.unwrap_or(OCTET_STREAM).into(), text.as_bytes().into()))
-        }
         (value, Some(declared)) if media_type::is_json(declared) => {
             Ok(new(None, declared.into(), value.to_string().into_bytes().into()))
         }
@@ -133,6 +130,11 @@ fn build_part<'v>(
         (Value::Array(_) | Value::Object(_), Some(declared)) => {
             let what = type_with_article(value);
             Err(path.issue(format!("{what} cannot be sent as `{declared}`; pass it as a string")))
+        }
+        (Value::String(_), Some(declared))
+            if MediaKind::of_request(declared) == MediaKind::Binary =>
+        {
+            Err(path.issue(format!("a text cannot be sent as `{declared}`{BINARY_HINT}")))
         }
         (one, declared) => {
             let text = scalar_text(one);

@@ -90,7 +90,6 @@ async fn every_body_kind_is_encoded() {
         ),
         (single_content("application/xml", Text), png.clone(), "application/xml", b"\x89\x50\x4e"),
         (single_content("image/png", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
-        (single_content("image/png", Binary), json!("iVBO"), "image/png", b"\x89\x50\x4e"),
         (single_content("image/*", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
         (
             single_content("image/*", Binary),
@@ -105,8 +104,8 @@ async fn every_body_kind_is_encoded() {
             b"\x89\x50\x4e",
         ),
         (single_content("*/*", Binary), png.clone(), "image/png", b"\x89\x50\x4e"),
-        (single_content("*/*", Binary), json!({"a": 1}), "application/json", b"{\"a\":1}"),
-        (single_content("*/*", Binary), json!("a"), "text/plain", b"a"),
+        (single_content("*/*", Json), png.clone(), "image/png", b"\x89\x50\x4e"),
+        (single_content("*/*", Json), json!({"a": 1}), "application/json", b"{\"a\":1}"),
         (
             single_content("application/json", Json),
             png.clone(),
@@ -168,6 +167,7 @@ async fn forms_are_decoded_by_external_parsers() {
             json!([["p", "{\"a\":1}"], ["p", "[2]"]]),
         ),
         (None, json!({"$binary": "YSA="}), "p=a+", json!([["p", "a "]])),
+        (Some(styled(Style::Form, true)), json!({"$binary": "YSA="}), "p=a+", json!([["p", "a "]])),
         (Some(of_type("application/json")), json!("x"), "p=%22x%22", json!([["p", "\"x\""]])),
         (
             Some(styled(Style::Form, true)),
@@ -246,6 +246,7 @@ async fn form_data_is_decoded_by_external_parsers() {
             ..default_encoding("deep")
         },
         PropertyEncoding { style: Some((Style::Form, false, false)), ..default_encoding("joined") },
+        PropertyEncoding { style: Some((Style::Form, true, false)), ..default_encoding("styled") },
         PropertyEncoding {
             headers: vec![
                 ("X-Fixed".into(), "yes".into()),
@@ -260,7 +261,7 @@ async fn form_data_is_decoded_by_external_parsers() {
         "list": ["a", {"b": 1}, [2], null], "object": {"a": [1]},
         "file": {"$binary": encoded(b"\x00\r\n\xff"), "contentType": "image/gif", "filename": "a.gif"},
         "files": [{"$binary": ""}, {"$binary": encoded(b"2")}],
-        "text file": "plain", "photo": {"$binary": encoded(b"png")}, "xml": "<a/>", "quoted": "q",
+        "text file": {"$binary": encoded(b"plain")}, "styled": {"$binary": "cw=="}, "photo": {"$binary": encoded(b"png")}, "xml": "<a/>", "quoted": "q",
         "deep": {"a": 1}, "joined": ["x", "y z"], "headed": "h",
     });
     let contents = vec![body_content("multipart/form-data", Multipart, encodings)];
@@ -282,6 +283,7 @@ async fn form_data_is_decoded_by_external_parsers() {
         ("files", Some("files"), "application/octet-stream", b""),
         ("files", Some("files"), "application/octet-stream", b"2"),
         ("text file", Some("text file"), "application/octet-stream", b"plain"),
+        ("styled", Some("styled"), "application/octet-stream", b"s"),
         ("photo", Some("photo"), "image/png", b"png"),
         ("xml", None, "text/xml", b"<a/>"),
         ("quoted", None, "application/json", b"\"q\""),

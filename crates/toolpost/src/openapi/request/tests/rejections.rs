@@ -96,13 +96,17 @@ fn unencodable_bodies_are_rejected_with_input_path() {
     let xml = default_encoding("x");
     let xml =
         crate::openapi::plan::PropertyEncoding { content_type: Some("text/xml".into()), ..xml };
+    let png = crate::openapi::plan::PropertyEncoding {
+        content_type: Some("image/png".into()),
+        ..default_encoding("x")
+    };
     let rows = [
         (one("application/xml", Text), json!({}), "/body", "an object cannot be sent as `applica"),
         (one("application/xml", Text), json!([]), "/body", "pass it as a string"),
         (one("application/jsonl", JsonLines), json!({}), "/body", "an object cannot be sent"),
         (one("multipart/form-data", Multipart), json!([]), "/body", "a list cannot be sent"),
         (one("image/png", Binary), json!(1), "/body", "a number cannot be sent"),
-        (one("image/png", Binary), json!("a b="), "/body", "character 1 is invalid"),
+        (one("image/png", Binary), json!("YQ=="), "/body", "pass bytes as {\"$binary\""),
         (one("image/png", Binary), json!({"$binary": "YQ"}), "/body/$binary", "multiple of 4"),
         (one("image/png", Binary), json!({"$binary": "YQ==YQ=="}), "/body/$binary", "padding"),
         (one("image/png", Binary), json!({"$binary": "YR=="}), "/body/$binary", "invalid base64"),
@@ -130,6 +134,12 @@ fn unencodable_bodies_are_rejected_with_input_path() {
             json!({"x": {}}),
             "/body/x",
             "an object cannot be sent as `text/xml`",
+        ),
+        (
+            vec![body_content("multipart/form-data", Multipart, vec![png])],
+            json!({"x": "text"}),
+            "/body/x",
+            "a text cannot be sent as `image/png`; pass bytes as {\"$binary\"",
         ),
         (one("text/plain; charset=latin1", Text), json!("ä"), "/body", "another character set"),
     ];

@@ -5,11 +5,15 @@ use std::borrow::Cow;
 use data_encoding::BASE64;
 use serde_json::Value;
 
-use super::super::super::media_type;
+use super::super::media_type;
+use super::super::plan::{Parameter, ParameterSerialization};
 use crate::json::ValuePath;
 use crate::schema::Issue;
 
 pub(super) const OCTET_STREAM: &str = "application/octet-stream";
+
+/// Ends the message about a value that must be a `$binary` object.
+pub(super) const BINARY_HINT: &str = "; pass bytes as {\"$binary\": \"<base64>\"}";
 
 /// A `$binary` object.
 #[derive(Debug, Clone, Copy)]
@@ -63,8 +67,27 @@ impl<'v> BinaryValue<'v> {
     }
 }
 
+/// Whether a value is a `$binary` object or an array that contains one.
+pub(super) fn contains_binary(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(|item| BinaryValue::from_value(item).is_some()),
+        one => BinaryValue::from_value(one).is_some(),
+    }
+}
+
+/// Returns the bytes of a parameter, if its value is a `$binary` object. In JSON, it is an object.
+pub(super) fn parameter_bytes(
+    parameter: &Parameter,
+    value: &Value,
+) -> Result<Option<Vec<u8>>, Issue> {
+    let is_json = matches!(&parameter.serialization,
+        ParameterSerialization::Content(media_type) if media_type::is_json(media_type));
+    let binary = BinaryValue::from_value(value).filter(|_| !is_json);
+    binary.map(|binary| binary.decode(&ValuePath::ROOT.member(&parameter.input))).transpose()
+}
+
 /// Decodes strict base64: standard alphabet, padded, with padding only at the end.
-pub(super) fn decode_base64(encoded: &str, path: &ValuePath<'_>) -> Result<Vec<u8>, Issue> {
+fn decode_base64(encoded: &str, path: &ValuePath<'_>) -> Result<Vec<u8>, Issue> {
     // The decoder accepts concatenated padded texts, so padding before the end is rejected here.
     let unpadded = &encoded.as_bytes()[..encoded.len().saturating_sub(2)];
     if let Some(at) = memchr::memchr(b'=', unpadded) {
