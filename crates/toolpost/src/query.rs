@@ -2,8 +2,8 @@
 //!
 //! The encoding can be described exactly in OpenAPI. A string, number or boolean property is one
 //! parameter with the value as text. A list of these is a repeated parameter. Any other property
-//! is a parameter that contains JSON. An input that is not a plain object is a single parameter
-//! `input` that contains JSON.
+//! is a parameter that contains JSON, or text that is not JSON of its types if it accepts strings.
+//! An input that is not a plain object is a single parameter `input` that contains JSON.
 
 mod param_type;
 

@@ -87,7 +87,7 @@ fn binary_input_has_one_meaning_in_every_place() {
         ("any", json!({"body": "AP8="}), Ok("\"AP8=\"".to_owned())),
         ("note", json!({"body": bytes}), Ok("\u{0}\u{ff}".to_owned())),
         ("note", json!({"body": "ä"}), Ok("\u{c3}\u{a4}".to_owned())),
-        ("note", json!({"body": {"text": "ä"}}), Err(("/body", "$binary"))),
+        ("note", json!({"body": {"text": "ä"}}), Err(("/body/$binary", "missing"))),
         ("fields", json!({"body": {"name": "a", "file": bytes}}), Ok("name=a&file=%00%FF".into())),
         ("fields", json!({"body": {"file": "AP8="}}), Err(("/body/file", hint))),
         ("parts", json!({"body": {"file": bytes}}), Ok(part("file", file, "\u{0}\u{ff}"))),
