@@ -43,7 +43,7 @@ const ROUNDS: usize = 9;
 const WARM_UP: usize = 2;
 
 /// Minimum throughput, relative to a gateway without a journal.
-const MIN_THROUGHPUT_RATIO: f64 = 0.8;
+const MIN_THROUGHPUT_RATIO: f64 = 0.85;
 /// Maximum duration of a search in milliseconds, including the start of the command.
 const MAX_SEARCH_MILLIS: f64 = 100.0;
 /// Minimum number of records verified per second.

@@ -4,6 +4,7 @@ mod endpoints;
 pub(super) mod fixture;
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::process::Output;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,50 +16,47 @@ use super::process::wait_until;
 use super::{TempFolder, json as parsed, stderr, stdout};
 use fixture::Gateway;
 
-const SYNC: &str = "[journal]\nmode = \"sync\"\n";
+/// Journal modes of the rounds.
+const MODES: [&str; 2] = ["batch", "sync"];
+
+/// Number of rounds after which the records are compared and a new data folder begins.
+const ROUNDS_PER_FOLDER: u64 = 10;
 
 /// Number of concurrent callers when the process is killed.
 const CALLERS: u64 = 64;
 
+/// The process is killed in every mode, while many callers wait for responses.
 #[test]
 fn acknowledged_calls_survive_sigkill() {
     let rounds =
-        std::env::var("TOOLPOST_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+        std::env::var("TOOLPOST_CRASH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
+    let mut totals = (0, 0);
+    for first in (0..rounds).step_by(ROUNDS_PER_FOLDER as usize) {
+        let (acknowledged, recorded) =
+            kill_and_compare(first..rounds.min(first + ROUNDS_PER_FOLDER));
+        totals = (totals.0 + acknowledged, totals.1 + recorded);
+    }
+    eprintln!("{rounds} crashes: {} acknowledged, {} recorded", totals.0, totals.1);
+}
+
+/// Kills the gateway of one data folder once per round. Returns the number of acknowledged calls and
+/// of recorded ones.
+fn kill_and_compare(rounds: Range<u64>) -> (usize, usize) {
     let folder = TempFolder::new("journal-crash");
-    // Segments are an eighth of this size, so that the crashes span several; nothing is removed.
-    folder.write("toolpost.toml", &format!("{SYNC}retain_size = \"{}KiB\"\n", 768 * rounds));
     let acknowledged = Mutex::new(HashSet::new());
-    for round in 0..rounds {
-        let mut gateway = Gateway::start(&folder);
-        let address = gateway.address.clone();
-        let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for caller in 0..CALLERS {
-                let (gateway, is_over, acknowledged) = (&address, &is_over, &acknowledged);
-                scope.spawn(move || {
-                    for n in 0.. {
-                        let number = (round * CALLERS + caller) * 1_000_000 + n;
-                        let body = json!({"a": number, "b": 1});
-                        match fixture::post(gateway, "/api/demo/add", &body, &[]) {
-                            Some((200, _)) => drop(acknowledged.lock().unwrap().insert(number)),
-                            _ if is_over.load(Ordering::Relaxed) => return,
-                            other => panic!("{other:?}"),
-                        }
-                    }
-                });
-            }
-            let enough = acknowledged.lock().unwrap().len() + fixture::random_in(200..400);
-            while acknowledged.lock().unwrap().len() < enough {
-                std::thread::yield_now();
-            }
-            is_over.store(true, Ordering::Relaxed);
-            gateway.kill();
-        });
+    let count = rounds.end - rounds.start;
+    for round in rounds {
+        let mode = MODES[usize::try_from(round).unwrap() % MODES.len()];
+        // Segments are an eighth of this size, so that the crashes span several; nothing is removed.
+        let config =
+            format!("[journal]\nmode = \"{mode}\"\nretain_size = \"{}KiB\"\n", 768 * count);
+        folder.write("toolpost.toml", &config);
+        kill_under_load(&folder, round, &acknowledged);
         let report = fixture::offline(&folder, &["log", "verify", "--json"]);
         assert_eq!(report.status.code(), Some(0), "{}{}", stdout(&report), stderr(&report));
         assert_eq!(parsed(&report)["journals"].as_array().unwrap().len(), 1);
     }
-    assert!(fixture::segments(&folder).len() > 1);
+    assert!(count < 3 || fixture::segments(&folder).len() > 1);
     let gateway = Gateway::start(&folder);
     let report = gateway.log(&["verify"]);
     assert_eq!(report.status.code(), Some(0), "{}{}", stdout(&report), stderr(&report));
@@ -74,7 +72,36 @@ fn acknowledged_calls_survive_sigkill() {
     let acknowledged = acknowledged.into_inner().unwrap();
     let lost: Vec<_> = acknowledged.difference(&recorded).collect();
     assert!(lost.is_empty(), "{} of {} were lost", lost.len(), acknowledged.len());
-    eprintln!("{rounds} crashes: {} acknowledged, {} recorded", acknowledged.len(), recorded.len());
+    (acknowledged.len(), recorded.len())
+}
+
+/// Kills a gateway that is called concurrently. Adds the numbers of the calls with a response.
+fn kill_under_load(folder: &TempFolder, round: u64, acknowledged: &Mutex<HashSet<u64>>) {
+    let mut gateway = Gateway::start(folder);
+    let address = gateway.address.clone();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let (gateway, is_over) = (&address, &is_over);
+            scope.spawn(move || {
+                for n in 0.. {
+                    let number = (round * CALLERS + caller) * 1_000_000 + n;
+                    let body = json!({"a": number, "b": 1});
+                    match fixture::post(gateway, "/api/demo/add", &body, &[]) {
+                        Some((200, _)) => drop(acknowledged.lock().unwrap().insert(number)),
+                        _ if is_over.load(Ordering::Relaxed) => return,
+                        other => panic!("{other:?}"),
+                    }
+                }
+            });
+        }
+        let enough = acknowledged.lock().unwrap().len() + fixture::random_in(200..400);
+        while acknowledged.lock().unwrap().len() < enough {
+            std::thread::yield_now();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        gateway.kill();
+    });
 }
 
 /// More calls than fit on one page, in two journals with the same sequence numbers.
@@ -178,11 +205,101 @@ fn running_calls_are_interrupted_after_crash() {
     assert_eq!(lost(&Gateway::start(&folder)), Some(json!("interrupted")));
 }
 
+/// A start reads only the end of the last segment, after a clean stop and after a crash.
+#[cfg(target_os = "linux")]
+#[test]
+fn start_reads_only_end_of_last_segment() {
+    const CALLS: u64 = 600;
+    const TEXT_BYTES: usize = 9_000;
+    let folder = TempFolder::new("journal-start");
+    let mut gateway = Gateway::start(&folder);
+    let before = gateway.bytes_read();
+    let body = json!({"text": "x".repeat(TEXT_BYTES)});
+    for _ in 0..CALLS {
+        assert_eq!(gateway.post("/api/demo/note", &body).0, 200);
+    }
+    gateway.stop();
+    let size = std::fs::metadata(fixture::segment(&folder)).unwrap().len();
+    assert!(size > CALLS * TEXT_BYTES as u64, "{size}");
+    for state in ["stopped", "crashed"] {
+        let mut gateway = Gateway::start(&folder);
+        let read = gateway.bytes_read().saturating_sub(before);
+        assert!(read < size / 2, "{state}: {read} of {size} bytes");
+        assert_eq!(gateway.post("/api/demo/add", &json!({"a": 1, "b": 1})).0, 200);
+        gateway.kill();
+    }
+    let report = fixture::offline(&folder, &["log", "verify"]);
+    assert_eq!(report.status.code(), Some(0), "{}", stderr(&report));
+}
+
+/// A copy without the key verifies up to the last signature. Records after it are reported, forged or
+/// not.
+#[test]
+fn copy_without_key_verifies_signed_records() {
+    let folder = TempFolder::new("journal-copy");
+    let mut gateway = Gateway::start(&folder);
+    assert_eq!(gateway.post("/api/demo/add", &json!({"a": 1, "b": 1})).0, 200);
+    gateway.stop();
+    let verify = || {
+        let output = fixture::offline(&folder, &["log", "verify", "--json"]);
+        (output.status.code(), parsed(&output)["journals"][0].clone())
+    };
+    let (code, report) = verify();
+    let expected = json!({"ok": true, "hasKey": true, "unsigned": 0, "closed": true});
+    for (name, value) in expected.as_object().unwrap() {
+        assert_eq!((code, &report[name]), (Some(0), value), "{name}: {report}");
+    }
+    let file = fixture::segment(&folder);
+    let original = std::fs::read_to_string(&file).unwrap();
+    let key = file.parent().unwrap().with_extension("key");
+    let forged = fixture::forge_record(original.lines().last().unwrap());
+    let gateway_id = report["gatewayId"].clone();
+    // Each row: whether the key is there, the records, and the exit code, problem and unsigned records.
+    for (has_key, text, expected) in [
+        (true, format!("{original}{forged}\n"), (Some(1), json!("forged"), json!(0))),
+        (false, original.clone(), (Some(0), Value::Null, json!(0))),
+        (false, format!("{original}{forged}\n"), (Some(0), Value::Null, json!(1))),
+        (false, original.replacen("\"a\":1", "\"a\":2", 1), (Some(1), json!("edited"), json!(0))),
+    ] {
+        if !has_key {
+            let _ = std::fs::remove_file(&key);
+        }
+        std::fs::write(&file, &text).unwrap();
+        let (code, report) = verify();
+        let found = (code, report["problem"]["kind"].clone(), report["unsigned"].clone());
+        assert_eq!(found, expected, "{report}");
+        assert_eq!((&report["hasKey"], &report["gatewayId"]), (&json!(has_key), &gateway_id));
+    }
+}
+
+/// The records of a version without authentication codes are not read.
+#[test]
+fn journal_of_earlier_version_is_reported_by_file() {
+    let folder = TempFolder::new("journal-old");
+    let mut gateway = Gateway::start(&folder);
+    assert_eq!(gateway.post("/api/demo/add", &json!({"a": 1, "b": 1})).0, 200);
+    let old_id = gateway.health()["journal"]["gatewayId"].clone();
+    gateway.stop();
+    let file = fixture::segment(&folder);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let old_lines = text.lines().map(|line| format!("{}{}\n", &line[..65], &line[98..]));
+    std::fs::write(&file, old_lines.collect::<String>()).unwrap();
+    let output = fixture::offline(&folder, &["log", "verify"]);
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    let place = format!("{}:1: format: ", file.display());
+    assert!(message.contains(&place) && message.contains("another folder"), "{message}");
+    // The gateway begins a new chain and does not report damage.
+    let gateway = Gateway::start(&folder);
+    let health = gateway.health()["journal"].clone();
+    assert!(health["gatewayId"] != old_id && health.get("damaged").is_none(), "{health}");
+}
+
 #[test]
 fn log_verify_locates_tampering() {
     type Tamper = fn(&mut Vec<String>);
     let rows: [(&str, Tamper, &str); 5] = [
-        ("edit", |lines| lines[2] = lines[2].replace("\"a\":1", "\"a\":7"), ":3: edited"),
+        ("edit", |lines| lines[2] = lines[2].replace("\"time\":1", "\"time\":2"), ":3: edited"),
         ("delete", |lines| drop(lines.remove(2)), ":3: missing: record 3 is missing"),
         ("reorder", |lines| lines.swap(2, 3), ":3: order: record 3 comes after"),
         ("truncate", |lines| lines.truncate(4), "record 5: cut: the last record is 4"),

@@ -1,4 +1,5 @@
-//! Signed positions of a chain, stored outside of it: its head and its checkpoint.
+//! Signed positions of a chain: in its signature records, and outside of it as its head and its
+//! checkpoint.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::chain::Hash;
+use super::chain::{Hash, RecordLine};
 use super::key::{self, SigningKey};
 use crate::data::{atomic_file, if_exists};
 
@@ -22,6 +23,17 @@ pub(super) enum PositionKind {
     Head,
     /// The records up to and including this one were removed.
     Checkpoint,
+    /// Records that were written together end with this one. Signed by the record after it.
+    Group,
+    /// The journal was closed after this record. Signed by the record after it.
+    Close,
+}
+
+/// The members of a signature record, except its number and kind.
+#[derive(Deserialize)]
+struct SignatureMembers {
+    time: i64,
+    signature: String,
 }
 
 /// A position in a chain, signed by the gateway that writes it.
@@ -58,6 +70,29 @@ impl SignedPosition {
         };
         position.signature = key.sign(position.signed_message().as_bytes());
         position
+    }
+
+    /// Returns the position that a record signs, which is that of the record before it. Returns
+    /// `None` if the record is not a signature.
+    pub(super) fn from_record(
+        line: &RecordLine<'_>,
+        previous: Hash,
+        gateway_id: &str,
+        public_key: &str,
+    ) -> Option<Self> {
+        let about = line.signs()?;
+        // A signature that cannot be parsed is invalid.
+        let SignatureMembers { time, signature } = serde_json::from_slice(line.content)
+            .unwrap_or(SignatureMembers { time: 0, signature: String::new() });
+        Some(Self {
+            about,
+            gateway_id: gateway_id.to_owned(),
+            seq: line.seq.saturating_sub(1),
+            hash: previous.to_string(),
+            time,
+            public_key: public_key.to_owned(),
+            signature,
+        })
     }
 
     /// Whether the signature is by the gateway that the position names.

@@ -113,7 +113,7 @@ impl OpenBlock {
                 let names = || (summary.name.to_owned(), summary.identity.to_owned());
                 self.cross_block_exits.push(CrossBlockExit { enter, failed: failed.then(names) });
             }
-            RecordKind::Checkpoint => {}
+            RecordKind::Checkpoint | RecordKind::Signature | RecordKind::Close => {}
         }
     }
 

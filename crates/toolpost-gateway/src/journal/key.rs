@@ -1,4 +1,4 @@
-//! The key that signs the positions of a gateway's chain.
+//! The key that signs the positions of a gateway's chain, and authenticates its records.
 
 use std::io;
 use std::path::Path;
@@ -6,10 +6,15 @@ use std::path::Path;
 use data_encoding::HEXLOWER;
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use ring::{hkdf, hmac};
 use sha2::{Digest, Sha256};
+
+use super::chain::{Hash, Mac};
 
 pub(super) struct SigningKey {
     pair: Ed25519KeyPair,
+    /// Derived from the signing key, because records are authenticated more often than signed.
+    mac_key: hmac::Key,
     gateway_id: String,
 }
 
@@ -29,7 +34,12 @@ impl SigningKey {
         let pair = Ed25519KeyPair::from_pkcs8(bytes)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "invalid signing key"))?;
         let gateway_id = fingerprint(pair.public_key().as_ref());
-        Ok(Self { pair, gateway_id })
+        let secret = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolpost journal").extract(bytes);
+        let mac_key = secret
+            .expand(&[b"record authentication"], hmac::HMAC_SHA256)
+            .expect("the length of the key is that of the hash")
+            .into();
+        Ok(Self { pair, mac_key, gateway_id })
     }
 
     /// Id of the gateway: a prefix of the SHA-256 hash of the public key. A signature by another
@@ -44,6 +54,12 @@ impl SigningKey {
 
     pub(super) fn sign(&self, message: &[u8]) -> String {
         HEXLOWER.encode(self.pair.sign(message).as_ref())
+    }
+
+    /// Returns the authentication code of a record with this hash.
+    pub(super) fn mac(&self, hash: Hash) -> Mac {
+        let tag = hmac::sign(&self.mac_key, hash.as_bytes());
+        Mac::from_tag(tag.as_ref().try_into().expect("HMAC-SHA256 tags have 32 bytes"))
     }
 }
 
@@ -88,5 +104,15 @@ mod tests {
         ] {
             assert_eq!(verify_signature(id, &public, message.as_bytes(), &signature), expected);
         }
+    }
+
+    #[test]
+    fn authentication_code_depends_on_key_and_hash() {
+        let ((own, bytes), (other, _)) =
+            (SigningKey::generate().unwrap(), SigningKey::generate().unwrap());
+        let (a, b) = (Hash::genesis("a"), Hash::genesis("b"));
+        assert_eq!(own.mac(a), SigningKey::from_bytes(&bytes).unwrap().mac(a));
+        assert_ne!(own.mac(a), own.mac(b));
+        assert_ne!(own.mac(a), other.mac(a));
     }
 }

@@ -188,7 +188,7 @@ impl JournalLayout {
         }
     }
 
-    fn read_key(&self, gateway_id: &str) -> Result<SigningKey, ChainError> {
+    pub(super) fn read_key(&self, gateway_id: &str) -> Result<SigningKey, ChainError> {
         let key = SigningKey::read(&self.key_file(gateway_id)).map_err(ChainError::Key)?;
         match key.gateway_id() == gateway_id {
             true => Ok(key),
@@ -228,7 +228,7 @@ impl JournalLayout {
 
 enum ChainClaim {
     Acquired(Box<JournalWriter>),
-    /// Locked by another process, or never initialized.
+    /// Locked by another process, of an earlier version, or never initialized.
     Unavailable,
     Damaged,
 }
@@ -242,6 +242,10 @@ fn report_damaged(chain: &Chain, error: &ChainError) -> ChainClaim {
         return ChainClaim::Unavailable;
     }
     let gateway_id = &chain.gateway_id;
+    if matches!(error, ChainError::OldFormat { .. }) {
+        tracing::error!(gateway_id, %error, "journal chain has an old format; left unchanged");
+        return ChainClaim::Unavailable;
+    }
     tracing::error!(gateway_id, %error, "journal chain is damaged; left unchanged for inspection");
     ChainClaim::Damaged
 }

@@ -8,13 +8,14 @@
 //! | `layout` | location of the files of each chain; selection of the chain to continue |
 //! | `mask`, `sink` | masking of secrets; recording of calls by the pipeline |
 //! | `room_records` | room messages, recorded before delivery |
-//! | `queue`, `writer` | buffer of pending records; thread that writes them in groups |
+//! | `queue`, `appender`, `writer` | buffer of pending records; end of the chain, where they are written; thread that signs and syncs them in groups |
 //! | `segment`, `index` | record files; database for finding calls in them |
 //! | `retention` | removal of old segments with a signed checkpoint |
 //! | `reader`, `search`, `call_view` | search for calls and messages |
 //! | `verify`, `index_check` | verification of the chain and the index |
 //! | `operations`, `tail`, `replay` | the operations in the namespace `gateway` |
 
+mod appender;
 mod call_view;
 mod chain;
 mod head;
@@ -54,8 +55,9 @@ use toolpost::epoch_ms;
 
 use crate::shorthand::Shorthand;
 use crate::units::{DurationText, Size};
+use appender::Appender;
 use layout::JournalLayout;
-use queue::{Durability, Queue, QueuedRecord};
+use queue::{Durability, Queue, QueuedRecord, WriteReceipt};
 use record::{RecordSummary, RecordWriter};
 use segment::ChainEnd;
 use writer::JournalWriter;
@@ -75,7 +77,8 @@ pub enum JournalMode {
     /// The enter record is fsynced before the call runs, the exit record before the response is
     /// sent.
     Sync,
-    /// Responses do not wait for the disk; records are synced shortly afterward.
+    /// The records are written to the file before the response is sent, and synced shortly
+    /// afterward.
     #[default]
     Batch,
     /// Nothing is recorded.
@@ -186,11 +189,17 @@ struct JournalInner {
 /// State shared between the writer thread and the journal handles.
 struct WriterShared {
     queue: Queue,
+    /// Locked before the queue, if both are.
+    appender: Mutex<Appender>,
     /// End of the committed records.
     committed: watch::Sender<ChainEnd>,
     /// Number of records that were not queued or not written.
     lost_records: AtomicU64,
 }
+
+/// Maximum time a caller waits for another thread that writes records. After it, the writer thread
+/// writes the record of the caller.
+const MAX_APPENDER_WAIT: Duration = Duration::from_micros(50);
 
 thread_local! {
     /// Buffer for encoding a record before it is queued; reused to avoid allocations.
@@ -198,27 +207,61 @@ thread_local! {
 }
 
 impl WriterShared {
-    fn new(end: ChainEnd) -> Self {
+    fn new(appender: Appender) -> Self {
+        let end = appender.end();
         Self {
             queue: Queue::new(end.seq + 1),
+            appender: Mutex::new(appender),
             committed: watch::Sender::new(end),
             lost_records: AtomicU64::new(0),
         }
     }
 
-    /// Encodes a record and queues it. Returns `None` if the queue is full or closed.
+    /// Encodes a record and queues it, and writes the queue to the file if `durability` requires it.
+    /// Returns `None` if the queue is full or closed.
     fn record(
         &self,
         summary: &RecordSummary<'_>,
         durability: Durability,
         write: impl FnOnce(&mut RecordWriter<'_>),
     ) -> Option<QueuedRecord> {
-        SCRATCH.with_borrow_mut(|out| {
+        let mut queued = SCRATCH.with_borrow_mut(|out| {
             let mut members = RecordWriter::start(out, summary);
             write(&mut members);
             members.finish();
             self.queue.push(summary, out, durability)
-        })
+        })?;
+        if durability == Durability::Written
+            && matches!(queued.receipt, WriteReceipt::Ready(Ok(())))
+        {
+            queued.receipt = self.write_through(queued.seq);
+        }
+        Some(queued)
+    }
+
+    /// Writes the queue to the file, unless another thread has already written this record. The
+    /// writer thread does it if the file is busy or full, or the disk is slow.
+    fn write_through(&self, seq: u64) -> WriteReceipt {
+        let appender = self.appender.try_lock_for(MAX_APPENDER_WAIT);
+        let Some(mut appender) = appender.filter(|appender| appender.has_capacity()) else {
+            return self.queue.await_write();
+        };
+        if appender.has_written(seq) {
+            return WriteReceipt::Ready(Ok(()));
+        }
+        let written = appender.write_queued(&self.queue);
+        drop(appender);
+        WriteReceipt::Ready(written.map_err(|error| {
+            let reason = error.to_string().into();
+            self.fail_waiters(&reason);
+            reason
+        }))
+    }
+
+    /// Records that writes fail. Waiters fail with the reason.
+    fn fail_waiters(&self, reason: &Arc<str>) {
+        self.appender.lock().notify_waiters(&Err(Arc::clone(reason)));
+        self.queue.set_write_error(reason);
     }
 
     fn count_lost_record(&self) {
@@ -250,15 +293,13 @@ impl Journal {
         mut writer: JournalWriter,
         damaged_chains: usize,
     ) -> io::Result<Self> {
-        let (gateway_id, end) = (writer.gateway_id().to_owned(), writer.end());
-        let shared = Arc::new(WriterShared::new(end));
+        let (gateway_id, shared) = (writer.gateway_id().to_owned(), writer.shared());
+        let last_seq_at_open = shared.committed.borrow().seq;
         // Runs before the journal can be closed, so that retention applies even if it is open only
         // briefly.
-        writer.maintain(&shared);
-        let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("journal".to_owned())
-            .spawn(move || writer.run(&of_thread))?;
+        writer.maintain();
+        let thread =
+            std::thread::Builder::new().name("journal".to_owned()).spawn(move || writer.run())?;
         Ok(Self(Arc::new(JournalInner {
             shared,
             gateway_id,
@@ -266,7 +307,7 @@ impl Journal {
             layout,
             opened_at: epoch_ms(),
             writer_thread: Mutex::new(Some(thread)),
-            last_seq_at_open: end.seq,
+            last_seq_at_open,
             damaged_chains,
         })))
     }

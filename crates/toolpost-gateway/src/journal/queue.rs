@@ -1,10 +1,10 @@
-//! Queue of records not written yet: callers append to a buffer, and the writer takes it as a
-//! whole.
+//! Queue of records not written yet: callers append to a buffer, which is taken as a whole by the
+//! thread that writes it.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -15,11 +15,11 @@ use super::record::{MAX_MEMBER_BYTES, RecordKind, RecordSummary};
 const BACKPRESSURE_BYTES: usize = 4 * 1024 * 1024;
 /// Queue size above which records are rejected.
 const MAX_QUEUED_BYTES: usize = 32 * 1024 * 1024;
-/// Group size at which the writer stops waiting for more records.
+/// Queue size at which the writer stops waiting for more records.
 pub(super) const GROUP_BYTES: usize = 512 * 1024;
 
 /// Whether a record was written, or why not.
-type WriteResult = Result<(), Arc<str>>;
+pub(super) type WriteResult = Result<(), Arc<str>>;
 
 /// Resolves when a record has the requested durability, or to the reason why it has not. A record
 /// that could not be written may still be written later.
@@ -28,14 +28,21 @@ type WriteResult = Result<(), Arc<str>>;
 ///
 /// Dropping the receipt does not affect what is written.
 #[derive(Debug)]
-pub(crate) struct WriteReceipt(oneshot::Receiver<WriteResult>);
+pub(crate) enum WriteReceipt {
+    Ready(WriteResult),
+    Waiting(oneshot::Receiver<WriteResult>),
+}
 
 impl Future for WriteReceipt {
     type Output = WriteResult;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WriteResult> {
-        let result = Pin::new(&mut self.0).poll(context);
-        result.map(|result| result.unwrap_or_else(|_| Err("the journal is closed".into())))
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WriteResult> {
+        match self.get_mut() {
+            Self::Ready(result) => Poll::Ready(result.clone()),
+            Self::Waiting(waits) => Pin::new(waits)
+                .poll(context)
+                .map(|result| result.unwrap_or_else(|_| Err("the journal is closed".into()))),
+        }
     }
 }
 
@@ -48,12 +55,22 @@ pub(super) struct Queue {
 struct QueueState {
     group: Group,
     next_seq: u64,
-    /// Whether the writer is idle and must be woken by the next record.
-    is_idle: bool,
-    /// Whether the writer is collecting more records and must be woken by a record with a waiter.
-    is_collecting: bool,
+    thread: ThreadState,
+    /// Whether records were queued since the writer thread began its last commit.
+    has_work: bool,
     is_closed: bool,
     write_error: Option<Arc<str>>,
+}
+
+/// What the writer thread waits for.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum ThreadState {
+    #[default]
+    Busy,
+    /// Woken by the next record.
+    Idle,
+    /// Waits for more records. Woken by a record with a waiter, and by many records.
+    Gathering,
 }
 
 /// Records that are written together.
@@ -89,9 +106,8 @@ pub(super) enum Durability {
 
 pub(super) struct QueuedRecord {
     pub(super) seq: u64,
-    /// Resolves when the record has the requested durability; `None` if there is nothing to wait
-    /// for.
-    pub(super) receipt: Option<WriteReceipt>,
+    /// Resolves when the record has the requested durability.
+    pub(super) receipt: WriteReceipt,
 }
 
 impl Queue {
@@ -100,103 +116,126 @@ impl Queue {
         Self { state: Mutex::new(state), wake: Condvar::new() }
     }
 
-    /// Adds a record and assigns its number. Returns a receipt if `durability` requires one or if
-    /// the queue is above the backpressure limit. Returns `None` if the queue is full or closed.
+    /// Adds a record and assigns its number. The receipt waits if the record must be synced or if
+    /// the queue is above the backpressure limit, and fails while writes fail. The caller writes a
+    /// record that must be in the file. Returns `None` if the queue is full or closed.
     pub(super) fn push(
         &self,
         summary: &RecordSummary<'_>,
         content: &[u8],
         durability: Durability,
     ) -> Option<QueuedRecord> {
-        let mut pending = self.state.lock();
-        if pending.is_closed || pending.group.size() > MAX_QUEUED_BYTES {
+        let mut state = self.state.lock();
+        if state.is_closed || state.group.size() > MAX_QUEUED_BYTES {
             return None;
         }
-        let before = pending.group.size();
-        pending.group.push(summary, content);
-        let seq = pending.next_seq;
-        pending.next_seq += 1;
-        let write_receipt = pending.register_waiter(durability, before > BACKPRESSURE_BYTES);
-        let is_enough = before < GROUP_BYTES && pending.group.size() >= GROUP_BYTES;
-        let is_awaited = pending.is_collecting && durability == Durability::Written;
-        let wakes = pending.is_idle || is_enough || is_awaited;
-        pending.is_idle = false;
-        pending.is_collecting &= !is_awaited;
-        drop(pending);
+        let before = state.group.size();
+        state.group.push(summary, content);
+        let seq = state.next_seq;
+        state.next_seq += 1;
+        let receipt = match (durability, &state.write_error) {
+            (Durability::Async, Some(_)) => WriteReceipt::Ready(Ok(())),
+            (_, Some(error)) => WriteReceipt::Ready(Err(Arc::clone(error))),
+            (Durability::Synced, None) => state.group.add_waiter(Durability::Synced),
+            (Durability::Async, None) if before > BACKPRESSURE_BYTES => {
+                state.group.add_waiter(Durability::Written)
+            }
+            (_, None) => WriteReceipt::Ready(Ok(())),
+        };
+        self.announce_work(state);
+        Some(QueuedRecord { seq, receipt })
+    }
+
+    /// Returns a receipt that resolves when the writer thread has written all records up to now.
+    pub(super) fn await_write(&self) -> WriteReceipt {
+        let mut state = self.state.lock();
+        if state.is_closed {
+            return WriteReceipt::Ready(Err("the journal is closed".into()));
+        }
+        if let Some(error) = &state.write_error {
+            return WriteReceipt::Ready(Err(Arc::clone(error)));
+        }
+        let receipt = state.group.add_waiter(Durability::Written);
+        self.announce_work(state);
+        receipt
+    }
+
+    /// Wakes the writer thread if it waits for what the queue contains.
+    fn announce_work(&self, mut state: MutexGuard<'_, QueueState>) {
+        state.has_work = true;
+        let wakes = match state.thread {
+            ThreadState::Busy => false,
+            ThreadState::Idle => true,
+            ThreadState::Gathering => state.is_urgent(),
+        };
         if wakes {
+            state.thread = ThreadState::Busy;
+            drop(state);
             self.wake.notify_one();
         }
-        Some(QueuedRecord { seq, receipt: write_receipt })
     }
 
     pub(super) fn write_error(&self) -> Option<Arc<str>> {
         self.state.lock().write_error.clone()
     }
 
-    /// Sets or clears the write error. Current waiters fail with it, and later ones fail at once.
-    pub(super) fn set_write_error(&self, error: Option<Arc<str>>) {
-        let mut pending = self.state.lock();
-        if let Some(error) = &error {
-            pending.group.notify_waiters(&Err(Arc::clone(error)));
-        }
-        pending.write_error = error;
+    /// Sets the write error. Current waiters fail with it, and later ones fail at once.
+    pub(super) fn set_write_error(&self, error: &Arc<str>) {
+        let mut state = self.state.lock();
+        state.group.notify_waiters(&Err(Arc::clone(error)));
+        state.write_error = Some(Arc::clone(error));
     }
 
-    /// Takes all queued records. Waits up to `timeout` for the first record, and then up to
-    /// `gather` for more. Returns `None` when the queue is closed and empty.
-    pub(super) fn take_group(
+    /// Clears the write error. Returns whether there was one.
+    pub(super) fn clear_write_error(&self) -> bool {
+        self.state.lock().write_error.take().is_some()
+    }
+
+    /// Waits up to `timeout` for the first record, and then up to `gather` for more, unless one has
+    /// a waiter. Returns `false` when the queue is closed.
+    pub(super) fn wait_for_work(&self, gather: Duration, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        self.wait(&mut state, ThreadState::Idle, timeout, |state| state.has_work);
+        if state.has_work && !gather.is_zero() {
+            self.wait(&mut state, ThreadState::Gathering, gather, QueueState::is_urgent);
+        }
+        state.has_work = false;
+        !state.is_closed
+    }
+
+    fn wait(
         &self,
-        gather: Duration,
-        timeout: Duration,
-        spare: &mut Group,
-    ) -> Option<()> {
-        let mut pending = self.state.lock();
-        if pending.group.is_empty() && !pending.is_closed {
-            pending.is_idle = true;
-            let is_empty = |pending: &mut QueueState| pending.is_idle && !pending.is_closed;
-            self.wake.wait_while_for(&mut pending, is_empty, timeout);
-            pending.is_idle = false;
-        }
-        if !gather.is_zero() && !pending.group.is_empty() {
-            pending = self.wait_for_more(pending, gather);
-        }
-        let is_over = pending.is_closed && pending.group.is_empty();
-        std::mem::swap(&mut pending.group, spare);
-        (!is_over).then_some(())
-    }
-
-    /// Waits until `until` for more records and adds them to the group, or adds them at once if one
-    /// has a waiter. Returns whether any were added. A group that is already large is not extended.
-    pub(super) fn extend_group(&self, until: Instant, group: &mut Group) -> bool {
-        let remaining = until.saturating_duration_since(Instant::now());
-        if remaining.is_zero() || group.size() >= GROUP_BYTES {
-            return false;
-        }
-        let mut pending = self.wait_for_more(self.state.lock(), remaining);
-        group.append(&mut pending.group)
-    }
-
-    /// Waits for more records, unless one has a waiter or the group is large enough.
-    fn wait_for_more<'a>(
-        &self,
-        mut pending: MutexGuard<'a, QueueState>,
+        state: &mut MutexGuard<'_, QueueState>,
+        thread: ThreadState,
         time: Duration,
-    ) -> MutexGuard<'a, QueueState> {
-        let may_grow = |pending: &mut QueueState| {
-            !pending.is_closed && pending.group.size() < GROUP_BYTES && !pending.group.has_waiters()
-        };
-        pending.is_collecting = true;
-        self.wake.wait_while_for(&mut pending, may_grow, time);
-        pending.is_collecting = false;
-        pending
+        is_done: impl Fn(&QueueState) -> bool,
+    ) {
+        state.thread = thread;
+        self.wake.wait_while_for(state, |state| !state.is_closed && !is_done(state), time);
+        state.thread = ThreadState::Busy;
+    }
+
+    /// Moves the queued records to an empty group.
+    pub(super) fn take(&self, group: &mut Group) {
+        std::mem::swap(&mut self.state.lock().group, group);
+    }
+
+    /// Moves the queued records to an empty group, and reserves the number after them if there are
+    /// any or if `is_needed`. Returns whether the number was reserved.
+    pub(super) fn take_and_reserve(&self, group: &mut Group, is_needed: bool) -> bool {
+        let mut state = self.state.lock();
+        std::mem::swap(&mut state.group, group);
+        let reserves = is_needed || !group.is_empty();
+        state.next_seq += u64::from(reserves);
+        reserves
     }
 
     /// Sleeps until the time has elapsed or the queue is closed. Returns whether it is still open.
     pub(super) fn sleep(&self, time: Duration) -> bool {
-        let mut pending = self.state.lock();
-        let is_open = |pending: &mut QueueState| !pending.is_closed;
-        self.wake.wait_while_for(&mut pending, is_open, time);
-        !pending.is_closed
+        let mut state = self.state.lock();
+        let is_open = |state: &mut QueueState| !state.is_closed;
+        self.wake.wait_while_for(&mut state, is_open, time);
+        !state.is_closed
     }
 
     /// Closes the queue. Queued records are still written.
@@ -204,23 +243,22 @@ impl Queue {
         self.state.lock().is_closed = true;
         self.wake.notify_all();
     }
+
+    /// Returns the number of queued records.
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().group.len()
+    }
 }
 
 impl QueueState {
-    /// Registers a waiter. While writes fail, the receipt fails at once, and `Async` records get
-    /// none.
-    fn register_waiter(&mut self, durability: Durability, is_slow: bool) -> Option<WriteReceipt> {
-        match (durability, &self.write_error) {
-            (Durability::Async, Some(_)) => None,
-            (Durability::Async, None) => is_slow.then(|| self.group.add_waiter(Durability::Synced)),
-            (_, Some(error)) => Some(failed_receipt(Arc::clone(error))),
-            (durability, None) => Some(self.group.add_waiter(durability)),
-        }
+    /// Whether the queue should be written without waiting for more records.
+    fn is_urgent(&self) -> bool {
+        self.group.has_waiters() || self.group.size() >= GROUP_BYTES
     }
 }
 
 impl Group {
-    fn push(&mut self, summary: &RecordSummary<'_>, content: &[u8]) {
+    pub(super) fn push(&mut self, summary: &RecordSummary<'_>, content: &[u8]) {
         // The record omits names that are too long, so the header does too.
         let [name, identity] = [summary.name, summary.identity]
             .map(|text| if text.len() <= MAX_MEMBER_BYTES { text } else { "" });
@@ -241,14 +279,14 @@ impl Group {
             Durability::Written => self.write_waiters.push(written),
             _ => self.sync_waiters.push(written),
         }
-        WriteReceipt(waits)
+        WriteReceipt::Waiting(waits)
     }
 
     fn has_waiters(&self) -> bool {
         !self.sync_waiters.is_empty() || !self.write_waiters.is_empty()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.headers.is_empty()
     }
 
@@ -260,38 +298,42 @@ impl Group {
         self.names.len() + self.contents.len()
     }
 
-    /// Appends another group. Returns whether it had any records.
-    fn append(&mut self, more: &mut Self) -> bool {
-        let is_more = !more.is_empty();
+    /// Moves the records of another group, without their contents, to the end of this one.
+    pub(super) fn append(&mut self, more: &mut Self) {
         self.headers.append(&mut more.headers);
-        self.names.push_str(&std::mem::take(&mut more.names));
-        self.contents.append(&mut more.contents);
+        self.names.push_str(&more.names);
         self.sync_waiters.append(&mut more.sync_waiters);
         self.write_waiters.append(&mut more.write_waiters);
-        is_more
+        more.clear();
     }
 
-    pub(super) fn records(&self) -> impl Iterator<Item = (RecordSummary<'_>, &[u8])> {
-        let (mut names, mut contents) = (&*self.names, &*self.contents);
+    pub(super) fn summaries(&self) -> impl Iterator<Item = RecordSummary<'_>> {
+        let mut names = &*self.names;
         self.headers.iter().map(move |header| {
-            let (name, identity, content);
+            let (name, identity);
             (name, names) = names.split_at(header.name_len);
             (identity, names) = names.split_at(header.identity_len);
-            (content, contents) = contents.split_at(header.content_len);
-            (RecordSummary { time: header.time, kind: header.kind, name, identity }, content)
+            RecordSummary { time: header.time, kind: header.kind, name, identity }
         })
     }
 
-    /// Notifies the waiters and clears the group for reuse. A buffer that is larger than a usual
-    /// group is freed.
-    pub(super) fn complete(&mut self, result: &WriteResult) {
+    pub(super) fn contents(&self) -> impl Iterator<Item = &[u8]> {
+        let mut contents = &*self.contents;
+        self.headers.iter().map(move |header| {
+            let content;
+            (content, contents) = contents.split_at(header.content_len);
+            content
+        })
+    }
+
+    /// Removes the records. The waiters remain. A buffer that is larger than a usual group is freed.
+    pub(super) fn clear(&mut self) {
         self.headers.clear();
         self.headers.shrink_to(GROUP_BYTES / size_of::<RecordHeader>());
         self.names.clear();
         self.names.shrink_to(GROUP_BYTES);
         self.contents.clear();
         self.contents.shrink_to(GROUP_BYTES);
-        self.notify_waiters(result);
     }
 
     pub(super) fn notify_waiters(&mut self, result: &WriteResult) {
@@ -301,25 +343,18 @@ impl Group {
         }
     }
 
-    /// Notifies the waiters for the file write. Returns whether there were any.
-    pub(super) fn notify_written(&mut self) -> bool {
-        let is_awaited = !self.write_waiters.is_empty();
+    /// Notifies the waiters for the file write.
+    pub(super) fn notify_written(&mut self) {
         for waiting in self.write_waiters.drain(..) {
             let _ = waiting.send(Ok(()));
         }
-        is_awaited
     }
-}
-
-fn failed_receipt(error: Arc<str>) -> WriteReceipt {
-    let (written, waits) = oneshot::channel();
-    // The receiver still exists, so sending cannot fail.
-    let _ = written.send(Err(error));
-    WriteReceipt(waits)
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     #[test]
@@ -362,106 +397,121 @@ mod tests {
         ];
         for (at, (summary, content)) in rows.iter().enumerate() {
             let taken = queue.push(summary, content.as_bytes(), Durability::Async).unwrap();
-            assert_eq!((taken.seq, taken.receipt.is_none()), (7 + at as u64, true));
+            assert_eq!(taken.seq, 7 + at as u64);
+            assert!(matches!(taken.receipt, WriteReceipt::Ready(Ok(()))));
         }
         let mut group = Group::default();
-        queue.take_group(Duration::ZERO, Duration::ZERO, &mut group).unwrap();
-        let found: Vec<_> = group.records().collect();
+        queue.take(&mut group);
+        let found: Vec<_> = group.summaries().zip(group.contents()).collect();
         let expected: Vec<_> =
             rows.iter().map(|(summary, text)| (*summary, text.as_bytes())).collect();
         assert_eq!(found, expected);
+        let mut all = Group::default();
+        all.append(&mut group);
+        assert!(group.is_empty());
+        queue.push(&rows[0].0, b"", Durability::Async).unwrap();
+        queue.take(&mut group);
+        all.append(&mut group);
+        let found: Vec<_> = all.summaries().collect();
+        let expected: Vec<_> = rows.iter().chain(&rows[..1]).map(|(summary, _)| *summary).collect();
+        assert_eq!(found, expected);
     }
 
-    /// Without a waiter, records are collected for an hour.
+    const SUMMARY: RecordSummary<'_> =
+        RecordSummary { time: 1, kind: RecordKind::Message, name: "lobby", identity: "" };
+
+    /// Each row: the number of records, whether a signature is needed anyway, and whether its number
+    /// is reserved.
     #[test]
-    fn queue_flushes_at_once_for_write_waiters() {
+    fn queue_reserves_seq_for_signature() {
+        for (count, is_needed, reserves) in [(0, false, false), (0, true, true), (2, false, true)] {
+            let (queue, mut group) = (Queue::new(1), Group::default());
+            for _ in 0..count {
+                queue.push(&SUMMARY, b"", Durability::Async).unwrap();
+            }
+            assert_eq!(queue.take_and_reserve(&mut group, is_needed), reserves);
+            let next = queue.push(&SUMMARY, b"", Durability::Async).unwrap().seq;
+            assert_eq!((group.len(), next), (count, 1 + count as u64 + u64::from(reserves)));
+        }
+    }
+
+    /// Without a waiter, and below the size of a group, records are collected for an hour.
+    #[test]
+    fn queue_wakes_writer_for_waiters_and_large_groups() {
         const HOUR: Duration = Duration::from_secs(3_600);
-        let summary =
-            RecordSummary { time: 1, kind: RecordKind::Message, name: "lobby", identity: "" };
-        for first in [Durability::Written, Durability::Async] {
-            let queue = Queue::new(1);
-            std::thread::scope(|scope| {
-                let writer = scope.spawn(|| {
-                    let mut group = Group::default();
-                    queue.take_group(HOUR, HOUR, &mut group).map(|()| group)
+        type Act = fn(&Queue);
+        let acts: [Act; 4] = [
+            |queue| drop(queue.push(&SUMMARY, b"", Durability::Synced)),
+            |queue| drop(queue.await_write()),
+            |queue| drop(queue.push(&SUMMARY, &vec![b'x'; GROUP_BYTES], Durability::Async)),
+            Queue::close,
+        ];
+        for (n, act) in acts.into_iter().enumerate() {
+            for is_first in [true, false] {
+                let queue = Queue::new(1);
+                let is_open = std::thread::scope(|scope| {
+                    let writer = scope.spawn(|| queue.wait_for_work(HOUR, HOUR));
+                    if !is_first {
+                        queue.push(&SUMMARY, b"", Durability::Async).unwrap();
+                    }
+                    act(&queue);
+                    writer.join().unwrap()
                 });
-                for durability in [first, Durability::Written] {
-                    queue.push(&summary, b"", durability).unwrap();
-                }
-                assert!(writer.join().unwrap().is_some());
-            });
+                assert_eq!(is_open, n < 3, "{n}");
+            }
         }
-    }
-
-    #[test]
-    fn group_extends_until_deadline_or_size_limit() {
-        const HOUR: Duration = Duration::from_secs(3_600);
-        let summary =
-            RecordSummary { time: 1, kind: RecordKind::Message, name: "lobby", identity: "" };
-        for (bytes, durability, time, is_taken) in [
-            (1, Durability::Written, HOUR, true),
-            (1, Durability::Async, Duration::from_millis(1), true),
-            (1, Durability::Written, Duration::ZERO, false),
-            (GROUP_BYTES, Durability::Written, HOUR, false),
-        ] {
-            let queue = Queue::new(1);
-            queue.push(&summary, &vec![b'x'; bytes], Durability::Async).unwrap();
-            let mut group = Group::default();
-            queue.take_group(Duration::ZERO, Duration::ZERO, &mut group).unwrap();
-            queue.push(&summary, b"more", durability).unwrap();
-            assert_eq!(queue.extend_group(Instant::now() + time, &mut group), is_taken, "{bytes}");
-            let more: Vec<_> = group.records().skip(1).map(|(_, content)| content).collect();
-            assert_eq!(more, if is_taken { vec![&b"more"[..]] } else { Vec::new() });
-            assert_eq!(group.records().count(), 1 + more.len());
-        }
-        let queue = Queue::new(1);
-        let soon = Instant::now() + Duration::from_millis(1);
-        assert!(!queue.extend_group(soon, &mut Group::default()), "no record arrived");
     }
 
     #[test]
     fn group_notifies_waiters_at_requested_durability() {
         let queue = Queue::new(1);
-        let summary =
-            RecordSummary { time: 1, kind: RecordKind::Message, name: "lobby", identity: "" };
-        let waits = [Durability::Written, Durability::Synced];
-        let [mut file, mut disk] =
-            waits.map(|durability| queue.push(&summary, b"", durability).unwrap().receipt.unwrap());
+        let mut file = queue.await_write();
+        let mut disk = queue.push(&SUMMARY, b"", Durability::Synced).unwrap().receipt;
         let mut group = Group::default();
-        queue.take_group(Duration::ZERO, Duration::ZERO, &mut group).unwrap();
+        queue.take(&mut group);
         group.notify_written();
-        assert_eq!(file.0.try_recv().unwrap(), Ok(()));
-        assert!(disk.0.try_recv().is_err());
-        group.complete(&Ok(()));
-        assert_eq!(disk.0.try_recv().unwrap(), Ok(()));
+        assert_eq!((&mut file).now_or_never(), Some(Ok(())));
+        assert_eq!((&mut disk).now_or_never(), None);
+        group.notify_waiters(&Ok(()));
+        assert_eq!(disk.now_or_never(), Some(Ok(())));
     }
 
     #[test]
     fn queue_applies_backpressure_then_rejects_records() {
         let queue = Queue::new(1);
-        let summary = RecordSummary { time: 1, kind: RecordKind::Enter, name: "a.b", identity: "" };
+        let push = |content: &[u8], durability| {
+            queue.push(&SUMMARY, content, durability).map(|queued| queued.receipt)
+        };
         let large = vec![b' '; BACKPRESSURE_BYTES];
         let waits: Vec<Option<bool>> = (0..12)
             .map(|_| {
-                queue.push(&summary, &large, Durability::Async).map(|taken| taken.receipt.is_some())
+                let receipt = push(&large, Durability::Async)?;
+                Some(matches!(receipt, WriteReceipt::Waiting(_)))
             })
             .collect();
         assert_eq!(waits[..3], [Some(false), Some(true), Some(true)]);
         assert_eq!(waits[10..], [None, None]);
-        queue.set_write_error(Some("no room".into()));
-        queue.take_group(Duration::ZERO, Duration::ZERO, &mut Group::default()).unwrap();
-        queue.push(&summary, &large, Durability::Async).unwrap();
-        let taken = queue.push(&summary, &large, Durability::Async).unwrap();
-        assert!(taken.receipt.is_none(), "only callers that must wait for a failing writer");
-        let mut synced_receipt =
-            queue.push(&summary, b"", Durability::Synced).unwrap().receipt.unwrap();
-        assert_eq!(synced_receipt.0.try_recv().unwrap().unwrap_err().as_ref(), "no room");
-        queue.set_write_error(None);
-        let mut waits = queue.push(&summary, b"", Durability::Synced).unwrap().receipt.unwrap();
-        assert!(waits.0.try_recv().is_err(), "nothing is written yet");
-        queue.set_write_error(Some("no room".into()));
-        assert!(waits.0.try_recv().unwrap().is_err());
+        let error: Arc<str> = "no room".into();
+        queue.set_write_error(&error);
+        queue.take(&mut Group::default());
+        // Only callers that must wait fail, and no caller waits for a failing writer.
+        for (durability, expected) in [
+            (Durability::Async, Ok(())),
+            (Durability::Async, Ok(())),
+            (Durability::Written, Err(Arc::clone(&error))),
+            (Durability::Synced, Err(Arc::clone(&error))),
+        ] {
+            let receipt = push(&large, durability).unwrap();
+            assert_eq!(receipt.now_or_never(), Some(expected), "{durability:?}");
+        }
+        assert_eq!(queue.await_write().now_or_never(), Some(Err(Arc::clone(&error))));
+        assert!(queue.clear_write_error() && !queue.clear_write_error());
+        let mut waits = [push(b"", Durability::Synced).unwrap(), queue.await_write()];
+        assert!(waits.iter_mut().all(|wait| wait.now_or_never().is_none()));
+        queue.set_write_error(&error);
+        assert!(waits.into_iter().all(|wait| wait.now_or_never() == Some(Err(error.clone()))));
         queue.close();
-        assert!(queue.push(&summary, b"", Durability::Async).is_none());
+        assert!(push(b"", Durability::Async).is_none());
+        assert!(queue.await_write().now_or_never().unwrap().is_err());
     }
 }

@@ -96,8 +96,11 @@ impl JournalReader {
     /// Returns an error if the files cannot be read.
     pub fn verify(&self, anchor: Option<&Anchor>) -> io::Result<Vec<ChainReport>> {
         let chains = self.layout.chains()?;
-        let mut reports: Vec<ChainReport> =
-            chains.iter().map(|chain| verify::verify(chain, anchor)).collect();
+        let verify = |chain: &Chain| {
+            let key = self.layout.read_key(&chain.gateway_id).ok();
+            verify::verify(chain, key.as_ref(), anchor)
+        };
+        let mut reports: Vec<ChainReport> = chains.iter().map(verify).collect();
         if let Some(anchor) = anchor
             && !chains.iter().any(|chain| chain.gateway_id == anchor.gateway_id())
         {

@@ -33,6 +33,10 @@ pub(super) enum RecordKind {
     Message,
     Rejection,
     Checkpoint,
+    /// Signs the records before it.
+    Signature,
+    /// Signs the records before it, after which the journal was closed.
+    Close,
 }
 
 impl RecordKind {
@@ -142,6 +146,8 @@ impl<'a> HeaderMembers<'a> {
             RecordKind::Message,
             RecordKind::Rejection,
             RecordKind::Checkpoint,
+            RecordKind::Signature,
+            RecordKind::Close,
         ];
         let kind = kinds.into_iter().find(|kind| kind.as_str().as_bytes() == self.kind)?;
         let Self { seq, time, id, name, identity, .. } = self;
@@ -361,6 +367,8 @@ mod tests {
             (rejection, r#""room":"lobby","identity":"ada","error":"x","reason":"y"}"#, true),
             (r#"{"seq":3,"kind":"checkpoint","time":7"#, "}", true),
             (r#"{"seq":3,"kind":"checkpoint","time":7,"#, r#""removedThrough":2}"#, true),
+            (r#"{"seq":3,"kind":"signature","time":7,"#, r#""signature":"00"}"#, true),
+            (r#"{"seq":3,"kind":"close","time":7,"#, r#""signature":"00"}"#, true),
         ] {
             let text = format!("{begin}{rest}");
             let scanned = HeaderMembers::scan(text.as_bytes());

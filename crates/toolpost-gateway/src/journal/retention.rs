@@ -26,6 +26,7 @@ pub(super) struct SegmentRemoval {
 /// Returns the removal that the retention settings require now. The segment being written is never
 /// removed.
 pub(super) fn plan_removal(
+    key: &SigningKey,
     segments: &Segments,
     settings: &JournalSettings,
 ) -> io::Result<Option<SegmentRemoval>> {
@@ -43,7 +44,7 @@ pub(super) fn plan_removal(
         count += 1;
     }
     let Some(last) = count.checked_sub(1) else { return Ok(None) };
-    let (through, hash) = segments.last_record(list[last]).map_err(io::Error::other)?;
+    let (through, hash) = segments.last_record(key, list[last]).map_err(io::Error::other)?;
     Ok(Some(SegmentRemoval { files: list[..count].to_vec(), through, hash }))
 }
 

@@ -67,7 +67,7 @@ impl Journal {
             }
             members.add_json("message", entry.message);
         });
-        queued?.receipt
+        queued.map(|queued| queued.receipt)
     }
 
     pub(crate) fn is_failing(&self) -> bool {

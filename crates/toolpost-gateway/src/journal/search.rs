@@ -159,6 +159,8 @@ pub(super) struct Search<'a> {
     pub(super) found: Vec<FoundRecord>,
     bytes: usize,
     is_done: bool,
+    /// Last removed record. Segments up to it are due for removal and not verified.
+    removed: u64,
     /// Exit records of calls that started before the blocks read so far, by the sequence number of
     /// the enter record, and whether the calls failed.
     exits: HashMap<u64, (Vec<u8>, bool)>,
@@ -171,8 +173,8 @@ impl<'a> Search<'a> {
         index: Index,
     ) -> Result<Self, QueryError> {
         let (last, is_done) = (index.last()?.unwrap_or_default(), filter.limit == 0);
-        let (found, exits) = (Vec::new(), HashMap::new());
-        Ok(Self { chain, filter, index, last, found, bytes: 0, is_done, exits })
+        let (found, exits, removed) = (Vec::new(), HashMap::new(), removed_through(chain));
+        Ok(Self { chain, filter, index, last, found, bytes: 0, is_done, removed, exits })
     }
 
     pub(super) fn scan_unindexed(&mut self) -> Result<(), QueryError> {
@@ -199,7 +201,7 @@ impl<'a> Search<'a> {
     }
 
     fn scan(&mut self, segment: u64, offset: u64, bytes: u64) -> Result<(), QueryError> {
-        if self.is_done {
+        if self.is_done || segment <= self.removed {
             return Ok(());
         }
         let text = self.chain.segments.read(segment, offset, bytes)?;
@@ -250,7 +252,8 @@ impl<'a> Search<'a> {
         if let Some(exit) = self.exits.remove(&enter) {
             return Ok(Some(exit));
         }
-        let Some(block) = self.index.exit_block(enter)? else { return Ok(None) };
+        let block = self.index.exit_block(enter)?.filter(|block| block.segment > self.removed);
+        let Some(block) = block else { return Ok(None) };
         let text = self.chain.segments.read(block.segment, block.offset, block.bytes)?;
         for content in record_contents(&text) {
             let kind = StoredRecord::parse(content).map(|stored| stored.kind);
@@ -266,7 +269,9 @@ impl<'a> Search<'a> {
 fn seq_of_request(chain: &Chain, id: &str) -> Result<Option<u64>, QueryError> {
     let needle = format!("\"id\":{}", Value::from(id));
     let finder = memchr::memmem::FinderRev::new(needle.as_bytes());
-    for segment in chain.segments.list()?.into_iter().rev() {
+    let removed = removed_through(chain);
+    let segments = chain.segments.list()?.into_iter().rev();
+    for segment in segments.take_while(|&segment| segment > removed) {
         let text = chain.segments.read(segment, 0, u64::MAX)?;
         let mut end = text.len();
         while let Some(at) = finder.rfind(&text[..end]) {
@@ -281,6 +286,11 @@ fn seq_of_request(chain: &Chain, id: &str) -> Result<Option<u64>, QueryError> {
         }
     }
     Ok(None)
+}
+
+/// Returns the last removed record. Verification reports an invalid checkpoint.
+fn removed_through(chain: &Chain) -> u64 {
+    chain.start().map_or(0, |(removed, _)| removed)
 }
 
 /// Returns the contents of the records in a file range. Incomplete lines are skipped.

@@ -5,7 +5,8 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use super::chain::{Hash, LINE_PREFIX_LEN, RecordLine};
-use super::head::SignedPosition;
+use super::head::{PositionKind, SignedPosition};
+use super::key::SigningKey;
 use super::layout::list_names;
 use super::record::StoredRecord;
 use crate::data::if_exists;
@@ -29,6 +30,36 @@ pub(super) struct ChainEnd {
     pub(super) hash: Hash,
 }
 
+/// How a chain ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seal {
+    /// With records that are not signed.
+    Unsigned,
+    /// With the signature of the records before it.
+    Signed,
+    /// With the signature of a journal that was closed.
+    Closed,
+}
+
+impl From<RecordLine<'_>> for Seal {
+    fn from(last: RecordLine<'_>) -> Self {
+        match last.signs() {
+            None => Self::Unsigned,
+            Some(PositionKind::Close) => Self::Closed,
+            Some(_) => Self::Signed,
+        }
+    }
+}
+
+/// The end of a chain as found at start.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    pub(super) end: ChainEnd,
+    pub(super) seal: Seal,
+    /// Number of bytes after the end that are not a complete record.
+    pub(super) torn: u64,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ChainError {
     #[error("cannot read the files: {0}")]
@@ -36,11 +67,15 @@ pub(super) enum ChainError {
     #[error("cannot read the key: {0}")]
     Key(#[source] io::Error),
     #[error(
-        "record {seq} in {file} does not match the signed head; run `toolpost log verify` for details"
+        "record {seq} in {file} was changed or was not written by this gateway; run `toolpost log verify` for details"
     )]
     Damaged { seq: u64, file: String },
     #[error("the last record is {found}, but the signed head is at record {expected}")]
     Truncated { found: u64, expected: u64 },
+    #[error(
+        "{file} was written by an earlier version of the journal, which this version cannot read; move the files of this journal to another folder to keep them"
+    )]
+    OldFormat { file: String },
     #[error("the signed head is at record {head}, but records up to {removed} were removed")]
     StaleHead { head: u64, removed: u64 },
 }
@@ -91,67 +126,113 @@ impl Segments {
         Ok(content.and_then(StoredRecord::parse).map(|stored| stored.time))
     }
 
-    /// Finds the end of the chain and the number of bytes of a partial write after it.
+    /// Finds the end of the chain. Reads only the end of the segment with the signed head, and the
+    /// segments after it.
     ///
-    /// Everything up to the head was on disk before the head was written, so it must be valid.
-    /// Records after the head were being written when the process or the machine crashed: complete
-    /// records are kept, and the first incomplete one ends the chain.
-    ///
-    /// Recovery starts with the segment that contains the head and reads everything after it.
-    /// Earlier segments are not read: the last hash before that segment is trusted, and if it is
-    /// wrong, the hash of the head record differs from the signed one.
+    /// Everything up to the head was on disk before the head was written. Records after the head were
+    /// not synced when the process or the machine crashed. Each of them must have the authentication
+    /// code of this gateway; an incomplete one ends the chain.
     pub(super) fn recover(
         &self,
+        key: &SigningKey,
         head: &SignedPosition,
         start: (u64, Hash),
-    ) -> Result<(ChainEnd, u64), ChainError> {
-        if head.seq < start.0 {
-            return Err(ChainError::StaleHead { head: head.seq, removed: start.0 });
+    ) -> Result<Recovery, ChainError> {
+        let (seq, hash) = start;
+        if head.seq < seq {
+            return Err(ChainError::StaleHead { head: head.seq, removed: seq });
         }
         let mut list = self.list()?;
         // Segments before the checkpoint are due for removal.
-        list.retain(|&first| first > start.0);
-        let holds_head = list.partition_point(|&first| first <= head.seq).saturating_sub(1);
-        let (seq, hash) = match holds_head.checked_sub(1) {
-            Some(previous) => self.last_record(list[previous])?,
-            None => start,
-        };
-        let segment = list.get(holds_head).copied().unwrap_or(start.0 + 1);
-        let mut end = ChainEnd { segment, bytes: 0, seq, hash };
-        if seq != segment - 1 || !end.matches_head(head) {
-            return Err(self.damaged_error(segment, segment));
-        }
-        let mut unfinished = 0;
-        for &segment in &list[holds_head..] {
-            // Only the last segment can end with an incomplete record: the others were synced
-            // before the next one was started.
-            if unfinished > 0 || segment != end.seq + 1 {
-                return Err(self.damaged_error(end.seq + 1, segment));
+        list.retain(|&first| first > seq);
+        let next = list.partition_point(|&first| first <= head.seq);
+        let mut found = match next.checked_sub(1) {
+            Some(holds_head) => {
+                let segment = list[holds_head];
+                let (last, hash) = match holds_head.checked_sub(1) {
+                    Some(previous) => self.last_record(key, list[previous])?,
+                    None => start,
+                };
+                if last != segment - 1 {
+                    return Err(self.damaged_error(last + 1, segment));
+                }
+                self.find_head(segment, hash, head)?
             }
-            (end, unfinished) = self.recover_segment(segment, end, head)?;
+            None if head.seq > seq => {
+                return Err(ChainError::Truncated { found: seq, expected: head.seq });
+            }
+            None => {
+                let segment = list.first().copied().unwrap_or(seq + 1);
+                if head.hash() != Some(hash) {
+                    return Err(self.damaged_error(segment, segment));
+                }
+                let end = ChainEnd { segment, bytes: 0, seq, hash };
+                Recovery { end, seal: Seal::Signed, torn: 0 }
+            }
+        };
+        for &segment in list.get(next.saturating_sub(1)..).unwrap_or_default() {
+            if segment != found.end.segment || found.end.bytes == 0 {
+                // Only the last segment can end with an incomplete record: the others were synced
+                // before the next one was started.
+                if found.torn > 0 || segment != found.end.seq + 1 {
+                    return Err(self.damaged_error(found.end.seq + 1, segment));
+                }
+                found.end = ChainEnd { segment, bytes: 0, ..found.end };
+            }
+            self.recover_records(key, &mut found)?;
         }
-        Ok((end.ensure_reaches(head)?, unfinished))
+        Ok(found)
     }
 
-    /// Reads a segment that continues the chain. Returns the new end of the chain and the number of
-    /// bytes after it that are not a complete record.
-    fn recover_segment(
+    /// Finds the record of the signed head in its segment, by its hash. Reads the segment in blocks
+    /// that grow from its end. `previous` is the hash before the segment.
+    fn find_head(
         &self,
         segment: u64,
-        end: ChainEnd,
+        previous: Hash,
         head: &SignedPosition,
-    ) -> Result<(ChainEnd, u64), ChainError> {
-        let mut lines = self.lines(segment, 0)?;
-        let mut end = ChainEnd { segment, bytes: 0, ..end };
-        while let Some(line) = lines.next()? {
-            match end.extend(line) {
-                Some(next) if next.matches_head(head) => end = next,
-                None if end.seq >= head.seq => break,
-                _ => return Err(self.damaged_error(end.seq + 1, segment)),
+    ) -> Result<Recovery, ChainError> {
+        let size = self.size(segment)?;
+        let mut length = 0;
+        while length < size {
+            length = (2 * length).max(READ_BUFFER_BYTES as u64).min(size);
+            let offset = size - length;
+            let text = self.read(segment, offset, length)?;
+            let before = (offset == 0).then_some(previous);
+            let Some((line, start)) = find_record(&text, before.is_some(), head) else { continue };
+            // The line before it may not be in the block.
+            let Some(before) = hash_before(&text[..start], before) else { continue };
+            if before.next(line.content) != line.hash {
+                break;
             }
+            let (seq, hash) = (line.seq, line.hash);
+            let length = LINE_PREFIX_LEN + line.content.len() + 1;
+            let end = ChainEnd { segment, bytes: offset + (start + length) as u64, seq, hash };
+            return Ok(Recovery { end, seal: line.into(), torn: 0 });
         }
-        let unfinished = self.size(segment)?.saturating_sub(end.bytes);
-        Ok((end, unfinished))
+        let last = self.last_line(segment)?;
+        Err(match last.as_deref().map_or(Some(segment - 1), seq_of) {
+            Some(found) if found < head.seq => ChainError::Truncated { found, expected: head.seq },
+            _ => self.line_error(head.seq, segment, last.as_deref()),
+        })
+    }
+
+    /// Reads the records after the end that was found so far, and moves the end behind them.
+    fn recover_records(&self, key: &SigningKey, found: &mut Recovery) -> Result<(), ChainError> {
+        let segment = found.end.segment;
+        let mut lines = self.lines(segment, found.end.bytes)?;
+        while let Some(line) = lines.next()? {
+            // A line that was not completely on disk when the machine crashed. Records have no NUL.
+            if memchr::memchr(0, line).is_some() {
+                break;
+            }
+            let Some((end, seal)) = found.end.extend(key, line) else {
+                return Err(self.damaged_error(found.end.seq + 1, segment));
+            };
+            (found.end, found.seal) = (end, seal);
+        }
+        found.torn = self.size(segment)?.saturating_sub(found.end.bytes);
+        Ok(())
     }
 
     pub(super) fn truncate_after(&self, end: &ChainEnd, unfinished: u64) -> io::Result<()> {
@@ -165,19 +246,84 @@ impl Segments {
         Ok(())
     }
 
+    /// Returns the error for a segment whose last line is not the expected record.
+    fn line_error(&self, seq: u64, segment: u64, last: Option<&[u8]>) -> ChainError {
+        match last.is_some_and(RecordLine::is_old_format) {
+            true => ChainError::OldFormat { file: self.path(segment).display().to_string() },
+            false => self.damaged_error(seq, segment),
+        }
+    }
+
     fn damaged_error(&self, seq: u64, segment: u64) -> ChainError {
         ChainError::Damaged { seq, file: self.path(segment).display().to_string() }
     }
 
     /// Returns the sequence number and hash of the last record in a finished segment.
-    pub(super) fn last_record(&self, segment: u64) -> Result<(u64, Hash), ChainError> {
-        let mut lines = self.lines(segment, 0)?;
-        let mut last = None;
-        while let Some(line) = lines.next()? {
-            last = RecordLine::parse(line).map(|line| (line.seq, line.hash));
+    pub(super) fn last_record(
+        &self,
+        key: &SigningKey,
+        segment: u64,
+    ) -> Result<(u64, Hash), ChainError> {
+        let line = self.last_line(segment)?;
+        let last = line.as_deref().and_then(RecordLine::parse);
+        match last.filter(|last| key.mac(last.hash) == last.mac) {
+            Some(last) => Ok((last.seq, last.hash)),
+            None => Err(self.line_error(segment, segment, line.as_deref())),
         }
-        last.ok_or_else(|| self.damaged_error(segment, segment))
     }
+
+    /// Returns the last complete line of a segment, without its line feed. Reads only the end of the
+    /// segment.
+    fn last_line(&self, segment: u64) -> io::Result<Option<Vec<u8>>> {
+        let size = self.size(segment)?;
+        let mut length = 0;
+        while length < size {
+            length = (2 * length).max(READ_BUFFER_BYTES as u64).min(size);
+            let mut text = self.read(segment, size - length, length)?;
+            let Some(end) = memchr::memrchr(b'\n', &text) else { continue };
+            text.truncate(end);
+            match memchr::memrchr(b'\n', &text) {
+                Some(start) => return Ok(Some(text.split_off(start + 1))),
+                None if length == size => return Ok(Some(text)),
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the hash of the last line; `previous` if there is none.
+fn hash_before(text: &[u8], previous: Option<Hash>) -> Option<Hash> {
+    let Some(text) = text.strip_suffix(b"\n") else { return previous };
+    let start = match memchr::memrchr(b'\n', text) {
+        Some(end) => end + 1,
+        None => previous.map(|_| 0)?,
+    };
+    RecordLine::parse(&text[start..]).map(|line| line.hash)
+}
+
+/// Finds the line of a signed record in the end of a segment. Returns it with its offset.
+fn find_record<'a>(
+    text: &'a [u8],
+    is_whole: bool,
+    head: &SignedPosition,
+) -> Option<(RecordLine<'a>, usize)> {
+    let finder = memchr::memmem::FinderRev::new(head.hash.as_bytes());
+    let mut until = text.len();
+    while let Some(start) = finder.rfind(&text[..until]) {
+        until = start + head.hash.len() - 1;
+        let is_line = if start == 0 { is_whole } else { text[start - 1] == b'\n' };
+        let length = memchr::memchr(b'\n', &text[start..]).filter(|_| is_line);
+        let line = length.and_then(|length| RecordLine::parse(&text[start..start + length]));
+        if let Some(line) = line.filter(|line| line.seq == head.seq) {
+            return Some((line, start));
+        }
+    }
+    None
+}
+
+fn seq_of(line: &[u8]) -> Option<u64> {
+    RecordLine::parse(line).map(|line| line.seq)
 }
 
 pub(super) struct LineReader {
@@ -203,23 +349,14 @@ impl LineReader {
 }
 
 impl ChainEnd {
-    fn extend(&self, line: &[u8]) -> Option<Self> {
+    /// Returns the end behind the next line, if the line continues the chain and was written by the
+    /// gateway.
+    fn extend(&self, key: &SigningKey, line: &[u8]) -> Option<(Self, Seal)> {
         let parsed = RecordLine::parse(line)?;
-        let is_next = parsed.seq == self.seq + 1 && self.hash.next(parsed.content) == parsed.hash;
+        let hash = self.hash.next(parsed.content);
+        let is_next = parsed.seq == self.seq + 1 && hash == parsed.hash;
         let bytes = self.bytes + line.len() as u64 + 1;
-        is_next.then_some(Self { bytes, seq: parsed.seq, hash: parsed.hash, ..*self })
-    }
-
-    /// Whether the hash matches the head, if this is the record of the head; `true` for other
-    /// records.
-    fn matches_head(&self, head: &SignedPosition) -> bool {
-        self.seq != head.seq || head.hash() == Some(self.hash)
-    }
-
-    fn ensure_reaches(self, head: &SignedPosition) -> Result<Self, ChainError> {
-        match self.seq < head.seq {
-            true => Err(ChainError::Truncated { found: self.seq, expected: head.seq }),
-            false => Ok(self),
-        }
+        let end = Self { bytes, seq: parsed.seq, hash, ..*self };
+        (is_next && key.mac(hash) == parsed.mac).then(|| (end, parsed.into()))
     }
 }

@@ -36,7 +36,8 @@ impl AuditSink for JournalSink {
         if is_sync && let Some(reason) = self.journal.shared.queue.write_error() {
             return HookResult::Ready(Err(write_failed(&reason))).into();
         }
-        let (id, result) = self.record(call, RecordKind::Enter, |members| {
+        let durability = if is_sync { Durability::Synced } else { Durability::Async };
+        let (id, result) = self.record(call, RecordKind::Enter, durability, |members| {
             self.write_enter(call, members);
         });
         if id.is_none() && !is_sync {
@@ -55,7 +56,8 @@ impl AuditSink for JournalSink {
         let Some(enter) = call.audit_id else { return HookResult::Ready(Ok(())) };
         let outcome = call_outcome(call, audit_outcome);
         let kind = RecordKind::Exit { enter, failed: outcome == CallOutcome::Error };
-        let (id, result) = self.record(call, kind, |members| {
+        let durability = if self.is_sync() { Durability::Synced } else { Durability::Written };
+        let (id, result) = self.record(call, kind, durability, |members| {
             members.add("enter", &enter);
             self.write_exit(call, took, outcome, audit_outcome, members);
         });
@@ -76,12 +78,12 @@ impl JournalSink {
         &self,
         call: &CallView<'_>,
         kind: RecordKind,
+        durability: Durability,
         write: impl FnOnce(&mut RecordWriter<'_>),
     ) -> (Option<u64>, HookResult<()>) {
         let identity = call.identity.map_or("", |identity| identity.id.as_str());
         let summary = RecordSummary { time: epoch_ms(), kind, name: call.operation_id, identity };
         let is_sync = self.is_sync();
-        let durability = if is_sync { Durability::Synced } else { Durability::Async };
         match self.journal.shared.record(&summary, durability, write) {
             Some(QueuedRecord { seq, receipt }) => (Some(seq), hook_result(receipt, is_sync)),
             None if is_sync => {
@@ -186,16 +188,16 @@ fn call_outcome(call: &CallView<'_>, audit_outcome: &AuditOutcome<'_>) -> CallOu
     }
 }
 
-/// Converts a receipt into a hook result. Outside of `sync` mode a caller waits only because of
-/// backpressure, and write errors are ignored.
-fn hook_result(receipt: Option<WriteReceipt>, is_sync: bool) -> HookResult<()> {
-    let Some(receipt) = receipt else { return HookResult::Ready(Ok(())) };
-    HookResult::Pending(Box::pin(async move {
-        match receipt.await {
-            Err(reason) if is_sync => Err(write_failed(&reason)),
-            _ => Ok(()),
-        }
-    }))
+/// Converts a receipt into a hook result. Outside of `sync` mode, write errors are ignored.
+fn hook_result(receipt: WriteReceipt, is_sync: bool) -> HookResult<()> {
+    let to_result = move |written: Result<(), Arc<str>>| match written {
+        Err(reason) if is_sync => Err(write_failed(&reason)),
+        _ => Ok(()),
+    };
+    match receipt {
+        WriteReceipt::Ready(written) => HookResult::Ready(to_result(written)),
+        waiting => HookResult::Pending(Box::pin(async move { to_result(waiting.await) })),
+    }
 }
 
 fn write_failed(reason: &str) -> CallError {

@@ -117,7 +117,11 @@ impl Tail {
                 };
                 found.extend(call.map(Ok));
             }
-            RecordKind::Message | RecordKind::Rejection | RecordKind::Checkpoint => {}
+            RecordKind::Message
+            | RecordKind::Rejection
+            | RecordKind::Checkpoint
+            | RecordKind::Signature
+            | RecordKind::Close => {}
         }
     }
 

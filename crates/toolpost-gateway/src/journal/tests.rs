@@ -308,12 +308,20 @@ async fn aborted_and_panicked_calls_have_exit_records() {
 async fn verify_locates_tampered_records() {
     type Tamper = fn(&mut Vec<String>);
     type Expected = Option<(ProblemKind, u64)>;
-    let rows: [(&str, Tamper, Expected); 9] = [
+    let rows: [(&str, Tamper, Expected); 10] = [
         ("nothing", |_| (), None),
         (
             "edit",
-            |lines| lines[4] = lines[4].replace("\"a\":1", "\"a\":3"),
+            |lines| lines[4] = lines[4].replace("\"kind\":\"e", "\"kind\":\"x"),
             Some((ProblemKind::Edited, 5)),
+        ),
+        (
+            "edit the authentication code",
+            |lines| {
+                let other = lines[5][65..97].to_owned();
+                lines[4].replace_range(65..97, &other);
+            },
+            Some((ProblemKind::Forged, 5)),
         ),
         ("delete", |lines| drop(lines.remove(4)), Some((ProblemKind::Missing, 5))),
         ("delete two", |lines| drop(lines.drain(4..6)), Some((ProblemKind::Missing, 5))),
@@ -360,8 +368,13 @@ async fn verify_detects_rewrite_and_rollback_by_head() {
         report.problem.map(|problem| problem.kind)
     };
     let edit = |content: &str| content.replace("\"a\":2", "\"a\":3");
-    tampering::rewrite_records(&layout.chain(&gateway_id).segments, &gateway_id, edit);
+    tampering::rewrite_records(&layout.chain(&gateway_id).segments, &gateway_id, None, edit);
+    assert_eq!(kind(None), Some(ProblemKind::Forged));
+    // Without the key, the records do not match the next signature.
+    let (key_file, stored) = (layout.key_file(&gateway_id), scratch.0.join("key"));
+    std::fs::rename(&key_file, &stored).unwrap();
     assert_eq!(kind(None), Some(ProblemKind::Rewritten));
+    std::fs::rename(&stored, &key_file).unwrap();
     std::fs::write(&file, &records).unwrap();
 
     // The journal continues, then an older copy is restored, including its head.
@@ -442,8 +455,12 @@ async fn open_repairs_crash_but_not_tampering() {
         drop(journal);
         let reports = journal_reader(&scratch).verify(None).unwrap();
         assert_eq!(reports.iter().all(|report| report.ok), is_continued, "{name}: {reports:?}");
-        let records: u64 = reports.iter().filter(|one| one.ok).map(|one| one.records).sum();
-        assert_eq!(records, if is_continued { 40 } else { 20 }, "{name}");
+        let filter = RecordFilter::default();
+        let intact = reports.iter().filter(|one| one.ok).map(|one| {
+            let filter = RecordFilter { gateway: Some(one.gateway_id.clone()), ..filter.clone() };
+            journal_reader(&scratch).records(&filter).unwrap().len()
+        });
+        assert_eq!(intact.sum::<usize>(), if is_continued { 20 } else { 10 }, "{name}");
     }
 }
 
@@ -486,7 +503,8 @@ fn backdate(layout: &JournalLayout, gateway_id: &str, by: Duration) {
     let chain = layout.chain(gateway_id);
     let segments = &chain.segments;
     let then = i128::from(epoch_ms()) - by.as_millis().cast_signed();
-    tampering::rewrite_records(segments, gateway_id, |content| {
+    let key = SigningKey::read(&layout.key_file(gateway_id)).unwrap();
+    tampering::rewrite_records(segments, gateway_id, Some(&key), |content| {
         let (before, rest) = content.split_once("\"time\":").unwrap();
         let (_, after) = rest.split_once(',').unwrap();
         format!("{before}\"time\":{then},{after}")
@@ -496,8 +514,7 @@ fn backdate(layout: &JournalLayout, gateway_id: &str, by: Duration) {
         let file = File::options().write(true).open(segments.path(first)).unwrap();
         file.set_modified(std::time::SystemTime::now() - by).unwrap();
     }
-    let (seq, hash) = segments.last_record(*list.last().unwrap()).unwrap();
-    let key = SigningKey::read(&layout.key_file(gateway_id)).unwrap();
+    let (seq, hash) = segments.last_record(&key, *list.last().unwrap()).unwrap();
     SignedPosition::sign(&key, PositionKind::Head, seq, hash, epoch_ms())
         .write_durably(&chain.head)
         .unwrap();

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::chain::{Hash, LINE_PREFIX_LEN, RecordLine};
 use super::head::{PositionKind, SignedPosition};
 use super::index_check::IndexCheck;
+use super::key::SigningKey;
 use super::layout::Chain;
 use super::segment::LineReader;
 
@@ -55,6 +56,14 @@ pub struct ChainReport {
     pub first: u64,
     /// Sequence number of the last valid record.
     pub last: u64,
+    /// Whether the key of the journal was available. Without it, only signed records are verified.
+    pub has_key: bool,
+    /// Number of records at the end that are neither signed nor verified with the key. They may be
+    /// forged.
+    pub unsigned: u64,
+    /// Whether the journal ends with the signature of a clean stop. Otherwise its gateway is running
+    /// or has crashed.
+    pub closed: bool,
     /// The first problem found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<ChainProblem>,
@@ -94,8 +103,12 @@ pub enum ProblemKind {
     Damaged,
     /// The last records are missing.
     Cut,
-    /// The records do not match the signed head.
+    /// The records do not match a signature.
     Rewritten,
+    /// A record was not written by this gateway.
+    Forged,
+    /// The records were written by an earlier version, which this version cannot read.
+    Format,
     /// The head or the checkpoint is invalid.
     Head,
     /// The records do not match the anchor.
@@ -129,27 +142,33 @@ impl ChainReport {
     }
 }
 
-/// Verifies a chain. Retries if old records are removed in the meantime.
-pub(super) fn verify(chain: &Chain, anchor: Option<&Anchor>) -> ChainReport {
+/// Verifies a chain: every record if the key is given, and otherwise those that are signed. Retries
+/// if old records are removed in the meantime.
+pub(super) fn verify(
+    chain: &Chain,
+    key: Option<&SigningKey>,
+    anchor: Option<&Anchor>,
+) -> ChainReport {
     let start = || chain.start().map(|(seq, _)| seq).ok();
     for _ in 0..MAX_VERIFY_ATTEMPTS {
         let before = start();
-        let report = verify_once(chain, anchor);
+        let report = verify_once(chain, key, anchor);
         if report.ok || before == start() {
             return report;
         }
     }
-    verify_once(chain, anchor)
+    verify_once(chain, key, anchor)
 }
 
-fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> ChainReport {
+fn verify_once(chain: &Chain, key: Option<&SigningKey>, anchor: Option<&Anchor>) -> ChainReport {
     // The head is read first: records can be added after it in the meantime, but not before it.
     let head = SignedPosition::read_concurrently_written(&chain.head);
     let gateway_id = chain.gateway_id.clone();
-    let mut report = ChainReport { gateway_id, first: 1, ..ChainReport::default() };
+    let has_key = key.is_some();
+    let mut report = ChainReport { gateway_id, first: 1, has_key, ..ChainReport::default() };
     let anchor = anchor.filter(|anchor| anchor.gateway_id() == chain.gateway_id);
     let anchor = anchor.map(|anchor| &anchor.0);
-    report.problem = check_chain(chain, head.as_ref(), anchor, &mut report).err();
+    report.problem = check_chain(chain, key, head.as_ref(), anchor, &mut report).err();
     report.ok = report.problem.is_none();
     report.head = head.ok().and_then(|head| serde_json::to_value(head).ok());
     report
@@ -157,6 +176,7 @@ fn verify_once(chain: &Chain, anchor: Option<&Anchor>) -> ChainReport {
 
 fn check_chain(
     chain: &Chain,
+    key: Option<&SigningKey>,
     head: Result<&SignedPosition, &io::Error>,
     anchor: Option<&SignedPosition>,
     report: &mut ChainReport,
@@ -173,14 +193,19 @@ fn check_chain(
     let (seq, hash) =
         start.map_err(|error| problem(format!("the checkpoint is invalid: {error}")))?;
     (report.first, report.last) = (seq + 1, seq);
-    ChainVerifier { chain, head, anchor, hash, report, index_check: None }.check_records()
+    let signed = head.seq;
+    ChainVerifier { chain, key, head, anchor, hash, signed, report, index_check: None }
+        .check_records()
 }
 
 struct ChainVerifier<'a> {
     chain: &'a Chain,
+    key: Option<&'a SigningKey>,
     head: &'a SignedPosition,
     anchor: Option<&'a SignedPosition>,
     hash: Hash,
+    /// Sequence number up to which the records are signed.
+    signed: u64,
     report: &'a mut ChainReport,
     index_check: Option<IndexCheck>,
 }
@@ -198,6 +223,9 @@ impl ChainVerifier<'_> {
             self.check_segment(first)?;
         }
         self.check_end()?;
+        if self.key.is_none() {
+            self.report.unsigned = self.report.last.saturating_sub(self.signed);
+        }
         self.check_index()
     }
 
@@ -256,8 +284,15 @@ impl ChainVerifier<'_> {
 
     fn check_line(&mut self, line: &[u8]) -> Result<(), ChainProblem> {
         let Some(line) = RecordLine::parse(line) else {
-            let message = "the line is not a record";
-            return fail(ProblemKind::Damaged, self.report.last + 1, message);
+            let (kind, message) = match RecordLine::is_old_format(line) {
+                true => (
+                    ProblemKind::Format,
+                    "the record was written by an earlier version of the journal, which this \
+                     version cannot read; move the files of this journal to another folder",
+                ),
+                false => (ProblemKind::Damaged, "the line is not a record"),
+            };
+            return fail(kind, self.report.last + 1, message);
         };
         self.check_seq(line.seq)?;
         let hash = self.hash.next(line.content);
@@ -265,6 +300,11 @@ impl ChainVerifier<'_> {
             let message = "the record does not match its hash";
             return fail(ProblemKind::Edited, line.seq, message);
         }
+        if self.key.is_some_and(|key| key.mac(hash) != line.mac) {
+            let message = "the record was not written by this gateway";
+            return fail(ProblemKind::Forged, line.seq, message);
+        }
+        self.check_signature(&line)?;
         (self.report.last, self.hash) = (line.seq, hash);
         self.report.records += 1;
         if let Some(index_check) = &mut self.index_check {
@@ -272,6 +312,20 @@ impl ChainVerifier<'_> {
             index_check.check_record(line.content, bytes as u64);
         }
         self.check_signed_positions()
+    }
+
+    /// Checks the signature of the records before this one, if it is a signature.
+    fn check_signature(&mut self, line: &RecordLine<'_>) -> Result<(), ChainProblem> {
+        let SignedPosition { gateway_id, public_key, .. } = self.head;
+        let signed = SignedPosition::from_record(line, self.hash, gateway_id, public_key);
+        self.report.closed = signed.as_ref().is_some_and(|it| it.about == PositionKind::Close);
+        let Some(signed) = signed else { return Ok(()) };
+        if !signed.is_signature_valid() {
+            let message = "the records before this one do not match its signature";
+            return fail(ProblemKind::Rewritten, line.seq, message);
+        }
+        self.signed = self.signed.max(line.seq);
+        Ok(())
     }
 
     fn check_seq(&self, found: u64) -> Result<(), ChainProblem> {

@@ -1,61 +1,59 @@
-//! The writer thread. It writes records in groups, and syncs each group before it writes the head.
+//! The writer thread. It signs and syncs the records in groups, and then overwrites the head.
 
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use toolpost::epoch_ms;
 
+use super::appender::{Appender, UnsyncedRecords};
 use super::chain::LINE_PREFIX_LEN;
 use super::head::{PositionKind, SignedPosition};
 use super::index::{Index, OpenBlock};
 use super::key::SigningKey;
 use super::layout::Chain;
-use super::queue::{GROUP_BYTES, Group, Queue};
 use super::record::StoredRecord;
 use super::retention;
-use super::segment::{ChainEnd, ChainError, Segments};
+use super::segment::{ChainEnd, ChainError, Recovery, Seal, Segments};
 use super::{JournalMode, JournalSettings, WriterShared};
 use crate::data::{atomic_file, create_private_dir, private_file_options};
 
-/// How long records without waiters are collected before they are written.
+/// How long records without waiters are collected before they are synced.
 const GROUP_DELAY: Duration = Duration::from_millis(20);
 /// Maximum interval between checks for expired segments, and maximum sleep of the thread.
 const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(30);
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 pub(super) struct JournalWriter {
-    key: SigningKey,
+    key: Arc<SigningKey>,
+    shared: Arc<WriterShared>,
     /// Held to prevent other processes from writing the same chain.
     _lock: File,
     chain: Chain,
     settings: JournalSettings,
-    file: File,
-    end: ChainEnd,
-    /// Whether the segment may contain bytes after its end.
-    has_partial_write: bool,
+    /// Sequence number of the head.
+    head_seq: u64,
     segment_started: Option<i64>,
     index: Option<Index>,
     block: OpenBlock,
-    /// Encoded lines of a group; reused to avoid allocations.
-    out: Vec<u8>,
-    content: Vec<u8>,
-    lengths: Vec<usize>,
+    /// Buffer for the records being synced; reused to avoid allocations.
+    unsynced: UnsyncedRecords,
     last_maintenance: Instant,
     removal: Option<retention::SegmentRemoval>,
 }
 
 impl JournalWriter {
+    /// Opens a chain and signs the records of a process that crashed.
     pub(super) fn open(
         key: SigningKey,
         lock: File,
         chain: Chain,
         settings: &JournalSettings,
     ) -> Result<Self, ChainError> {
-        let (end, unfinished) = Self::find_end(&key, &chain)?;
-        chain.segments.truncate_after(&end, unfinished)?;
+        let Recovery { end, seal, torn } = Self::find_end(&key, &chain)?;
+        chain.segments.truncate_after(&end, torn)?;
         create_private_dir(&chain.segments.folder)?;
         let file = open_segment(&chain.segments, &end)?;
         let index = open_index(&chain, &end).or_else(|error| {
@@ -71,181 +69,155 @@ impl JournalWriter {
             }
         };
         let segment_started = chain.segments.first_record_time(end.segment)?;
-        let writer = Self {
+        let head_seq = SignedPosition::read(&chain.head)?.seq;
+        if seal == Seal::Unsigned {
+            let (first, last) = (head_seq + 1, end.seq);
+            tracing::warn!(first, last, "journal was not closed; signing its last records");
+        }
+        let key = Arc::new(key);
+        let max_bytes = settings.segment_bytes();
+        let appender = Appender::new(Arc::clone(&key), file, (end, seal), max_bytes);
+        let mut writer = Self {
             key,
+            shared: Arc::new(WriterShared::new(appender)),
             _lock: lock,
             chain,
             settings: settings.clone(),
-            file,
-            end,
-            has_partial_write: false,
+            head_seq,
             segment_started,
             index,
             block,
-            out: Vec::new(),
-            content: Vec::new(),
-            lengths: Vec::new(),
+            unsynced: UnsyncedRecords::default(),
             last_maintenance: Instant::now(),
             removal: None,
         };
-        writer.write_head()?;
+        writer.commit(PositionKind::Group)?;
         Ok(writer)
     }
 
-    /// Returns the end of a chain and the number of bytes after it that are not a complete record.
-    /// Does not modify any file.
-    pub(super) fn find_end(key: &SigningKey, chain: &Chain) -> Result<(ChainEnd, u64), ChainError> {
+    /// Finds the end of a chain. Does not modify any file.
+    pub(super) fn find_end(key: &SigningKey, chain: &Chain) -> Result<Recovery, ChainError> {
         let head = SignedPosition::read_concurrently_written(&chain.head)?;
         let start = chain.start()?;
         if !head.is_signed_by(key.gateway_id(), PositionKind::Head) {
             return Err(io::Error::other("the head was not signed by this gateway").into());
         }
-        chain.segments.recover(&head, start)
+        chain.segments.recover(key, &head, start)
     }
 
     pub(super) fn gateway_id(&self) -> &str {
         &self.chain.gateway_id
     }
 
-    pub(super) fn end(&self) -> ChainEnd {
-        self.end
+    pub(super) fn shared(&self) -> Arc<WriterShared> {
+        Arc::clone(&self.shared)
     }
 
     /// Applies retention to a chain that this process does not continue.
     pub(super) fn apply_retention(mut self) {
-        let shared = WriterShared::new(self.end);
-        self.maintain(&shared);
-        shared.queue.close();
-        self.run(&shared);
+        self.maintain();
+        self.shared.queue.close();
+        self.run();
     }
 
-    pub(super) fn run(mut self, shared: &WriterShared) {
-        let _guard = PanicGuard(shared);
+    /// Writes records until the queue is closed. The last record is the signature of a closed
+    /// journal.
+    pub(super) fn run(mut self) {
+        let shared = self.shared();
+        let _guard = PanicGuard(&shared);
         let gather =
             if self.settings.mode == JournalMode::Sync { Duration::ZERO } else { GROUP_DELAY };
         let maintenance_interval = self
             .settings
             .segment_age()
             .map_or(MAINTENANCE_INTERVAL, |age| age.min(MAINTENANCE_INTERVAL));
-        let mut group = Group::default();
-        while shared.queue.take_group(gather, maintenance_interval, &mut group).is_some() {
-            if !group.is_empty() && !self.write_group(&mut group, shared) {
-                break;
-            }
-            if self.should_rotate() || self.last_maintenance.elapsed() >= maintenance_interval {
-                self.maintain(shared);
+        while shared.queue.wait_for_work(gather, maintenance_interval) {
+            let segment = self.block.range.segment;
+            self.commit_with_retry(true);
+            let is_rotated = segment != self.block.range.segment;
+            if is_rotated || self.last_maintenance.elapsed() >= maintenance_interval {
+                self.maintain();
             }
         }
-        self.close_block(self.end.segment);
-        tracing::debug!(seq = self.end.seq, "journal closed");
+        self.commit_with_retry(false);
+        self.close_block(self.block.range.segment);
+        tracing::debug!(seq = self.head_seq, "journal closed");
     }
 
-    /// Writes a group, with retries until it succeeds or the queue is closed. Returns whether the
-    /// thread should continue.
-    fn write_group(&mut self, group: &mut Group, shared: &WriterShared) -> bool {
-        let (mut was_failing, mut is_open) = (false, true);
-        while let Err(error) = self.commit(group, &shared.queue) {
+    /// Commits until it succeeds or the queue is closed. The last commit closes the chain.
+    fn commit_with_retry(&mut self, mut is_open: bool) {
+        let shared = self.shared();
+        let mut was_failing = false;
+        loop {
+            let about = if is_open { PositionKind::Group } else { PositionKind::Close };
+            let Err(error) = self.commit(about) else { break };
             if !is_open {
-                let lost = group.len() as u64;
-                shared.lost_records.fetch_add(lost, Ordering::Relaxed);
-                tracing::error!(lost, "journal closed with unwritten records");
-                return false;
+                let lost = shared.appender.lock().unsynced_count() + shared.queue.len();
+                shared.lost_records.fetch_add(lost as u64, Ordering::Relaxed);
+                tracing::error!(%error, lost, "journal closed with unwritten records");
+                return;
             }
             if !was_failing {
                 tracing::error!(%error, "journal write failed");
             }
             was_failing = true;
-            let reason: Arc<str> = error.to_string().into();
-            shared.queue.set_write_error(Some(Arc::clone(&reason)));
-            group.notify_waiters(&Err(reason));
+            shared.fail_waiters(&error.to_string().into());
             is_open = shared.queue.sleep(RETRY_DELAY);
         }
-        if was_failing {
+        if shared.queue.clear_write_error() {
             let lost = shared.lost_records.load(Ordering::Relaxed);
             tracing::info!(lost, "journal writes recovered");
-            shared.queue.set_write_error(None);
         }
-        self.index_group(group);
-        shared.committed.send_replace(self.end);
-        group.complete(&Ok(()));
-        self.out.clear();
-        self.out.shrink_to(GROUP_BYTES);
         self.finish_removal();
-        true
     }
 
-    /// Writes a group to disk and then updates the head. If either fails, the end of the chain is
-    /// unchanged.
-    ///
-    /// Data in the file survives a process crash, so waiters that need no more than that are
-    /// notified before the fsync.
-    fn commit(&mut self, group: &mut Group, queue: &Queue) -> io::Result<()> {
-        let end = self.append_group(group, queue)?;
-        self.file.sync_data()?;
-        self.has_partial_write = false;
-        let before = std::mem::replace(&mut self.end, end);
-        self.write_head().inspect_err(|_| {
-            self.end = before;
-            self.has_partial_write = true;
-        })
-    }
-
-    /// Appends a group to the file, along with records that arrive shortly after. A participant
-    /// that receives a message often replies at once, and the reply should not wait for the fsync
-    /// of the first message.
-    ///
-    /// A retry overwrites the data of the failed attempt with the same data. That data is not
-    /// truncated first, because its waiters may already be notified.
-    fn append_group(&mut self, group: &mut Group, queue: &Queue) -> io::Result<ChainEnd> {
-        if self.has_partial_write {
-            self.file.seek(SeekFrom::Start(self.end.bytes))?;
+    /// Signs and syncs all records and then updates the head. If the segment is full, also starts the
+    /// next one. Records can be written to the same segment meanwhile, unless it is full.
+    fn commit(&mut self, about: PositionKind) -> io::Result<()> {
+        let shared = self.shared();
+        let mut appender = shared.appender.lock();
+        appender.write_signed(&shared.queue, about)?;
+        appender.take_unsynced(&mut self.unsynced);
+        self.unsynced.group.notify_written();
+        let (file, end) = (appender.file(), appender.end());
+        let first = self.unsynced.group.summaries().next().map(|summary| summary.time);
+        let segment_started = self.segment_started.or(first);
+        let rotates = appender.is_full() || self.is_old(segment_started);
+        let held = rotates.then_some(appender);
+        if let Err(error) = self.sync(&file, end) {
+            let mut appender = held.unwrap_or_else(|| shared.appender.lock());
+            appender.restore_unsynced(&mut self.unsynced);
+            return Err(error);
         }
-        self.has_partial_write = true;
-        self.out.clear();
-        self.lengths.clear();
-        let (mut end, mut taken, until) = (self.end, 0, Instant::now() + GROUP_DELAY);
-        loop {
-            let written = self.out.len();
-            self.encode_lines(group, taken, &mut end)?;
-            taken = group.len();
-            self.file.write_all(&self.out[written..])?;
-            // A full segment is completed first, because retention removes whole segments.
-            let bytes = end.bytes + self.out.len() as u64;
-            let is_full = bytes >= self.settings.segment_bytes();
-            if !group.notify_written() || is_full || !queue.extend_group(until, group) {
-                return Ok(ChainEnd { bytes, ..end });
-            }
+        self.segment_started = segment_started;
+        self.index_records();
+        if let Some(mut appender) = held {
+            self.rotate_segment(&mut appender);
         }
-    }
-
-    /// Encodes the records of a group after the first `taken` ones as lines.
-    fn encode_lines(&mut self, group: &Group, taken: usize, end: &mut ChainEnd) -> io::Result<()> {
-        for (_, rest) in group.records().skip(taken) {
-            end.seq += 1;
-            self.content.clear();
-            write!(self.content, "{{\"seq\":{},", end.seq)?;
-            self.content.extend_from_slice(rest);
-            end.hash = end.hash.next(&self.content);
-            let before = self.out.len();
-            end.hash.write_line(&self.content, &mut self.out);
-            self.lengths.push(self.out.len() - before);
-        }
+        shared.committed.send_replace(end);
+        self.unsynced.group.notify_waiters(&Ok(()));
+        self.unsynced.clear();
         Ok(())
     }
 
-    fn write_head(&self) -> io::Result<()> {
-        let ChainEnd { seq, hash, .. } = self.end;
-        SignedPosition::sign(&self.key, PositionKind::Head, seq, hash, epoch_ms())
-            .overwrite(&self.chain.head)
+    /// Syncs the records before the head that covers them.
+    fn sync(&mut self, file: &File, end: ChainEnd) -> io::Result<()> {
+        if end.seq == self.head_seq {
+            return Ok(());
+        }
+        file.sync_data()?;
+        SignedPosition::sign(&self.key, PositionKind::Head, end.seq, end.hash, epoch_ms())
+            .overwrite(&self.chain.head)?;
+        self.head_seq = end.seq;
+        Ok(())
     }
 
-    fn index_group(&mut self, group: &Group) {
-        for ((summary, _), &length) in group.records().zip(&self.lengths) {
-            self.segment_started.get_or_insert(summary.time);
+    fn index_records(&mut self) {
+        for (summary, &length) in self.unsynced.group.summaries().zip(&self.unsynced.lengths) {
             self.block.add(&summary, length as u64);
         }
         if self.block.is_full() {
-            self.close_block(self.end.segment);
+            self.close_block(self.block.range.segment);
         }
     }
 
@@ -261,23 +233,21 @@ impl JournalWriter {
         }
     }
 
-    /// Whether the segment is large or old enough to be finished.
-    fn should_rotate(&self) -> bool {
-        let age = self
-            .segment_started
-            .map_or(0, |segment_started| epoch_ms().saturating_sub(segment_started));
+    /// Whether a segment that was started at this time is old enough to be finished.
+    fn is_old(&self, segment_started: Option<i64>) -> bool {
+        let age =
+            segment_started.map_or(0, |segment_started| epoch_ms().saturating_sub(segment_started));
         let max = self.settings.segment_age();
-        let is_old = max.is_some_and(|max| i128::from(age) > max.as_millis().cast_signed());
-        self.end.bytes >= self.settings.segment_bytes() || is_old
+        max.is_some_and(|max| i128::from(age) > max.as_millis().cast_signed())
     }
 
     /// Starts a new segment. On failure, writing continues in the current one.
-    fn rotate_segment(&mut self) {
-        let end = ChainEnd { segment: self.end.seq + 1, bytes: 0, ..self.end };
+    fn rotate_segment(&mut self, appender: &mut Appender) {
+        let end = appender.end();
+        let end = ChainEnd { segment: end.seq + 1, bytes: 0, ..end };
         match open_segment(&self.chain.segments, &end) {
             Ok(file) => {
-                self.file = file;
-                self.end = end;
+                appender.start_segment(file, end);
                 self.segment_started = None;
                 self.close_block(end.segment);
             }
@@ -287,18 +257,15 @@ impl JournalWriter {
         }
     }
 
-    /// Rotates a segment that is large or old enough, and plans the removal of old segments. The
-    /// removal is recorded in the chain and performed after that record is written.
-    pub(super) fn maintain(&mut self, shared: &WriterShared) {
+    /// Plans the removal of old segments. It is recorded in the chain and performed after that record
+    /// is written.
+    pub(super) fn maintain(&mut self) {
         self.last_maintenance = Instant::now();
-        if self.should_rotate() {
-            self.rotate_segment();
-        }
         if self.removal.is_some() {
             return;
         }
-        match retention::plan_removal(&self.chain.segments, &self.settings) {
-            Ok(removal) => self.removal = removal.filter(|removal| removal.record(shared)),
+        match retention::plan_removal(&self.key, &self.chain.segments, &self.settings) {
+            Ok(removal) => self.removal = removal.filter(|removal| removal.record(&self.shared)),
             Err(error) => tracing::warn!(%error, "removal of old journal segments failed"),
         }
     }
@@ -325,8 +292,7 @@ impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.queue.close();
-            let reason = "the journal writer thread has ended; see the log";
-            self.0.queue.set_write_error(Some(reason.into()));
+            self.0.fail_waiters(&"the journal writer thread has ended; see the log".into());
         }
     }
 }
@@ -399,13 +365,17 @@ mod tests {
     #[test]
     fn panicked_writer_thread_fails_waiters() {
         let end = ChainEnd { segment: 1, bytes: 0, seq: 0, hash: Hash::genesis("x") };
-        let shared = WriterShared::new(end);
+        let (key, _) = SigningKey::generate().unwrap();
+        let file = File::open(std::env::current_exe().unwrap()).unwrap();
+        let appender = Appender::new(Arc::new(key), file, (end, Seal::Signed), u64::MAX);
+        let shared = WriterShared::new(appender);
         let summary = RecordSummary { time: 1, kind: RecordKind::Enter, name: "a.b", identity: "" };
-        let receipt =
-            shared.queue.push(&summary, b"", Durability::Synced).unwrap().receipt.unwrap();
+        let receipt = shared.queue.push(&summary, b"", Durability::Synced).unwrap().receipt;
         let ended = std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 let _guard = PanicGuard(&shared);
+                // The receipt also fails if the thread has already taken the record.
+                let _failed_write = shared.appender.lock().write_queued(&shared.queue);
                 panic!("in the middle of something");
             });
             thread.join()

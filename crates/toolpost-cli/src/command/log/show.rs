@@ -130,7 +130,13 @@ pub(super) fn print_reports(response: &Value) -> io::Result<()> {
         let id = output::text_of(journal, "gatewayId");
         let [records, first, last] = ["records", "first", "last"].map(|name| &journal[name]);
         let how = if journal["ok"] == true { "verified" } else { "verification failed" };
-        let line = format!("{id}: {records} records, {first} to {last}, {how}");
+        let unsigned = match journal["unsigned"].as_u64() {
+            Some(count @ 1..) => format!(
+                "; the last {count} are not signed and can be verified only with the key of the journal"
+            ),
+            _ => String::new(),
+        };
+        let line = format!("{id}: {records} records, {first} to {last}, {how}{unsigned}");
         output::print_text(&line)?;
     }
     Ok(())

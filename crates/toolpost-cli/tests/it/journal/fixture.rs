@@ -7,10 +7,15 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
+use data_encoding::HEXLOWER;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::process::{OutputLines, Process, TIMEOUT, run, wait_until};
 use crate::{TempFolder, command, stdout, toolpost};
+
+/// Length of the hash and the authentication code of a line.
+const LINE_PREFIX_LEN: usize = 98;
 
 pub(in super::super) struct Gateway {
     process: Process,
@@ -71,6 +76,14 @@ impl Gateway {
 
     pub(in super::super) fn get_with(&self, path: &str, headers: &[&str]) -> (u16, String) {
         request(&self.address, "GET", path, "", headers).unwrap()
+    }
+
+    /// Returns the number of bytes that the process has read, from files and connections.
+    #[cfg(target_os = "linux")]
+    pub(in super::super) fn bytes_read(&self) -> u64 {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", self.process.id())).unwrap();
+        let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+        read.unwrap().parse().unwrap()
     }
 
     pub(in super::super) fn health(&self) -> Value {
@@ -188,6 +201,17 @@ pub(in super::super) fn segments(folder: &TempFolder) -> Vec<PathBuf> {
     let files = std::fs::read_dir(chain).unwrap().map(|entry| entry.unwrap().path());
     let is_log = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "log");
     files.filter(is_log).collect()
+}
+
+/// Returns a record that follows this line, with a correct hash and the authentication code of the
+/// line.
+pub(in super::super) fn forge_record(last: &str) -> String {
+    let (prefix, content) = last.split_at(LINE_PREFIX_LEN);
+    let seq: u64 = content["{\"seq\":".len()..].split(',').next().unwrap().parse().unwrap();
+    let forged = format!(r#"{{"seq":{},"kind":"exit","time":0}}"#, seq + 1);
+    let previous = HEXLOWER.decode(prefix[..64].as_bytes()).unwrap();
+    let hash = Sha256::new().chain_update(previous).chain_update(&forged).finalize();
+    format!("{}{}{forged}", HEXLOWER.encode(&hash), &prefix[64..])
 }
 
 pub(in super::super) fn post(

@@ -49,11 +49,14 @@ fn message_filter(room: &str) -> RecordFilter {
     RecordFilter { marks, name: matching(room), limit: 1_000, ..RecordFilter::default() }
 }
 
-/// Copies the files in their current state, as left by a killed process.
-fn copy_as_crashed(scratch: &TempDir, name: &str) -> TempDir {
+/// Copies the files in their current state, as left by a killed process. The head is copied before
+/// the records that it covers.
+pub(super) fn copy_as_crashed(scratch: &TempDir, name: &str) -> TempDir {
     fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(to).unwrap();
-        for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let mut entries: Vec<_> = std::fs::read_dir(from).unwrap().map(Result::unwrap).collect();
+        entries.sort_by_key(|entry| entry.path().is_dir());
+        for entry in entries {
             let (from, to) = (entry.path(), to.join(entry.file_name()));
             match from.is_dir() {
                 true => copy(&from, &to),
@@ -323,9 +326,9 @@ async fn failing_journal_rejects_messages() {
         message: "{}",
         allowed_by: None,
     };
-    journal.0.shared.queue.set_write_error(Some("no room".into()));
+    journal.0.shared.fail_waiters(&"no room".into());
     assert!(journal.record_message(&entry).is_none());
-    journal.0.shared.queue.set_write_error(None);
+    journal.0.shared.queue.clear_write_error();
     assert!(journal.record_message(&entry).unwrap().await.is_ok());
     journal.close();
     assert!(journal.record_message(&entry).is_none());

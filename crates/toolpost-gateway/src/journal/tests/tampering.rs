@@ -2,25 +2,41 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
+use super::super::chain::RecordLine;
 use super::super::*;
+use super::rooms::copy_as_crashed;
 use super::{
-    Hash, ProblemKind, RecordFilter, Segments, SignedPosition, SigningKey, TempDir, journal_reader,
-    small_segments, write_sample_calls, write_until_segments,
+    Hash, ProblemKind, RecordFilter, Segments, SignedPosition, SigningKey, TempDir, call,
+    journal_reader, only_segment, pipeline, small_segments, write_sample_calls,
+    write_until_segments,
 };
 
-/// Changes the text of every record and recomputes the hashes.
+/// Changes the text of every record and recomputes the hashes. With the key, also recomputes the
+/// authentication codes and the signatures.
 pub(super) fn rewrite_records(
     segments: &Segments,
     gateway_id: &str,
+    key: Option<&SigningKey>,
     change: impl Fn(&str) -> String,
 ) {
     let mut hash = Hash::genesis(gateway_id);
     for first in segments.list().unwrap() {
         let mut out = Vec::new();
         for line in std::fs::read_to_string(segments.path(first)).unwrap().lines() {
-            let content = change(&line[chain::LINE_PREFIX_LEN..]);
+            let line = RecordLine::parse(line.as_bytes()).unwrap();
+            let mut content = change(std::str::from_utf8(line.content).unwrap());
+            if let (Some(key), Some(about)) = (key, line.signs()) {
+                let mut members: Value = serde_json::from_str(&content).unwrap();
+                let time = members["time"].as_i64().unwrap();
+                let signed = SignedPosition::sign(key, about, line.seq - 1, hash, time);
+                members["signature"] = signed.signature.into();
+                content = members.to_string();
+            }
             hash = hash.next(content.as_bytes());
-            hash.write_line(content.as_bytes(), &mut out);
+            let mac = key.map_or(line.mac, |key| key.mac(hash));
+            hash.write_line(mac, content.as_bytes(), &mut out);
         }
         std::fs::write(segments.path(first), out).unwrap();
     }
@@ -37,7 +53,7 @@ async fn open_does_not_sign_tampered_segments() {
         (
             "forged",
             |layout, id| rewrite_sample(&layout.chain(id).segments, id),
-            Some(ProblemKind::Rewritten),
+            Some(ProblemKind::Forged),
         ),
         (
             "forged, with an empty file",
@@ -47,7 +63,7 @@ async fn open_does_not_sign_tampered_segments() {
                 let next = SignedPosition::read(&chain.head).unwrap().seq + 1;
                 std::fs::write(segments.path(next), "").unwrap();
             },
-            Some(ProblemKind::Rewritten),
+            Some(ProblemKind::Forged),
         ),
         (
             "an empty file much later",
@@ -120,13 +136,120 @@ async fn open_does_not_sign_tampered_segments() {
 }
 
 fn rewrite_sample(segments: &Segments, gateway_id: &str) {
-    rewrite_records(segments, gateway_id, |content| {
+    rewrite_records(segments, gateway_id, None, |content| {
         content.replacen("\"text\":\"x", "\"text\":\"y", 1)
     });
 }
 
 fn remove_segment(segments: &Segments, at: usize) {
     std::fs::remove_file(segments.path(segments.list().unwrap()[at])).unwrap();
+}
+
+/// Makes calls until the last record of a copy, as left by a killed process, is not signed.
+async fn copy_with_unsigned_end(scratch: &TempDir, journal: &Journal) -> TempDir {
+    loop {
+        call(&pipeline(journal), "ada", "demo.add", json!({"a": 1, "b": 1})).await;
+        let copied = copy_as_crashed(scratch, "journal-end-copy");
+        let text = std::fs::read_to_string(only_segment(&copied, journal.gateway_id())).unwrap();
+        if text.lines().last().unwrap().contains("\"kind\":\"exit\"") {
+            return copied;
+        }
+    }
+}
+
+/// Recomputes the hash of a line that follows another one, which needs no key.
+fn rehash(previous: &str, line: &str) -> String {
+    let previous = RecordLine::parse(previous.as_bytes()).unwrap();
+    let line = RecordLine::parse(line.as_bytes()).unwrap();
+    let mut out = Vec::new();
+    previous.hash.next(line.content).write_line(line.mac, line.content, &mut out);
+    String::from_utf8(out).unwrap().trim_end().to_owned()
+}
+
+/// Changes of the last record without the key. Verification detects them after a crash and after a
+/// clean stop, and a start does not sign them. Only records that were never signed can be removed,
+/// which restores an earlier state.
+#[tokio::test]
+async fn changed_end_is_detected_in_every_state() {
+    type Change = fn(&mut Vec<String>);
+    type Expected = Option<ProblemKind>;
+    let rows: [(&str, Change, Expected, Expected); 7] = [
+        ("nothing", |_| (), None, None),
+        (
+            "forge a record",
+            |lines| {
+                let last = lines.last().unwrap();
+                let seq = format!("{{\"seq\":{},", lines.len());
+                let next = format!("{{\"seq\":{},", lines.len() + 1);
+                lines.push(rehash(last, &last.replace(&seq, &next)));
+            },
+            Some(ProblemKind::Forged),
+            Some(ProblemKind::Forged),
+        ),
+        (
+            "rewrite the last record",
+            |lines| {
+                let last = lines.pop().unwrap().replace("\"time\":1", "\"time\":2");
+                lines.push(rehash(&lines[lines.len() - 1], &last));
+            },
+            Some(ProblemKind::Forged),
+            Some(ProblemKind::Forged),
+        ),
+        (
+            "edit the last record",
+            |lines| {
+                let last = lines.pop().unwrap();
+                lines.push(last.replace("\"time\":1", "\"time\":2"));
+            },
+            Some(ProblemKind::Edited),
+            Some(ProblemKind::Edited),
+        ),
+        (
+            "repeat the last record",
+            |lines| lines.push(lines[lines.len() - 1].clone()),
+            Some(ProblemKind::Order),
+            Some(ProblemKind::Order),
+        ),
+        (
+            "repeat an earlier record",
+            |lines| lines.push(lines[0].clone()),
+            Some(ProblemKind::Order),
+            Some(ProblemKind::Order),
+        ),
+        ("remove the last record", |lines| drop(lines.pop()), None, Some(ProblemKind::Cut)),
+    ];
+    for (name, change, unsigned, closed) in rows {
+        let scratch = TempDir::new("journal-end");
+        let journal = Journal::open(&scratch.0, &JournalSettings::default()).unwrap();
+        let file = only_segment(&scratch, journal.gateway_id());
+        let tamper = |file: &Path| {
+            let text = std::fs::read_to_string(file).unwrap();
+            let mut lines: Vec<String> = text.lines().map(String::from).collect();
+            change(&mut lines);
+            std::fs::write(file, lines.join("\n") + "\n").unwrap();
+        };
+        let verify = |folder: &TempDir| {
+            let mut reports = journal_reader(folder).verify(None).unwrap();
+            reports.retain(|report| report.gateway_id == journal.gateway_id());
+            (reports[0].closed, reports[0].problem.as_ref().map(|problem| problem.kind))
+        };
+        let reopen = |folder: &TempDir, expected: Expected, state: &str| {
+            let again = Journal::open(&folder.0, &JournalSettings::default()).unwrap();
+            let is_continued = again.gateway_id() == journal.gateway_id();
+            assert_eq!(is_continued, expected.is_none(), "{name}, {state}");
+            drop(again);
+            assert_eq!(verify(folder).1, expected, "{name}, {state}, reopened");
+        };
+        let crashed = copy_with_unsigned_end(&scratch, &journal).await;
+        tamper(&only_segment(&crashed, journal.gateway_id()));
+        assert_eq!(verify(&crashed), (false, unsigned), "{name}, crashed");
+        reopen(&crashed, unsigned, "crashed");
+        journal.close();
+        assert_eq!(verify(&scratch), (true, None), "{name}, stopped");
+        tamper(&file);
+        assert_eq!(verify(&scratch).1, closed, "{name}, stopped");
+        reopen(&scratch, closed, "stopped");
+    }
 }
 
 /// The location of the records is known without the settings of their writer, and a chain in
