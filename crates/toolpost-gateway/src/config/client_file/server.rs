@@ -129,7 +129,7 @@ impl<'a> ServerParser<'a> {
             Some(nested) => (nested, "path", &["command", "path"]),
             None => (members, "command", &["command"]),
         };
-        entry.command = holder.get(name).and_then(|value| self.string(path, value));
+        entry.command = holder.get(name).and_then(|value| self.text(path, value));
         entry.args = match holder.get("args") {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(items)) => {
@@ -141,13 +141,13 @@ impl<'a> ServerParser<'a> {
             }
         };
         entry.env = self.string_map("env", holder.get("env"));
-        entry.cwd = members.get("cwd").and_then(|value| self.string(&["cwd"], value));
+        entry.cwd = members.get("cwd").and_then(|value| self.text(&["cwd"], value));
     }
 
     fn parse_http(&mut self, members: &Map<String, Value>, entry: &mut McpEntry) {
         for key in URL_KEYS {
             if let (None, Some(value)) = (&entry.url, members.get(key)) {
-                entry.url = self.string(&[key], value);
+                entry.url = self.text(&[key], value);
             }
         }
         // Headers without a URL belong to another client feature and are not validated.
@@ -168,6 +168,17 @@ impl<'a> ServerParser<'a> {
         let set = members.iter().filter(|(_, value)| !value.is_null());
         set.filter_map(|(name, value)| Some((name.clone(), self.string(&[key, name], value)?)))
             .collect()
+    }
+
+    /// Reads a string. Another value is an error: a program named `3` is not meant.
+    fn text(&mut self, path: &[&str], value: &Value) -> Option<String> {
+        match value {
+            Value::Number(_) | Value::Bool(_) => {
+                self.report(path, "expected a string");
+                None
+            }
+            _ => self.string(path, value),
+        }
     }
 
     /// Reads a string; numbers and booleans are converted.
