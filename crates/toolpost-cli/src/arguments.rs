@@ -8,20 +8,20 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use toolpost::protocol::Secret;
 use toolpost::view::{Dialect, ListMode};
 use toolpost_gateway::config::{Config, parse_duration};
 
-use crate::output;
+use crate::output::{self, OutputFormat, OutputMode};
 
 pub(crate) use add::{
     AddCommand, AddMcpOptions, AddOpenApiOptions, DocumentOptions, ImportOptions, WriteOptions,
     missing_separator_hint, separator_hint,
 };
 pub(crate) use log::{
-    ExportOptions, LogCommand, LogFilter, LogOptions, ReplayOptions, VerifyOptions,
+    ExportOptions, LogCommand, LogFilter, LogOptions, ReplayOptions, ShowOptions, VerifyOptions,
 };
 pub(crate) use room::{AllowsOptions, JoinOptions, RoomCommand};
 
@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// Print plain JSON, even on a terminal
     #[arg(long, global = true)]
     json: bool,
+    /// What to print: only the data, plain JSON, the envelope of a call, or a table
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    output: Option<OutputFormat>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -75,7 +78,7 @@ pub(crate) enum Command {
 Takes its input like `toolpost call`. Prints one envelope per line until the stream ends or Ctrl-C.
 
   toolpost subscribe demo.clock --count 3 --every-ms 500
-  toolpost subscribe demo.clock '{\"count\": 3}' --data
+  toolpost subscribe demo.clock '{\"count\": 3}' --output data
   toolpost subscribe demo.clock --count 3 --url ws://127.0.0.1:7411")]
     Subscribe(Invocation),
     /// List calls pending approval
@@ -148,8 +151,13 @@ still invalid or no value can be created.
 }
 
 impl Arguments {
-    pub(crate) fn requests_json(&self) -> bool {
-        self.json || self.command.invocation().is_some_and(|call| call.has_option("--json"))
+    /// Extracts the options after the operation of `call` and `subscribe`, and returns how to print.
+    pub(crate) fn resolve(&mut self) -> Result<OutputMode, String> {
+        let mut mode = OutputMode { json: self.json, format: self.output };
+        if let Command::Call(call) | Command::Subscribe(call) = &mut self.command {
+            call.extract_options(&mut mode)?;
+        }
+        Ok(mode)
     }
 }
 
@@ -160,15 +168,10 @@ impl Command {
         match self {
             Self::Mcp(_) | Self::Completions { .. } => false,
             Self::Serve(_) | Self::Token(TokenCommand::New(_)) => output::json_requested(),
-            Self::Call(call) | Self::Subscribe(call) if call.wants_data() => false,
+            Self::Call(_) | Self::Subscribe(_) if output::format() == Some(OutputFormat::Data) => {
+                false
+            }
             _ => output::is_json(),
-        }
-    }
-
-    fn invocation(&self) -> Option<&Invocation> {
-        match self {
-            Self::Call(invocation) | Self::Subscribe(invocation) => Some(invocation),
-            _ => None,
         }
     }
 }
@@ -387,17 +390,32 @@ pub(crate) struct InputFile {
 /// Where the operations are: in this process, or in a gateway.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct BackendOptions {
-    /// Gateway to call, such as ws://127.0.0.1:7411; without one, the command starts the configured
-    /// sources [default: TOOLPOST_URL]
+    /// Start the configured sources in this process, even if a gateway is running
+    #[arg(long)]
+    pub(crate) local: bool,
+    /// Gateway to call, such as ws://127.0.0.1:7411 [default: TOOLPOST_URL, else the running gateway
+    /// of this configuration, if any]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// Configuration of the sources to start [default: toolpost.toml or .mcp.json in the current
-    /// folder]
-    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    /// Configuration of the running gateway, or of the sources to start [default: toolpost.toml or
+    /// .mcp.json in the current folder]
+    #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Access token [default: TOOLPOST_TOKEN]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<Secret>,
+    /// Data folder of the running gateway [default: toolpost in $XDG_DATA_HOME or ~/.local/share]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+/// The choice that [`BackendOptions`] make.
+pub(crate) enum BackendChoice {
+    /// The gateway at a URL.
+    Url(String),
+    /// The running gateway of the data folder if it has the same configuration, else this process.
+    RunningGateway,
+    ThisProcess,
 }
 
 const URL_VARIABLE: &str = "TOOLPOST_URL";
@@ -408,44 +426,56 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 }
 
 impl BackendOptions {
-    /// Returns the gateway to call, if any. `--config` overrides the environment variable.
+    /// Returns where to call. `--local`, `--config` and `--data` override the environment variable.
     ///
     /// # Errors
     ///
-    /// A token is given without a gateway.
-    pub(crate) fn gateway_url(&self) -> Result<Option<String>, String> {
-        let url =
-            self.url.clone().or_else(|| variable(URL_VARIABLE).filter(|_| self.config.is_none()));
-        if url.is_none() && self.token.is_some() {
-            return Err(format!("--token requires a gateway; set --url or {URL_VARIABLE}"));
+    /// Two options contradict each other.
+    pub(crate) fn choice(&self) -> Result<BackendChoice, String> {
+        let others = [
+            (self.local, "--local"),
+            (self.config.is_some(), "--config"),
+            (self.data.is_some(), "--data"),
+        ];
+        let other = others.into_iter().find_map(|(is_given, name)| is_given.then_some(name));
+        match (&self.url, other) {
+            (Some(_), Some(other)) => {
+                Err(format!("--url and {other} cannot be combined: --url names another gateway"))
+            }
+            (Some(url), None) => Ok(BackendChoice::Url(url.clone())),
+            (None, _) if self.local && self.token.is_some() => {
+                Err(TOKEN_WITHOUT_GATEWAY.to_owned())
+            }
+            (None, _) if self.local => Ok(BackendChoice::ThisProcess),
+            (None, _) => Ok(match variable(URL_VARIABLE).filter(|_| other.is_none()) {
+                Some(url) => BackendChoice::Url(url),
+                None => BackendChoice::RunningGateway,
+            }),
         }
-        Ok(url)
     }
 }
 
+pub(crate) const TOKEN_WITHOUT_GATEWAY: &str =
+    "--token requires a gateway; set --url or TOOLPOST_URL, or start `toolpost serve`";
+
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GatewayTarget {
-    /// Gateway to connect to [default: TOOLPOST_URL, else ws://127.0.0.1:7411]
-    #[arg(long, value_name = "URL")]
+    /// Gateway to connect to [default: TOOLPOST_URL, else the running gateway of the data folder]
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
     url: Option<String>,
-    /// Access token [default: TOOLPOST_TOKEN, else the operator's token in the data folder]
+    /// Access token [default: TOOLPOST_TOKEN, else the operator's token for the gateway of the data
+    /// folder]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<Secret>,
-    /// Data folder of the gateway [default: toolpost in $XDG_DATA_HOME or ~/.local/share]
+    /// Data folder [default: toolpost in $XDG_DATA_HOME or ~/.local/share]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) data: Option<PathBuf>,
 }
 
 impl GatewayTarget {
-    pub(crate) fn url(&self) -> String {
-        let url = self.url.clone().or_else(|| variable(URL_VARIABLE));
-        url.unwrap_or_else(|| "ws://127.0.0.1:7411".to_owned())
-    }
-
-    /// Whether files in the data folder can replace an unreachable gateway: no URL was given, or
-    /// `--data` overrides the URL in the environment.
-    pub(crate) fn allows_offline(&self) -> bool {
-        self.url.is_none() && (self.data.is_some() || variable(URL_VARIABLE).is_none())
+    /// Returns the URL of the gateway; `None` for the running gateway of the data folder.
+    pub(crate) fn url(&self) -> Option<String> {
+        self.url.clone().or_else(|| variable(URL_VARIABLE).filter(|_| self.data.is_none()))
     }
 }
 
@@ -454,12 +484,13 @@ impl GatewayTarget {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The input is a JSON object, @FILE or - for standard input; --key value pairs add to it. Values are
-parsed by the input schema of the operation: `--a 2` is a number if a number is expected.
+parsed by the input schema of the operation: `--a 2` is a number if a number is expected. A dot leads
+into an object: `--body.title x` is {\"body\": {\"title\": \"x\"}}.
 
   toolpost call demo.add --a 2 --b 3
   toolpost call demo.add '{\"a\": 2, \"b\": 3}'
-  toolpost call demo.note --text hello --data
-  toolpost call files.read_file --path a.txt      # starts the source `files` of toolpost.toml
+  toolpost call demo.note --text hello --output data
+  toolpost call files.read_file --path a.txt      # starts the source `files` if no gateway runs
   toolpost call some.operation -- --json value    # after --, every --key is input")]
 pub(crate) struct Invocation {
     #[command(flatten)]
@@ -473,36 +504,31 @@ pub(crate) struct Invocation {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct CallOptions {
-    /// Print only the data, without the envelope
-    #[arg(long)]
-    pub(crate) data: bool,
     /// Timeout of the call, such as 500ms, 10s or 2m
-    #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, value_parser = parse_timeout, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) backend: BackendOptions,
 }
 
+/// Parses the timeout of a call.
+pub(crate) fn parse_timeout(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        Duration::ZERO => Err("timeout must be greater than zero".to_owned()),
+        timeout => Ok(timeout),
+    }
+}
+
 impl Invocation {
-    /// Whether an option follows the operation.
-    fn has_option(&self, option: &str) -> bool {
-        let mut arguments = self.words.iter().skip(1).take_while(|argument| *argument != "--");
-        arguments.any(|argument| argument == option)
-    }
-
-    fn wants_data(&self) -> bool {
-        self.options.data || self.has_option("--data")
-    }
-
-    /// Extracts the command options from the arguments after the operation. The rest is input.
-    pub(crate) fn resolve(self) -> Result<(CallOptions, String, Vec<String>), String> {
-        let mut options = self.options;
-        let mut input = Vec::new();
-        let mut rest = self.words.into_iter();
+    /// Extracts the options after the operation. The operation and its input remain.
+    fn extract_options(&mut self, mode: &mut OutputMode) -> Result<(), String> {
+        let mut rest = std::mem::take(&mut self.words).into_iter();
         let operation = rest.next().unwrap_or_default();
         if operation.starts_with('-') {
             return Err(format!("unknown option `{operation}`; see `toolpost call --help`"));
         }
+        self.words.push(operation);
+        let CallOptions { timeout, backend } = &mut self.options;
         while let Some(argument) = rest.next() {
             let (name, value) = match argument.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
@@ -510,31 +536,37 @@ impl Invocation {
             };
             match (name, value) {
                 ("--", None) => {
-                    input.extend(rest);
+                    self.words.extend(rest);
                     break;
                 }
-                ("--json", None) => {}
-                ("--data", None) => options.data = true,
-                ("--timeout" | "--url" | "--token" | "--config", value) => {
-                    let value = value.or_else(|| rest.next());
-                    let value = value.ok_or_else(|| format!("{name} needs a value"))?;
+                ("--json", None) => mode.json = true,
+                ("--local", None) => backend.local = true,
+                ("--output" | "--timeout" | "--url" | "--token" | "--config" | "--data", value) => {
+                    let value = value.or_else(|| rest.next()).ok_or_else(|| match name {
+                        "--data" => {
+                            "--data needs a folder; `--output data` prints only the data".to_owned()
+                        }
+                        _ => format!("{name} needs a value"),
+                    })?;
                     match name {
-                        "--timeout" => options.timeout = Some(parse_duration(&value)?),
-                        "--url" => options.backend.url = Some(value),
-                        "--config" => options.backend.config = Some(value.into()),
-                        _ => options.backend.token = Some(value.into()),
+                        "--output" => mode.format = Some(OutputFormat::from_str(&value, false)?),
+                        "--timeout" => *timeout = Some(parse_timeout(&value)?),
+                        "--url" => backend.url = Some(value),
+                        "--config" => backend.config = Some(value.into()),
+                        "--data" => backend.data = Some(value.into()),
+                        _ => backend.token = Some(value.into()),
                     }
                 }
-                _ => input.push(argument),
+                _ => self.words.push(argument),
             }
         }
-        if options.backend.url.is_some() && options.backend.config.is_some() {
-            return Err(
-                "--url and --config cannot be combined: a gateway has its own configuration"
-                    .to_owned(),
-            );
-        }
-        Ok((options, operation, input))
+        Ok(())
+    }
+
+    /// Returns the operation and its input.
+    pub(crate) fn into_parts(self) -> (CallOptions, String, Vec<String>) {
+        let mut words = self.words.into_iter();
+        (self.options, words.next().unwrap_or_default(), words.collect())
     }
 }
 
@@ -569,28 +601,36 @@ mod tests {
     #[test]
     #[expect(clippy::type_complexity, reason = "a row is a tuple")]
     fn call_options_are_accepted_before_and_after_operation() {
-        let rows: [(&[&str], (bool, bool, Option<u64>), &[&str]); 6] = [
-            (&["demo.add", "--a", "2"], (false, false, None), &["--a", "2"]),
-            (&["--json", "demo.add", "--a", "2"], (true, false, None), &["--a", "2"]),
-            (&["demo.add", "--a", "2", "--json", "--data"], (true, true, None), &["--a", "2"]),
-            (&["demo.add", "--timeout", "2s", "{}"], (false, false, Some(2_000)), &["{}"]),
-            (&["demo.add", "--timeout=50ms"], (false, false, Some(50)), &[]),
-            (&["demo.add", "--", "--json", "x"], (false, false, None), &["--json", "x"]),
+        const DATA: Option<OutputFormat> = Some(OutputFormat::Data);
+        let rows: [(&[&str], (bool, Option<OutputFormat>, Option<u64>), &[&str]); 9] = [
+            (&["demo.add", "--a", "2"], (false, None, None), &["--a", "2"]),
+            (&["--json", "demo.add", "--a", "2"], (true, None, None), &["--a", "2"]),
+            (
+                &["demo.add", "--a", "2", "--json", "--output", "data"],
+                (true, DATA, None),
+                &["--a", "2"],
+            ),
+            (&["--output", "data", "demo.add"], (false, DATA, None), &[]),
+            (&["demo.add", "--timeout", "2s", "{}"], (false, None, Some(2_000)), &["{}"]),
+            (&["demo.add", "--timeout=50ms"], (false, None, Some(50)), &[]),
+            (&["demo.add", "--local", "--data", "x"], (false, None, None), &[]),
+            (&["demo.add", "--", "--json", "x"], (false, None, None), &["--json", "x"]),
+            (&["demo.add", "--", "--output", "x"], (false, None, None), &["--output", "x"]),
         ];
-        for (typed, (json, data, timeout), input) in rows {
+        for (typed, (json, format, timeout), input) in rows {
             let line = ["toolpost", "call"].iter().chain(typed);
-            let arguments = Arguments::parse_from(line);
-            let requests_json = arguments.requests_json();
+            let mut arguments = Arguments::parse_from(line);
+            let mode = arguments.resolve().unwrap();
             let Command::Call(call) = arguments.command else { panic!() };
-            let (options, operation, rest) = call.resolve().unwrap();
+            let (options, operation, rest) = call.into_parts();
             assert_eq!(
                 (operation.as_str(), &rest[..]),
                 ("demo.add", &input.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>()[..])
             );
             let millis = options.timeout.map(|timeout| timeout.as_millis());
             assert_eq!(
-                (requests_json, options.data, millis),
-                (json, data, timeout.map(u128::from)),
+                (mode.json, mode.format, millis),
+                (json, format, timeout.map(u128::from)),
                 "{typed:?}"
             );
         }

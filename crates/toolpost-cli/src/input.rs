@@ -20,26 +20,45 @@ pub(crate) fn build(spec: &OperationSpec, arguments: &[String]) -> Result<Value,
     let schema = spec.input_schema.json();
     let mut given = Vec::new();
     for (key, text) in parse_pairs(pairs)? {
-        let key = property_name(&schema, key);
-        let value = parse_value(&schema, property(&schema, &key), text);
-        add_value(&mut members, &mut given, key, value);
+        let (path, property) = property_path(&schema, key);
+        let value = parse_value(&schema, property, text);
+        let is_first = !given.contains(&path);
+        add_value(&mut members, &path, value, is_first)
+            .map_err(|name| format!("--{key} cannot be added: `{name}` is not an object"))?;
+        given.push(path);
     }
     Ok(Value::Object(members))
 }
 
-/// Returns the keys that the input schema does not define. Most schemas allow them, but they are
-/// usually typos.
-pub(crate) fn unknown_keys<'a>(spec: &OperationSpec, input: &'a Value) -> Vec<&'a str> {
+/// Describes the keys that the input schema does not define, and where they belong. Most schemas
+/// allow them, but they are usually typos. A closed schema rejects them, so they are described only
+/// if they belong elsewhere.
+pub(crate) fn describe_unknown_keys(spec: &OperationSpec, input: &Value) -> Option<String> {
     let schema = spec.input_schema.json();
-    let is_open = ["additionalProperties", "patternProperties", "$ref", "allOf", "anyOf", "oneOf"]
+    let (members, properties) = (input.as_object()?, schema.get("properties")?.as_object()?);
+    let is_open = ["patternProperties", "$ref", "allOf", "anyOf", "oneOf"]
         .iter()
         .any(|keyword| schema.get(keyword).is_some());
-    let (Some(input), Some(_), false) = (input.as_object(), schema.get("properties"), is_open)
-    else {
-        return Vec::new();
+    let extras = schema.get("additionalProperties");
+    if is_open || extras.is_some_and(|extras| *extras != Value::Bool(false)) {
+        return None;
+    }
+    let unknown: Vec<&str> =
+        members.keys().map(String::as_str).filter(|key| !properties.contains_key(*key)).collect();
+    let belongs = |key: &&str| {
+        let mut parents = properties.iter();
+        let (parent, _) = parents.find(|(_, inner)| property(&schema, inner, key).is_some())?;
+        Some(format!("`--{parent}.{key}`"))
     };
-    let names = input.keys().map(String::as_str);
-    names.filter(|name| property(&schema, name).is_none()).collect()
+    let options: Vec<String> = unknown.iter().filter_map(belongs).collect();
+    if unknown.is_empty() || (extras.is_some() && options.is_empty()) {
+        return None;
+    }
+    let remedy = match options.is_empty() {
+        true => String::new(),
+        false => format!("; use {}", options.join(", ")),
+    };
+    Some(format!("has no input `{}`{remedy}", unknown.join("`, `")))
 }
 
 fn parse_document(argument: &str) -> Result<Value, String> {
@@ -77,11 +96,42 @@ fn parse_pairs(arguments: &[String]) -> Result<Vec<(&str, Option<&str>)>, String
     Ok(pairs)
 }
 
+/// Returns the path of a key, and the schema of its value if it is known. A dot leads into an object,
+/// unless it is part of a property name.
+fn property_path<'a>(root: &'a Value, key: &str) -> (Vec<String>, Option<&'a Value>) {
+    let (mut path, mut schema, mut rest) = (Vec::new(), Some(root), key);
+    loop {
+        let ends = std::iter::once(rest.len()).chain(rest.rmatch_indices('.').map(|(at, _)| at));
+        let known = ends
+            .filter_map(|end| {
+                let (name, property) = known_property(root, schema?, &rest[..end])?;
+                Some((end, name, Some(property)))
+            })
+            .next();
+        let (end, name, property) = known.unwrap_or_else(|| {
+            let is_plain = rest.split('.').any(str::is_empty);
+            let end = rest.find('.').filter(|_| !is_plain).unwrap_or(rest.len());
+            (end, rest[..end].to_owned(), None)
+        });
+        path.push(name);
+        schema = property;
+        match rest.get(end + 1..) {
+            Some(inner) if end < rest.len() => rest = inner,
+            _ => return (path, schema),
+        }
+    }
+}
+
 /// Returns the property for a key: the key itself, or `everyMs` for `every-ms`.
-fn property_name(schema: &Value, key: &str) -> String {
-    let camel = camel_case(key);
-    let is_known = |name: &str| property(schema, name).is_some();
-    if !is_known(key) && is_known(&camel) { camel } else { key.to_owned() }
+fn known_property<'a>(
+    root: &'a Value,
+    schema: &'a Value,
+    key: &str,
+) -> Option<(String, &'a Value)> {
+    [key.to_owned(), camel_case(key)].into_iter().find_map(|name| {
+        let found = property(root, schema, &name)?;
+        Some((name, found))
+    })
 }
 
 fn camel_case(key: &str) -> String {
@@ -95,8 +145,31 @@ fn camel_case(key: &str) -> String {
     name
 }
 
-fn property<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
-    schema.get("properties")?.get(name)
+/// Maximum number of references and alternatives followed to find a property, because a schema can
+/// refer to itself.
+const MAX_SCHEMA_DEPTH: u8 = 8;
+
+/// Returns the schema of a property, which a reference or an alternative may declare.
+fn property<'a>(root: &'a Value, schema: &'a Value, name: &str) -> Option<&'a Value> {
+    property_within(root, schema, name, MAX_SCHEMA_DEPTH)
+}
+
+fn property_within<'a>(
+    root: &'a Value,
+    schema: &'a Value,
+    name: &str,
+    depth: u8,
+) -> Option<&'a Value> {
+    let own = schema.get("properties").and_then(|properties| properties.get(name));
+    if own.is_some() || depth == 0 {
+        return own;
+    }
+    let referred = schema.get("$ref").and_then(Value::as_str);
+    let referred = referred.and_then(|uri| root.pointer(uri.strip_prefix('#')?));
+    let alternatives = ["allOf", "anyOf", "oneOf"].into_iter();
+    let alternatives = alternatives.filter_map(|keyword| schema.get(keyword)?.as_array()).flatten();
+    let mut parts = referred.into_iter().chain(alternatives);
+    parts.find_map(|part| property_within(root, part, name, depth - 1))
 }
 
 /// Parses an argument as the property's schema describes it, or else as JSON.
@@ -105,18 +178,25 @@ fn parse_value(root: &Value, property: Option<&Value>, text: Option<&str>) -> Va
     property_from_text(root, property.unwrap_or(&Value::Bool(true)), text)
 }
 
-/// Adds a value. A repeated key becomes a list; a key of the document is replaced.
-fn add_value(members: &mut Map<String, Value>, given: &mut Vec<String>, key: String, value: Value) {
-    if !given.contains(&key) {
-        given.push(key.clone());
-        members.insert(key, value);
-        return;
+/// Adds a value. A repeated key becomes a list; a key of the document is replaced. Returns the name of
+/// a value on the path that is not an object.
+fn add_value<'p>(
+    mut members: &mut Map<String, Value>,
+    path: &'p [String],
+    value: Value,
+    is_first: bool,
+) -> Result<(), &'p str> {
+    let Some((last, parents)) = path.split_last() else { return Ok(()) };
+    for name in parents {
+        let parent = members.entry(name).or_insert_with(|| Value::Object(Map::new()));
+        members = parent.as_object_mut().ok_or(name.as_str())?;
     }
-    match members.get_mut(&key) {
+    match members.get_mut(last).filter(|_| !is_first) {
         Some(Value::Array(items)) => items.push(value),
         Some(first) => *first = Value::Array(vec![first.take(), value]),
-        None => {}
+        None => drop(members.insert(last.clone(), value)),
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -132,7 +212,10 @@ mod tests {
             "n": {"type": "number"}, "text": {"type": "string"}, "maybe": {"type": ["string", "null"]},
             "everyMs": {"type": "integer"}, "tags": {"type": "array"}, "any": {},
             "either": {"oneOf": [{"type": "string"}, {"type": "boolean"}]},
-        }});
+            "body": {"$ref": "#/$defs/body"}, "dotted.name": {"type": "string"},
+        }, "$defs": {"body": {"allOf": [{"properties": {
+            "title": {"type": "string"}, "dueDate": {"type": "string"}, "labels": {"type": "array"},
+        }}]}}});
         spec.input_schema = Schema::new(schema).unwrap();
         spec
     }
@@ -157,6 +240,16 @@ mod tests {
             ("--flag --n 1", json!({"flag": true, "n": 1})),
             ("--tags a --tags b --tags c", json!({"tags": ["a", "b", "c"]})),
             ("{\"n\":1,\"m\":2} --n 3", json!({"n": 3, "m": 2})),
+            ("--body.title 7 --body.size 7", json!({"body": {"title": "7", "size": 7}})),
+            ("--body.due-date 7", json!({"body": {"dueDate": "7"}})),
+            ("--body.labels a --body.labels b", json!({"body": {"labels": ["a", "b"]}})),
+            (
+                "{\"body\":{\"title\":\"a\"}} --body.x.y 1",
+                json!({"body": {"title": "a", "x": {"y": 1}}}),
+            ),
+            ("--dotted.name 7", json!({"dotted.name": "7"})),
+            ("--any.a.b 7", json!({"any": {"a": {"b": 7}}})),
+            ("--a..b 7 --.c 7", json!({"a..b": 7, ".c": 7})),
             ("[1,2]", json!([1, 2])),
             ("null", json!(null)),
         ] {
@@ -165,14 +258,28 @@ mod tests {
         }
     }
 
+    /// Each row: additional members of the schema, the input and the message.
     #[test]
-    fn unknown_input_keys_are_reported() {
-        assert_eq!(unknown_keys(&spec(), &json!({"n": 1, "m": 2})), ["m"]);
-        assert_eq!(unknown_keys(&spec(), &json!([1])), [""; 0]);
-        let mut open = spec();
-        open.input_schema =
-            Schema::new(json!({"properties": {}, "additionalProperties": true})).unwrap();
-        assert_eq!(unknown_keys(&open, &json!({"m": 2})), [""; 0]);
+    fn unknown_input_keys_are_described() {
+        for (extras, input, expected) in [
+            (json!({}), json!({"n": 1, "m": 2, "k": 2}), Some("has no input `m`, `k`")),
+            (json!({}), json!({"title": 1}), Some("has no input `title`; use `--body.title`")),
+            (json!({}), json!([1]), None),
+            (json!({}), json!({"n": 1}), None),
+            (json!({"additionalProperties": true}), json!({"title": 2}), None),
+            (json!({"additionalProperties": false}), json!({"m": 2}), None),
+            (
+                json!({"additionalProperties": false}),
+                json!({"title": 2}),
+                Some("has no input `title`; use `--body.title`"),
+            ),
+        ] {
+            let mut spec = spec();
+            let mut schema = spec.input_schema.json().into_owned();
+            schema.as_object_mut().unwrap().extend(extras.as_object().unwrap().clone());
+            spec.input_schema = Schema::new(schema).unwrap();
+            assert_eq!(describe_unknown_keys(&spec, &input).as_deref(), expected, "{input}");
+        }
     }
 
     #[test]
@@ -183,6 +290,7 @@ mod tests {
             (&["[1]", "--n", "2"], "only be added to a JSON object"),
             (&["--n", "2", "3"], "unexpected argument `3`"),
             (&["{}", "3"], "unexpected argument `3`"),
+            (&["{\"n\":1}", "--n.x", "3"], "--n.x cannot be added: `n` is not an object"),
         ] {
             let arguments: Vec<String> =
                 arguments.iter().map(|argument| (*argument).to_owned()).collect();

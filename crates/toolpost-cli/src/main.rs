@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     if let Some(rest) = arguments::watch_child_args() {
         return toolpost::mcp::watch_child(rest);
     }
-    let arguments = match Arguments::try_parse() {
+    let mut arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => match arguments::missing_separator_hint(std::env::args()) {
             Some(message) if error.kind() == clap::error::ErrorKind::UnknownArgument => {
@@ -32,8 +32,11 @@ fn main() -> ExitCode {
             _ => error.exit(),
         },
     };
+    match arguments.resolve() {
+        Ok(mode) => output::set_mode(mode),
+        Err(message) => return CommandError::Usage(message).report(false),
+    }
     start_logging(&arguments.command);
-    output::set_json_requested(arguments.requests_json());
     let prints_json_errors = arguments.command.prints_json_errors();
     match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,

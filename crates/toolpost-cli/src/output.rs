@@ -5,25 +5,59 @@ use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::presets::NOTHING;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::{Cell, ContentArrangement, Table};
 use serde::Serialize;
 use serde_json::Value;
 use toolpost_gateway::config::Access;
 
-static JSON_REQUESTED: OnceLock<bool> = OnceLock::new();
+static MODE: OnceLock<OutputMode> = OnceLock::new();
 
-/// Sets whether `--json` was given. The first call wins.
-pub(crate) fn set_json_requested(is_requested: bool) {
-    let _ = JSON_REQUESTED.set(is_requested);
+/// How a command prints its result.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct OutputMode {
+    pub(crate) json: bool,
+    pub(crate) format: Option<OutputFormat>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// Only the data
+    Data,
+    /// Plain JSON on one line, also on a terminal
+    Json,
+    /// The envelope of a call
+    Envelope,
+    /// A table
+    Table,
+}
+
+/// Sets how to print. The first call wins.
+pub(crate) fn set_mode(mode: OutputMode) {
+    let _ = MODE.set(mode);
+}
+
+fn mode() -> OutputMode {
+    MODE.get().copied().unwrap_or_default()
+}
+
+/// Returns the requested format.
+pub(crate) fn format() -> Option<OutputFormat> {
+    mode().format
+}
+
+/// Whether plain JSON was requested.
 pub(crate) fn json_requested() -> bool {
-    *JSON_REQUESTED.get().unwrap_or(&false)
+    mode().json || mode().format == Some(OutputFormat::Json)
 }
 
-/// Whether standard output is plain JSON: requested, or not a terminal.
+/// Whether to print JSON instead of text: requested, or the default for an output that is not a
+/// terminal.
 pub(crate) fn is_json() -> bool {
-    json_requested() || !std::io::stdout().is_terminal()
+    json_requested()
+        || match format() {
+            None => !std::io::stdout().is_terminal(),
+            Some(format) => format != OutputFormat::Table,
+        }
 }
 
 /// Whether to use colors: the stream is a terminal and the environment does not disable them.
@@ -42,7 +76,7 @@ pub(crate) fn print_json_line(value: &impl Serialize) -> std::io::Result<()> {
 
 /// Prints JSON: indented and colored on a terminal, on one line otherwise.
 pub(crate) fn print_json(value: &impl Serialize) -> std::io::Result<()> {
-    if is_json() {
+    if json_requested() || !std::io::stdout().is_terminal() {
         return print_json_line(value);
     }
     let mut text = String::new();
@@ -55,7 +89,7 @@ pub(crate) fn print_value(
     value: &impl Serialize,
     text: impl FnOnce() -> String,
 ) -> std::io::Result<()> {
-    if is_json() { print_json_line(value) } else { print_text(&text()) }
+    if is_json() { print_json(value) } else { print_text(&text()) }
 }
 
 /// Prints a line of text. Colors are dropped if the output does not support them.
@@ -69,18 +103,47 @@ pub(crate) fn print_text(text: &str) -> std::io::Result<()> {
 }
 
 /// Formats a table without borders that fits the terminal.
-pub(crate) fn table<const N: usize>(
-    header: [&str; N],
-    rows: impl IntoIterator<Item = [String; N]>,
+pub(crate) fn table<R: IntoIterator<Item = String>>(
+    header: impl IntoIterator<Item: Into<Cell>>,
+    rows: impl IntoIterator<Item = R>,
 ) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(terminal_width(&table));
     table.set_header(header);
     for cells in rows {
-        table.add_row(cells.map(|cell| sanitize(&cell).into_owned()));
+        table.add_row(cells.into_iter().map(|cell| sanitize(&cell).into_owned()));
     }
     table.trim_fmt()
+}
+
+/// Formats data as a table: a row for each item of a list, or for each member of an object.
+pub(crate) fn data_table(data: &Value) -> String {
+    let cell = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    match data {
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            let mut columns: Vec<&String> = Vec::new();
+            for name in items.iter().filter_map(Value::as_object).flat_map(|item| item.keys()) {
+                if !columns.contains(&name) {
+                    columns.push(name);
+                }
+            }
+            let row = |item: &Value| -> Vec<String> {
+                columns.iter().map(|name| item.get(*name).map(cell).unwrap_or_default()).collect()
+            };
+            table(columns.iter().map(|name| name.to_uppercase()), items.iter().map(row))
+        }
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join("\n"),
+        Value::Object(members) => {
+            let row = |(name, value): (&String, &Value)| [name.clone(), cell(value)];
+            table(["NAME", "VALUE"], members.iter().map(row))
+        }
+        scalar => cell(scalar),
+    }
 }
 
 /// Some terminals report a width of zero.

@@ -11,6 +11,9 @@ use crate::auth::Token;
 /// File name of the operator's token.
 const OPERATOR_TOKEN: &str = "operator.token";
 
+/// File name of the Unix socket of the running gateway.
+const SOCKET: &str = "gateway.sock";
+
 /// A data folder that only its owner can access.
 #[derive(Debug, Clone)]
 pub struct DataDir(PathBuf);
@@ -147,6 +150,11 @@ impl DataDir {
     /// Returns the path of the operator's token.
     pub fn operator_token_path(&self) -> PathBuf {
         self.0.join(OPERATOR_TOKEN)
+    }
+
+    /// Returns the path of the Unix socket on which the running gateway serves commands of this user.
+    pub fn socket_path(&self) -> PathBuf {
+        self.0.join(SOCKET)
     }
 
     /// Writes a temporary file and links it into place, so that readers never see a partial token

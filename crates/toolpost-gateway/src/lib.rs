@@ -46,7 +46,7 @@ mod telemetry;
 mod units;
 
 pub use data::{DataDir, DataError};
-pub use endpoint::{GatewaySettings, HttpEndpointSettings};
+pub use endpoint::{CONFIG_HEADER, GatewaySettings, HttpEndpointSettings};
 pub use limits::{BreakerLimits, Limiter, LimitsSettings, SourceLimits};
 pub use mcp_service::{McpEndpointSettings, McpView};
 pub use runtime::{

@@ -5,6 +5,7 @@ mod connection_pool;
 mod connection_state;
 mod reject;
 mod timeout_stream;
+mod unix_socket;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinSet;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use self::body_tracking::TrackedBody;
@@ -29,6 +31,7 @@ use self::connection_state::ConnectionState;
 use self::reject::ConnectionRejector;
 use self::timeout_stream::TimeoutStream;
 pub(crate) use self::timeout_stream::upgraded_stream;
+pub(crate) use self::unix_socket::{FromSameUser, UnixSocket};
 use crate::endpoint::GatewaySettings;
 
 /// Maximum size of the read buffer and therefore of a request head. 1,024 clients with an
@@ -37,6 +40,9 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Interval between attempts to admit a pending connection while the pool is full.
 const POOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A connection over TCP or over the Unix socket.
+pub(crate) type ClientStream = Either<TcpStream, UnixStream>;
 
 /// Handles the requests of all connections. Clones share state.
 pub(crate) trait RequestHandler: Clone + Send + 'static {
@@ -58,6 +64,7 @@ pub(crate) async fn serve(
     server: &Server,
     handler: impl RequestHandler,
     listener: TcpListener,
+    socket: Option<UnixSocket>,
     mut shutdown: BoxFuture<'_, ()>,
 ) -> JoinSet<()> {
     let Server { settings, open_connections, stopping } = server;
@@ -75,7 +82,7 @@ pub(crate) async fn serve(
             biased;
             () = &mut shutdown => break,
             () = pool.join_next() => {}
-            stream = accept(&listener), if pending_stream.is_none() => pending_stream = Some(stream),
+            stream = accept(&listener, socket.as_ref()), if pending_stream.is_none() => pending_stream = Some(stream),
             () = tokio::time::sleep(POOL_POLL_INTERVAL), if pending_stream.is_some() => {}
         }
         open_connections.store(pool.len(), Ordering::Relaxed);
@@ -94,8 +101,22 @@ pub(crate) async fn serve(
     pool.into_tasks()
 }
 
+async fn accept(listener: &TcpListener, socket: Option<&UnixSocket>) -> ClientStream {
+    let over_socket = async {
+        match socket {
+            Some(socket) => socket.accept().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        stream = over_socket => Either::Right(stream),
+        stream = accept_tcp(listener) => Either::Left(stream),
+    }
+}
+
 /// Accepts a connection. Errors concern one connection or are temporary.
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept_tcp(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return stream,
@@ -108,16 +129,19 @@ async fn accept(listener: &TcpListener) -> TcpStream {
 }
 
 fn serve_connection(
-    stream: TcpStream,
+    stream: ClientStream,
     state: ConnectionState,
     handler: impl RequestHandler,
     settings: &GatewaySettings,
     stopping: CancellationToken,
 ) -> impl Future<Output = ()> + Send + 'static {
     // Without `TCP_NODELAY`, small frames of a stream wait for delayed acknowledgments.
-    if let Err(error) = stream.set_nodelay(true) {
+    if let Either::Left(stream) = &stream
+        && let Err(error) = stream.set_nodelay(true)
+    {
         tracing::debug!(%error, "TCP_NODELAY not set");
     }
+    let is_same_user = matches!(stream, Either::Right(_));
     let wire = TimeoutStream::new(stream, settings.write_timeout, state.clone());
     let request_state = state.clone();
     let connection = http1::Builder::new()
@@ -127,7 +151,12 @@ fn serve_connection(
         .max_header_size(MAX_HEAD_BYTES)
         .serve_connection(
             TokioIo::new(wire),
-            service_fn(move |request| handle_request(&handler, &request_state, request)),
+            service_fn(move |mut request| {
+                if is_same_user {
+                    request.extensions_mut().insert(FromSameUser);
+                }
+                handle_request(&handler, &request_state, request)
+            }),
         )
         .with_upgrades();
     async move {

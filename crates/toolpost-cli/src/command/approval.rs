@@ -2,13 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::backend::{call_as_operator, take_array};
+use super::backend::{Backend, announce_gateway, call_as_operator, take_array};
 use crate::arguments::{GatewayTarget, PendingCall};
 use crate::error::CommandError;
 use crate::output;
 
 pub(crate) async fn approvals(target: &GatewayTarget) -> Result<(), CommandError> {
-    let mut listed = call_as_operator(target, "gateway.approvals", json!({})).await?;
+    const APPROVALS: &str = "gateway.approvals";
+    let backend = Backend::connect_as_operator(target).await?;
+    if target.url().is_none() {
+        announce_gateway();
+    }
+    let listed = backend.call(APPROVALS, json!({})).await;
+    let mut listed = backend.close_with(listed, APPROVALS).await?;
     let pending = take_array(&mut listed, "approvals");
     Ok(output::print_value(&pending, || match &pending[..] {
         [] => "No calls pending approval.".to_owned(),

@@ -1,19 +1,26 @@
 //! Where a command finds operations: in this process or in a running gateway, behind one interface.
 
+use std::io::{ErrorKind, IsTerminal};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use toolpost::connection::{Client, Connection, ConnectionSettings, IncomingRequests};
 use toolpost::hub::Hub;
 use toolpost::protocol::Secret;
-use toolpost::transport::{CloseReason, Connector, WsConnector};
+use toolpost::transport::{Channel, CloseReason, Connector, WsConnector, WsSettings, connect_ws};
 use toolpost::{Authority, CallError, Change, ErrorCode, Identity, Pipeline};
-use toolpost_gateway::{DataDir, auth, builtin};
+use toolpost_gateway::config::Config;
+use toolpost_gateway::{CONFIG_HEADER, DataDir, DataError, auth, builtin};
 
 use super::local_sources::{LocalSources, OperationSelection};
-use crate::arguments::{BackendOptions, GatewayTarget, variable};
+use crate::arguments::{
+    BackendChoice, BackendOptions, GatewayTarget, TOKEN_WITHOUT_GATEWAY, variable,
+};
 use crate::error::CommandError;
+use crate::output;
 
 /// Maximum time to wait for canceled handlers or for the connection to close before the command
 /// exits.
@@ -40,8 +47,25 @@ impl Backend {
         options: &BackendOptions,
         scope: OperationSelection<'_>,
     ) -> Result<Self, CommandError> {
-        if let Some(url) = options.gateway_url().map_err(CommandError::Usage)? {
-            return Self::connect(&url, Credential::explicit(options.token.as_ref())).await;
+        match options.choice().map_err(CommandError::Usage)? {
+            BackendChoice::Url(url) => {
+                return Self::connect(&url, Credential::explicit(options.token.as_ref())).await;
+            }
+            BackendChoice::RunningGateway => {
+                if let Some(data) = optional_data_dir(options.data.as_deref())? {
+                    let credential = Credential::optional(options.token.as_ref());
+                    let running = RunningGateway::connect(&data, credential).await?;
+                    let file = options.config.clone().or_else(Config::discover);
+                    if let Some(running) = running.filter(|one| one.uses(file.as_deref())) {
+                        announce_gateway();
+                        return Ok(running.into_backend());
+                    }
+                }
+                if options.token.is_some() {
+                    return Err(CommandError::usage(TOKEN_WITHOUT_GATEWAY));
+                }
+            }
+            BackendChoice::ThisProcess => {}
         }
         let registry = builtin::registry();
         let builtin_changes = Hub::builtin_operations().into_iter().map(Change::Replace);
@@ -59,24 +83,38 @@ impl Backend {
         Self { client, kind, credential: Credential::default() }
     }
 
-    /// Connects to a running gateway, as its operator unless another token is given.
+    /// Connects to the gateway at the URL, or else to the running gateway of the data folder, as its
+    /// operator unless another token is given.
     pub(super) async fn connect_as_operator(target: &GatewayTarget) -> Result<Self, CommandError> {
-        Self::connect(&target.url(), Credential::for_gateway(target)?).await
+        if let Some(url) = target.url() {
+            let credential = Credential::for_operator_at_url(target.token.as_ref());
+            return Self::connect(&url, credential).await;
+        }
+        let data = DataDir::open_existing(target.data.as_deref()).map_err(CommandError::usage)?;
+        let credential = Credential::for_operator(target.token.as_ref(), &data)?;
+        match RunningGateway::connect(&data, credential).await? {
+            Some(running) => Ok(running.into_backend()),
+            None => Err(no_gateway(&data)),
+        }
     }
 
-    async fn connect(url: &str, credential: Credential) -> Result<Self, CommandError> {
+    pub(super) async fn connect(url: &str, credential: Credential) -> Result<Self, CommandError> {
         let connector =
             WsConnector::new(url, credential.token.clone()).map_err(CommandError::usage)?;
         let channel = connector.connect().await.map_err(|error| {
             CommandError::Unreachable(format!("{error}; is `toolpost serve` running there?"))
         })?;
+        Ok(Self::over(channel, credential))
+    }
+
+    fn over(channel: Channel, credential: Credential) -> Self {
         let mut settings = ConnectionSettings::default();
         // Without `--timeout`, the gateway's own limits apply, including the time a call waits for
         // approval.
         settings.call_timeout = None;
         let (client, connection) = Connection::new(channel, IncomingRequests::Reject, settings);
         let kind = BackendKind::Connection(tokio::spawn(connection.run()));
-        Ok(Self { client, kind, credential })
+        Self { client, kind, credential }
     }
 
     pub(super) fn is_remote(&self) -> bool {
@@ -223,6 +261,14 @@ impl Backend {
     }
 }
 
+/// Opens the data folder. Without a home directory there is none.
+fn optional_data_dir(path: Option<&Path>) -> Result<Option<DataDir>, CommandError> {
+    match DataDir::open_existing(path) {
+        Err(DataError::NoHome) => Ok(None),
+        opened => opened.map(Some).map_err(CommandError::usage),
+    }
+}
+
 /// Lists the operations of a source, for a source name given in place of an operation id.
 fn describe_source(namespace: &str, ids: &[String]) -> Option<String> {
     const SHOWN: usize = 8;
@@ -253,12 +299,88 @@ pub(super) async fn call_as_operator(
     backend.close_with(response, operation).await
 }
 
+/// A connection to the gateway that runs with a data folder, over the Unix socket in that folder.
+pub(super) struct RunningGateway {
+    channel: Channel,
+    credential: Credential,
+    /// The configuration file of the gateway.
+    config_url: Option<String>,
+}
+
+impl RunningGateway {
+    /// Returns `None` if no gateway runs with this data folder.
+    pub(super) async fn connect(
+        data: &DataDir,
+        credential: Credential,
+    ) -> Result<Option<Self>, CommandError> {
+        let Some(stream) = connect_socket(data).await? else { return Ok(None) };
+        let opened = connect_ws(stream, credential.token.clone(), WsSettings::default()).await;
+        let (channel, headers) = opened.map_err(|reason| unusable_socket(data, reason))?;
+        let config_url = headers.get(CONFIG_HEADER).and_then(|url| url.to_str().ok());
+        let config_url = config_url.map(ToOwned::to_owned);
+        Ok(Some(Self { channel, credential, config_url }))
+    }
+
+    /// Whether the gateway uses this configuration file, or none.
+    pub(super) fn uses(&self, file: Option<&Path>) -> bool {
+        file.and_then(Config::file_url) == self.config_url
+    }
+
+    pub(super) fn into_backend(self) -> Backend {
+        Backend::over(self.channel, self.credential)
+    }
+}
+
+/// Connects to the Unix socket of the gateway that runs with this data folder, if any.
+pub(super) async fn connect_socket(data: &DataDir) -> Result<Option<UnixStream>, CommandError> {
+    let stream = match UnixStream::connect(data.socket_path()).await {
+        Ok(stream) => stream,
+        // There is no socket, its process has ended, or its path is too long for a socket.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::InvalidInput
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(unusable_socket(data, error)),
+    };
+    let own = rustix::process::geteuid().as_raw();
+    match stream.peer_cred() {
+        // A token is sent only to a process of this user.
+        Ok(peer) if own == 0 || [own, 0].contains(&peer.uid()) => Ok(Some(stream)),
+        Ok(_) => Err(unusable_socket(data, "another user listens on it")),
+        Err(error) => Err(unusable_socket(data, error)),
+    }
+}
+
+fn unusable_socket(data: &DataDir, reason: impl std::fmt::Display) -> CommandError {
+    let path = data.socket_path();
+    CommandError::Unreachable(format!("cannot connect to {}: {reason}", path.display()))
+}
+
+pub(super) fn no_gateway(data: &DataDir) -> CommandError {
+    CommandError::Unreachable(format!(
+        "no gateway is running with the data folder {}; start one with `toolpost serve`, or set \
+         --data or --url",
+        data.path().display()
+    ))
+}
+
+/// Prints on a terminal that the command uses the running gateway.
+pub(super) fn announce_gateway() {
+    if !output::json_requested() && std::io::stderr().is_terminal() {
+        output::notice("Using the running gateway.");
+    }
+}
+
 const TOKEN_HINT: &str =
     "pass a token with --token or TOOLPOST_TOKEN; `toolpost token new` creates one";
-const OPERATOR_TOKEN_HINT: &str =
-    "set --data to the gateway's data folder, which has the operator's token, or pass --token";
+const OPERATOR_TOKEN_HINT: &str = "pass the operator's token with --token or TOOLPOST_TOKEN; it is \
+                                   in operator.token in the gateway's data folder";
 const UNSET_HINT: &str = "TOOLPOST_TOKEN was used; unset it to use the operator's token in the \
-                          data folder (--data)";
+                          data folder";
 
 /// The token sent to a gateway, and the hints to print if the gateway rejects it.
 #[derive(Default)]
@@ -274,35 +396,49 @@ impl Credential {
         Self { token, unauthenticated, forbidden: forbidden.map(ToOwned::to_owned) }
     }
 
+    /// The given token, for a gateway at a URL.
     pub(super) fn explicit(flag: Option<&Secret>) -> Self {
         let token = flag.cloned().or_else(|| variable(TOKEN_VARIABLE).map(Secret::new));
         Self::new(token, TOKEN_HINT, None)
     }
 
-    /// Uses the given token, or else the operator's token from the data folder. The latter is sent
-    /// only to a gateway on this machine, or if `--data` is given.
-    pub(super) fn for_gateway(target: &GatewayTarget) -> Result<Self, CommandError> {
-        let explicit = Self::explicit(target.token.as_ref());
-        if target.token.is_some() {
+    /// The given token, for the Unix socket, which needs none.
+    fn optional(flag: Option<&Secret>) -> Self {
+        let explicit = Self::explicit(flag);
+        match &explicit.token {
+            Some(_) => explicit,
+            None => Self::new(None, TOKEN_HINT, Some(TOKEN_HINT)),
+        }
+    }
+
+    /// The given token for a gateway at a URL that the operator administers.
+    pub(super) fn for_operator_at_url(flag: Option<&Secret>) -> Self {
+        let hint = OPERATOR_TOKEN_HINT;
+        match Self::explicit(flag).token {
+            Some(token) => Self::new(Some(token), TOKEN_HINT, None),
+            None => Self::new(None, hint, Some(hint)),
+        }
+    }
+
+    /// The given token, or else the operator's token from the data folder, for the Unix socket in
+    /// that folder.
+    pub(super) fn for_operator(
+        flag: Option<&Secret>,
+        data: &DataDir,
+    ) -> Result<Self, CommandError> {
+        let explicit = Self::explicit(flag);
+        if flag.is_some() {
             return Ok(explicit);
         }
         if explicit.token.is_some() {
             return Ok(Self::new(explicit.token, UNSET_HINT, Some(UNSET_HINT)));
         }
-        let is_loopback =
-            || WsConnector::new(&target.url(), None).is_ok_and(|connector| connector.is_loopback());
-        if target.data.is_some() || is_loopback() {
-            let folder =
-                DataDir::open_existing(target.data.as_deref()).map_err(CommandError::usage)?;
-            if let Some(token) = folder.read_operator_token().map_err(CommandError::usage)? {
-                let file = folder.operator_token_path();
-                let file = file.display();
-                let hint = format!(
-                    "the token in {file} belongs to another gateway; {OPERATOR_TOKEN_HINT}"
-                );
-                return Ok(Self::new(Some(Secret::new(token.reveal())), &hint, None));
-            }
-        }
-        Ok(Self::new(None, OPERATOR_TOKEN_HINT, Some(OPERATOR_TOKEN_HINT)))
+        let token = data.read_operator_token().map_err(CommandError::usage)?;
+        let file = data.operator_token_path();
+        let hint = format!(
+            "the token in {} is not that of the running gateway; restart the gateway",
+            file.display()
+        );
+        Ok(Self::new(token.map(|token| Secret::new(token.reveal())), &hint, Some(&hint)))
     }
 }

@@ -20,7 +20,8 @@ use super::mcp_connect::{progress_bar, progress_style, spinner};
 use super::signal::Signals;
 use crate::arguments::{CallOptions, Invocation};
 use crate::error::CommandError;
-use crate::{input, output};
+use crate::input;
+use crate::output::{self, OutputFormat};
 
 /// Maximum number of progress reports waiting to be drawn. Further reports are dropped.
 const PROGRESS_QUEUE: usize = 16;
@@ -38,7 +39,7 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
     let client = prepared.backend.client.clone();
     let result = call_with_progress(&client, prepared.request(), &mut stop_requests, None).await;
     let print_result = match result {
-        Ok(outcome) => print(&outcome, &prepared.options),
+        Ok(outcome) => print(&outcome),
         Err(error) => Err(prepared.to_failure(error).await),
     };
     until_interrupted(&mut stop_requests, prepared.backend.close()).await;
@@ -75,7 +76,7 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), CommandError
                 Ok(value) => value,
                 Err(error) => return Err(prepared.to_failure(error).await),
             };
-            match print(&value, &prepared.options) {
+            match print(&value) {
                 // A failed tool result makes the command fail at the end; the stream continues.
                 Err(CommandError::Reported) => print_result = Err(CommandError::Reported),
                 other => other?,
@@ -118,7 +119,7 @@ impl PreparedCall {
 }
 
 async fn prepare(invocation: Invocation) -> Result<PreparedCall, CommandError> {
-    let (options, operation, arguments) = invocation.resolve().map_err(CommandError::Usage)?;
+    let (options, operation, arguments) = invocation.into_parts();
     let backend =
         Backend::open(&options.backend, OperationSelection::Operation(&operation)).await?;
     let spec = match backend.call("hub.schema", json!({"id": operation})).await {
@@ -143,8 +144,8 @@ fn read_input(
         anyhow::anyhow!("invalid spec of {operation}: {}", error_message(&error))
     })?;
     let input = input::build(&spec, arguments).map_err(CommandError::Usage)?;
-    for key in input::unknown_keys(&spec, &input) {
-        output::warning(&format!("{operation} has no input `{key}`"));
+    if let Some(message) = input::describe_unknown_keys(&spec, &input) {
+        output::warning(&format!("{operation} {message}"));
     }
     Ok((spec.kind, input))
 }
@@ -161,14 +162,22 @@ pub(super) async fn until_interrupted<T>(
 }
 
 /// Prints the outcome of a call. Returns an error if the tool reported a failure.
-fn print(outcome: &Outcome, options: &CallOptions) -> Result<(), CommandError> {
-    for warning in outcome.warnings() {
-        output::warning(&format!("the output does not match its schema: {warning}"));
+fn print(outcome: &Outcome) -> Result<(), CommandError> {
+    if let [first, rest @ ..] = outcome.warnings() {
+        let more = match rest.len() {
+            0 => String::new(),
+            more => format!(" (and {more} more; `--output envelope` lists all)"),
+        };
+        output::warning(&format!("the output does not match its schema: {first}{more}"));
     }
-    if options.data {
-        output::print_json(&outcome.envelope.data)?;
-    } else {
-        output::print_json(outcome)?;
+    let data = &outcome.envelope.data;
+    match output::format() {
+        Some(OutputFormat::Data) => output::print_json(data)?,
+        Some(OutputFormat::Table) if !output::json_requested() => {
+            let data = serde_json::to_value(data).map_err(anyhow::Error::from)?;
+            output::print_text(&output::data_table(&data))?;
+        }
+        _ => output::print_json(outcome)?,
     }
     if outcome.envelope.is_error() { Err(CommandError::Reported) } else { Ok(()) }
 }
@@ -187,7 +196,8 @@ async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<Stri
     // Nothing is drawn before the first report.
     let bar = progress_bar();
     let share = progress_style("{bar:32} {percent:>3}% {msg}");
-    let turning = progress_style("{spinner} {pos} {msg}");
+    let counting = progress_style("{spinner} {pos} {msg}");
+    let turning = progress_style("{spinner} {msg}");
     let mut logged_kinds = BTreeSet::new();
     while let Some(report) = reports.recv().await {
         waiting.take();
@@ -203,8 +213,10 @@ async fn draw_progress(mut reports: mpsc::Receiver<Progress>, label: Option<Stri
                 bar.set_length(1_000);
                 (report.progress / total).clamp(0.0, 1.0) * 1_000.0
             }
+            // A fraction without a total, such as that of a pending approval, is not a count.
             None => {
-                bar.set_style(turning.clone());
+                let style = if report.progress < 1.0 { &turning } else { &counting };
+                bar.set_style(style.clone());
                 report.progress.max(0.0)
             }
         };

@@ -1,5 +1,7 @@
 //! `list`, `search` and `schema`: inspect the catalog.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use toolpost::ENVELOPE_SCHEMA;
 use toolpost::protocol::CALL_EVENT_SCHEMA;
@@ -11,6 +13,9 @@ use crate::arguments::{BackendOptions, ListOptions, SearchOptions};
 use crate::error::CommandError;
 use crate::output;
 
+/// Number of operations above which `list` prints only the namespaces on a terminal.
+const MAX_TABLE_ROWS: usize = 200;
+
 pub(crate) async fn list(options: &ListOptions) -> Result<(), CommandError> {
     let namespace = options.namespace.as_deref();
     let scope = namespace.map_or(OperationSelection::All, OperationSelection::Namespace);
@@ -21,7 +26,27 @@ pub(crate) async fn list(options: &ListOptions) -> Result<(), CommandError> {
     {
         output::notice(&suggestion);
     }
-    print(&backend.close_with(operations, "").await?)
+    let operations = backend.close_with(operations, "").await?;
+    if namespace.is_none() && operations.len() > MAX_TABLE_ROWS && output::format().is_none() {
+        return Ok(output::print_value(&operations, || namespace_table(&operations))?);
+    }
+    print(&operations)
+}
+
+/// Formats the number of operations of each namespace.
+fn namespace_table(operations: &[Value]) -> String {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for operation in operations {
+        let id = output::text_of(operation, "id");
+        *counts.entry(id.split_once('.').map_or(id, |(namespace, _)| namespace)).or_default() += 1;
+    }
+    let row = |(namespace, count): (&str, usize)| [namespace.to_owned(), count.to_string()];
+    format!(
+        "{}\n\n{} operations; `toolpost list --namespace NAMESPACE` or `toolpost search WORDS` shows some, \
+         `toolpost list --output table` all",
+        output::table(["NAMESPACE", "OPERATIONS"], counts.into_iter().map(row)),
+        operations.len()
+    )
 }
 
 pub(crate) async fn search(options: &SearchOptions) -> Result<(), CommandError> {

@@ -91,9 +91,7 @@ impl LocalSources {
         if name.is_none() && !started.unsupported.is_empty() {
             let names: Vec<&str> = started.unsupported.keys().map(String::as_str).collect();
             let names = names.join(", ");
-            output::notice(&format!(
-                "Skipped {names}: use --url to call them through a running gateway."
-            ));
+            output::notice(&format!("Skipped {names}: start `toolpost serve` to call them."));
         }
         let failed = started.start_sources(registry, requested).await;
         for (failed, reason) in failed {
@@ -160,7 +158,7 @@ impl LocalSources {
     pub(super) fn missing_source_hint(&self, operation: &str) -> Option<String> {
         let (name, _) = operation.split_once('.')?;
         let kind = self.unsupported.get(name)?;
-        Some(format!("`{name}` is a {kind}; call it through a running gateway with --url"))
+        Some(format!("`{name}` is a {kind}; start `toolpost serve` to call it"))
     }
 
     pub(super) async fn close(self) {

@@ -14,12 +14,13 @@ use toolpost_gateway::config::Config;
 use toolpost_gateway::journal::{self, JournalReader};
 use toolpost_gateway::{DataDir, admin};
 
-use super::backend::Backend;
+use super::backend::{Backend, Credential, RunningGateway, announce_gateway};
 use super::call::{call_with_progress, until_interrupted};
 use super::local_sources::LocalSources;
 use super::signal::Signals;
 use crate::arguments::{
-    ExportOptions, GatewayTarget, LogCommand, LogFilter, LogOptions, ReplayOptions, VerifyOptions,
+    ExportOptions, GatewayTarget, LogCommand, LogFilter, LogOptions, ReplayOptions, ShowOptions,
+    VerifyOptions,
 };
 use crate::error::CommandError;
 use crate::output;
@@ -32,6 +33,7 @@ const EXPORT_PAGE_SIZE: usize = 500;
 
 pub(crate) async fn log(options: &LogOptions) -> Result<(), CommandError> {
     match &options.command {
+        Some(LogCommand::Show(options)) => show(options).await,
         Some(LogCommand::Verify(options)) => verify(options).await,
         Some(LogCommand::Export(options)) => export(options).await,
         None if options.follow => follow(options).await,
@@ -40,16 +42,17 @@ pub(crate) async fn log(options: &LogOptions) -> Result<(), CommandError> {
 }
 
 async fn list(options: &LogOptions) -> Result<(), CommandError> {
-    let (backend, _) = open(&options.target).await?;
-    let entries = list_all(&backend, list_input(options)).await;
-    backend.close().await;
+    let journal = open(&options.target, false).await?;
+    let entries = list_all(&journal, list_input(options)).await;
+    journal.backend.close().await;
     Ok(print_entries(&entries?, options.filter.room.is_some())?)
 }
 
 /// Returns the newest calls or messages of every journal. A gateway returns its own journal by
 /// default; the other journals in its data folder are requested separately.
-async fn list_all(backend: &Backend, input: Value) -> Result<Vec<Value>, CommandError> {
-    let response = backend.request(JOURNAL, input.clone()).await?;
+async fn list_all(journal: &Source, input: Value) -> Result<Vec<Value>, CommandError> {
+    let backend = &journal.backend;
+    let response = journal.query(input.clone()).await?;
     if backend.is_remote() && response.get("gatewayId").is_none() {
         output::warning("the journal of this gateway is off; showing existing records");
     }
@@ -97,11 +100,7 @@ fn entries(response: &Value) -> &[Value] {
 }
 
 async fn follow(options: &LogOptions) -> Result<(), CommandError> {
-    let (backend, _) = open(&options.target).await?;
-    if !backend.is_remote() {
-        let message = "--follow requires a running gateway; is `toolpost serve` running?";
-        return Err(CommandError::Unreachable(message.to_owned()));
-    }
+    let backend = Backend::connect_as_operator(&options.target).await?;
     let mut requests = Signals::stop()?;
     let result = tokio::select! {
         result = print_tail(&backend, options) => result,
@@ -151,19 +150,27 @@ async fn print_tail(backend: &Backend, options: &LogOptions) -> Result<(), Comma
     Ok(())
 }
 
+async fn show(options: &ShowOptions) -> Result<(), CommandError> {
+    let journal = open(&options.target, false).await?;
+    let response = journal.query(json!({"id": options.id})).await;
+    journal.backend.close().await;
+    Ok(entries(&response?).iter().try_for_each(output::print_json)?)
+}
+
 async fn export(options: &ExportOptions) -> Result<(), CommandError> {
-    let (backend, _) = open(&options.target).await?;
-    let result = export_all(&backend, options).await;
-    backend.close().await;
+    let journal = open(&options.target, false).await?;
+    let result = export_all(&journal, options).await;
+    journal.backend.close().await;
     result
 }
 
 /// Exports one journal after the other, because sequence numbers are only unique within a journal.
-async fn export_all(backend: &Backend, options: &ExportOptions) -> Result<(), CommandError> {
+async fn export_all(journal: &Source, options: &ExportOptions) -> Result<(), CommandError> {
+    let backend = &journal.backend;
     let gateway_ids = match &options.gateway {
         Some(gateway_id) => vec![gateway_id.clone()],
         None => {
-            let response = backend.request(JOURNAL, json!({"limit": 0})).await?;
+            let response = journal.query(json!({"limit": 0})).await?;
             gateway_ids(&response).map(String::from).collect()
         }
     };
@@ -213,7 +220,7 @@ async fn verify(options: &VerifyOptions) -> Result<(), CommandError> {
     if let Some(file) = &options.head {
         input["head"] = read_head(file)?;
     }
-    let (backend, location) = open(&options.target).await?;
+    let Source { backend, location } = open(&options.target, false).await?;
     let response = backend.call("gateway.verify", input).await;
     let response = backend.close_with(response, "gateway.verify").await?;
     match output::is_json() {
@@ -239,7 +246,8 @@ fn read_head(file: &Path) -> Result<Value, CommandError> {
 
 pub(crate) async fn replay(options: &ReplayOptions) -> Result<(), CommandError> {
     let mut requests = Signals::stop()?;
-    let (backend, _) = until_interrupted(&mut requests, open(&options.target)).await?;
+    let opening = open(&options.target, true);
+    let backend = until_interrupted(&mut requests, opening).await?.backend;
     let input = json!({"id": options.id, "run": options.run});
     let mut request = CallRequest::new("gateway.replay", input);
     if let Some(timeout) = options.timeout {
@@ -256,18 +264,46 @@ pub(crate) async fn replay(options: &ReplayOptions) -> Result<(), CommandError> 
     }
 }
 
-/// Connects to the gateway. If it is unreachable and no address was given, opens the journal files
-/// instead. Also returns a description of where the journals are.
-async fn open(target: &GatewayTarget) -> Result<(Backend, String), CommandError> {
-    match Backend::connect_as_operator(target).await {
-        Ok(backend) => Ok((backend, format!("the data folder of {}", target.url()))),
-        Err(CommandError::Unreachable(_)) if target.allows_offline() => {
-            let data =
-                DataDir::open_existing(target.data.as_deref()).map_err(CommandError::usage)?;
-            Ok((open_files(data.path()), data.path().display().to_string()))
+/// Where the journals are read.
+struct Source {
+    backend: Backend,
+    location: String,
+}
+
+impl Source {
+    /// Queries the journals. A folder without a journal is an error.
+    async fn query(&self, input: Value) -> Result<Value, CommandError> {
+        if !self.backend.is_remote() {
+            let response = self.backend.request(JOURNAL, json!({"limit": 0})).await?;
+            if gateway_ids(&response).next().is_none() {
+                let remedy = "set --data to the data folder of a gateway";
+                return Err(anyhow::anyhow!("no journal in {}; {remedy}", self.location).into());
+            }
         }
-        Err(failure) => Err(failure),
+        self.backend.request(JOURNAL, input).await
     }
+}
+
+/// Opens the journal files of `--data`, the gateway at `--url`, the running gateway of this
+/// configuration, or else the files in the data folder. With `any_config`, a running gateway may
+/// have another configuration.
+async fn open(target: &GatewayTarget, any_config: bool) -> Result<Source, CommandError> {
+    if let Some(url) = target.url() {
+        let backend = Backend::connect_as_operator(target).await?;
+        return Ok(Source { backend, location: format!("the data folder of {url}") });
+    }
+    let data = DataDir::open_existing(target.data.as_deref()).map_err(CommandError::usage)?;
+    let location = data.path().display().to_string();
+    if target.data.is_none() {
+        let credential = Credential::for_operator(target.token.as_ref(), &data)?;
+        let running = RunningGateway::connect(&data, credential).await?;
+        let file = Config::discover();
+        if let Some(running) = running.filter(|one| any_config || one.uses(file.as_deref())) {
+            announce_gateway();
+            return Ok(Source { backend: running.into_backend(), location });
+        }
+    }
+    Ok(Source { backend: open_files(data.path()), location })
 }
 
 /// Opens the journal files. The data folder determines where the records are, not the local

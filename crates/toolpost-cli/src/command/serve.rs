@@ -14,7 +14,7 @@ use toolpost_gateway::{
 };
 
 use super::mcp_connect::{AuthorizationMode, mcp_env};
-use super::signal::Signals;
+use super::signal::{Signals, has_terminal};
 use crate::arguments::ServeOptions;
 use crate::error::CommandError;
 use crate::output;
@@ -37,7 +37,8 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     }
     // Installed before startup: a reload signal during startup refers to the configuration already
     // loaded.
-    let mut reloads = Signals::reload()?;
+    let mut hangups = Signals::reload()?;
+    let is_attached = has_terminal();
     let data = DataDir::open(options.run.data.as_deref()).map_err(CommandError::usage)?;
     let operator = data.operator_token().map_err(CommandError::usage)?.hash();
     let registry = demo_registry(&config);
@@ -51,6 +52,7 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
         .operator(operator)
         .telemetry(telemetry(&config)?)
         .journal(data.path())
+        .socket(data.socket_path())
         .listen(options.listen.to_string())
         .mcp_env(mcp_env(AuthorizationMode::NonInteractive).await);
     if !options.no_watch {
@@ -64,9 +66,13 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
         tracing::debug!(%error, "startup banner not printed");
     }
     let (stop, stop_signal) = tokio::sync::oneshot::channel::<()>();
+    let (close_terminal, terminal_closed) = tokio::sync::oneshot::channel::<()>();
     let serving = running.serve(listener, async { drop(stop_signal.await) });
     let watching = async {
-        requests.next().await;
+        tokio::select! {
+            () = requests.next() => {}
+            Ok(()) = terminal_closed => {}
+        }
         running.set_not_ready();
         if !options.shutdown_delay.is_zero() {
             let shutdown_delay = options.shutdown_delay;
@@ -82,7 +88,12 @@ pub(crate) async fn serve(options: &ServeOptions) -> Result<(), CommandError> {
     };
     let reloading = async {
         loop {
-            reloads.next().await;
+            hangups.next().await;
+            if is_attached && !has_terminal() {
+                tracing::info!("terminal closed");
+                let _ = close_terminal.send(());
+                return std::future::pending().await;
+            }
             tracing::info!("reload requested by signal");
             // The result is logged.
             let _ = running.reload().await;

@@ -1,5 +1,6 @@
 //! Signals: Ctrl-C and SIGTERM stop a command, SIGHUP reloads the configuration.
 
+use std::io::IsTerminal;
 use std::task::Poll;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,4 +26,11 @@ impl Signals {
         })
         .await;
     }
+}
+
+/// Whether a standard stream is a terminal. After the terminal was closed, none is.
+pub(super) fn has_terminal() -> bool {
+    std::io::stdin().is_terminal()
+        || std::io::stdout().is_terminal()
+        || std::io::stderr().is_terminal()
 }

@@ -391,9 +391,10 @@ fn commands_start_configured_sources_locally() {
     let listed = folder.toolpost(&["list", "--config", "other.toml"]);
     assert_eq!(listed.status.code(), Some(0), "{}", stderr(&listed));
     assert!(json(&listed).as_array().unwrap().iter().any(|found| found["id"] == "demo.add"));
-    for message in
-        ["warning: source `gone` is not available: ", "Skipped box: use --url to call them"]
-    {
+    for message in [
+        "warning: source `gone` is not available: ",
+        "Skipped box: start `toolpost serve` to call them",
+    ] {
         assert!(stderr(&listed).contains(message), "{}", stderr(&listed));
     }
     let rows: [(&[&str], i32, &str); 11] = [
@@ -412,7 +413,7 @@ fn commands_start_configured_sources_locally() {
         (
             &["call", "box.x", "--config", "other.toml"],
             1,
-            "`box` is a spoke; call it through a running gateway with --url",
+            "`box` is a spoke; start `toolpost serve` to call it",
         ),
         (&["call", "demo.add", "--config", "none.toml"], 2, "none.toml: cannot read the file"),
         (

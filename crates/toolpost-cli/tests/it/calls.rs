@@ -4,7 +4,8 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::{command, json, run_with_stdin, stderr, stdout, toolpost};
+use super::upstream::Upstream;
+use super::{TempFolder, command, json, run_with_stdin, stderr, stdout, toolpost};
 
 #[test]
 fn call_prints_envelope() {
@@ -26,18 +27,20 @@ fn call_prints_envelope() {
 
 #[test]
 fn call_with_data_prints_only_data() {
-    let output = toolpost(&["call", "demo.add", "--a", "2", "--b", "3", "--data"]);
+    let output = toolpost(&["call", "demo.add", "--a", "2", "--b", "3", "--output", "data"]);
     assert_eq!(stdout(&output), "{\"sum\":5}\n");
 }
 
 #[test]
 fn call_reads_input_from_stdin_or_file() {
-    let output = run_with_stdin(&["call", "demo.add", "-", "--data"], r#"{"a": 1, "b": 1.5}"#);
+    let output =
+        run_with_stdin(&["call", "demo.add", "-", "--output", "data"], r#"{"a": 1, "b": 1.5}"#);
     assert_eq!(stdout(&output), "{\"sum\":2.5}\n");
 
     let file = std::env::temp_dir().join(format!("toolpost-input-{}.json", std::process::id()));
     std::fs::write(&file, r#"{"a": 20, "b": 22}"#).unwrap();
-    let output = toolpost(&["call", "demo.add", &format!("@{}", file.display()), "--data"]);
+    let output =
+        toolpost(&["call", "demo.add", &format!("@{}", file.display()), "--output", "data"]);
     std::fs::remove_file(&file).unwrap();
     assert_eq!(stdout(&output), "{\"sum\":42}\n");
 }
@@ -48,7 +51,7 @@ fn call_reads_input_from_stdin_or_file() {
 fn call_failures_print_code_and_message() {
     let rows: [(&[&str], i32, Option<&str>, &[&str]); 8] = [
         (&["call", "demo.fail"], 1, Some("DEMO_FAILURE"), &["this operation always fails"]),
-        (&["call", "demo.fail", "--data"], 1, None, &["DEMO_FAILURE"]),
+        (&["call", "demo.fail", "--output", "data"], 1, None, &["DEMO_FAILURE"]),
         (&["call", "demo.add", "--a", "x"], 1, Some("VALIDATION_ERROR"), &["/a: ", "/b: "]),
         (&["call", "demo.ad"], 1, Some("OPERATION_NOT_FOUND"), &["did you mean `demo.add`?"]),
         (&["call", "weather.now"], 1, Some("OPERATION_NOT_FOUND"), &["toolpost list"]),
@@ -58,8 +61,8 @@ fn call_failures_print_code_and_message() {
             Some("TIMEOUT"),
             &["deadline"],
         ),
-        (&["call", "demo.add", "{", "--data"], 2, None, &["not JSON"]),
-        (&["call", "demo.clock", "--data"], 2, None, &["toolpost subscribe demo.clock"]),
+        (&["call", "demo.add", "{", "--output", "data"], 2, None, &["not JSON"]),
+        (&["call", "demo.clock", "--output", "data"], 2, None, &["toolpost subscribe demo.clock"]),
     ];
     for (arguments, exit, code, message) in rows {
         let output = toolpost(arguments);
@@ -87,8 +90,16 @@ fn call_warns_about_output_schema_mismatch() {
 
 #[test]
 fn subscribe_prints_one_line_per_value() {
-    let output =
-        toolpost(&["subscribe", "demo.clock", "--count", "3", "--every-ms", "1", "--data"]);
+    let output = toolpost(&[
+        "subscribe",
+        "demo.clock",
+        "--count",
+        "3",
+        "--every-ms",
+        "1",
+        "--output",
+        "data",
+    ]);
     assert_eq!(output.status.code(), Some(0));
     let ticks: Vec<Value> =
         stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -109,4 +120,105 @@ fn subscribe_broken_pipe_exits_zero() {
     let output = super::process::output_of(child);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stderr(&output), "");
+}
+
+/// A service with an operation `notes.add`, which takes a body and responds with the wrong types.
+fn notes(folder: &TempFolder) -> Upstream {
+    let respond = |_: &str| {
+        ("200 OK\r\ncontent-type: application/json", r#"{"id": "x", "size": "y", "done": "z"}"#)
+    };
+    let upstream = Upstream::start(respond);
+    let text = json!({"type": "string"});
+    let note = json!({"type": "object", "additionalProperties": false, "properties": {
+        "title": text, "number": text, "tags": {"type": "array", "items": text},
+        "author": {"type": "object", "properties": {"name": text, "age": {"type": "integer"}}},
+    }});
+    let done = json!({"type": "object", "properties": {
+        "id": {"type": "integer"}, "size": {"type": "integer"}, "done": {"type": "integer"}}});
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Notes", "version": "1"},
+        "servers": [{"url": upstream.url()}],
+        "components": {"schemas": {"Note": note}},
+        "paths": {"/notes": {"post": {
+            "operationId": "add",
+            "requestBody": {"required": true, "content": {"application/json": {
+                "schema": {"$ref": "#/components/schemas/Note"}}}},
+            "responses": {"200": {"description": "added", "content": {"application/json": {
+                "schema": done}}}},
+        }}},
+    });
+    folder.write("notes.json", &document.to_string());
+    folder.write("toolpost.toml", "[source.notes]\nopenapi = \"notes.json\"\n");
+    upstream
+}
+
+/// Each row: the arguments and the request body.
+#[test]
+fn dotted_keys_build_nested_input() {
+    let folder = TempFolder::new("calls-dotted");
+    let upstream = notes(&folder);
+    for (arguments, body) in [
+        (
+            &["--body.title", "a b", "--body.number", "7"][..],
+            json!({"title": "a b", "number": "7"}),
+        ),
+        (&["--body.tags", "x", "--body.tags=y"], json!({"tags": ["x", "y"]})),
+        (
+            &["--body.author.name", "5", "--body.author.age", "5"],
+            json!({"author": {"name": "5", "age": 5}}),
+        ),
+        (
+            &[r#"{"body": {"title": "a", "number": "1"}}"#, "--body.title", "b"],
+            json!({"title": "b", "number": "1"}),
+        ),
+    ] {
+        let output = folder.toolpost(&[&["call", "notes.add"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        let sent: Value = serde_json::from_str(&upstream.last_request().1).unwrap();
+        assert_eq!(sent, body, "{arguments:?}");
+    }
+}
+
+#[test]
+fn key_of_body_is_reported_with_dotted_key() {
+    let folder = TempFolder::new("calls-body-hint");
+    let _upstream = notes(&folder);
+    let output = folder.toolpost(&["call", "notes.add", "--title", "x", "--number", "7"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let text = stderr(&output);
+    let hint = "notes.add has no input `title`, `number`; use `--body.title`, `--body.number`";
+    assert!(text.contains(hint) && text.matches("warning").count() == 1, "{text}");
+}
+
+#[test]
+fn output_mismatches_are_one_warning() {
+    let folder = TempFolder::new("calls-one-warning");
+    let _upstream = notes(&folder);
+    let output = folder.toolpost(&["call", "notes.add", r#"{"body": {"title": "x"}}"#]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(json(&output)["warnings"].as_array().unwrap().len(), 3);
+    let text = stderr(&output);
+    assert_eq!(text.matches("warning").count(), 1, "{text}");
+    assert!(text.contains("(and 2 more; `--output envelope` lists all)"), "{text}");
+}
+
+/// Each row: the id of the called operation and the suggestion.
+#[test]
+fn hub_call_suggests_accessible_id() {
+    for (id, suggestion) in [
+        ("demo.ad", Some("did you mean `demo.add`?")),
+        ("demo__add", Some("did you mean `demo.add`?")),
+        ("gateway.reloads", None),
+        ("weather.now", None),
+    ] {
+        let output = toolpost(&["call", "hub.call", "--id", id]);
+        assert_eq!(output.status.code(), Some(1), "{id}");
+        let error = json(&output)["error"].clone();
+        assert_eq!(error["code"], "OPERATION_NOT_FOUND", "{id}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(&format!("Operation not found: {id}")), "{message}");
+        assert_eq!(message.contains("did you mean"), suggestion.is_some(), "{message}");
+        assert!(message.contains(suggestion.unwrap_or_default()), "{message}");
+    }
 }

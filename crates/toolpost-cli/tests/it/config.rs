@@ -263,6 +263,31 @@ fn init_add_check_and_remove_round_trip() {
     assert!(!folder.path().join("none.toml").exists());
 }
 
+/// Each row: the entry of a server, and the field that is not a string.
+#[test]
+fn client_file_field_of_wrong_type_is_rejected() {
+    let folder = TempFolder::new("client-file-type");
+    for (entry, field) in [
+        (r#"{"command": 3}"#, "command"),
+        (r#"{"command": true}"#, "command"),
+        (r#"{"command": {"path": 3}}"#, "command.path"),
+        (r#"{"command": "x", "cwd": 3}"#, "cwd"),
+        (r#"{"url": 3}"#, "url"),
+    ] {
+        folder.write(".mcp.json", &format!(r#"{{"mcpServers": {{"files": {entry}}}}}"#));
+        let message = format!(".mcp.json: mcpServers.files.{field}: expected a string");
+        for arguments in [&["serve", "--check"][..], &["list"], &["call", "files.x"]] {
+            let output = folder.toolpost(arguments);
+            assert_eq!(output.status.code(), Some(2), "{entry} {arguments:?}: {}", stderr(&output));
+            assert!(
+                stderr(&output).contains(&message),
+                "{entry} {arguments:?}: {}",
+                stderr(&output)
+            );
+        }
+    }
+}
+
 #[test]
 fn schema_config_prints_json_schema() {
     let schema = json(&toolpost(&["schema", "config"]));
@@ -327,8 +352,8 @@ fn errors_are_printed_as_json_on_stdout() {
         let report = json(&output);
         assert!(report["error"]["message"].as_str().unwrap().contains(text), "{typed:?}: {report}");
     }
-    let quiet = folder.toolpost(&["call", "demo.add", "{\"a\":1", "--data"]);
-    assert_eq!(stdout(&quiet), "", "`--data` prints no JSON error");
+    let quiet = folder.toolpost(&["call", "demo.add", "{\"a\":1", "--output", "data"]);
+    assert_eq!(stdout(&quiet), "", "`--output data` prints no JSON error");
     for typed in [&["log", "--since", "yesterday"][..], &["log", "--limit", "x"]] {
         assert_eq!(folder.toolpost(typed).status.code(), Some(2), "{typed:?}");
     }

@@ -160,8 +160,7 @@ fn verify_without_journal_fails() {
     assert_eq!(report.status.code(), Some(1));
     assert!(stderr(&report).contains("no journal in"), "{}", stderr(&report));
     for arguments in [&["log"][..], &["log", "verify"], &["log", "export"]] {
-        let typed =
-            fixture::offline(&folder, &[arguments, &["--url", "ws://127.0.0.1:9"]].concat());
+        let typed = folder.toolpost(&[arguments, &["--url", "ws://127.0.0.1:9"]].concat());
         assert_eq!(typed.status.code(), Some(3), "{arguments:?}: {}", stderr(&typed));
     }
 }
@@ -323,8 +322,9 @@ fn log_verify_locates_tampering() {
         assert!(text.contains(message), "{name}: {text}");
     }
     // An anchor stored elsewhere also detects the removal of the whole journal.
-    let head =
-        std::fs::read_dir(folder.path().join("data/journal")).unwrap().map(|f| f.unwrap().path());
+    let head = std::fs::read_dir(fixture::data(&folder).join("journal"))
+        .unwrap()
+        .map(|f| f.unwrap().path());
     let head = head.into_iter().find(|path| path.extension().is_some_and(|e| e == "head")).unwrap();
     std::fs::copy(&head, folder.path().join("anchor.json")).unwrap();
     let anchor = folder.path().join("anchor.json");
@@ -334,7 +334,7 @@ fn log_verify_locates_tampering() {
     let output = fixture::offline(&folder, &["log", "verify"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("record 1: cut"), "{}", stderr(&output));
-    std::fs::remove_dir_all(folder.path().join("data/journal")).unwrap();
+    std::fs::remove_dir_all(fixture::data(&folder).join("journal")).unwrap();
     let output = fixture::offline(&folder, &anchored);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("is not in the data folder"), "{}", stderr(&output));

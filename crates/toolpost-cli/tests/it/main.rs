@@ -40,6 +40,7 @@ mod remote;
 mod results;
 mod room_command;
 mod rooms;
+mod running_gateway;
 mod sdk_client;
 mod serve;
 mod signals;

@@ -210,13 +210,13 @@ fn add_openapi_call_and_remove() {
     assert_eq!(service.last_request().0, "GET /v1/pets?limit=3&status=sold,available");
 
     let (exit, out, message) =
-        run(&["call", "pets.addPet", r#"{"body": {"name": "Tim"}}"#, "--data"]);
+        run(&["call", "pets.addPet", r#"{"body": {"name": "Tim"}}"#, "--output", "data"]);
     assert_eq!((exit, out.contains(r#""id":2"#)), (0, true), "{message}");
     let (first, headers, body) = service.last_request();
     assert_eq!((first.as_str(), body.contains("Tim")), ("POST /v1/pets", true));
     assert!(headers.contains(&format!("x-key: {SECRET}")), "{headers}");
 
-    let (exit, out, message) = run(&["call", "pets.readPet", "--id", "9", "--data"]);
+    let (exit, out, message) = run(&["call", "pets.readPet", "--id", "9", "--output", "data"]);
     assert_eq!((exit, out.as_str()), (1, ""));
     assert!(
         message.contains("HTTP_404") && message.contains("there is no pet of that number"),

@@ -66,7 +66,8 @@ fn operation_of_example_spoke_is_callable() {
     let server = Server::start(&folder);
     let _spoke = Spoke::start(&server);
     let url = format!("ws://{}", server.address);
-    let arguments = ["call", "box.math.add", "--a", "2", "--b", "3", "--data", "--url", &url];
+    let arguments =
+        ["call", "box.math.add", "--a", "2", "--b", "3", "--output", "data", "--url", &url];
     let output = command(&arguments).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "5", "{output:?}");
 }
@@ -136,19 +137,7 @@ impl ReadmeSession {
                 .replace(&data, DATA_HOME);
         }
         let typed = typed.replace(DEFAULT_ADDRESS, &self.gateway.address);
-        // The gateway of the test does not listen on the default address, so these commands need
-        // its URL.
-        let message = ["log", "reload", "approv", "room join"];
-        let is_about_gateway = message.map(|subcommand| format!("toolpost {subcommand}"));
-        let is_about_gateway = is_about_gateway.iter().any(|message| typed.contains(message));
-        if is_about_gateway {
-            self.terminal.run(&format!("export TOOLPOST_URL=ws://{}", self.gateway.address));
-        }
-        let printed = self.terminal.run(&typed).replace(&self.gateway.address, DEFAULT_ADDRESS);
-        if is_about_gateway {
-            self.terminal.run("unset TOOLPOST_URL");
-        }
-        printed
+        self.terminal.run(&typed).replace(&self.gateway.address, DEFAULT_ADDRESS)
     }
 }
 

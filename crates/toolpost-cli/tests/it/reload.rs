@@ -344,8 +344,7 @@ fn down_source_is_reported_and_does_not_block_start() {
     assert_eq!(gateway.state("far"), "down");
     assert_eq!(gateway.source("stays")["operations"], 2);
     let data = gateway.folder.path().join("data");
-    let url = format!("ws://{}", gateway.address);
-    let arguments = ["sources", "--url", &url, "--data", data.to_str().unwrap(), "--json"];
+    let arguments = ["sources", "--data", data.to_str().unwrap(), "--json"];
     let listed = crate::json(&gateway.folder.toolpost(&arguments));
     let names: Vec<_> = listed.as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
     assert_eq!(names, ["down", "far", "silent", "stays"]);

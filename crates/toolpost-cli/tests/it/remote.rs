@@ -15,7 +15,7 @@ struct Gateway {
 
 impl Gateway {
     fn start(folder: &TempFolder) -> Self {
-        let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", "data"]);
         command.current_dir(folder.path()).env("TOOLPOST_LOG", "info,toolpost_gateway=debug");
         let (child, address, _) = Process::serve(command.stderr(Stdio::piped()));
         Self { child, url: format!("ws://{address}") }
@@ -56,34 +56,38 @@ fn operator_auth_failure_prints_hint() {
     let folder = TempFolder::new("remote-operator");
     let token = stdout(&folder.toolpost(&["token", "new", "ci"])).trim().to_owned();
     let gateway = Gateway::start(&folder);
-    let others = folder.path().join("others");
-    std::fs::create_dir(&others).unwrap();
-    let made = toolpost(&["serve", "--check"]);
-    assert_eq!(made.status.code(), Some(0));
-    let stale = format!("tpt_{}\n", "A".repeat(43));
-    std::fs::write(others.join("operator.token"), stale).unwrap();
-    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(others.join("operator.token"), private).unwrap();
-    let others = others.to_str().unwrap();
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let data = folder.path().join("data");
     let missing = folder.path().join("typo");
-    let missing = missing.to_str().unwrap();
-    for (typed, variable, code, message) in [
-        (&[][..], "", 1, "set --data to the gateway's data folder"),
-        (&["--data", others], "", 1, "others/operator.token belongs to another gateway"),
-        (&[], &token, 1, "TOOLPOST_TOKEN was used"),
-        (&["--token", &token], "", 1, "ACCESS_DENIED: `ci` "),
-        (&["--data", missing], "", 2, "no data folder"),
-    ] {
-        for subcommand in [&["sources"][..], &["log"], &["approvals"]] {
-            let mut process = command(&[subcommand, typed, &["--url", &gateway.url]].concat());
+    let [data, empty, missing] = [&data, &empty, &missing].map(|path| path.to_str().unwrap());
+    let url = gateway.url.as_str();
+    let check = |typed: &[&str], variable: &str, code: i32, message: &str| {
+        for subcommand in ["sources", "approvals"] {
+            let mut process = command(&[&[subcommand], typed].concat());
             let result = run(process.env("TOOLPOST_TOKEN", variable));
             let text = stderr(&result);
-            assert_eq!(result.status.code(), Some(code), "{subcommand:?} {typed:?}: {text}");
-            assert!(text.contains(message), "{subcommand:?} {typed:?}: {text}");
+            assert_eq!(result.status.code(), Some(code), "{subcommand} {typed:?}: {text}");
+            assert!(text.contains(message), "{subcommand} {typed:?}: {text}");
             assert!(!text.contains("tpt_"), "{text}");
         }
+    };
+    for (typed, variable, code, message) in [
+        (&["--url", url][..], "", 1, "pass the operator's token with --token"),
+        (&["--url", url], &*token, 1, "ACCESS_DENIED: `ci` "),
+        (&["--url", url, "--token", &token], "", 1, "ACCESS_DENIED: `ci` "),
+        (&["--url", url, "--data", data], "", 2, "cannot be used with"),
+        (&["--data", data], "", 0, ""),
+        (&["--data", data], &token, 1, "TOOLPOST_TOKEN was used"),
+        (&["--data", data, "--token", &token], "", 1, "ACCESS_DENIED: `ci` "),
+        (&["--data", empty], "", 3, "no gateway is running with the data folder"),
+        (&["--data", missing], "", 2, "no data folder"),
+    ] {
+        check(typed, variable, code, message);
     }
     assert!(!folder.path().join("typo").exists(), "reading creates nothing");
+    folder.write("data/operator.token", &format!("tpt_{}\n", "A".repeat(43)));
+    check(&["--data", data], "", 1, "data/operator.token is not that of the running gateway");
 }
 
 /// Each row: the value of `TOOLPOST_TOKEN` and the exit code of a call to a gateway without
@@ -113,11 +117,11 @@ fn commands_behave_the_same_with_url() {
     let spec = parsed(&gateway.toolpost(&["schema", "demo.add"]));
     assert_eq!(spec["inputSchema"]["required"], json!(["a", "b"]));
 
-    let sum = gateway.toolpost(&["call", "demo.add", "--a", "2", "--b", "3", "--data"]);
+    let sum = gateway.toolpost(&["call", "demo.add", "--a", "2", "--b", "3", "--output", "data"]);
     assert_eq!((stdout(&sum).trim(), sum.status.code()), (r#"{"sum":5}"#, Some(0)));
     let messy = parsed(&gateway.toolpost(&["call", "demo.messy"]));
     assert_eq!(messy["repairs"], parsed(&toolpost(&["call", "demo.messy"]))["repairs"]);
-    let ticks = ["subscribe", "demo.clock", "--count", "3", "--every-ms", "1", "--data"];
+    let ticks = ["subscribe", "demo.clock", "--count", "3", "--every-ms", "1", "--output", "data"];
     assert_eq!(stdout(&gateway.toolpost(&ticks)).lines().count(), 3);
 
     let failed = gateway.toolpost(&["call", "demo.fail"]);
@@ -153,7 +157,7 @@ fn token_is_required_and_never_printed() {
     let folder = TempFolder::new("remote-token");
     let token = stdout(&folder.toolpost(&["token", "new", "ci"])).trim().to_owned();
     let gateway = Gateway::start(&folder);
-    let call = ["call", "demo.add", "--a", "1", "--b", "1", "--data"];
+    let call = ["call", "demo.add", "--a", "1", "--b", "1", "--output", "data"];
     let with = |token: &str| {
         let mut all = call.to_vec();
         all.extend(["--token", token]);

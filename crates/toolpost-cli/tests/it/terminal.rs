@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use serde_json::{Value, json};
 
 use super::journal::fixture::Gateway;
-use super::process::{Process, TIMEOUT};
+use super::process::{Process, TIMEOUT, wait_until};
 use super::{TempFolder, stdout};
 
 /// Each row: a command and whether its output is colored.
@@ -52,14 +52,65 @@ fn replay_shows_pending_approval() {
     let calls = stdout(&gateway.log(&["--op", "demo.note"]));
     let seq = serde_json::from_str::<Value>(&calls).unwrap()["seq"].to_string();
     let mut terminal = Terminal::open(&folder);
-    terminal.run(&format!("export TOOLPOST_URL={}", gateway.url()));
-    let written =
-        terminal.run_raw(&format!("toolpost replay {seq} --run --data data --timeout 2s"));
+    let written = terminal.run_raw(&format!("toolpost replay {seq} --run --timeout 2s"));
     assert!(written.contains("waiting for approval as"), "{written:?}");
+    assert!(!written.contains("0 waiting"), "the time is not a count: {written:?}");
     assert!(written.contains("TIMEOUT"), "{written:?}");
-    let written = terminal.run_raw("toolpost log --errors --op demo.note --data data");
-    assert!(written.trim_start().starts_with("SEQ  TIME "), "{written:?}");
+    let written = terminal.run_raw("toolpost log --errors --op demo.note");
+    assert!(written.starts_with("Using the running gateway."), "{written:?}");
+    assert!(written.contains("\n      ID  TIME "), "{written:?}");
     assert!(written.contains("\u{1b}[31mTIMEOUT: "), "{written:?}");
+}
+
+/// A source with 210 operations is listed as one row, unless it is named.
+#[test]
+fn long_list_shows_namespaces_with_counts() {
+    let folder = TempFolder::new("long-list");
+    let operation = json!({"get": {"responses": {"200": {"description": "read"}}}});
+    let paths: serde_json::Map<_, _> =
+        (0..210).map(|n| (format!("/item{n}"), operation.clone())).collect();
+    let document = json!({"openapi": "3.1.0", "info": {"title": "Items", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:9"}], "paths": paths});
+    folder.write("items.json", &document.to_string());
+    folder.write("toolpost.toml", "[source.items]\nopenapi = \"items.json\"\n");
+    let mut terminal = Terminal::open(&folder);
+    let listed = terminal.run("toolpost list");
+    let rows: Vec<Vec<&str>> =
+        listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[..2], [vec!["NAMESPACE", "OPERATIONS"], vec!["demo", "6"]], "{listed}");
+    assert!(rows.contains(&vec!["items", "210"]) && !listed.contains("item7"), "{listed}");
+    assert!(listed.contains("220 operations; `toolpost list --namespace"), "{listed}");
+    for typed in ["toolpost list --namespace items", "toolpost list --output table"] {
+        assert!(terminal.run(typed).contains("items.get_item209"), "{typed}");
+    }
+    assert_eq!(terminal.run("toolpost list | tr ',' '\\n' | grep -c '\"id\"'").trim(), "220");
+}
+
+/// A process, killed on drop.
+struct ProcessId(String);
+
+impl Drop for ProcessId {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-KILL", &self.0]).stderr(Stdio::null()).status();
+    }
+}
+
+#[test]
+fn closed_terminal_ends_serve_but_sighup_reloads() {
+    let folder = TempFolder::new("serve-hangup");
+    folder.write("toolpost.toml", "");
+    let socket = folder.path().join("data/toolpost/gateway.sock");
+    let mut terminal = Terminal::open(&folder);
+    let serve = "echo pid $$ > id; exec toolpost serve --no-watch --listen 127.0.0.1:0";
+    terminal.type_keys(&format!("sh -c '{serve}'\n"));
+    terminal.wait_for("curl http://");
+    let id = ProcessId(folder.read("id").trim().trim_start_matches("pid ").to_owned());
+    assert!(Command::new("kill").args(["-HUP", &id.0]).status().unwrap().success());
+    terminal.wait_for("configuration unchanged");
+    assert!(socket.exists());
+    drop(terminal);
+    wait_until("the gateway ends", || !Path::new("/proc").join(&id.0).exists());
+    assert!(!socket.exists(), "the gateway was drained");
 }
 
 /// Prompt of the shell, a byte that no program prints.

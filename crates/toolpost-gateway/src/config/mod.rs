@@ -149,6 +149,13 @@ impl Config {
         names.into_iter().map(PathBuf::from).find(|file| file.exists())
     }
 
+    /// Returns the absolute path of a configuration file without symbolic links, as a URL. Commands
+    /// compare it to find out whether the running gateway uses the same file.
+    pub fn file_url(file: &Path) -> Option<String> {
+        let path = file.canonicalize().or_else(|_| std::path::absolute(file)).ok()?;
+        Some(Url::from_file_path(path).ok()?.into())
+    }
+
     /// Returns the settings of the MCP endpoint. With a source, its tools are offered instead of the
     /// demo operations.
     pub(crate) fn mcp_settings(&self) -> McpEndpointSettings {

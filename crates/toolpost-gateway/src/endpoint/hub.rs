@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,11 +16,16 @@ use super::bearer;
 use super::problem::ProblemDetails;
 use super::settings::GatewaySettings;
 use super::websocket;
+use crate::admin;
 use crate::auth::{AuthError, Authenticator};
-use crate::server::upgraded_stream;
+use crate::server::{FromSameUser, upgraded_stream};
+
+/// Header of the handshake response over the Unix socket: the configuration file of the gateway, as
+/// returned by [`Config::file_url`](crate::config::Config::file_url).
+pub const CONFIG_HEADER: HeaderName = HeaderName::from_static("x-toolpost-config");
 
 /// State of the hub endpoint.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct HubEndpoint {
     pub(crate) hub: Hub,
     pub(crate) authenticator: Authenticator,
@@ -29,10 +34,20 @@ pub(crate) struct HubEndpoint {
     pub(crate) pending_handshakes: TaskTracker,
     /// Canceled when the gateway stops.
     pub(crate) stopping: CancellationToken,
+    /// Returns the value of [`CONFIG_HEADER`]; `None` without a configuration file.
+    pub(crate) config_url: Arc<dyn Fn() -> Option<String> + Send + Sync>,
 }
 
-/// The token in the upgrade request of a peer, or why its `Authorization` header is rejected.
-type PeerCredentials = Result<Option<Secret>, &'static str>;
+/// The credentials in the upgrade request of a peer.
+enum PeerCredentials {
+    Token(Secret),
+    /// Why the `Authorization` header is rejected.
+    Invalid(&'static str),
+    /// No credentials. The first frame may contain a token.
+    Absent,
+    /// No credentials, over the Unix socket.
+    SameUser,
+}
 
 /// Upgrades a request to a hub connection.
 ///
@@ -43,11 +58,22 @@ pub(crate) async fn upgrade(
     mut request: Request,
 ) -> Result<Response<Body>, ProblemDetails> {
     let accept = endpoint.check_handshake(request.headers())?;
-    let credentials = bearer::bearer_token(request.headers()).map(|token| token.map(Secret::new));
+    let is_same_user = request.extensions().get::<FromSameUser>().is_some();
+    let credentials = match bearer::bearer_token(request.headers()) {
+        Ok(Some(token)) => PeerCredentials::Token(Secret::new(token)),
+        Err(message) => PeerCredentials::Invalid(message),
+        Ok(None) if is_same_user => PeerCredentials::SameUser,
+        Ok(None) => PeerCredentials::Absent,
+    };
+    let config_url = is_same_user.then(|| (endpoint.config_url)()).flatten();
     let upgrading = hyper::upgrade::on(&mut request);
     let handshakes = endpoint.pending_handshakes.clone();
     handshakes.spawn(endpoint.finish_handshake(upgrading, credentials));
-    Ok(websocket::switching_protocols(accept))
+    let mut response = websocket::switching_protocols(accept);
+    if let Some(Ok(url)) = config_url.map(HeaderValue::try_from) {
+        response.headers_mut().insert(CONFIG_HEADER, url);
+    }
+    Ok(response)
 }
 
 impl HubEndpoint {
@@ -77,12 +103,16 @@ impl HubEndpoint {
 
     async fn authenticate_peer(&self, channel: Channel, credentials: PeerCredentials) {
         let (channel, identity) = match credentials {
-            Ok(Some(token)) => {
+            PeerCredentials::Token(token) => {
                 let identity = self.authenticator.identify(Some(token.reveal())).await;
                 (channel, identity.map_err(|error| error.to_string()))
             }
-            Err(message) => (channel, Err(message.to_owned())),
-            Ok(None) => {
+            PeerCredentials::Invalid(message) => (channel, Err(message.to_owned())),
+            PeerCredentials::SameUser => {
+                let anonymous = self.authenticator.lookup_token(None);
+                (channel, Ok(anonymous.unwrap_or_else(|_| Arc::new(admin::operator()))))
+            }
+            PeerCredentials::Absent => {
                 let Some((channel, token)) = self.read_auth_frame(channel).await else { return };
                 let token = token.as_ref().map(Secret::reveal);
                 let identity = self.authenticator.identify(token).await;

@@ -23,6 +23,7 @@ mod websocket;
 pub(crate) use console::ConsoleEndpoint;
 pub(crate) use health::{GatewayStatus, HealthEndpoint, Readiness};
 pub(crate) use http::HttpEndpoint;
+pub use hub::CONFIG_HEADER;
 pub(crate) use hub::HubEndpoint;
 pub(crate) use mcp::{McpEndpoint, serve_streams};
 pub(crate) use openapi::OpenApiEndpoint;

@@ -15,6 +15,8 @@ const INPUT_MEMBERS: [&str; 3] = ["input", "inputText", "inputCut"];
 pub(super) fn merge_records(gateway_id: &str, enter: &[u8], exit: Option<&[u8]>) -> Value {
     let mut call = Map::new();
     add_members(&mut call, enter, |name| (name != "kind").then_some(name));
+    let id = call.get("seq").map(|seq| format!("{gateway_id}:{seq}"));
+    call.insert("callId".to_owned(), id.into());
     call.insert("gatewayId".to_owned(), gateway_id.into());
     add_members(&mut call, exit.unwrap_or(b"{}"), |name| match name {
         "kind" | "enter" | "id" | "operation" | "identity" => None,
@@ -73,7 +75,9 @@ mod tests {
         ] {
             let [enter, exit] = [enter.to_string(), exit.to_string()];
             let mut call = merge_records("me", enter.as_bytes(), Some(exit.as_bytes()));
-            call.as_object_mut().unwrap().shift_remove("gatewayId");
+            for member in ["callId", "gatewayId"] {
+                call.as_object_mut().unwrap().shift_remove(member);
+            }
             assert_eq!(call, expected, "{enter} {exit}");
         }
     }
@@ -98,7 +102,7 @@ mod tests {
             let names: Vec<&String> = call.as_object().unwrap().keys().collect();
             let (given, text) = (["input", "output"], ["inputText", "outputText"]);
             let [input_name, output_name] = if is_parseable { given } else { text };
-            let expected = ["seq", "id", input_name, "gatewayId", "endSeq", output_name];
+            let expected = ["seq", "id", input_name, "callId", "gatewayId", "endSeq", output_name];
             assert_eq!(names, expected, "{input}");
             let expected = match is_parseable {
                 true => serde_json::from_str(&input).unwrap(),

@@ -176,7 +176,7 @@ fn may_quote_secrets(operation: Option<&Operation>, error: &CallError) -> bool {
     error.is_nested() || has_secrets(operation)
 }
 
-fn has_secrets(operation: Option<&Operation>) -> bool {
+pub(super) fn has_secrets(operation: Option<&Operation>) -> bool {
     operation.is_some_and(Operation::has_secrets)
 }
 

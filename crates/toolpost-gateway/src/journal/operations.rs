@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolpost::{
-    AccessControl, CallContext, CallError, HandlerError, Operation, Registry, epoch_ms,
+    AccessControl, CallContext, CallError, HandlerError, Issue, Operation, Registry, epoch_ms,
+    timestamp,
 };
 
 use super::index::BlockMark;
@@ -108,10 +109,15 @@ fn parse_date(text: &str) -> Option<i64> {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct JournalInput {
+    /// Only the call with this id, `<gateway id>:<seq>`. The gateway id may be shortened or omitted
+    /// if no other call matches. A request id is accepted too. Other filters do not apply.
+    id: Option<String>,
     /// Only calls to this operation; `*` matches anything.
     op: Option<String>,
     /// Only calls that started, or messages that were recorded, at or after this time.
     since: Option<TimeInput>,
+    /// Only calls that started, or messages that were recorded, before this time.
+    until: Option<TimeInput>,
     /// Only calls or messages by this identity.
     identity: Option<String>,
     /// Only failed calls, or messages that a room rejected.
@@ -175,12 +181,37 @@ async fn journal(
         let message = format!("the data folder has no journal `{unknown}`");
         return Err(CallError::validation(message, &[]).into());
     }
+    if let Some(id) = input.id {
+        let calls = vec![call_with_id(reader, id).await?];
+        return Ok(JournalOutput { calls, messages: None, gateway_id: own, gateway_ids });
+    }
     let is_room = input.room.is_some();
     let filter = input.into_filter(own)?;
     let gateway_id = filter.gateway.clone();
     let found = run_blocking(move || reader.records(&filter)).await?.map_err(read_error)?;
     let (calls, messages) = if is_room { (Vec::new(), Some(found)) } else { (found, None) };
     Ok(JournalOutput { calls, messages, gateway_id, gateway_ids })
+}
+
+/// Returns the only call that an id refers to.
+async fn call_with_id(reader: JournalReader, id: String) -> Result<Value, HandlerError> {
+    let wanted = id.clone();
+    let mut calls =
+        run_blocking(move || reader.calls_with_id(&wanted)).await?.map_err(read_error)?;
+    match &calls[..] {
+        [_] => Ok(calls.remove(0)),
+        [] => Err(CallError::validation(format!("the journal has no call `{id}`"), &[]).into()),
+        _ => {
+            let describe = |call: &Value| {
+                let text = |name: &str| call[name].as_str().unwrap_or_default();
+                let time = timestamp(call["time"].as_i64().unwrap_or_default());
+                Issue::new("", format!("{} at {time}: {}", text("callId"), text("operation")))
+            };
+            let message = format!("several calls have the id `{id}`; use one of these");
+            let candidates: Vec<Issue> = calls.iter().map(describe).collect();
+            Err(CallError::validation(message, &candidates).into())
+        }
+    }
 }
 
 impl JournalInput {
@@ -198,18 +229,19 @@ impl JournalInput {
             (None, Some(room)) => (&[BlockMark::Message, BlockMark::Rejection], Some(room)),
             (op, None) => (call_marks(self.errors), op),
         };
-        let since = self.since.as_ref().map(TimeInput::to_millis).transpose()?;
+        let [since, until] = [self.since, self.until]
+            .map(|time| time.as_ref().map(TimeInput::to_millis).transpose());
         Ok(RecordFilter {
             gateway: self.gateway_id.or(own),
             marks,
             name: name.map(Glob::new),
             identity: self.identity,
             kinds: self.kind.map(KindInput::into_filter).transpose()?.flatten(),
-            since: since.unwrap_or(i64::MIN),
+            since: since?.unwrap_or(i64::MIN),
+            until: until?.unwrap_or(i64::MAX),
             before: self.before.unwrap_or(u64::MAX),
             limit: self.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT),
             max_bytes: MAX_MESSAGE_BYTES,
-            ..RecordFilter::default()
         })
     }
 }
@@ -245,7 +277,7 @@ async fn verify(reader: JournalReader, input: VerifyInput) -> Result<VerifyOutpu
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ReplayInput {
-    /// Request id or `seq` of the call.
+    /// Id of the call, as for `gateway.journal`.
     id: String,
     /// Whether to make the call. Otherwise the call is only previewed.
     #[serde(default)]
@@ -258,11 +290,7 @@ async fn replay(
     context: CallContext,
     input: ReplayInput,
 ) -> Result<ReplayReport, HandlerError> {
-    let id = input.id.clone();
-    let found = run_blocking(move || reader.call(&id)).await?.map_err(read_error)?;
-    let recorded = found.ok_or_else(|| {
-        CallError::validation(format!("the journal has no call `{}`", input.id), &[])
-    })?;
+    let recorded = call_with_id(reader, input.id).await?;
     Ok(match input.run {
         true => replay::run(&context, &registry, recorded).await?,
         false => replay::preview(&registry, context.identity(), recorded)?,

@@ -8,9 +8,12 @@ use serde_json::Value;
 
 use super::layout::{Chain, JournalLayout};
 use super::record::CallOutcome;
-use super::search::{QueryError, RecordFilter, find_call, search};
+use super::search::{QueryError, RecordFilter, find_call, find_request, search};
 use super::verify::{Anchor, ChainReport};
 use super::{Journal, JournalSettings, verify};
+
+/// Maximum number of calls to return for an ambiguous id.
+const MAX_CANDIDATES: usize = 8;
 
 /// Reader for the journals of a data folder. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -76,16 +79,24 @@ impl JournalReader {
         call
     }
 
-    /// Returns a call by its request id or by the sequence number of its first record. If several
-    /// calls have the request id, returns the newest. A sequence number may exist in several
-    /// journals; this gateway's own has precedence.
-    pub(super) fn call(&self, id: &str) -> Result<Option<Value>, QueryError> {
+    /// Returns the calls that an id refers to: `<gateway id>:<seq>`, of which the gateway id may be
+    /// shortened or omitted, or a request id. Returns at most [`MAX_CANDIDATES`] calls.
+    pub(super) fn calls_with_id(&self, id: &str) -> Result<Vec<Value>, QueryError> {
+        let (prefix, number) = id.rsplit_once(':').unwrap_or(("", id));
+        let is_number = number.len() < 16 && number.bytes().all(|byte| byte.is_ascii_digit());
+        let seq = number.parse().ok().filter(|_| is_number);
+        let mut calls = Vec::new();
         for chain in self.chains()? {
-            if let Some(found) = find_call(&chain, id)? {
-                return Ok(Some(self.mark_interrupted(found)));
+            let max = MAX_CANDIDATES - calls.len();
+            match seq {
+                Some(seq) if chain.gateway_id.starts_with(prefix) => {
+                    calls.extend(find_call(&chain, seq)?.filter(|_| max > 0));
+                }
+                Some(_) => {}
+                None => calls.extend(find_request(&chain, id, max)?),
             }
         }
-        Ok(None)
+        Ok(calls.into_iter().map(|call| self.mark_interrupted(call)).collect())
     }
 
     /// Verifies every journal. The journal of `anchor` is also compared with it, and is reported if

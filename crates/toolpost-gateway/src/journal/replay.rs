@@ -141,7 +141,12 @@ fn masked_result(operation: Option<&Operation>, envelope: Envelope<Value>) -> Va
 
 /// Returns the result of a call without the members that change on every call.
 fn comparable_result(call: &Value) -> Value {
-    let names = ["output", "code", "message"].into_iter();
+    // The message of a failed tool is part of its output.
+    let names: &[&str] = match call.get("code") {
+        Some(_) => &["output", "code", "message"],
+        None => &["output"],
+    };
+    let names = names.iter().copied();
     let members = names.filter_map(|name| Some((name.to_owned(), call.get(name)?.clone())));
     let mut result = Value::Object(members.collect());
     for (holder, name) in [("/output/meta", "timestamp"), ("/output/meta/headers", "date")] {

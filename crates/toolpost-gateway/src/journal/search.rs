@@ -133,20 +133,20 @@ pub(super) fn search(chain: &Chain, filter: &RecordFilter) -> Result<Vec<FoundRe
     }
 }
 
-/// Returns one call: by the sequence number of its first record, or the newest with this request
-/// id.
-pub(super) fn find_call(chain: &Chain, id: &str) -> Result<Option<Value>, QueryError> {
-    let is_number = id.len() < 16 && id.bytes().all(|byte| byte.is_ascii_digit());
-    let seq = match id.parse() {
-        Ok(number) if is_number => Some(number),
-        _ => seq_of_request(chain, id)?,
-    };
-    let Some(seq) = seq else { return Ok(None) };
+/// Returns the call whose first record has this sequence number.
+pub(super) fn find_call(chain: &Chain, seq: u64) -> Result<Option<Value>, QueryError> {
     // The newest call up to this record.
     let filter =
         RecordFilter { before: seq.saturating_add(1), limit: 1, ..RecordFilter::default() };
     let found = search(chain, &filter)?.pop().filter(|found| found.seq == seq);
     Ok(found.map(|found| found.view(&chain.gateway_id)))
+}
+
+/// Returns up to `max` calls with this request id, newest first.
+pub(super) fn find_request(chain: &Chain, id: &str, max: usize) -> Result<Vec<Value>, QueryError> {
+    let seqs = seqs_of_request(chain, id, max)?;
+    let calls = seqs.into_iter().map(|seq| find_call(chain, seq));
+    calls.filter_map(Result::transpose).collect()
 }
 
 pub(super) struct Search<'a> {
@@ -265,10 +265,11 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Returns the sequence number of the first record of the newest call with this request id.
-fn seq_of_request(chain: &Chain, id: &str) -> Result<Option<u64>, QueryError> {
+/// Returns the sequence numbers of the first records of calls with this request id, newest first.
+fn seqs_of_request(chain: &Chain, id: &str, max: usize) -> Result<Vec<u64>, QueryError> {
     let needle = format!("\"id\":{}", Value::from(id));
     let finder = memchr::memmem::FinderRev::new(needle.as_bytes());
+    let mut seqs = Vec::new();
     let removed = removed_through(chain);
     let segments = chain.segments.list()?.into_iter().rev();
     for segment in segments.take_while(|&segment| segment > removed) {
@@ -278,14 +279,20 @@ fn seq_of_request(chain: &Chain, id: &str) -> Result<Option<u64>, QueryError> {
             // The id may also occur in a message, or several times in the body of another record.
             end = memchr::memrchr(b'\n', &text[..at]).map_or(0, |at| at + 1);
             let stored = record_contents(&text[end..]).next().and_then(StoredRecord::parse);
-            match stored.filter(|stored| stored.id == id).map(|stored| (stored.kind, stored.seq)) {
-                Some((RecordKind::Exit { enter, .. }, _)) => return Ok(Some(enter)),
-                Some((RecordKind::Enter, seq)) => return Ok(Some(seq)),
-                _ => {}
+            let seq = match stored.filter(|stored| stored.id == id) {
+                Some(StoredRecord { kind: RecordKind::Exit { enter, .. }, .. }) => enter,
+                Some(StoredRecord { kind: RecordKind::Enter, seq, .. }) => seq,
+                _ => continue,
+            };
+            if !seqs.contains(&seq) {
+                seqs.push(seq);
+            }
+            if seqs.len() >= max {
+                return Ok(seqs);
             }
         }
     }
-    Ok(None)
+    Ok(seqs)
 }
 
 /// Returns the last removed record. Verification reports an invalid checkpoint.

@@ -140,6 +140,9 @@ impl JournalSink {
         let limit = self.journal.settings.body_limit;
         match audit_outcome {
             AuditOutcome::Succeeded(outcome) => {
+                // The text of a failed tool may quote secrets.
+                let text = outcome.envelope.error_text();
+                members.add_some("message", text.filter(|_| !mask::has_secrets(call.operation)));
                 write_changes(outcome, members);
                 if is_relay {
                     return;

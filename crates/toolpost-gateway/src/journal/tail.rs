@@ -113,7 +113,7 @@ impl Tail {
                     Some(begun) => {
                         Some(merge_records(&self.chain.gateway_id, &begun, Some(content)))
                     }
-                    None => find_call(&self.chain, &enter.to_string()).ok().flatten(),
+                    None => find_call(&self.chain, enter).ok().flatten(),
                 };
                 found.extend(call.map(Ok));
             }

@@ -160,7 +160,7 @@ async fn call_spanning_segments_is_found_complete() {
             assert_eq!((&found[0]["seq"], &found[0]["message"]), (&json!(1), &json!("at last")));
         }
         assert_eq!(
-            journal_reader(&scratch).call("1").unwrap().unwrap()["outcome"],
+            journal_reader(&scratch).calls_with_id("1").unwrap()[0]["outcome"],
             "error",
             "{state}"
         );
@@ -252,10 +252,13 @@ async fn call_is_recorded_as_enter_and_exit() {
     assert_eq!(newest["code"], "OPERATION_NOT_FOUND");
     assert_eq!(calls[1]["details"], json!({"remedy": "call another operation"}));
     for id in [oldest["id"].as_str().unwrap(), "1"] {
-        assert_eq!(journal_reader(&scratch).call(id).unwrap().as_ref(), Some(oldest));
+        assert_eq!(
+            journal_reader(&scratch).calls_with_id(id).unwrap(),
+            std::slice::from_ref(oldest)
+        );
     }
     for id in ["unknown", "2", "999"] {
-        assert_eq!(journal_reader(&scratch).call(id).unwrap(), None, "{id}");
+        assert_eq!(journal_reader(&scratch).calls_with_id(id).unwrap(), [Value::Null; 0], "{id}");
     }
 }
 

@@ -26,7 +26,7 @@ use crate::journal::{self, Journal, JournalMode, JournalReader};
 use crate::limits::Limiter;
 use crate::mcp_service::McpService;
 use crate::room::{RoomStore, Rooms};
-use crate::server::Server;
+use crate::server::{Server, UnixSocket};
 use crate::source::{McpEnv, SourceContext, Sources};
 use crate::telemetry::Telemetry;
 
@@ -48,6 +48,7 @@ pub struct GatewayBuilder {
     watch: Option<Duration>,
     telemetry: Telemetry,
     data: Option<PathBuf>,
+    socket: Option<PathBuf>,
     listen: String,
 }
 
@@ -69,6 +70,7 @@ impl Gateway {
             watch: None,
             telemetry: Telemetry::default(),
             data: None,
+            socket: None,
             listen: "127.0.0.1:7411".to_owned(),
         }
     }
@@ -141,6 +143,15 @@ impl GatewayBuilder {
     /// Records calls and rooms in this data folder and registers the journal operations.
     pub fn journal(mut self, data: impl AsRef<Path>) -> Self {
         self.data = Some(data.as_ref().to_owned());
+        self
+    }
+
+    /// Also serves on a Unix socket, such as [`DataDir::socket_path`](crate::DataDir::socket_path),
+    /// for other processes of this user. Hub connections over it need no token: their identity is
+    /// [`LOCAL`](crate::auth::LOCAL), or the operator if the gateway requires tokens. A process that
+    /// already listens on the socket keeps it.
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.socket = Some(path.into());
         self
     }
 
@@ -302,6 +313,7 @@ impl GatewayBuilder {
             rooms,
             status,
             server,
+            config_source: self.config_source.clone(),
             pending_handshakes: TaskTracker::new(),
             stopping,
         };
@@ -320,8 +332,14 @@ impl GatewayBuilder {
             let watching = config_watch::watch(Arc::downgrade(&reloader), interval);
             Arc::new(AbortOnDropHandle::new(tokio::spawn(watching)))
         });
-        let toolpost = Arc::new(toolpost);
-        Ok(Gateway { components, reloader, _toolpost: toolpost, _watch_task: watch_task })
+        let socket = self.socket.as_deref().and_then(bind_socket);
+        Ok(Gateway {
+            components,
+            reloader,
+            socket: Arc::new(parking_lot::Mutex::new(socket)),
+            _toolpost: Arc::new(toolpost),
+            _watch_task: watch_task,
+        })
     }
 
     fn effective_authenticator(&self) -> Authenticator {
@@ -340,6 +358,20 @@ impl GatewayBuilder {
         }
         settings
     }
+}
+
+/// Creates the Unix socket. The gateway also runs without it.
+fn bind_socket(path: &Path) -> Option<UnixSocket> {
+    match UnixSocket::bind(path) {
+        Ok(Some(socket)) => return Some(socket),
+        Ok(None) => {
+            tracing::warn!(path = %path.display(), "another gateway serves the data folder; commands use that one");
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "Unix socket not created; commands need --url and --token");
+        }
+    }
+    None
 }
 
 toolpost::debug_fields!(builder: GatewayBuilder, listen = builder.listen);

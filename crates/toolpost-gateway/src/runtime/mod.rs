@@ -17,6 +17,7 @@ use std::time::Duration;
 use axum::Router;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -34,7 +35,7 @@ use crate::journal::{Journal, JournalError};
 use crate::limits::Limiter;
 use crate::mcp_service::McpView;
 use crate::room::Rooms;
-use crate::server::{self, Server};
+use crate::server::{self, Server, UnixSocket};
 use crate::source::{McpEnv, SourceState, SourceStatus, Sources};
 use crate::telemetry::Telemetry;
 use reload::{ReloadTrigger, Reloader};
@@ -75,6 +76,8 @@ enum NeverReturns {}
 pub struct Gateway {
     components: Components,
     reloader: Arc<Reloader>,
+    /// Taken when the gateway is served.
+    socket: Arc<Mutex<Option<UnixSocket>>>,
     /// Keeps the sources of the program connected until dropped.
     _toolpost: Arc<Toolpost>,
     /// Polls the files of the configuration until dropped.
@@ -97,6 +100,7 @@ struct Components {
     rooms: Rooms,
     status: Arc<Status>,
     server: Server,
+    config_source: ConfigSource,
     /// Async tasks of peers that have not authenticated yet. They end when shutdown begins.
     pending_handshakes: TaskTracker,
     /// Canceled when the gateway starts to stop. Ends streams, but not calls.
@@ -253,7 +257,8 @@ impl Gateway {
             let endpoints = Endpoints::new(components);
             // `/ready` reports startup from before the first request.
             let starting = self.begin_startup();
-            let serving = server::serve(&components.server, endpoints, listener, shutdown);
+            let socket = self.socket.lock().take();
+            let serving = server::serve(&components.server, endpoints, listener, socket, shutdown);
             let connections = tokio::select! {
                 connections = serving => connections,
                 never = self.supervise(starting) => match never {},

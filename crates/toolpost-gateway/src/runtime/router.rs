@@ -14,6 +14,7 @@ use futures::future::Either;
 use tower_service::Service;
 
 use super::Components;
+use crate::config::Config;
 use crate::endpoint::{
     ConsoleEndpoint, HealthEndpoint, HttpEndpoint, HubEndpoint, OpenApiEndpoint, OriginGuard,
     ProblemDetails, RoomsEndpoint, bearer, console, health, http, hub, is_upgrade_request, mcp,
@@ -39,6 +40,10 @@ pub(super) fn router(components: &Components) -> Router {
         settings: Arc::clone(settings),
         pending_handshakes: components.pending_handshakes.clone(),
         stopping: stopping.clone(),
+        config_url: Arc::new({
+            let source = components.config_source.clone();
+            move || source.file().as_deref().and_then(Config::file_url)
+        }),
     };
     let registry = components.pipeline.registry().clone();
     let openapi = OpenApiEndpoint::new(registry, authenticator.clone());

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use tokio_util::either::Either;
 
+use super::ClientStream;
 use crate::endpoint::ProblemDetails;
 
 /// How long the pool may be full before new connections are rejected. Shorter peaks are tolerated.
@@ -43,7 +44,7 @@ impl ConnectionRejector {
         self.full_interval = None;
     }
 
-    pub(super) fn reject(&mut self, stream: TcpStream) {
+    pub(super) fn reject(&mut self, stream: ClientStream) {
         tracing::debug!("connection limit reached; rejecting new connection");
         self.tasks.spawn(async move {
             let _ = tokio::time::timeout(REJECTION_TIMEOUT, write_rejection(stream)).await;
@@ -53,8 +54,11 @@ impl ConnectionRejector {
 
 /// Rejects the first request. Clients treat a response before their request as an error, and an
 /// immediate close may lose the response.
-async fn write_rejection(mut stream: TcpStream) -> Result<()> {
-    stream.readable().await?;
+async fn write_rejection(mut stream: ClientStream) -> Result<()> {
+    match &stream {
+        Either::Left(stream) => stream.readable().await?,
+        Either::Right(stream) => stream.readable().await?,
+    }
     let problem =
         ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, "connection limit reached").to_json();
     let head = format!(

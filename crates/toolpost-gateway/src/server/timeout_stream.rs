@@ -1,4 +1,4 @@
-//! The TCP stream of a client, with a write timeout and a lingering close.
+//! The stream of a client, with a write timeout and a lingering close.
 
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 use tokio_util::either::Either;
 
+use super::ClientStream;
 use super::connection_state::ConnectionState;
 
 /// How long a rejected client may continue to send. An immediate close would reset the connection,
@@ -20,10 +20,10 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum idle time while lingering, after which the client counts as finished.
 const LINGER_IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A TCP stream that fails if writes make no progress for `write_timeout`.
+/// A stream that fails if writes make no progress for `write_timeout`.
 #[derive(Debug)]
 pub(crate) struct TimeoutStream {
-    stream: TcpStream,
+    stream: ClientStream,
     write_timeout: Duration,
     /// Runs while a write makes no progress.
     stall_timer: Option<Pin<Box<Sleep>>>,
@@ -33,11 +33,11 @@ pub(crate) struct TimeoutStream {
 }
 
 /// Returns the stream of an upgraded connection and the bytes already read from it. With this
-/// crate's server it is the TCP stream, since the new protocol has its own write timeout. With
+/// crate's server it is the plain stream, since the new protocol has its own write timeout. With
 /// another server, the upgraded connection may be wrapped.
 pub(crate) fn upgraded_stream(
     upgraded: Upgraded,
-) -> (Either<TcpStream, TokioIo<Upgraded>>, Vec<u8>) {
+) -> (Either<ClientStream, TokioIo<Upgraded>>, Vec<u8>) {
     match upgraded.downcast::<TokioIo<TimeoutStream>>() {
         Ok(parts) => (Either::Left(parts.io.into_inner().stream), parts.read_buf.into()),
         Err(upgraded) => (Either::Right(TokioIo::new(upgraded)), Vec::new()),
@@ -45,7 +45,11 @@ pub(crate) fn upgraded_stream(
 }
 
 impl TimeoutStream {
-    pub(super) fn new(stream: TcpStream, write_timeout: Duration, state: ConnectionState) -> Self {
+    pub(super) fn new(
+        stream: ClientStream,
+        write_timeout: Duration,
+        state: ConnectionState,
+    ) -> Self {
         Self { stream, write_timeout, stall_timer: None, lingering: None, state }
     }
 
@@ -65,7 +69,9 @@ impl TimeoutStream {
         ready!(stalled.as_mut().poll(cx));
         tracing::debug!(?write_timeout, "client stopped reading the response");
         // Otherwise the kernel would continue to send the buffered data after the close.
-        if let Err(error) = self.stream.set_zero_linger() {
+        if let Either::Left(stream) = &self.stream
+            && let Err(error) = stream.set_zero_linger()
+        {
             tracing::debug!(%error, "SO_LINGER not set");
         }
         Poll::Ready(Err(Error::new(ErrorKind::TimedOut, "the client stopped reading the response")))

@@ -81,6 +81,14 @@ impl<T> Envelope<T> {
         matches!(&self.meta, Meta::Mcp(meta) if meta.is_error)
     }
 
+    /// Returns the first text of a failed tool result.
+    pub fn error_text(&self) -> Option<&str> {
+        match &self.meta {
+            Meta::Mcp(meta) if meta.is_error => first_text(meta),
+            _ => None,
+        }
+    }
+
     /// Returns the data, or an error if the tool reported a failure.
     ///
     /// # Errors
@@ -103,11 +111,14 @@ impl<T> Envelope<T> {
     }
 }
 
-fn error_from_tool(meta: &McpMeta) -> CallError {
-    let text = meta.content.iter().find_map(|block| match block {
-        ContentBlock::Text(block) => Some(block.text.clone()),
+fn first_text(meta: &McpMeta) -> Option<&str> {
+    meta.content.iter().find_map(|block| match block {
+        ContentBlock::Text(block) => Some(block.text.as_str()),
         _ => None,
-    });
+    })
+}
+
+fn error_from_tool(meta: &McpMeta) -> CallError {
     let mut details = Map::new();
     details.insert("isError".to_owned(), Value::Bool(true));
     details.insert(
@@ -117,7 +128,7 @@ fn error_from_tool(meta: &McpMeta) -> CallError {
     if let Some(structured) = &meta.structured_content {
         details.insert("structuredContent".to_owned(), structured.clone());
     }
-    let message = text.unwrap_or_else(|| "the tool reported an error".to_owned());
+    let message = first_text(meta).unwrap_or("the tool reported an error").to_owned();
     CallError::execution(message).with_details(details)
 }
 

@@ -21,7 +21,9 @@ use crate::protocol::{CallEvent, FrameError};
 pub use connect::{ConnectError, Connector};
 pub use memory::{MemoryConnector, memory_pair};
 #[cfg(feature = "ws")]
-pub use ws::{DataFrame, TextSocket, Utf8Bytes, WsConnector, WsSettings, accept_key, accept_ws};
+pub use ws::{
+    DataFrame, TextSocket, Utf8Bytes, WsConnector, WsSettings, accept_key, accept_ws, connect_ws,
+};
 
 /// Capacity of the send queue. While the queue is full, streams are not polled and responses wait.
 pub(crate) const SEND_QUEUE_CAPACITY: usize = 256;

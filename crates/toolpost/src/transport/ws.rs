@@ -19,7 +19,7 @@ use super::{Channel, CloseHandle, SEND_QUEUE_CAPACITY};
 use crate::error::CallError;
 use crate::protocol::{CallEvent, FrameError};
 
-pub use client::WsConnector;
+pub use client::{WsConnector, connect_ws};
 pub use text_socket::{DataFrame, TextSocket};
 pub use tokio_tungstenite::tungstenite::Utf8Bytes;
 

@@ -16,12 +16,12 @@ pub(super) fn print_table(entries: &[Value], is_room: bool) -> io::Result<()> {
         return output::print_line(if is_room { "no messages" } else { "no calls" });
     }
     let times = time_format(entries);
-    let (seq, time, width) = ("SEQ", "TIME", times(0).len());
-    let (line, columns): (fn(&Value, TimeFormat) -> String, _) = match is_room {
-        true => (message_line, "ROOM         IDENTITY     MESSAGE"),
-        false => (call_line, "ENDPOINT IDENTITY     DURATION  OPERATION"),
+    let (time, width) = ("TIME", times(0).len());
+    let (line, id, columns): (fn(&Value, TimeFormat) -> String, _, _) = match is_room {
+        true => (message_line, "SEQ", "ROOM         IDENTITY     MESSAGE"),
+        false => (call_line, "ID", "ENDPOINT IDENTITY     DURATION  OPERATION"),
     };
-    output::print_line(&format!("{seq:>8}  {time:width$}  {columns}"))?;
+    output::print_line(&format!("{id:>8}  {time:width$}  {columns}"))?;
     entries.iter().try_for_each(|entry| output::print_line(&line(entry, times)))
 }
 
@@ -70,8 +70,17 @@ pub(super) fn print_call(call: &Value) -> io::Result<()> {
     output::print_line(&call_line(call, time_format(std::slice::from_ref(call))))
 }
 
+/// Number of characters of the gateway id in a table.
+const SHORT_GATEWAY_ID: usize = 4;
+
 fn call_line(call: &Value, times: TimeFormat) -> String {
-    let seq = call["seq"].as_u64().unwrap_or_default();
+    let id = output::text_of(call, "callId");
+    let id = match id.split_once(':') {
+        Some((gateway, seq)) => {
+            format!("{}:{seq}", gateway.get(..SHORT_GATEWAY_ID).unwrap_or(gateway))
+        }
+        None => id.to_owned(),
+    };
     let time = times(time(call));
     let duration = match call["tookUs"].as_u64() {
         Some(duration) => duration_text(duration),
@@ -82,11 +91,12 @@ fn call_line(call: &Value, times: TimeFormat) -> String {
     let via = call["via"].as_str().map(|via| format!(" via {via}")).unwrap_or_default();
     let nested = if call.get("parent").is_some() { "└ " } else { "" };
     let begin = format!(
-        "{seq:>8}  {time}  {endpoint:<8} {identity:<12} {duration:>8}  {nested}{operation}{via}"
+        "{id:>8}  {time}  {endpoint:<8} {identity:<12} {duration:>8}  {nested}{operation}{via}"
     );
     let (style, end) = outcome_text(call);
     let approved = call["approval"]["by"].as_str();
     let approved = approved.map(|by| format!("  approved by {by}")).unwrap_or_default();
+    let end = output::truncate_line(&end, MAX_MESSAGE_CHARS);
     let end = output::styled(style, &output::sanitize(&end));
     let (begin, approved) = (output::sanitize(&begin), output::sanitize(&approved));
     format!("{begin}  {end}{approved}")
@@ -98,7 +108,10 @@ fn outcome_text(call: &Value) -> (Style, String) {
             let [code, message] = ["code", "message"].map(|name| output::text_of(call, name));
             (red(), format!("{code}: {message}"))
         }
-        Some("error") => (red(), "error".to_owned()),
+        Some("error") => match output::text_of(call, "message") {
+            "" => (red(), "error".to_owned()),
+            message => (red(), format!("error: {message}")),
+        },
         Some("interrupted") => (red(), "interrupted: the gateway ended before the call".to_owned()),
         Some(outcome) => (Style::new(), outcome.to_owned()),
         None => (Style::new(), "running".to_owned()),

@@ -116,7 +116,7 @@ fn rejected_requests_are_recorded() {
 #[test]
 fn stdio_mcp_calls_are_recorded() {
     let folder = TempFolder::new("journal-stdio");
-    let data = folder.path().join("data").display().to_string();
+    let data = super::fixture::data(&folder).display().to_string();
     let mut command = command(&["mcp", "--data", &data]);
     command.current_dir(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::null()).spawn().unwrap();

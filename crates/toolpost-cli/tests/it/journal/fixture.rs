@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::process::{OutputLines, Process, TIMEOUT, run, wait_until};
-use crate::{TempFolder, command, stdout, toolpost};
+use crate::{TempFolder, command, stdout};
 
 /// Length of the hash and the authentication code of a line.
 const LINE_PREFIX_LEN: usize = 98;
@@ -20,7 +20,7 @@ const LINE_PREFIX_LEN: usize = 98;
 pub(in super::super) struct Gateway {
     process: Process,
     pub(in super::super) address: String,
-    data: String,
+    folder: PathBuf,
 }
 
 impl Gateway {
@@ -38,11 +38,9 @@ impl Gateway {
     }
 
     fn run(mut command: Command, folder: &TempFolder) -> Self {
-        let data = folder.path().join("data").display().to_string();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data", &data]);
-        let (process, address, _) =
-            Process::serve(command.current_dir(folder.path()).stderr(Stdio::null()));
-        Self { process, address, data }
+        in_folder(&mut command, folder.path()).args(["serve", "--listen", "127.0.0.1:0"]);
+        let (process, address, _) = Process::serve(command.stderr(Stdio::null()));
+        Self { process, address, folder: folder.path().to_owned() }
     }
 
     /// Kills the process without a graceful shutdown.
@@ -95,18 +93,19 @@ impl Gateway {
         format!("ws://{}", self.address)
     }
 
+    /// Returns a command that uses this gateway.
+    pub(in super::super) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = command(arguments);
+        in_folder(&mut command, &self.folder);
+        command
+    }
+
     pub(in super::super) fn toolpost(&self, first: &[&str], rest: &[&str]) -> Output {
-        let url = self.url();
-        toolpost(&[first, rest, &["--url", &url, "--data", &self.data, "--json"]].concat())
+        run(&mut self.command(&[first, rest, &["--json"]].concat()))
     }
 
     pub(in super::super) fn log(&self, arguments: &[&str]) -> Output {
-        let url = self.url();
-        let mut all = [&["log"], arguments, &["--url", &url, "--data", &self.data]].concat();
-        if arguments.first() != Some(&"export") {
-            all.push("--json");
-        }
-        toolpost(&all)
+        self.toolpost(&["log"], arguments)
     }
 
     pub(in super::super) fn replay(&self, arguments: &[&str]) -> Output {
@@ -115,17 +114,13 @@ impl Gateway {
 
     /// Starts a command as the operator.
     pub(in super::super) fn spawn(&self, arguments: &[&str]) -> Process {
-        let url = self.url();
-        let mut command =
-            command(&[arguments, &["--url", &url, "--data", &self.data, "--json"]].concat());
+        let mut command = self.command(&[arguments, &["--json"]].concat());
         Process::spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))
     }
 
     /// Waits until an operation is listed.
     pub(in super::super) fn wait_for(&self, operation: &str) {
-        wait_until(operation, || {
-            stdout(&toolpost(&["list", "--json", "--url", &self.url()])).contains(operation)
-        });
+        wait_until(operation, || stdout(&self.toolpost(&["list"], &[])).contains(operation));
     }
 
     /// Waits until the journal contains this many ended calls to an operation.
@@ -142,9 +137,7 @@ impl Gateway {
     }
 
     pub(in super::super) fn follow(&self, arguments: &[&str]) -> LogFollower {
-        let url = self.url();
-        let all = ["log", "--follow", "--json", "--url", &url, "--data", &self.data];
-        let mut command = command(&[&all, arguments].concat());
+        let mut command = self.command(&[&["log", "--follow", "--json"], arguments].concat());
         let mut process = Process::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
         let lines = process.stdout_lines();
         LogFollower { _process: process, lines }
@@ -180,9 +173,19 @@ impl LogFollower {
     }
 }
 
-/// Runs a command on the journal files without a running gateway.
+/// Sets the folder and the data folder of a command.
+pub(in super::super) fn in_folder<'a>(command: &'a mut Command, folder: &Path) -> &'a mut Command {
+    command.current_dir(folder).env("XDG_DATA_HOME", folder.join("data"))
+}
+
+/// Returns the data folder of gateways that were started in this folder.
+pub(in super::super) fn data(folder: &TempFolder) -> PathBuf {
+    folder.path().join("data/toolpost")
+}
+
+/// Runs a command on the journal files, not through a running gateway.
 pub(in super::super) fn offline(folder: &TempFolder, arguments: &[&str]) -> Output {
-    let data = folder.path().join("data").display().to_string();
+    let data = data(folder).display().to_string();
     let mut command = command(&[arguments, &["--data", &data]].concat());
     run(command.env("TOOLPOST_URL", "ws://127.0.0.1:9").current_dir(folder.path()))
 }
@@ -196,7 +199,12 @@ pub(in super::super) fn segment(folder: &TempFolder) -> PathBuf {
 
 /// Returns the segments of the only journal.
 pub(in super::super) fn segments(folder: &TempFolder) -> Vec<PathBuf> {
-    let chains = std::fs::read_dir(folder.path().join("data/journal")).unwrap();
+    segments_in(&data(folder))
+}
+
+/// Returns the segments of the only journal in a data folder.
+pub(in super::super) fn segments_in(data: &Path) -> Vec<PathBuf> {
+    let chains = std::fs::read_dir(data.join("journal")).unwrap();
     let chain = chains.map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap();
     let files = std::fs::read_dir(chain).unwrap().map(|entry| entry.unwrap().path());
     let is_log = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "log");

@@ -5,7 +5,7 @@ use std::process::{ChildStdin, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::journal::fixture::Gateway;
+use crate::journal::fixture::{self, Gateway};
 use crate::process::{OutputLines, Process};
 use crate::terminal::{SHELL, Terminal};
 use crate::{TempFolder, command, run_with_stdin, stderr, stdout};
@@ -31,8 +31,7 @@ fn summarize(message: &Value) -> String {
 #[test]
 fn scripted_join_sends_lines_and_waits_for_responses() {
     let folder = TempFolder::new("join-script");
-    let gateway = Gateway::start(&folder);
-    let url = gateway.url();
+    let _gateway = Gateway::start(&folder);
     for (lines, expected, exit) in [
         ("hello\n//slash\n", &["chat hello", "chat /slash"][..], 0),
         ("/call demo__add a=1 b=2\n", &["mcp/request", "mcp/response result"], 0),
@@ -44,8 +43,8 @@ fn scripted_join_sends_lines_and_waits_for_responses() {
         ("hi\n/quit\nnever\n", &["chat hi"], 0),
         ("", &[], 0),
     ] {
-        let data = folder.path().join("data");
-        let arguments = ["room", "join", "lobby", "--history", "0", "--url", &url, "--data"];
+        let data = fixture::data(&folder);
+        let arguments = ["room", "join", "lobby", "--history", "0", "--data"];
         let output = run_with_stdin(&[&arguments[..], &[data.to_str().unwrap()]].concat(), lines);
         assert_eq!(output.status.code(), Some(exit), "{lines}: {}", stderr(&output));
         let received = parse_messages(&output);

@@ -1,16 +1,16 @@
 //! WebSocket client.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_tungstenite::client_async_with_config;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
-use tokio_tungstenite::tungstenite::http::{HeaderValue, Uri, header};
+use tokio_tungstenite::tungstenite::http::{HeaderMap, HeaderValue, Uri, header};
 
 use super::{TextSocket, WsSettings, open_channel};
 use crate::protocol::Secret;
@@ -57,12 +57,6 @@ impl WsConnector {
         let (uri, host, port) = parse(address).map_err(bad)?;
         Ok(Self(Arc::new(WsTarget { uri, host, port, token, settings })))
     }
-
-    /// Whether the host is a loopback address or `localhost`. Host names are not resolved.
-    pub fn is_loopback(&self) -> bool {
-        let address = self.0.host.parse::<IpAddr>();
-        address.map_or(self.0.host.eq_ignore_ascii_case("localhost"), |it| it.is_loopback())
-    }
 }
 
 impl Connector for WsConnector {
@@ -93,31 +87,61 @@ impl WsTarget {
             .map_err(|error| error.to_string())?;
         // Without `TCP_NODELAY`, a small frame waits for a delayed acknowledgment.
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let config = Some(self.settings.config());
-        match client_async_with_config(self.request()?, stream, config).await {
-            Ok((stream, _)) => {
-                Ok(open_channel(TextSocket::new(stream, self.settings), self.settings))
-            }
-            Err(Error::Http(response)) => {
-                Err(format!("not a hub: it responded with status {}", response.status()))
-            }
-            Err(error) => Err(error.to_string()),
-        }
+        Ok(handshake(stream, request(&self.uri, self.token.as_ref())?, self.settings).await?.0)
     }
+}
 
-    fn request(&self) -> Result<Request, String> {
-        let mut request =
-            self.uri.clone().into_client_request().map_err(|error| error.to_string())?;
-        if let Some(token) = &self.token {
-            let mut value =
-                HeaderValue::from_str(&format!("Bearer {}", token.reveal())).map_err(|_| {
-                    "the token contains characters that are not allowed in a header".to_owned()
-                })?;
-            value.set_sensitive(true);
-            request.headers_mut().insert(header::AUTHORIZATION, value);
+/// Opens a connection to the hub over a stream to a server, such as a Unix socket. Also returns the
+/// headers of the response to the handshake.
+///
+/// # Errors
+///
+/// The peer is not a hub, or the stream fails or does not respond in time.
+pub async fn connect_ws<S>(
+    stream: S,
+    token: Option<Secret>,
+    settings: WsSettings,
+) -> Result<(Channel, HeaderMap), String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let uri = Uri::from_static("ws://localhost/hub");
+    let opening = handshake(stream, request(&uri, token.as_ref())?, settings);
+    let opened = tokio::time::timeout(settings.connect_timeout, opening).await;
+    opened.unwrap_or_else(|_| Err("connect timeout".to_owned()))
+}
+
+async fn handshake<S>(
+    stream: S,
+    request: Request,
+    settings: WsSettings,
+) -> Result<(Channel, HeaderMap), String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    match client_async_with_config(request, stream, Some(settings.config())).await {
+        Ok((stream, response)) => {
+            let channel = open_channel(TextSocket::new(stream, settings), settings);
+            Ok((channel, response.into_parts().0.headers))
         }
-        Ok(request)
+        Err(Error::Http(response)) => {
+            Err(format!("not a hub: it responded with status {}", response.status()))
+        }
+        Err(error) => Err(error.to_string()),
     }
+}
+
+fn request(uri: &Uri, token: Option<&Secret>) -> Result<Request, String> {
+    let mut request = uri.clone().into_client_request().map_err(|error| error.to_string())?;
+    if let Some(token) = token {
+        let mut value =
+            HeaderValue::from_str(&format!("Bearer {}", token.reveal())).map_err(|_| {
+                "the token contains characters that are not allowed in a header".to_owned()
+            })?;
+        value.set_sensitive(true);
+        request.headers_mut().insert(header::AUTHORIZATION, value);
+    }
+    Ok(request)
 }
 
 fn parse(address: &str) -> Result<(Uri, String, u16), String> {
@@ -175,25 +199,6 @@ mod tests {
                 }
                 (parsed, _) => panic!("{address}: {parsed:?}"),
             }
-        }
-    }
-    #[test]
-    fn ws_connector_detects_loopback_addresses() {
-        for (address, expected) in [
-            ("ws://127.0.0.1:7411", true),
-            ("ws://127.8.9.10", true),
-            ("http://[::1]:7411", true),
-            ("ws://LocalHost:7411", true),
-            ("ws://localhost.example:7411", false),
-            ("ws://127.0.0.1.example", false),
-            ("ws://10.0.0.1", false),
-            ("ws://[::2]", false),
-        ] {
-            assert_eq!(
-                WsConnector::new(address, None).unwrap().is_loopback(),
-                expected,
-                "{address}"
-            );
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::SinkExt;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -14,13 +15,21 @@ use toolpost::CallError;
 use toolpost::http::{FetchLimits, client_builder, fetch};
 use toolpost::protocol::Secret;
 use toolpost::transport::{Connector, WsConnector};
+use toolpost_gateway::DataDir;
 
-use super::super::super::backend::take_array;
+use super::super::super::backend::{Credential, connect_socket, no_gateway, take_array};
 use crate::arguments::JoinOptions;
 use crate::error::CommandError;
 
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// A TCP connection or a Unix socket.
+pub(super) trait RoomStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> RoomStream for S {}
+
+pub(super) type RoomSocket = WebSocketStream<Box<dyn RoomStream>>;
 
 #[derive(Debug)]
 pub(super) struct RoomClient<'a> {
@@ -29,25 +38,40 @@ pub(super) struct RoomClient<'a> {
     authority: String,
     /// Path prefix of the gateway, empty if it is served at the root.
     base_path: String,
+    /// Data folder of the gateway; `None` if it is at a URL.
+    data: Option<DataDir>,
     token: Option<Secret>,
 }
 
 impl<'a> RoomClient<'a> {
-    pub(super) fn new(
-        options: &'a JoinOptions,
-        token: Option<Secret>,
-    ) -> Result<Self, CommandError> {
-        let (authority, base_path) = split_url(&options.target.url())?;
-        Ok(Self { options, authority, base_path, token })
+    pub(super) fn new(options: &'a JoinOptions) -> Result<Self, CommandError> {
+        let target = &options.target;
+        let (authority, base_path, data) = match target.url() {
+            Some(url) => {
+                let (authority, base_path) = split_url(&url)?;
+                (authority, base_path, None)
+            }
+            None => {
+                let data = DataDir::open_existing(target.data.as_deref());
+                ("localhost".to_owned(), String::new(), Some(data.map_err(CommandError::usage)?))
+            }
+        };
+        let token = target.token.as_ref();
+        let credential = match &data {
+            // With `--as`, the operator's token is not used.
+            Some(data) if options.name.is_none() => Credential::for_operator(token, data)?,
+            _ => Credential::explicit(token),
+        };
+        Ok(Self { options, authority, base_path, data, token: credential.token })
     }
 
     /// Opens the WebSocket and sends the join frame with the room, the participant name and the
     /// token.
-    pub(super) async fn join(&self) -> Result<WebSocketStream<TcpStream>, CommandError> {
+    pub(super) async fn join(&self) -> Result<RoomSocket, CommandError> {
         let config = WebSocketConfig::default()
             .max_message_size(Some(MAX_MESSAGE_BYTES))
             .max_frame_size(Some(MAX_MESSAGE_BYTES));
-        let stream = self.open_tcp().await?;
+        let stream = self.open_stream().await?;
         let url = format!("ws://{}{}/ws", self.authority, self.base_path);
         let opening = async {
             match client_async_with_config(url, stream, Some(config)).await {
@@ -72,14 +96,18 @@ impl<'a> RoomClient<'a> {
         Ok(socket)
     }
 
-    async fn open_tcp(&self) -> Result<TcpStream, CommandError> {
+    async fn open_stream(&self) -> Result<Box<dyn RoomStream>, CommandError> {
+        if let Some(data) = &self.data {
+            let stream = connect_socket(data).await?.ok_or_else(|| no_gateway(data))?;
+            return Ok(Box::new(stream));
+        }
         let has_port = |(_, port): (&str, &str)| port.parse::<u16>().is_ok();
         let port = if self.authority.rsplit_once(':').is_some_and(has_port) { "" } else { ":80" };
         let connecting = TcpStream::connect(format!("{}{port}", self.authority));
         let stream = self.within_timeout(connecting).await?;
         // Avoids the delay of small frames by Nagle's algorithm and delayed acknowledgements.
         stream.set_nodelay(true)?;
-        Ok(stream)
+        Ok(Box::new(stream))
     }
 
     pub(super) async fn history(&self, max: usize) -> Result<Vec<Value>, CommandError> {
@@ -87,7 +115,11 @@ impl<'a> RoomClient<'a> {
             "http://{}{}/v0.1/topics/{}/history?limit={max}&protocol=mew/v0.4",
             self.authority, self.base_path, self.options.room
         );
-        let client = client_builder().no_proxy().build().map_err(anyhow::Error::from)?;
+        let mut client = client_builder().no_proxy();
+        if let Some(data) = &self.data {
+            client = client.unix_socket(data.socket_path());
+        }
+        let client = client.build().map_err(anyhow::Error::from)?;
         let mut request = client.get(url);
         if let Some(token) = &self.token {
             request = request.bearer_auth(token.reveal());

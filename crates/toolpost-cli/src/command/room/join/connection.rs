@@ -6,14 +6,12 @@ use std::time::Duration;
 use futures::{SinkExt, StreamExt};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
-use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::{Bytes, Message as Frame};
 use toolpost_gateway::room::message::parse_stream_frame;
 
 use super::super::super::signal::Signals;
-use super::client::{self, CONNECT_TIMEOUT, RoomClient};
+use super::client::{self, CONNECT_TIMEOUT, RoomClient, RoomSocket};
 use super::compose::{self, ComposedMessage};
 use super::parse::{self, COMMANDS, ParsedLine};
 use super::prompt::{InputLines, Screen};
@@ -43,7 +41,7 @@ impl<E: Into<CommandError>> From<E> for SessionEnd {
 pub(super) struct RoomConnection<'a> {
     options: &'a JoinOptions,
     client: RoomClient<'a>,
-    socket: WebSocketStream<TcpStream>,
+    socket: RoomSocket,
     view: Arc<Mutex<RoomView>>,
     screen: Screen,
     last_error: Option<String>,
@@ -60,7 +58,7 @@ impl<'a> RoomConnection<'a> {
     pub(super) fn new(
         options: &'a JoinOptions,
         client: RoomClient<'a>,
-        socket: WebSocketStream<TcpStream>,
+        socket: RoomSocket,
         view: Arc<Mutex<RoomView>>,
         screen: Screen,
     ) -> Self {

@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::super::backend::Credential;
 use super::super::signal::Signals;
 use crate::arguments::JoinOptions;
 use crate::error::CommandError;
@@ -34,12 +33,7 @@ use room_view::RoomView;
 
 pub(crate) async fn join(options: &JoinOptions) -> Result<(), CommandError> {
     let stop = Signals::stop()?;
-    // With `--as`, the operator's token is not used.
-    let credential = match &options.name {
-        Some(_) => Credential::explicit(options.target.token.as_ref()),
-        None => Credential::for_gateway(&options.target)?,
-    };
-    let client = RoomClient::new(options, credential.token)?;
+    let client = RoomClient::new(options)?;
     let socket = client.join().await?;
     let view = Arc::new(Mutex::new(RoomView::default()));
     let (screen, lines) = Screen::open(output::is_json(), &view)?;
