@@ -81,6 +81,7 @@ mod tests {
     }
 
     #[derive(Debug, Deserialize)]
+    #[expect(dead_code, reason = "only errors are of interest")]
     enum Choice {
         A,
         B(u8),
@@ -88,12 +89,14 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(tag = "kind")]
+    #[expect(dead_code, reason = "only errors are of interest")]
     enum Tagged {
         A { size: u8 },
     }
 
     #[derive(Debug, Deserialize)]
     #[serde(untagged)]
+    #[expect(dead_code, reason = "only errors are of interest")]
     enum Either {
         A(u8),
         B(bool),

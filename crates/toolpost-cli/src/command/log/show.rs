@@ -205,7 +205,7 @@ mod tests {
                 json!({"recorded": recorded, "ran": false, "problems": ["odd \u{1b}]0;t\u{7}"]}),
                 &[
                     "would call a.b\u{fffd}[2J with {\"x\":\"\u{fffd}2J\"}",
-                    "  but odd \u{fffd}]0;t\u{fffd}",
+                    "  problem: odd \u{fffd}]0;t\u{fffd}",
                     "use --run to make the call",
                 ][..],
             ),

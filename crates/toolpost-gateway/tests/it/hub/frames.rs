@@ -16,7 +16,7 @@ async fn invalid_frame_returns_error_and_keeps_connection() {
     let running = start_open_gateway().await;
     let invalid = "VALIDATION_ERROR";
     let text = |text: &str| Message::text(text);
-    let event = |frame: serde_json::Value| Message::text(frame.to_string());
+    let event = |frame: Value| Message::text(frame.to_string());
     let rows = [
         (Message::binary(vec![1, 2, 3]), "", invalid, "frames are text"),
         (Message::binary(r#"{"type":"call.completed"}"#), "", invalid, "frames are text"),
