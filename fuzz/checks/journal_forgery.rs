@@ -264,9 +264,9 @@ fn change_lines(kind: usize, text: &mut Vec<u8>, source: &[u8], input: &mut Inpu
             let prefix = lines[other].get(..PREFIX_LEN).unwrap_or_default();
             let line = [prefix, content.as_bytes()].concat();
             if kind == 13 {
-                lines.insert(at, line)
+                lines.insert(at, line);
             } else {
-                lines.push(line)
+                lines.push(line);
             }
             rehash(&mut lines, at);
         }

@@ -217,7 +217,7 @@ pub(in super::super) fn forge_record(last: &str) -> String {
     let (prefix, content) = last.split_at(LINE_PREFIX_LEN);
     let seq: u64 = content["{\"seq\":".len()..].split(',').next().unwrap().parse().unwrap();
     let forged = format!(r#"{{"seq":{},"kind":"exit","time":0}}"#, seq + 1);
-    let previous = HEXLOWER.decode(prefix[..64].as_bytes()).unwrap();
+    let previous = HEXLOWER.decode(&prefix.as_bytes()[..64]).unwrap();
     let hash = Sha256::new().chain_update(previous).chain_update(&forged).finalize();
     format!("{}{}{forged}", HEXLOWER.encode(&hash), &prefix[64..])
 }
