@@ -132,7 +132,10 @@ mod tests {
                 "invalid value: integer `0`, expected a positive integer",
             ),
             (message::<String>(&json!(1)), "invalid type: integer `1`, expected a string"),
-            (message::<Choice>(&json!(1)), "invalid type: number, expected a string or an object"),
+            (
+                message::<Choice>(&json!(1)),
+                "invalid type: integer `1`, expected a string or an object",
+            ),
             (message::<Choice>(&json!("C")), "unknown variant `C`, expected `A` or `B`"),
             (message::<Tagged>(&json!(true)), "invalid type: boolean `true`, expected an object"),
             (message::<Either>(&json!("x")), "it has none of the accepted forms"),

@@ -142,7 +142,7 @@ fn invalid_frame_error_names_cause() {
         (
             r#"{"type":"call.requested","id":"7","payload":{"requestId":"7","operationId":"a.b","deadline":"soon"}}"#,
             "7",
-            "expected f64",
+            "expected a number",
         ),
         (
             r#"{"type":"call.responded","id":"7","payload":{"requestId":"7","output":5}}"#,
@@ -168,7 +168,11 @@ fn invalid_frame_error_names_cause() {
         (r#"{"type":"__reboot","id":"","payload":{}}"#, "", "unknown type of event"),
         (r#"{"type":"__auth","id":"","payload":{}}"#, "", "missing field `token`"),
         (r#"{"type":"__subscribe","id":"","payload":{"topic":"all"}}"#, "", "a topic is `type:id`"),
-        (r#"{"type":"__more","id":"","payload":{"requestId":"1","count":-1}}"#, "", "expected u32"),
+        (
+            r#"{"type":"__more","id":"","payload":{"requestId":"1","count":-1}}"#,
+            "",
+            "expected a non-negative integer",
+        ),
     ];
     for (text, id, expected_message) in rows {
         let error = CallEvent::from_json(text).expect_err(text);

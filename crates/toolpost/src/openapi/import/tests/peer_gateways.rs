@@ -138,8 +138,8 @@ fn invalid_peer_extension_is_imported_as_plain_operation() {
         (json!({"namespace": 7}), "invalid type: integer `7`, expected a string"),
         (json!({"name": ""}), "the name of an operation has 1 to 200 characters, found 0"),
         (json!({"name": "x".repeat(201)}), "1 to 200 characters, found 201"),
-        (json!({"description": {}}), "invalid type: map, expected a string"),
-        (json!({"tags": "a"}), "expected a sequence"),
+        (json!({"description": {}}), "invalid type: object, expected a string"),
+        (json!({"tags": "a"}), "expected an array"),
         (json!({"_meta": []}), "invalid type"),
         (json!({"idempotent": "yes"}), "expected a boolean"),
         (
