@@ -143,7 +143,7 @@ fn call_error_contains_only_standard_error_of_that_call() {
     assert!(log.any(|line| line.contains("the database is locked")), "it is logged");
     let (status, body) = call("note", &json!({"text": "x"}));
     assert_eq!(status, 503, "{body}");
-    assert!(body.contains("offline: the server ended: it exited with code"), "{body}");
+    assert!(body.contains("offline: the server ended: exited with code"), "{body}");
     assert!(!body.contains("out of memory") && !body.contains("locked"), "{body}");
 }
 

@@ -79,20 +79,19 @@ impl Handshake<'_> {
     }
 
     /// Detects the generation of a process. A legacy server responds to `ping` at any time, and a
-    /// modern one rejects it. Many legacy servers log dozens of lines when they get
-    /// `server/discover`, so it is sent only after `ping` was rejected.
+    /// modern one rejects it or the following `initialize`. Many legacy servers log dozens of lines
+    /// when they get `server/discover`, so it is sent only after such a rejection.
     async fn ping_then_negotiate(&self) -> Result<RemoteServer, RequestError> {
         let modern = ProtocolProfile::new(MODERN_VERSIONS[0], self.settings);
         let ping = ClientRequest::new("ping", &[], self.timeouts());
         // It stays pending during the handshake, because dropping it would cancel it at the server.
         let mut pinging = std::pin::pin!(self.transport.request(&modern, &ping));
         let failure = match tokio::time::timeout(PING_GRACE, &mut pinging).await {
-            Ok(Ok(_)) => return self.initialize(LEGACY_VERSIONS[0]).await,
-            Err(_) => match self.initialize(LEGACY_VERSIONS[0]).await {
+            Ok(Err(failure)) => failure,
+            Ok(Ok(_)) | Err(_) => match self.initialize(LEGACY_VERSIONS[0]).await {
                 Err(failure) => failure,
                 found => return found,
             },
-            Ok(Err(failure)) => failure,
         };
         match failure {
             RequestError::Rpc(_) => self.discover_then_initialize().await,

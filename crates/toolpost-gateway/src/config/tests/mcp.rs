@@ -204,10 +204,7 @@ fn client_file_servers_become_sources() {
     assert_eq!(process.cwd, Some(folder.join("y")), "from the folder of the file");
     assert_eq!(config.sources[2].adjustments.effective_access(), Some(&Access::Open));
     let notes = config.notes.join("\n");
-    assert!(
-        notes.contains("`One` becomes the source `one`") && notes.contains("HTTP+SSE"),
-        "{notes}"
-    );
+    assert!(notes.contains("`One` becomes the source `one`"), "{notes}");
 
     let message = read(
         "mcp_servers = ['bad.json', 'none.json', 'one.json']\n[source.one]\nmcp.command = 'z'\n\

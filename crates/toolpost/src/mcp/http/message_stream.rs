@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use reqwest::header::HeaderMap;
 use tokio::sync::oneshot;
 
@@ -53,18 +55,22 @@ impl HttpTransport {
     /// Opens the stream and returns the data of its `endpoint` event and the future that reads on.
     async fn read_endpoint(
         &self,
-    ) -> Result<(String, impl Future<Output = Result<(), RequestError>> + Send + use<>), RequestError>
-    {
+    ) -> Result<(String, BoxFuture<'static, Result<(), RequestError>>), RequestError> {
         let response = self.get_event_stream(HeaderMap::new()).await?;
         let (sender, mut endpoint) = oneshot::channel();
         let http = self.clone();
-        let mut reading = Box::pin(async move {
+        let mut reading = async move {
             let mut cursor = StreamCursor { endpoint: Some(sender), ..StreamCursor::default() };
             http.read_stream(response, &mut cursor, None).await
-        });
+        }
+        .boxed();
         tokio::select! {
             Ok(address) = &mut endpoint => Ok((address, reading)),
-            ended = &mut reading => Err(ended.err().unwrap_or_else(missing_endpoint)),
+            ended = &mut reading => match endpoint.try_recv() {
+                // One read returned the event and the end of the stream.
+                Ok(address) => Ok((address, std::future::ready(ended).boxed())),
+                Err(_) => Err(ended.err().unwrap_or_else(missing_endpoint)),
+            },
         }
     }
 }
