@@ -136,7 +136,7 @@ impl<'a> RawFrame<'a> {
     fn decode_responded(&self) -> Result<CallEvent, String> {
         let wire: RespondedIn<'_> = self.parse_payload()?;
         self.check_id(wire.request_id.as_deref())?;
-        let output = wire.output.ok_or_else(|| not_an_envelope("it is missing"))?;
+        let output = wire.output.ok_or_else(|| not_an_envelope("it is missing or null"))?;
         let mut outcome = Outcome::new(decode_envelope(output)?);
         let mut findings = Normalized::default();
         (findings.repairs, findings.issues) = (wire.repairs, wire.warnings);

@@ -87,7 +87,7 @@ async fn bare_value_of_a_spoke_is_explained_to_both_sides() {
         (json!({"output": 5}), "invalid type: integer `5`, expected an object"),
         (json!({"output": "five"}), "invalid type: string \"five\", expected an object"),
         (json!({"output": true}), "invalid type: boolean `true`, expected an object"),
-        (json!({"output": null}), "invalid type: null, expected an object"),
+        (json!({"output": null}), "it is missing or null"),
         (json!({"output": {"sum": 5}}), missing_meta),
         (json!({"output": {"data": 5}}), missing_meta),
         (
@@ -95,7 +95,7 @@ async fn bare_value_of_a_spoke_is_explained_to_both_sides() {
             "invalid type: integer `1`, expected an object",
         ),
         (json!({"output": {"data": 5, "meta": {"source": "box"}}}), "`source` must be local"),
-        (json!({}), "it is missing"),
+        (json!({}), "it is missing or null"),
     ] {
         let (response, event) = call_spoke(&running, &mut spoke, &output).await;
         assert_eq!(response.status(), 502, "{output}");
