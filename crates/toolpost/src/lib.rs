@@ -110,7 +110,7 @@ mod trace;
 pub mod transport;
 pub mod view;
 
-pub use access::{AccessControl, Authority, Identity};
+pub use access::{AccessControl, Authority, Identity, IdentityKey, IdentityKind};
 pub use circuit_breaker::{BreakerState, CircuitBreaker, HealthSignal};
 pub use clock::{epoch_ms, since_epoch, timestamp};
 pub use embedded::{BuildError, Caller, Toolpost, ToolpostBuilder};

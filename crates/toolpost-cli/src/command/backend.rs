@@ -73,7 +73,7 @@ impl Backend {
         let sources = LocalSources::start(&registry, options.config.as_deref(), scope).await?;
         let pipeline = Pipeline::builder(registry).approval(sources.approval_gate()).build();
         // Local calls run as the `local` identity.
-        Ok(Self::in_process(pipeline, Identity::new(auth::LOCAL), sources))
+        Ok(Self::in_process(pipeline, auth::local(), sources))
     }
 
     pub(super) fn in_process(pipeline: Pipeline, caller: Identity, sources: LocalSources) -> Self {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use toolpost::mcp::DEPTH_VARIABLE as DEPTH;
 use toolpost::{Identity, suggest_name};
-use toolpost_gateway::auth::LOCAL;
+use toolpost_gateway::auth;
 use toolpost_gateway::config::Config;
 use toolpost_gateway::journal::JournalMode;
 use toolpost_gateway::{DataDir, DataError, Gateway, GatewaySettings, McpView};
@@ -129,5 +129,5 @@ async fn client_identity(config: &mut Config) -> Result<Arc<Identity>, CommandEr
     for source in &mut config.sources {
         source.adjustments.open_access();
     }
-    Ok(Arc::new(Identity::new(LOCAL)))
+    Ok(Arc::new(auth::local()))
 }

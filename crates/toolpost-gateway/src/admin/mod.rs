@@ -3,7 +3,7 @@
 
 pub mod scope;
 
-use toolpost::Identity;
+use toolpost::{Identity, IdentityKind};
 
 /// Namespace of the administration operations.
 pub const NAMESPACE: &str = "gateway";
@@ -13,5 +13,6 @@ pub const OPERATOR: &str = "operator";
 
 /// Returns the operator's identity. It has every administration scope and no other scopes.
 pub fn operator() -> Identity {
-    Identity::new(OPERATOR).with_scopes([scope::READ, scope::APPROVE, scope::ADMIN])
+    let scopes = [scope::READ, scope::APPROVE, scope::ADMIN];
+    Identity::new(OPERATOR).with_kind(IdentityKind::Operator).with_scopes(scopes)
 }

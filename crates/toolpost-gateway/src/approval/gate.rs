@@ -236,7 +236,7 @@ fn build_pending_call(
         parent_request_id: call.parent_request_id.map(ToString::to_string),
         endpoint: call.endpoint,
         operation: call.operation_id.to_owned(),
-        caller: call.identity.map(|identity| identity.id.clone()),
+        caller: call.identity.cloned(),
         input: value,
         input_digest,
         submitted_at: now,

@@ -19,7 +19,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use toolpost::Identity;
+use toolpost::{Identity, IdentityKind};
 
 use crate::admin::scope;
 pub use gate::{RejectingGate, is_list_operation};
@@ -31,9 +31,10 @@ use input_digest::InputDigester;
 use pending_call::{ApprovalDecision, PendingCall};
 use queue::{ApprovalQueue, DecisionError};
 
-/// Whether an identity may approve calls by others.
+/// Whether an identity may approve calls by others. Guests cannot.
 pub(crate) fn can_approve(identity: &Identity) -> bool {
-    identity.scopes.iter().any(|held| held == scope::APPROVE)
+    let is_guest = matches!(identity.kind, IdentityKind::Guest { .. });
+    !is_guest && identity.scopes.iter().any(|held| held == scope::APPROVE)
 }
 
 /// The [`ApprovalGate`](toolpost::ApprovalGate) with the pending calls. Clones share state.
@@ -75,7 +76,7 @@ impl Approvals {
     pub(crate) fn revoke_identities(
         &self,
         identity_check: impl Fn(&Identity) -> bool + Send + Sync + 'static,
-        is_revoked: &dyn Fn(&str) -> bool,
+        is_revoked: &dyn Fn(&Identity) -> bool,
     ) -> usize {
         // Stored before the scan, so that a revoked identity cannot submit a call meanwhile.
         *self.0.identity_check.write() = Box::new(identity_check);
@@ -105,11 +106,11 @@ impl Approvals {
     fn decide(
         &self,
         id: &str,
-        approver: &str,
+        approver: &Identity,
         input_digest: Option<&str>,
         decision: ApprovalAction,
     ) -> Result<PendingCall, DecisionError> {
-        let decision = ApprovalDecision::Decided { by: approver.to_owned(), decision };
+        let decision = ApprovalDecision::Decided { by: approver.key().to_string(), decision };
         let closed_reason = decision.closed_reason();
         let (pending_call, waiter) =
             self.queue().decide(Instant::now(), id, approver, input_digest, closed_reason)?;

@@ -169,11 +169,12 @@ impl Approver {
             let proposal = self.decide_proposal(approver, &id, reviewed_digest, action).await?;
             (proposal.operation, proposal.caller, proposal.input_digest, proposal.request_id)
         } else {
-            let decided = self.approvals.decide(&id, &approver.id, reviewed_digest, action);
+            let decided = self.approvals.decide(&id, approver, reviewed_digest, action);
             let call = decided.map_err(|error| decision_error(&error))?;
-            let (approver, operation) = (&approver.id, &call.operation);
+            let (approver, operation) = (&*approver.key(), &call.operation);
             tracing::info!(id, approver, operation, status, "approval decided");
-            (call.operation, call.caller, call.input_digest, call.request_id)
+            let caller = call.caller_key();
+            (call.operation, caller, call.input_digest, call.request_id)
         };
         Ok(DecisionResult { id, status, operation, caller, input_digest, request_id })
     }
@@ -210,7 +211,7 @@ fn approver(context: &CallContext) -> Result<&Identity, CallError> {
 fn decision_error(error: &DecisionError) -> HandlerError {
     let message = error.to_string();
     match error {
-        DecisionError::OwnCall(_) => CallError::access_denied(message).into(),
+        DecisionError::OwnCall(_) | DecisionError::InvitedCaller(_) => CallError::access_denied(message).into(),
         DecisionError::Unknown | DecisionError::Closed(_) => {
             DomainError::new(NOT_PENDING, message).into()
         }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
-use toolpost::Endpoint;
+use toolpost::{Endpoint, Identity};
 
 /// A call pending approval. An approval covers exactly this call, so it never changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,13 +16,20 @@ pub(super) struct PendingCall {
     pub(super) endpoint: Endpoint,
     pub(super) operation: String,
     /// The identity that the call is made for; `None` if the process itself calls.
-    pub(super) caller: Option<String>,
+    pub(super) caller: Option<Identity>,
     /// The input, with secrets masked.
     pub(super) input: Value,
     /// Digest of the full input, secrets included.
     pub(super) input_digest: String,
     pub(super) submitted_at: Instant,
     pub(super) deadline: Instant,
+}
+
+impl PendingCall {
+    /// Returns the key of the caller as text.
+    pub(super) fn caller_key(&self) -> Option<String> {
+        self.caller.as_ref().map(|caller| caller.key().to_string())
+    }
 }
 
 /// The decision of an approver.
@@ -99,7 +106,7 @@ impl ApprovalEntry {
         Self {
             id: id.to_owned(),
             operation: pending_call.operation.clone(),
-            caller: pending_call.caller.clone(),
+            caller: pending_call.caller_key(),
             room: None,
             input: pending_call.input.clone(),
             input_digest: pending_call.input_digest.clone(),

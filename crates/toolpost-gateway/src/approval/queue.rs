@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use tokio::time::Instant;
+use toolpost::Identity;
 
 use super::pending_call::PendingCall;
 
@@ -51,6 +52,10 @@ pub(super) enum DecisionError {
     Closed(String),
     #[error("callers cannot approve their own calls: this call was made by `{0}`")]
     OwnCall(String),
+    #[error(
+        "`{0}` is in the chain of invitations of the guest that made this call; another identity must decide"
+    )]
+    InvitedCaller(String),
     #[error("the input digest does not match this call; show its input with `toolpost approvals`")]
     InputMismatch,
 }
@@ -77,10 +82,10 @@ impl<W> ApprovalQueue<W> {
         if self.pending(now).count() >= room.max {
             return Err(SubmitError::LimitReached(room.max));
         }
-        let own =
-            self.pending(now).filter(|(_, other)| other.caller == pending_call.caller).count();
+        let caller = pending_call.caller_key();
+        let own = self.pending(now).filter(|(_, other)| other.caller_key() == caller).count();
         if own >= room.max_per_caller {
-            let caller = pending_call.caller.unwrap_or_else(|| "the gateway itself".to_owned());
+            let caller = caller.unwrap_or_else(|| "the gateway itself".to_owned());
             return Err(SubmitError::CallerLimitReached(caller, room.max_per_caller));
         }
         self.pending.push_back((id, pending_call, waiter));
@@ -92,7 +97,7 @@ impl<W> ApprovalQueue<W> {
         &mut self,
         now: Instant,
         id: &str,
-        approver: &str,
+        approver: &Identity,
         input_digest: Option<&str>,
         closed_reason: String,
     ) -> Result<(PendingCall, W), DecisionError> {
@@ -106,8 +111,14 @@ impl<W> ApprovalQueue<W> {
         if pending_call.deadline <= now {
             return Err(DecisionError::Closed(EXPIRED_REASON.to_owned()));
         }
-        if pending_call.caller.as_deref() == Some(approver) {
-            return Err(DecisionError::OwnCall(approver.to_owned()));
+        if let Some(caller) = &pending_call.caller {
+            let approver = approver.key();
+            if caller.key() == approver {
+                return Err(DecisionError::OwnCall(approver.to_string()));
+            }
+            if caller.inviters().contains(&approver) {
+                return Err(DecisionError::InvitedCaller(approver.to_string()));
+            }
         }
         if input_digest
             .is_some_and(|digest| !digest.eq_ignore_ascii_case(&pending_call.input_digest))
@@ -138,11 +149,11 @@ impl<W> ApprovalQueue<W> {
     /// Closes the calls by revoked identities and returns their waiters.
     pub(super) fn cancel_for_identities(
         &mut self,
-        is_revoked: &dyn Fn(&str) -> bool,
+        is_revoked: &dyn Fn(&Identity) -> bool,
         reason: &str,
     ) -> Vec<W> {
         let has_revoked_caller = |(_, pending_call, _): &(String, PendingCall, W)| {
-            pending_call.caller.as_deref().is_some_and(is_revoked)
+            pending_call.caller.as_ref().is_some_and(is_revoked)
         };
         let (canceled, retained): (Vec<_>, Vec<_>) =
             self.pending.drain(..).partition(has_revoked_caller);
@@ -204,7 +215,7 @@ mod tests {
             parent_request_id: None,
             endpoint: toolpost::Endpoint::Http,
             operation: "t.op".to_owned(),
-            caller: caller.map(str::to_owned),
+            caller: caller.map(Identity::new),
             input: json!({}),
             input_digest: "ab".to_owned(),
             submitted_at: since,
@@ -241,11 +252,11 @@ mod tests {
                 .submit(begin, CAPACITY, "p".to_owned(), pending_call(caller, begin), "waiter")
                 .unwrap();
             let now = begin + Duration::from_secs(after);
-            let decided = queue.decide(now, "p", approver, seen, "done".to_owned());
+            let decided = queue.decide(now, "p", &Identity::new(approver), seen, "done".to_owned());
             let is_decided = decided.is_ok();
             assert_eq!(decided.map(|(_, waiter)| waiter), expected, "{row}");
             // A second decision reports the first one; a failed decision changes nothing.
-            let again = queue.decide(now, "p", "eve", None, "again".to_owned());
+            let again = queue.decide(now, "p", &Identity::new("eve"), None, "again".to_owned());
             match (is_decided, after < 10) {
                 (true, _) => assert_eq!(again.unwrap_err(), ended("done").unwrap_err(), "{row}"),
                 (false, in_time) => assert_eq!(again.is_ok(), in_time, "{row}"),
@@ -265,7 +276,7 @@ mod tests {
         assert!(queue.withdraw("left") && !queue.withdraw("left"));
         assert!(queue.expire("late") && !queue.expire("late") && !queue.withdraw("late"));
         let mut decide_error =
-            |id| queue.decide(begin, id, "bob", None, String::new()).unwrap_err();
+            |id| queue.decide(begin, id, &Identity::new("bob"), None, String::new()).unwrap_err();
         assert!(decide_error("left").to_string().ends_with("withdrawn by its caller"));
         assert!(decide_error("late").to_string().ends_with("no decision was made in time"));
         assert_eq!(decide_error("other"), DecisionError::Unknown);
@@ -283,11 +294,11 @@ mod tests {
                 .submit(begin, CAPACITY, id.to_owned(), pending_call(Some(caller), begin), id)
                 .unwrap();
         }
-        assert_eq!(queue.cancel_for_identities(&|identity| identity == "ada", "gone"), ["a", "c"]);
+        assert_eq!(queue.cancel_for_identities(&|identity| identity.id == "ada", "gone"), ["a", "c"]);
         assert_eq!(queue.pending(begin).map(|(id, _)| id).collect::<Vec<_>>(), ["b"]);
-        let error = queue.decide(begin, "c", "eve", None, String::new()).unwrap_err();
+        let error = queue.decide(begin, "c", &Identity::new("eve"), None, String::new()).unwrap_err();
         assert!(error.to_string().ends_with("gone"), "{error}");
-        assert!(queue.cancel_for_identities(&|identity| identity == "eve", "gone").is_empty());
+        assert!(queue.cancel_for_identities(&|identity| identity.id == "eve", "gone").is_empty());
     }
 
     #[test]

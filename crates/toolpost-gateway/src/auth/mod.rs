@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use toolpost::Identity;
+use toolpost::{Identity, IdentityKind};
 
 use jwt::JwtVerifier;
 pub use jwt::{Algorithm, JwtError, JwtSettings};
@@ -16,6 +16,11 @@ pub use token::{Token, TokenHash, TokenHashError};
 
 /// Id of callers without a token, where none is required.
 pub const LOCAL: &str = "local";
+
+/// Returns the identity of callers without a token, where none is required.
+pub fn local() -> Identity {
+    Identity::new(LOCAL).with_kind(IdentityKind::Local)
+}
 
 /// Whether the text is a resource id of [`toolpost::AccessControl`], `type:id`.
 pub(crate) fn is_resource_id(text: &str) -> bool {
@@ -67,7 +72,7 @@ pub enum AuthError {
 impl Authenticator {
     /// Creates an authenticator that requires no token; a caller without one is [`LOCAL`].
     pub fn allow_anonymous() -> Self {
-        let anonymous = Some(Arc::new(Identity::new(LOCAL)));
+        let anonymous = Some(Arc::new(local()));
         Self::from_state(AuthState { anonymous, ..AuthState::default() })
     }
 

@@ -23,11 +23,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use toolpost::Identity;
+use toolpost::{Identity, IdentityKind};
 use toolpost::openapi::DocumentLocation;
 use url::Url;
 
-use crate::admin::OPERATOR;
 use crate::approval::ApprovalSettings;
 use crate::auth::{Authenticator, JwtSettings, LOCAL, TokenHash};
 use crate::journal;
@@ -56,26 +55,23 @@ pub use source::{
 /// Identities whose access ends when another configuration is applied.
 #[derive(Debug)]
 pub(crate) struct RevokedIdentities<'a> {
-    /// Configured identities that were removed or changed, and `local`.
+    /// Names of configured identities that were removed or changed, and `local`.
     pub(crate) ids: BTreeSet<&'a str>,
-    /// Set if the JWT settings changed: every identity that is not in this set is revoked.
-    jwt_exempt: Option<BTreeSet<&'a str>>,
+    /// Names of added identities, which JWTs and guests cannot have.
+    added: BTreeSet<&'a str>,
+    /// Whether the JWT settings changed, which revokes every JWT.
+    pub(crate) includes_jwt: bool,
 }
 
 impl RevokedIdentities<'_> {
-    /// Whether the identity with this id is revoked.
-    pub(crate) fn contains(&self, id: &str) -> bool {
-        self.ids.contains(id) || self.is_jwt_identity(id)
-    }
-
-    /// Whether the JWT settings changed, which revokes identities authenticated with JWTs.
-    pub(crate) fn includes_jwt(&self) -> bool {
-        self.jwt_exempt.is_some()
-    }
-
-    /// Whether the identity is revoked because it was authenticated by a JWT only.
-    pub(crate) fn is_jwt_identity(&self, id: &str) -> bool {
-        self.jwt_exempt.as_ref().is_some_and(|known| !known.contains(id))
+    pub(crate) fn contains(&self, identity: &Identity) -> bool {
+        let id = identity.id.as_str();
+        match identity.kind {
+            IdentityKind::Token | IdentityKind::Local => self.ids.contains(id),
+            IdentityKind::Jwt { .. } => self.includes_jwt || self.added.contains(id),
+            IdentityKind::Guest { .. } => self.added.contains(id),
+            _ => false,
+        }
     }
 }
 
@@ -303,19 +299,15 @@ impl Config {
 
     /// Returns the identities that change or end when `next` is applied.
     pub(crate) fn revoked_identities<'a>(&'a self, next: &'a Self) -> RevokedIdentities<'a> {
-        let revoked = self.identities.iter().filter(|known| !next.identities.contains(known));
-        // A new identity may have the same name as one that was authenticated by a JWT.
-        let new = next.identities.iter().filter(|known| !self.identities.contains(known));
-        let new = new.filter(|_| self.auth.is_some());
-        let mut revoked: BTreeSet<_> =
-            revoked.chain(new).map(|known| known.identity.id.as_str()).collect();
+        let names = |of: &'a Self, without: &Self| {
+            let differing = of.identities.iter().filter(|known| !without.identities.contains(known));
+            differing.map(|known| known.identity.id.as_str()).collect::<BTreeSet<_>>()
+        };
+        let (mut ids, added) = (names(self, next), names(next, self));
         if !self.requires_auth() && next.requires_auth() {
-            revoked.insert(LOCAL);
+            ids.insert(LOCAL);
         }
-        let known = self.identities.iter().chain(&next.identities);
-        let known = known.map(|known| known.identity.id.as_str()).chain([LOCAL, OPERATOR]);
-        let known = self.jwt_settings_differ(next).then(|| known.collect());
-        RevokedIdentities { ids: revoked, jwt_exempt: known }
+        RevokedIdentities { ids, added, includes_jwt: self.jwt_settings_differ(next) }
     }
 
     /// Whether the JWT settings of `next` differ, apart from the reserved names.
@@ -329,11 +321,15 @@ impl Config {
     /// Whether the identity is valid under this configuration, with the same grants.
     pub(crate) fn has_identity(&self, identity: &Identity) -> bool {
         let configured = self.identities.iter().find(|known| known.identity.id == identity.id);
-        match (configured, identity.id.as_str()) {
-            (Some(known), _) => known.identity == *identity,
-            (None, LOCAL) => !self.requires_auth(),
-            (None, OPERATOR) => true,
-            (None, _) => self.auth.is_some(),
+        match &identity.kind {
+            IdentityKind::Token => configured.is_some_and(|known| known.identity == *identity),
+            IdentityKind::Jwt { issuer } => {
+                let accepted = self.auth.as_ref().map(|auth| auth.issuer.as_str());
+                configured.is_none() && accepted == Some(issuer)
+            }
+            IdentityKind::Guest { .. } => configured.is_none(),
+            IdentityKind::Local => !self.requires_auth(),
+            _ => true,
         }
     }
 

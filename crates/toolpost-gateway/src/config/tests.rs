@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use toolpost::{Extras, OutputPolicy};
 
 use super::*;
+use crate::admin;
 use crate::journal::JournalMode;
 use crate::room::RoomSettings;
 
@@ -852,9 +853,20 @@ fn config_change_returns_revoked_identities() {
         let read = |text: &str| Config::parse(Path::new("toolpost.toml"), text, &|_| None).unwrap();
         let (before, next) = (read(before), read(next));
         let ended = before.revoked_identities(&next);
-        assert_eq!(ended.contains("identity-of-a-jwt"), is_ended);
-        assert!(["ada", "operator"].iter().all(|id| !ended.contains(id)));
-        assert_eq!(next.has_identity(&Identity::new("identity-of-a-jwt")), next.auth.is_some());
+        let jwt = IdentityKind::Jwt { issuer: "https://id.example".into() };
+        let [jwt, eve, other_issuer] = [
+            ("ada2", jwt.clone()),
+            ("eve", jwt),
+            ("ada2", IdentityKind::Jwt { issuer: "https://other.example".into() }),
+        ]
+        .map(|(id, kind)| Identity::new(id).with_kind(kind));
+        assert_eq!(ended.contains(&jwt), is_ended);
+        let has_eve = next.identities.iter().any(|known| known.identity.id == "eve");
+        assert_eq!(ended.contains(&eve), is_ended || has_eve);
+        assert!(!ended.contains(&Identity::new("ada")) && !ended.contains(&admin::operator()));
+        assert_eq!(next.has_identity(&jwt), next.auth.is_some());
+        assert_eq!(next.has_identity(&eve), next.auth.is_some() && !has_eve);
+        assert!(!next.has_identity(&other_issuer));
     }
     let rows: [(&str, &str, &[&str]); 6] = [
         ("", "", &[]),

@@ -66,7 +66,7 @@ impl HttpEndpoint {
     }
 
     /// Ends the streams of revoked identities and returns their number.
-    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
         self.streams.disconnect_identities(is_revoked)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolpost::{
     Approval, AuditEntry, AuditOutcome, AuditSink, CallError, CallView, ErrorCode, HookResult,
-    OperationKind, Outcome, Payload, Registry, epoch_ms,
+    Identity, OperationKind, Outcome, Payload, Registry, epoch_ms,
 };
 
 use super::queue::{Durability, QueuedRecord, WriteReceipt};
@@ -81,7 +81,8 @@ impl JournalSink {
         durability: Durability,
         write: impl FnOnce(&mut RecordWriter<'_>),
     ) -> (Option<u64>, HookResult<()>) {
-        let identity = call.identity.map_or("", |identity| identity.id.as_str());
+        let key = call.identity.map(Identity::key);
+        let identity = key.as_deref().unwrap_or_default();
         let summary = RecordSummary { time: epoch_ms(), kind, name: call.operation_id, identity };
         let is_sync = self.is_sync();
         match self.journal.shared.record(&summary, durability, write) {
@@ -98,7 +99,7 @@ impl JournalSink {
         members.add_some("parent", call.parent_request_id);
         members.add("endpoint", call.endpoint.as_str());
         members.add("operation", call.operation_id);
-        members.add_some("identity", call.identity.map(|identity| &identity.id));
+        members.add_some("identity", call.identity.map(Identity::key).as_ref());
         members.add_some("via", call.operation.and_then(|operation| operation.via()));
         if let Some(input) = call.input {
             self.write_input(call, input, members);
@@ -126,7 +127,7 @@ impl JournalSink {
     ) {
         members.add("id", call.request_id);
         members.add("operation", call.operation_id);
-        members.add_some("identity", call.identity.map(|identity| &identity.id));
+        members.add_some("identity", call.identity.map(Identity::key).as_ref());
         members.add("tookUs", &u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
         if let Some(Approval { id, approver: by }) = call.approval {
             members.add("approval", &json!({"id": id, "by": by}));

@@ -87,7 +87,7 @@ impl Limiter {
         let Some(identity) = call.identity.filter(|_| is_limited) else {
             return Ok(Permit::default());
         };
-        let caller = self.callers.get(&identity.id);
+        let caller = self.callers.get(&identity.key());
         if let Some(max) = settings.calls_per_minute {
             caller.take_token(max, self.callers.now()).map_err(|wait| {
                 let message = format!("rate limit reached: {max} calls per minute per caller");

@@ -204,9 +204,9 @@ impl RoomActor {
     /// Starts the writes that precede an effect: to the journal, then to the store.
     fn start_write(&self, effect: &Effect) -> Result<Option<PendingWrite>, &'static str> {
         let journal = self.rooms.journal.as_ref();
-        let (message, allowed_by, snapshot) = match effect {
-            Effect::Deliver { message, allowed_by, snapshot, .. } => {
-                (message, allowed_by, snapshot)
+        let (message, sender, allowed_by, snapshot) = match effect {
+            Effect::Deliver { message, sender, allowed_by, snapshot, .. } => {
+                (message, sender, allowed_by, snapshot)
             }
             Effect::RecordRejection { sender, id, kind, error, reason } => {
                 if let Some(journal) = journal {
@@ -227,7 +227,7 @@ impl RoomActor {
             let allowed_by = allowed_by.as_ref().map(ToString::to_string);
             let receipt = journal.record_message(&RoomMessageRecord {
                 room: &self.name,
-                identity: &message.from,
+                identity: sender,
                 id: &message.id,
                 message: &self.encode_for_journal(message),
                 allowed_by: allowed_by.as_deref(),
@@ -330,7 +330,7 @@ impl RoomActor {
         let Some(tool_caller) = self.rooms.tool_caller.upgrade() else { return };
         let request = message.id.clone();
         let payload = message.payload.as_ref().and_then(|payload| RawMessage::parse(payload.get()));
-        let approver = identity.id.clone();
+        let approver = identity.key().to_string();
         let approval = consents_to
             .filter(|_| can_approve(&identity))
             .map(|proposal| Approval { id: format!("{}/{proposal}", self.name), approver });

@@ -75,7 +75,7 @@ impl Rooms {
                 Some(name) => format!("{}:{name}", target.method),
                 None => target.method.to_string(),
             },
-            caller: Some(proposal.from.to_string()),
+            caller: Some(proposal.caller_key(room.name()).to_string()),
             room: Some(room.name().to_string()),
             input: self.masked_input(proposal),
             input_digest: String::new(),

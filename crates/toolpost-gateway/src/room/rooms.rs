@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolpost::Identity;
 
 use super::actor::{COMMAND_QUEUE_CAPACITY, DeferredReply, RoomActor, RoomCommand};
 use super::message::{McpTarget, RejectionCode, RoomMessage};
@@ -40,7 +41,7 @@ pub(super) struct RoomsInner {
     tasks: TaskTracker,
     next_connection_id: AtomicU64,
     /// All connections with their identities.
-    connections: Mutex<HashMap<ConnectionId, (String, MessageSender)>>,
+    connections: Mutex<HashMap<ConnectionId, (Arc<Identity>, MessageSender)>>,
 }
 
 /// A handle to an open room. The room is not closed as idle while a handle exists.
@@ -156,7 +157,7 @@ impl Rooms {
     }
 
     /// Closes the connections of revoked identities and returns their number.
-    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
         let connections = self.0.connections.lock();
         let revoked = connections.values().filter(|(identity, _)| is_revoked(identity));
         revoked.inspect(|(_, sender)| sender.close(DisconnectCause::TokenRevoked)).count()
@@ -171,7 +172,7 @@ impl Rooms {
     ) -> RoomConnection {
         let connection = self.0.next_connection_id.fetch_add(1, Ordering::Relaxed);
         join.connection = connection;
-        let entry = (join.identity.id.clone(), sender.clone());
+        let entry = (Arc::clone(&join.identity), sender.clone());
         self.0.connections.lock().insert(connection, entry);
         let room_connection = RoomConnection { room, connection, rooms: Arc::clone(&self.0) };
         room_connection.room.send_command(RoomCommand::Join { join, sender }).await;
@@ -192,10 +193,8 @@ impl Rooms {
         settings.rooms.values().map(|room| room.max_message_bytes).fold(default_limit, usize::max)
     }
 
-    pub(crate) fn admits(&self, room: &RoomName, id: &str) -> bool {
-        let members = self.0.settings_of(room).members;
-        let is_member = members.is_none_or(|members| members.iter().any(|member| member == id));
-        is_member || id == OPERATOR
+    pub(crate) fn admits(&self, room: &RoomName, identity: &Identity) -> bool {
+        self.0.settings_of(room).admits(identity, &identity.id)
     }
 
     /// Closes all connections and waits for the async tasks of the rooms. Called after the gateway

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toolpost::{Identity, IdentityKind};
 
 use super::capability::CapabilityTexts;
 use super::room_name::RoomName;
@@ -79,6 +80,19 @@ impl Default for RoomSettings {
             capabilities: defaults.map(str::to_owned).into(),
             members: None,
         }
+    }
+}
+
+impl RoomSettings {
+    /// Whether an identity may join under this participant name without an invitation.
+    pub(crate) fn admits(&self, identity: &Identity, participant: &str) -> bool {
+        let is_member = |member: &String| match identity.kind {
+            // Participants without a token choose their name.
+            IdentityKind::Local => member == participant,
+            _ => identity.is_named(member),
+        };
+        identity.kind == IdentityKind::Operator
+            || self.members.as_ref().is_none_or(|members| members.iter().any(is_member))
     }
 }
 

@@ -114,7 +114,7 @@ impl Components {
 
     /// Closes the hub connections, MCP sessions, streams and room connections of revoked
     /// identities, and returns their number. Calls in flight run to completion.
-    fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+    fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
         self.hub.disconnect_identities(is_revoked)
             + self.mcp.disconnect_identities(is_revoked)
             + self.http.disconnect_identities(is_revoked)

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::{Mutex, watch};
-use toolpost::Identity;
+use toolpost::{Identity, IdentityKind};
 
 use super::builder::authenticator;
 use super::{Components, ConfigSource};
@@ -219,7 +219,7 @@ impl Reloader {
         // Disconnects callers that were authenticated during the reload.
         if !self.has_fixed_authenticator {
             let revoked = before.revoked_identities(&config);
-            self.components.disconnect_identities(&|id| revoked.contains(id));
+            self.components.disconnect_identities(&|identity| revoked.contains(identity));
         }
         report
             .notes
@@ -239,18 +239,24 @@ impl Reloader {
         let (revoked, current) = (before.revoked_identities(now), now.clone());
         let is_valid = move |identity: &Identity| current.has_identity(identity);
         let approvals = &self.components.approvals;
-        let canceled = approvals.revoke_identities(is_valid, &|id| revoked.contains(id));
+        let is_revoked = |identity: &Identity| revoked.contains(identity);
+        let canceled = approvals.revoke_identities(is_valid, &is_revoked);
         if canceled > 0 {
             report.notes.push(format!("calls pending approval that were canceled: {canceled}"));
         }
-        if revoked.includes_jwt() {
-            let ended = self.components.disconnect_identities(&|id| revoked.is_jwt_identity(id));
+        let disconnect = |is_affected: &dyn Fn(&Identity) -> bool| {
+            let is_affected = |identity: &Identity| is_revoked(identity) && is_affected(identity);
+            self.components.disconnect_identities(&is_affected)
+        };
+        let is_jwt = |identity: &Identity| matches!(identity.kind, IdentityKind::Jwt { .. });
+        if revoked.includes_jwt {
+            let ended = disconnect(&is_jwt);
             report.notes.push(format!(
                 "[auth] changed; {ended} open connections with signed tokens were closed"
             ));
         }
         for id in &revoked.ids {
-            let ended = self.components.disconnect_identities(&|caller_id| caller_id == *id);
+            let ended = disconnect(&|identity| identity.id == *id);
             let is_there = now.identities.iter().any(|known| known.identity.id == *id);
             let what = if is_there { "has changed" } else { "was removed" };
             report.notes.push(format!("`{id}` {what}; {ended} open connections were closed"));

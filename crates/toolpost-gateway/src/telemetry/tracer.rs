@@ -77,7 +77,7 @@ impl Tracer {
             source: source.into(),
             endpoint: call.endpoint,
             request_id: call.request_id.clone(),
-            identity: call.identity.map(|identity| identity.id.as_str().into()),
+            identity: call.identity.map(|identity| (*identity.key()).into()),
             outcome: outcome.into(),
             start: end.saturating_sub(took),
             end,

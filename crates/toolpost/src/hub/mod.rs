@@ -100,7 +100,8 @@ impl Default for HubSettings {
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct SpokeConfig {
-    /// The only identity that can use the name. If `None`, the first identity that registers it.
+    /// Name of the only identity that can use the spoke name, as in [`Identity::is_named`]. If `None`,
+    /// the first identity that registers it.
     pub owner: Option<String>,
     /// Timeout of calls to the spoke.
     pub timeout: Option<Duration>,
@@ -175,9 +176,9 @@ impl Hub {
 
     /// Closes the connections of identities for which `is_revoked` returns true. Returns the number
     /// of closed connections.
-    pub fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+    pub fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
         let matches =
-            |peer: &&HubConnection| peer.identity.as_ref().is_some_and(|it| is_revoked(&it.id));
+            |peer: &&HubConnection| peer.identity.as_ref().is_some_and(|it| is_revoked(it));
         let peers = self.0.connections.lock();
         let revoked = peers.values().filter(matches);
         revoked

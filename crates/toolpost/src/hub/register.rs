@@ -79,13 +79,13 @@ async fn register(
     let (Some(hub), Some(client)) = (registrant.hub.upgrade(), registrant.client.get()) else {
         return Err(CallError::unavailable("the hub has shut down").into());
     };
-    let identity = &registrant.identity.id;
+    let identity = &registrant.identity;
     let registered = hub
         .register_spoke(&input.name, identity, registrant.connection_id, client, input.operations)
         .await?;
     tracing::info!(
         spoke = input.name,
-        %identity,
+        identity = %identity.key(),
         registered = registered.registered.len(),
         rejected = registered.refused.len(),
         "spoke registered"
@@ -98,7 +98,7 @@ impl HubInner {
     pub(super) async fn register_spoke(
         &self,
         name: &str,
-        identity: &str,
+        identity: &Arc<Identity>,
         connection_id: u64,
         client: &Client,
         specs: Vec<Value>,
@@ -167,7 +167,7 @@ impl HubInner {
     fn claim_name(
         &self,
         name: &str,
-        identity: &str,
+        identity: &Arc<Identity>,
     ) -> Result<(Arc<SpokeRoute>, SpokeConfig), CallError> {
         let mut spokes = self.spokes();
         let catalog = self.pipeline.registry().catalog();

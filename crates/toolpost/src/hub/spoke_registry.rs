@@ -7,6 +7,7 @@ use arc_swap::ArcSwapOption;
 use serde_json::Value;
 
 use super::{SpokeConfig, SpokeStatus};
+use crate::access::Identity;
 use crate::clock::epoch_ms;
 use crate::connection::Client;
 use crate::error::{CallError, ErrorCode};
@@ -80,7 +81,7 @@ pub(super) struct SpokeRegistry {
 
 struct SpokeEntry {
     /// Identity that first used the name.
-    owner: String,
+    owner: Arc<Identity>,
     route: Arc<SpokeRoute>,
     operations: Vec<OperationId>,
     /// The specs before the transform; kept only if there is one.
@@ -100,7 +101,7 @@ impl SpokeRegistry {
     ) -> Option<(Arc<SpokeRoute>, Arc<Vec<Value>>)> {
         let entry = self.spokes.get(name)?;
         let owner = self.configs.get(name).and_then(|config| config.owner.as_deref());
-        if owner.is_some_and(|owner| owner != entry.owner) {
+        if owner.is_some_and(|owner| !entry.owner.is_named(owner)) {
             return None;
         }
         Some((Arc::clone(&entry.route), Arc::clone(entry.specs.as_ref()?)))
@@ -139,13 +140,17 @@ impl SpokeRegistry {
     pub(super) fn claim(
         &mut self,
         name: &str,
-        identity: &str,
+        identity: &Arc<Identity>,
         max: usize,
         catalog: &Catalog,
     ) -> Result<(Arc<SpokeRoute>, Vec<OperationId>), CallError> {
         let reserved = self.configs.get(name).and_then(|config| config.owner.as_deref());
-        let owner = reserved.or_else(|| self.spokes.get(name).map(|entry| &*entry.owner));
-        if owner.is_some_and(|owner| owner != identity) {
+        let is_owner = match (reserved, self.spokes.get(name)) {
+            (Some(owner), _) => identity.is_named(owner),
+            (None, Some(entry)) => identity.is_same(&entry.owner),
+            (None, None) => true,
+        };
+        if !is_owner {
             let message = format!("the name `{name}` belongs to another identity");
             return Err(CallError::access_denied(message));
         }
@@ -159,7 +164,7 @@ impl SpokeRegistry {
         let evicted = self.evict_for(name, max)?;
         let route = SpokeRoute::new(SourceKind::Spoke, name);
         let entry = SpokeEntry {
-            owner: identity.to_owned(),
+            owner: Arc::clone(identity),
             route: Arc::clone(&route),
             operations: Vec::new(),
             specs: None,

@@ -142,7 +142,7 @@ fn log(call: &CallState, audit_outcome: &AuditOutcome<'_>, took: Duration) {
     let (request_id, operation, endpoint) =
         (view.request_id, view.operation_id, view.endpoint.as_str());
     // Closures, so that the values are computed only for enabled log levels.
-    let identity = || view.identity.map_or("", |identity| &identity.id);
+    let identity = || view.identity.map(|identity| identity.key().to_string()).unwrap_or_default();
     let trace_id = || view.trace_id().unwrap_or_default();
     let ms = || took.as_secs_f64() * 1_000.0;
     match audit_outcome {

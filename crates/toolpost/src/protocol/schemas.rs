@@ -121,6 +121,7 @@ fn requested_payload() -> Value {
                 "required": ["id"],
                 "properties": {
                     "id": {"type": "string"},
+                    "kind": {"description": "How the identity was authenticated; an access token if absent."},
                     "scopes": {"type": "array", "items": {"type": "string"}},
                     "resources": {
                         "type": "object",

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toolpost::{Identity, Registry};
+use toolpost::Registry;
 use toolpost_gateway::DataDir;
-use toolpost_gateway::auth::LOCAL;
+use toolpost_gateway::auth;
 use toolpost_gateway::config::{Access, ClientFile, Config, SourceConfig, SourceKind};
 
 use crate::output::{self, pluralize};
@@ -146,7 +146,7 @@ Toolpost {version} on http://{address}
 
 /// Lists the operations open to every caller and the number of others.
 fn operations(registry: &Registry, config: &Config) -> String {
-    let (catalog, local) = (registry.catalog(), Identity::new(LOCAL));
+    let (catalog, local) = (registry.catalog(), auth::local());
     let all = catalog.list().iter().map(|operation| (operation.id().as_str(), operation.spec()));
     let open: Vec<_> =
         all.filter(|(_, spec)| spec.access_control.is_callable_by(Some(&local))).collect();

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use toolpost::Identity;
+use toolpost::{Identity, IdentityKind};
 
 use super::super::is_resource_id;
 use super::JwtError;
@@ -28,7 +28,8 @@ impl Claims {
 
     fn read_identity(&self, settings: &JwtSettings, now: u64) -> Result<Identity, &'static str> {
         self.validate(settings, now)?;
-        let mut identity = Identity::new(self.subject(settings)?);
+        let kind = IdentityKind::Jwt { issuer: settings.issuer.as_str().into() };
+        let mut identity = Identity::new(self.subject(settings)?).with_kind(kind);
         identity.scopes = self.scopes(settings.scopes_claim.as_deref());
         if let Some(claim) = &settings.resources_claim {
             const MESSAGE: &str = "its resources are invalid";
@@ -219,7 +220,8 @@ mod tests {
         let base = json!({"iss": "https://as.example", "aud": "a", "exp": 2000, "sub": "ada",
             "may": {"repo:x": ["read"]}, "can": ["a:b"], "scope": "s"});
         let claims = Claims::parse(base.to_string().as_bytes()).unwrap();
-        let expected = Identity::new("ada").with_scopes(["s"]);
+        let kind = IdentityKind::Jwt { issuer: "https://as.example".into() };
+        let expected = Identity::new("ada").with_kind(kind).with_scopes(["s"]);
         let granted = expected.clone().with_resource("repo:x", ["read"]).with_capabilities(["a:b"]);
         assert_eq!(claims.identity(&settings(), 1_000), Ok(granted));
         let mut nothing = settings();

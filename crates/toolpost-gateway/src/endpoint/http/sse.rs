@@ -38,7 +38,7 @@ pub(super) struct StreamBinding {
 impl StreamBinding {
     fn matches(&self, other: &Self) -> bool {
         self.form == other.form
-            && self.owner.id == other.owner.id
+            && self.owner.is_same(&other.owner)
             && self.operation.id() == other.operation.id()
     }
 }

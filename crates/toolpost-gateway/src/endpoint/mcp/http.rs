@@ -294,7 +294,7 @@ impl McpRequestContext {
         let permit = self.acquire_listener_permit(Some(&mcp_request.id))?;
         let mut changes = ChangeNotifier::new(mcp_request.client, filter, Some(mcp_request.id));
         changes.subscribe_resources().await;
-        let token = self.endpoint.listeners.register(&self.identity.id);
+        let token = self.endpoint.listeners.register(&self.identity);
         Ok(response::notification_stream(&self.endpoint, changes, permit, token))
     }
 

@@ -1,24 +1,27 @@
 //! Open listener streams without a session, so that revoked identities can be disconnected.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
+use toolpost::Identity;
 
 /// Open streams with their identities. Ended streams are removed on the next registration.
 #[derive(Debug, Default)]
-pub(super) struct Listeners(Mutex<Vec<(Box<str>, CancellationToken)>>);
+pub(super) struct Listeners(Mutex<Vec<(Arc<Identity>, CancellationToken)>>);
 
 impl Listeners {
     /// Registers a stream and returns the token that ends it. A disconnect cancels it too.
-    pub(super) fn register(&self, identity: &str) -> CancellationToken {
+    pub(super) fn register(&self, identity: &Arc<Identity>) -> CancellationToken {
         let token = CancellationToken::new();
         let mut streams = self.0.lock();
         streams.retain(|(_, token)| !token.is_cancelled());
-        streams.push((identity.into(), token.clone()));
+        streams.push((Arc::clone(identity), token.clone()));
         token
     }
 
     /// Ends the streams of revoked identities and returns their number.
-    pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+    pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
         let mut streams = self.0.lock();
         let revoked = streams.extract_if(.., |(owner, _)| is_revoked(owner));
         revoked
@@ -36,14 +39,14 @@ mod tests {
     fn disconnect_identities_ends_only_matching_streams() {
         let presence = Listeners::default();
         let [canceled, ada, bob] =
-            ["ada", "ada", "bob"].map(|identity| presence.register(identity));
+            ["ada", "ada", "bob"].map(|id| presence.register(&Arc::new(Identity::new(id))));
         canceled.cancel();
         assert_eq!(
-            presence.disconnect_identities(&|identity| identity == "ada"),
+            presence.disconnect_identities(&|identity| identity.id == "ada"),
             1,
             "one listener had disconnected"
         );
         assert!(ada.is_cancelled() && !bob.is_cancelled());
-        assert_eq!(presence.disconnect_identities(&|identity| identity == "ada"), 0);
+        assert_eq!(presence.disconnect_identities(&|identity| identity.id == "ada"), 0);
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use toolpost::Identity;
 
 use crate::auth::Authenticator;
 use crate::endpoint::settings::GatewaySettings;
@@ -59,7 +60,7 @@ impl McpEndpoint {
     }
 
     /// Ends the sessions and streams of revoked identities and returns their number.
-    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
         self.sessions.disconnect_identities(is_revoked)
             + self.listeners.disconnect_identities(is_revoked)
     }

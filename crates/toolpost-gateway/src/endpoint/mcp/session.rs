@@ -44,9 +44,9 @@ impl SessionStore {
     }
 
     /// Ends the sessions of revoked identities and returns their number.
-    pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&str) -> bool) -> usize {
+    pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
         let ended: Vec<_> =
-            self.sessions.lock().extract_if(|_, session| is_revoked(&session.owner.id)).collect();
+            self.sessions.lock().extract_if(|_, session| is_revoked(&session.owner)).collect();
         for (_, session) in &ended {
             session.close();
         }
@@ -88,7 +88,7 @@ impl SessionStore {
     /// Returns the session with this id if it belongs to the caller, and marks it as used.
     pub(super) fn get(&self, id: &str, caller: &Identity) -> Option<Arc<ClientSession>> {
         let session = self.sessions.lock().get(id).cloned();
-        let session = session.filter(|session| session.owner.id == caller.id)?;
+        let session = session.filter(|session| session.owner.is_same(caller))?;
         let mut state = session.state.lock();
         (state.last_used, state.is_reused) = (Instant::now(), true);
         drop(state);
@@ -98,7 +98,7 @@ impl SessionStore {
     /// Ends a session of the caller. Returns false if there is none.
     pub(super) fn end(&self, id: &str, caller: &Identity) -> bool {
         let mut sessions = self.sessions.lock();
-        let is_own = sessions.get(id).is_some_and(|session| session.owner.id == caller.id);
+        let is_own = sessions.get(id).is_some_and(|session| session.owner.is_same(caller));
         let ended = if is_own { sessions.remove(id) } else { None };
         ended.map(|session| session.close()).is_some()
     }
@@ -111,7 +111,7 @@ fn eviction_candidate(
     owner: &Identity,
 ) -> Option<Box<str>> {
     let idle = sessions.iter().filter_map(|(id, session)| {
-        let (is_own, is_reused) = (session.owner.id == owner.id, session.state.lock().is_reused);
+        let (is_own, is_reused) = (session.owner.is_same(owner), session.state.lock().is_reused);
         Some(((is_own, !is_reused, session.idle_for()?), id))
     });
     idle.max_by_key(|(order, _)| *order).map(|(_, id)| id.clone())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{HeaderMap, StatusCode};
-use toolpost::Identity;
+use toolpost::{Identity, IdentityKind};
 
 use super::RoomsEndpoint;
 use super::join_params::JoinParams;
@@ -100,15 +100,8 @@ impl RoomAdmission {
         let (room, identity) = open_room(endpoint, room, params.token.as_ref()).await?;
         let id = participant_name(endpoint, &identity, params)?;
         check_participant(&id).map_err(AdmissionError::Forbidden)?;
-        let (requested, has_token): (Box<str>, _) = (id.as_str().into(), params.token.is_some());
-        let looked = room.inspect(move |room| {
-            if !has_token && room.has_invitation_token(&requested) {
-                let message = format!("`{requested}` requires a token");
-                return Err(RejectionCode::AuthViolation.error(message));
-            }
-            room.check_can_join(&requested)
-        });
-        match looked.await {
+        let (name, caller): (Box<str>, _) = (id.as_str().into(), Arc::clone(&identity));
+        match room.inspect(move |room| room.check_can_join(&name, &caller)).await {
             Some(arrival) => arrival.map_err(AdmissionError::Forbidden)?,
             None => return Err(room_unavailable()),
         }
@@ -188,11 +181,13 @@ async fn guest_identity(
     token: &Token,
 ) -> Result<Option<Arc<Identity>>, AdmissionError> {
     let hash = token.hash().to_string();
-    let id = room
-        .inspect(move |room| room.invited_participant(&hash))
-        .await
-        .ok_or_else(room_unavailable)?;
-    Ok(id.map(|id| Arc::new(Identity::new(&*id))))
+    let room_name: Arc<str> = (**room.name()).into();
+    let guest = room.inspect(move |room| {
+        let (id, inviters) = room.guest(&hash)?;
+        let kind = IdentityKind::Guest { room: room_name, inviters: inviters.into() };
+        Some(Arc::new(Identity::new(id).with_kind(kind)))
+    });
+    guest.await.ok_or_else(room_unavailable)
 }
 
 /// Returns a name for an anonymous participant that does not choose one.

@@ -31,7 +31,7 @@ pub(in crate::endpoint) async fn topics(
 ) -> Result<Response<Body>, ProblemDetails> {
     let identity = bearer::authenticate(&endpoint.authenticator, uri.path(), &headers).await?;
     let topics = endpoint.rooms.room_names();
-    let topics = topics.iter().filter(|name| endpoint.rooms.admits(name, &identity.id));
+    let topics = topics.iter().filter(|name| endpoint.rooms.admits(name, &identity));
     let topics: Vec<&str> = topics.map(|name| &**name).collect();
     Ok(Json(json!({"topics": topics})).into_response())
 }
@@ -118,8 +118,7 @@ async fn accessible_room(
     // Guests of this room may read it too.
     let opened = admission::open_room(endpoint, topic, token.as_ref()).await;
     let (room, identity) = opened.map_err(|denied| denied.into_problem(endpoint, headers))?;
-    let id = identity.id.clone();
-    match room.inspect(move |room| room.check_membership(&id)).await {
+    match room.inspect(move |room| room.check_membership(&identity.id, &identity)).await {
         Some(Ok(())) => Ok(room),
         Some(Err(rejection)) => {
             Err(AdmissionError::Forbidden(rejection).into_problem(endpoint, headers))

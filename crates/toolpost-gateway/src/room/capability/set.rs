@@ -1,7 +1,7 @@
 //! Sets of capabilities and the decision about a message.
 
 use serde_json::Value;
-use toolpost::Identity;
+use toolpost::{Identity, IdentityKind};
 
 use super::denial_reason::DenialReason;
 use super::prefilter::PrefilterInput;
@@ -16,7 +16,7 @@ impl Capabilities {
     /// Returns the capabilities that the token of an identity grants; `None` if it declares none.
     /// The operator has all.
     pub(crate) fn of_identity(identity: &Identity) -> Option<Self> {
-        let is_operator = identity.id == admin::OPERATOR
+        let is_operator = identity.kind == IdentityKind::Operator
             && identity.scopes.iter().any(|held| held == admin::scope::ADMIN);
         match identity.capabilities.as_slice() {
             [] => is_operator.then(|| Self::parse_all(&["*"])),

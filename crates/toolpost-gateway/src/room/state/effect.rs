@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolpost::Identity;
+use toolpost::{Identity, IdentityKey};
 
 use super::ConnectionId;
 use crate::room::DisconnectCause;
@@ -15,6 +15,7 @@ pub(crate) enum Effect {
     /// recipients.
     Deliver {
         message: Arc<RoomMessage>,
+        sender: IdentityKey<'static>,
         to: Recipients,
         allowed_by: Option<Value>,
         snapshot: Option<String>,
@@ -28,7 +29,7 @@ pub(crate) enum Effect {
         to: Recipients,
     },
     RecordRejection {
-        sender: Arc<str>,
+        sender: IdentityKey<'static>,
         id: Option<Box<str>>,
         kind: Box<str>,
         error: RejectionCode,

@@ -2,10 +2,10 @@
 //! restart.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use toolpost::IdentityKey;
 
 use super::RoomError;
 use crate::room::capability::{Capabilities, Capability};
@@ -54,6 +54,10 @@ pub(super) struct Invitation {
     /// token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token_hash: Option<Box<str>>,
+    /// The inviter of a guest, and its inviters if it is a guest too. A token without them is not
+    /// valid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) inviters: Vec<IdentityKey<'static>>,
     #[serde(default)]
     pub(super) capabilities: Vec<Value>,
     /// Whether the invitation names capabilities, which then replace the room defaults.
@@ -66,6 +70,9 @@ pub(super) struct Kicked {
     pub(super) by: Box<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
+    /// The inviters of a guest that was kicked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) inviters: Vec<IdentityKey<'static>>,
 }
 
 impl RoomGrants {
@@ -103,10 +110,15 @@ impl RoomGrants {
         self.participants.entry(id.into()).or_default()
     }
 
-    pub(super) fn invited_participant(&self, token_hash: &str) -> Option<Arc<str>> {
-        let token_of = |id| self.invitation(id)?.token_hash.as_deref();
-        let id = self.participants.keys().find(|id| token_of(id) == Some(token_hash))?;
-        Some(Arc::from(&**id))
+    /// Returns the name and the inviters of the guest with this token.
+    pub(super) fn guest(&self, token_hash: &str) -> Option<(&str, &[IdentityKey<'static>])> {
+        let mut invitations = self.participants.iter().filter_map(|(id, record)| {
+            let invitation = record.invitation.as_ref()?;
+            Some((&**id, invitation)).filter(|_| !invitation.inviters.is_empty())
+        });
+        let has_token = |invitation: &Invitation| invitation.token_hash.as_deref() == Some(token_hash);
+        let (id, invitation) = invitations.find(|(_, invitation)| has_token(invitation))?;
+        Some((id, &invitation.inviters))
     }
 
     /// Returns the capabilities of a participant: those of its token without the revoked ones, plus

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use toolpost::Identity;
+
 use super::{ConnectionId, DisconnectCause, Effect, Participant, ParticipantJoin, Room, RoomError};
 use crate::room::capability::Capabilities;
 use crate::room::message::{Protocol, RejectionCode};
@@ -12,7 +14,7 @@ const MAX_DEPARTED: usize = 1_000;
 impl Room {
     /// Joins an authenticated participant and replaces its earlier connection.
     pub(super) fn join(&mut self, join: ParticipantJoin) {
-        if let Err(rejection) = self.check_can_join(&join.id) {
+        if let Err(rejection) = self.check_can_join(&join.id, &join.identity) {
             let connection = join.connection;
             let cause = DisconnectCause::Rejected(rejection);
             return self.effects.push(Effect::Close { connection, cause });
@@ -69,8 +71,12 @@ impl Room {
         }
     }
 
-    pub(crate) fn check_can_join(&self, id: &str) -> Result<(), RoomError> {
-        self.check_membership(id)?;
+    pub(crate) fn check_can_join(&self, id: &str, identity: &Identity) -> Result<(), RoomError> {
+        self.check_membership(id, identity)?;
+        if self.participants.get(id).is_some_and(|present| !present.identity.is_same(identity)) {
+            let detail = format!("`{id}` is in use by another identity in this room");
+            return Err(RejectionCode::AuthViolation.error(detail));
+        }
         let limit = self.settings.max_participants;
         if self.participants.len() >= limit && !self.participants.contains_key(id) {
             let detail = format!("participant limit reached: {limit} are in this room");

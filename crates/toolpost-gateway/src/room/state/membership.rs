@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use toolpost::{Identity, IdentityKey, IdentityKind};
 
 use super::grants::{Invitation, Kicked, ParticipantGrants};
 use super::handle_grant::parse_payload;
@@ -40,6 +41,13 @@ impl Room {
         check_participant_name(&invite.participant_id)?;
         let record = self.grants.get(&invite.participant_id);
         let is_kicked = record.is_some_and(|record| record.kicked.is_some());
+        if record.is_some_and(|record| record.invitation.is_none() && !record.grants.is_empty()) {
+            let detail = format!(
+                "`{}` holds grants as another identity; revoke them or choose another name",
+                invite.participant_id
+            );
+            return Err(RejectionCode::AlreadyExists.error(detail));
+        }
         let token = match (self.create_token)(&invite.participant_id) {
             Err(error) if !is_kicked => return Err(error),
             token => token.ok(),
@@ -59,11 +67,16 @@ impl Room {
     }
 
     pub(super) fn invite(&mut self, Invite { payload, token }: &Invite, by: &str) {
+        let inviter = self.identity_of(by).filter(|_| token.is_some()).cloned();
+        let own_inviters = inviter.iter().flat_map(|inviter| inviter.inviters()).cloned();
+        let inviters = inviter.iter().map(|inviter| inviter.key().into_owned());
+        let inviters = inviters.chain(own_inviters).collect();
         let record = self.grants.entry(&payload.participant_id);
         record.kicked = None;
         record.invitation = Some(Invitation {
             by: by.into(),
             token_hash: token.as_ref().map(|token| token.hash().to_string().into()),
+            inviters,
             capabilities: payload.initial_capabilities.clone(),
             is_limited: !payload.initial_capabilities.is_empty(),
         });
@@ -121,8 +134,12 @@ impl Room {
     pub(super) fn kick(&mut self, kick: &KickPayload, by: &str) {
         let record = self.grants.entry(&kick.participant_id);
         record.grants.clear();
-        record.invitation = None;
-        record.kicked = Some(Kicked { by: by.into(), reason: kick.reason.clone() });
+        let inviters = record.invitation.take().map(|invitation| invitation.inviters);
+        record.kicked = Some(Kicked {
+            by: by.into(),
+            reason: kick.reason.clone(),
+            inviters: inviters.unwrap_or_default(),
+        });
     }
 
     pub(super) fn disconnect(&mut self, id: &str, cause: DisconnectCause) {
@@ -132,23 +149,49 @@ impl Room {
         self.effects.push(Effect::Close { connection, cause });
     }
 
-    /// Checks that a participant may join: it is not kicked, and it is a member, invited, or the
-    /// operator.
-    pub(crate) fn check_membership(&self, id: &str) -> Result<(), RoomError> {
+    /// Checks that an identity may join under this participant name: it is not kicked, the name is
+    /// not that of a guest, and it is a member, invited, or the operator.
+    pub(crate) fn check_membership(&self, id: &str, identity: &Identity) -> Result<(), RoomError> {
         let record = self.grants.get(id);
-        if let Some(Kicked { by, reason }) = record.and_then(|grants| grants.kicked.as_ref()) {
+        if let Some(Kicked { by, reason, .. }) = record.and_then(|grants| grants.kicked.as_ref()) {
             let reason = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
             let detail = format!("`{by}` kicked you from this room{reason}");
             return Err(RejectionCode::Kicked.error(detail));
         }
-        let is_invited = record.is_some_and(|grants| grants.invitation.is_some());
-        let members = self.settings.members.as_ref();
-        let is_member = members.is_none_or(|members| members.iter().any(|member| member == id));
-        if is_member || is_invited || id == crate::admin::OPERATOR {
+        let invitation = record.and_then(|grants| grants.invitation.as_ref());
+        let is_guest = matches!(identity.kind, IdentityKind::Guest { .. });
+        if !is_guest && invitation.is_some_and(|invitation| invitation.token_hash.is_some()) {
+            let detail = format!("`{id}` is a guest of this room and requires a token of its own");
+            return Err(RejectionCode::AuthViolation.error(detail));
+        }
+        if invitation.is_some() || !is_guest && self.settings.admits(identity, id) {
             return Ok(());
         }
         let detail = format!("`{id}` is not in `members` of this room");
         Err(RejectionCode::NotAMember.error(detail))
+    }
+}
+
+impl Room {
+    /// Returns the identity of a participant, or of the approver whose decision is applied.
+    pub(super) fn identity_of(&self, name: &str) -> Option<&Arc<Identity>> {
+        let deciding = self.deciding_identity.as_ref().filter(|identity| identity.id == name);
+        deciding.or_else(|| Some(&self.participants.get(name)?.identity))
+    }
+
+    /// Returns the key of a sender for the journal. Participants without a token choose their name.
+    pub(super) fn sender_key(&self, name: &str) -> IdentityKey<'static> {
+        let kind = self.identity_of(name).map_or(&IdentityKind::Gateway, |identity| &identity.kind);
+        IdentityKey::new(kind, name).into_owned()
+    }
+
+    /// Returns the chain of invitations of a participant, which may have been kicked.
+    pub(super) fn inviters_of(&self, name: &str) -> Vec<IdentityKey<'static>> {
+        let record = self.grants.get(name);
+        let invitation = record.and_then(|record| record.invitation.as_ref());
+        let kicked = record.and_then(|record| record.kicked.as_ref());
+        let inviters = invitation.map(|invitation| &invitation.inviters);
+        inviters.or(kicked.map(|kicked| &kicked.inviters)).cloned().unwrap_or_default()
     }
 }
 

@@ -43,8 +43,8 @@ mod system_messages;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use toolpost::Identity;
 use toolpost::json_rpc::RpcId;
+use toolpost::{Identity, IdentityKey};
 
 use super::capability::Capabilities;
 use super::message::{BaseKind, MessageKind, Protocol, RejectionCode, RoomMessage};
@@ -246,10 +246,6 @@ impl Room {
         self.proposals.has_open()
     }
 
-    pub(crate) fn has_invitation_token(&self, id: &str) -> bool {
-        self.grants.invitation(id).is_some_and(|invitation| invitation.token_hash.is_some())
-    }
-
     pub(crate) fn reject_journal_unavailable(&mut self, now: i64, input: RoomInput) -> Vec<Effect> {
         let RoomInput::Message { connection, draft } = input else { return Vec::new() };
         self.now = now;
@@ -274,8 +270,9 @@ impl Room {
             || self.history.has_sender(id)
     }
 
-    pub(crate) fn invited_participant(&self, token_hash: &str) -> Option<Arc<str>> {
-        self.grants.invited_participant(token_hash)
+    /// Returns the name and the inviters of the guest with this token.
+    pub(crate) fn guest(&self, token_hash: &str) -> Option<(&str, &[IdentityKey<'static>])> {
+        self.grants.guest(token_hash)
     }
 
     /// Returns up to `limit` stored messages of these kinds, newest first, before the message with
@@ -299,7 +296,8 @@ impl Room {
         self.history.truncate(self.settings.max_history_messages, self.settings.max_history_bytes);
         let present: Vec<Arc<str>> = self.participants.keys().cloned().collect();
         for id in present {
-            if let Err(rejection) = self.check_membership(&id) {
+            let identity = &self.participants[&id].identity;
+            if let Err(rejection) = self.check_membership(&id, identity) {
                 self.disconnect(&id, DisconnectCause::Rejected(rejection));
             } else if self.participants[&id].uses_defaults {
                 let own = self.default_capabilities_for(&id);
@@ -337,7 +335,8 @@ impl Room {
             }
             Some(BaseKind::McpProposal) => {
                 let expires = self.now + millis(self.settings.proposal_expires);
-                self.proposals.add(message, self.now, expires);
+                let inviters = self.inviters_of(&message.from);
+                self.proposals.add(message, inviters, self.now, expires);
             }
             Some(BaseKind::McpResponse) => self.requests.record_response(message),
             _ => {}

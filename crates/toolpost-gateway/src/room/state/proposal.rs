@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolpost::json_rpc::RawMessage;
+use toolpost::{Identity, IdentityKey, IdentityKind};
 
 use super::system_messages::to_raw;
 use super::{Effect, GATEWAY_PARTICIPANT, ProposalDecision, Room, RoomError};
@@ -33,6 +34,8 @@ pub(super) struct Proposals {
 pub(crate) struct Proposal {
     pub(crate) target: McpTarget,
     pub(crate) from: Arc<str>,
+    /// The chain of invitations of a guest, which cannot approve the proposal.
+    inviters: Vec<IdentityKey<'static>>,
     pub(crate) to: Vec<Box<str>>,
     pub(crate) payload: Option<Box<RawValue>>,
     /// Time of creation in milliseconds since the Unix epoch.
@@ -83,11 +86,18 @@ impl Proposals {
         self.by_id.values().any(Proposal::is_open)
     }
 
-    pub(super) fn add(&mut self, message: &RoomMessage, since: i64, expires: i64) {
+    pub(super) fn add(
+        &mut self,
+        message: &RoomMessage,
+        inviters: Vec<IdentityKey<'static>>,
+        since: i64,
+        expires: i64,
+    ) {
         let Some(target) = message.kind.target().cloned() else { return };
         let proposal = Proposal {
             target,
             from: Arc::clone(&message.from),
+            inviters,
             to: message.to.clone(),
             payload: message.payload.clone(),
             created_at: since,
@@ -150,6 +160,19 @@ impl Proposal {
         self.closed.is_none()
     }
 
+    /// Returns the key of a guest, or the participant name of another proposer.
+    pub(crate) fn caller_key(&self, room: &str) -> IdentityKey<'_> {
+        let kind = match self.inviters.as_slice() {
+            [] => IdentityKind::Token,
+            _ => IdentityKind::Guest { room: room.into(), inviters: [].into() },
+        };
+        IdentityKey::new(&kind, &self.from)
+    }
+
+    fn is_invited_by(&self, identity: &Identity) -> bool {
+        self.inviters.contains(&identity.key())
+    }
+
     fn has_params_of(&self, draft: &Draft) -> bool {
         let params = |payload: &Option<Box<RawValue>>| -> Option<Value> {
             let params = RawMessage::parse(payload.as_ref()?.get())?.params;
@@ -205,7 +228,9 @@ impl Room {
                 );
                 return Err(RejectionCode::ProposalMismatch.error(detail));
             }
-            if &*proposal.from != sender && proposal.has_params_of(draft) {
+            let is_independent =
+                self.identity_of(sender).is_some_and(|by| !proposal.is_invited_by(by));
+            if &*proposal.from != sender && is_independent && proposal.has_params_of(draft) {
                 consents_to = Some(id.clone());
             }
         }
@@ -295,12 +320,18 @@ impl Room {
         own: Option<&Capabilities>,
         action: ApprovalAction,
     ) -> Result<(), RoomError> {
-        self.check_membership(by)?;
+        let identity = self.deciding_identity.as_deref();
+        let identity = identity.expect("it is set while a decision is applied");
+        self.check_membership(by, identity)?;
         let unknown = || RejectionCode::UnknownProposal.error("unknown proposal");
         let proposal = self.proposals.get(id).ok_or_else(unknown)?;
         proposal.check_open()?;
         if proposal.from == *by {
             let detail = "participants cannot approve their own proposals";
+            return Err(RejectionCode::OwnProposal.error(detail));
+        }
+        if proposal.is_invited_by(identity) {
+            let detail = "identities that invited the proposer cannot approve its proposals";
             return Err(RejectionCode::OwnProposal.error(detail));
         }
         let usual = self.default_capabilities_for(by);

@@ -36,8 +36,7 @@ impl Room {
         if let Err(error) = self.check_addressee_present(&message.to) {
             return self.send_response(&message.id, GATEWAY_PARTICIPANT, &Err(error));
         }
-        let of_participant = || Some(Arc::clone(&self.participants.get(&message.from)?.identity));
-        let Some(identity) = self.deciding_identity.clone().or_else(of_participant) else { return };
+        let Some(identity) = self.identity_of(&message.from).cloned() else { return };
         if message.payload.is_some() && is_for_registry(&message.to) {
             self.effects.push(Effect::Call { message: Arc::clone(message), identity, consents_to });
         }

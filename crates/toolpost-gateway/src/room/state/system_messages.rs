@@ -46,7 +46,8 @@ impl Room {
         let message = Arc::new(message);
         self.history.add(Arc::clone(&message), &self.settings);
         let (outgoing, to) = (Arc::clone(&message), self.recipients_of(&message.kind));
-        self.effects.push(Effect::Deliver { message: outgoing, to, allowed_by, snapshot });
+        let sender = self.sender_key(&message.from);
+        self.effects.push(Effect::Deliver { message: outgoing, sender, to, allowed_by, snapshot });
         message
     }
 
@@ -145,7 +146,7 @@ impl Room {
         // Rate-limited messages are not journaled, so that they cannot flood the journal.
         if error != RejectionCode::RateLimited {
             self.effects.push(Effect::RecordRejection {
-                sender: Arc::clone(participant_id),
+                sender: self.sender_key(participant_id),
                 id,
                 kind: full,
                 error,

@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolpost::Subscription;
+use toolpost::{Identity, Subscription};
 
 use super::StreamBinding;
 use super::active_stream::{ActiveStream, NextEvent, StreamItem, StreamReader};
@@ -58,10 +58,10 @@ impl StreamRegistry {
     /// Ends the streams of revoked identities, active or detached, and returns their number.
     pub(in crate::endpoint::http) fn disconnect_identities(
         &self,
-        is_revoked: &dyn Fn(&str) -> bool,
+        is_revoked: &dyn Fn(&Identity) -> bool,
     ) -> usize {
         let ended: Vec<_> =
-            self.lock().extract_if(|_, entry| is_revoked(&entry.stream.binding.owner.id)).collect();
+            self.lock().extract_if(|_, entry| is_revoked(&entry.stream.binding.owner)).collect();
         for (_, entry) in &ended {
             entry.stream.abort("the token was revoked or reissued");
         }
@@ -127,13 +127,13 @@ impl StreamRegistry {
     fn mark_detached(&self, reader: &StreamReader) -> Option<Vec<Arc<ActiveStream>>> {
         let mut streams = self.lock();
         let mut evicted = Vec::new();
-        let owner = &reader.stream.binding.owner.id;
+        let owner = &reader.stream.binding.owner;
         for (max, per_caller) in [
             (self.settings.http.max_detached_streams_per_caller, true),
             (self.settings.http.max_detached_streams, false),
         ] {
             let is_counted =
-                |entry: &StreamEntry| !per_caller || entry.stream.binding.owner.id == *owner;
+                |entry: &StreamEntry| !per_caller || entry.stream.binding.owner.is_same(owner);
             while let Some(id) = oldest_detached(&streams, max, is_counted) {
                 evicted.extend(streams.remove(&id).map(|entry| entry.stream));
             }

@@ -1,6 +1,7 @@
 //! Caller identities, the access control of operations, and the authority of a call.
 
-use std::collections::BTreeMap;
+mod identity;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,75 +9,7 @@ use serde_json::Value;
 
 use crate::error::CallError;
 
-/// A caller authenticated by an endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct Identity {
-    /// Unique id of the identity.
-    pub id: String,
-    /// Scopes that the identity holds.
-    #[serde(default)]
-    pub scopes: Vec<String>,
-    /// Actions that the identity may perform on resources, keyed by `type:id`. The key `type:*`
-    /// covers every resource of the type.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub resources: BTreeMap<String, Vec<String>>,
-    /// Room messages that the identity may send.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub capabilities: Vec<String>,
-}
-
-impl Identity {
-    /// Creates an identity without scopes, resources or capabilities.
-    pub fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), ..Self::default() }
-    }
-
-    /// Adds scopes.
-    #[must_use]
-    pub fn with_scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
-        self.scopes.extend(scopes.into_iter().map(Into::into));
-        self
-    }
-
-    /// Adds actions on the resource `type:id`, or on all resources of a type with `type:*`.
-    #[must_use]
-    pub fn with_resource<S: Into<String>>(
-        mut self,
-        resource: impl Into<String>,
-        actions: impl IntoIterator<Item = S>,
-    ) -> Self {
-        let held = self.resources.entry(resource.into()).or_default();
-        held.extend(actions.into_iter().map(Into::into));
-        self
-    }
-
-    /// Adds room capabilities.
-    #[must_use]
-    pub fn with_capabilities<S: Into<String>>(
-        mut self,
-        capabilities: impl IntoIterator<Item = S>,
-    ) -> Self {
-        self.capabilities.extend(capabilities.into_iter().map(Into::into));
-        self
-    }
-
-    fn has_scope(&self, scope: &str) -> bool {
-        self.scopes.iter().any(|held| held == scope)
-    }
-
-    /// Whether the identity may perform `action` on `resource_id`, or on any resource of the type
-    /// if `resource_id` is `None`.
-    fn has_permission(&self, action: &str, resource_type: &str, resource_id: Option<&str>) -> bool {
-        self.resources.iter().any(|(resource, actions)| {
-            let Some((held_type, held_id)) = resource.split_once(':') else { return false };
-            held_type == resource_type
-                && resource_id.is_none_or(|resource_id| held_id == "*" || held_id == resource_id)
-                && actions.iter().any(|held| held == action)
-        })
-    }
-}
+pub use identity::{Identity, IdentityKey, IdentityKind};
 
 /// Requirements for calling an operation. An untrusted caller must meet all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
