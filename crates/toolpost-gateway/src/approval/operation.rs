@@ -211,7 +211,9 @@ fn approver(context: &CallContext) -> Result<&Identity, CallError> {
 fn decision_error(error: &DecisionError) -> HandlerError {
     let message = error.to_string();
     match error {
-        DecisionError::OwnCall(_) | DecisionError::InvitedCaller(_) => CallError::access_denied(message).into(),
+        DecisionError::OwnCall(_) | DecisionError::InvitedCaller(_) => {
+            CallError::access_denied(message).into()
+        }
         DecisionError::Unknown | DecisionError::Closed(_) => {
             DomainError::new(NOT_PENDING, message).into()
         }

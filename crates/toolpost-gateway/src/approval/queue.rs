@@ -204,6 +204,7 @@ mod tests {
     use std::time::Duration;
 
     use serde_json::json;
+    use toolpost::{IdentityKey, IdentityKind};
 
     use super::*;
 
@@ -265,6 +266,31 @@ mod tests {
     }
 
     #[test]
+    fn identities_in_chain_of_invitations_cannot_decide() {
+        let begin = Instant::now();
+        let keys =
+            |ids: [&'static str; 2]| ids.map(|id| IdentityKey::new(&IdentityKind::Token, id));
+        let kind =
+            IdentityKind::Guest { room: "lobby".into(), inviters: keys(["eve", "ada"]).into() };
+        let mut call = pending_call(None, begin);
+        call.caller = Some(Identity::new("bob").with_kind(kind.clone()));
+        let mut queue = ApprovalQueue::default();
+        queue.submit(begin, CAPACITY, "p".to_owned(), call, "waiter").unwrap();
+        let mut decide = |approver: &Identity| {
+            let decided = queue.decide(begin, "p", approver, None, String::new());
+            decided.map(|(_, waiter)| waiter)
+        };
+        for inviter in ["eve", "ada"] {
+            let expected = DecisionError::InvitedCaller(inviter.to_owned());
+            assert_eq!(decide(&Identity::new(inviter)), Err(expected));
+        }
+        let own = Identity::new("bob").with_kind(kind);
+        assert_eq!(decide(&own), Err(DecisionError::OwnCall("guest:lobby/bob".to_owned())));
+        // The identity with the same id is another one.
+        assert_eq!(decide(&Identity::new("bob")), Ok("waiter"));
+    }
+
+    #[test]
     fn decide_reports_closed_and_unknown_calls() {
         let begin = Instant::now();
         let mut queue = ApprovalQueue::default();
@@ -294,9 +320,13 @@ mod tests {
                 .submit(begin, CAPACITY, id.to_owned(), pending_call(Some(caller), begin), id)
                 .unwrap();
         }
-        assert_eq!(queue.cancel_for_identities(&|identity| identity.id == "ada", "gone"), ["a", "c"]);
+        assert_eq!(
+            queue.cancel_for_identities(&|identity| identity.id == "ada", "gone"),
+            ["a", "c"]
+        );
         assert_eq!(queue.pending(begin).map(|(id, _)| id).collect::<Vec<_>>(), ["b"]);
-        let error = queue.decide(begin, "c", &Identity::new("eve"), None, String::new()).unwrap_err();
+        let error =
+            queue.decide(begin, "c", &Identity::new("eve"), None, String::new()).unwrap_err();
         assert!(error.to_string().ends_with("gone"), "{error}");
         assert!(queue.cancel_for_identities(&|identity| identity.id == "eve", "gone").is_empty());
     }

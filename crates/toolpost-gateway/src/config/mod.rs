@@ -23,8 +23,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use toolpost::{Identity, IdentityKind};
 use toolpost::openapi::DocumentLocation;
+use toolpost::{Identity, IdentityKind};
 use url::Url;
 
 use crate::approval::ApprovalSettings;
@@ -300,7 +300,8 @@ impl Config {
     /// Returns the identities that change or end when `next` is applied.
     pub(crate) fn revoked_identities<'a>(&'a self, next: &'a Self) -> RevokedIdentities<'a> {
         let names = |of: &'a Self, without: &Self| {
-            let differing = of.identities.iter().filter(|known| !without.identities.contains(known));
+            let differing =
+                of.identities.iter().filter(|known| !without.identities.contains(known));
             differing.map(|known| known.identity.id.as_str()).collect::<BTreeSet<_>>()
         };
         let (mut ids, added) = (names(self, next), names(next, self));

@@ -116,7 +116,8 @@ impl RoomGrants {
             let invitation = record.invitation.as_ref()?;
             Some((&**id, invitation)).filter(|_| !invitation.inviters.is_empty())
         });
-        let has_token = |invitation: &Invitation| invitation.token_hash.as_deref() == Some(token_hash);
+        let has_token =
+            |invitation: &Invitation| invitation.token_hash.as_deref() == Some(token_hash);
         let (id, invitation) = invitations.find(|(_, invitation)| has_token(invitation))?;
         Some((id, &invitation.inviters))
     }

@@ -1,6 +1,7 @@
 //! Tables of messages and their effects.
 
 use serde_json::{Value, json};
+use toolpost::IdentityKind;
 
 use super::*;
 use crate::approval::ApprovalAction;
@@ -45,8 +46,8 @@ impl RoomFixture {
         let own =
             Capabilities::new(capabilities.iter().map(|text| Capability::parse(text).unwrap()));
         let protocol = Protocol::Mew04;
+        let identity = Arc::new(Identity::new(id));
         let (id, own) = (id.into(), Some(own));
-        let identity = test_identity();
         let join = ParticipantJoin {
             connection,
             id,
@@ -70,8 +71,9 @@ impl RoomFixture {
     }
 }
 
-fn test_identity() -> Arc<Identity> {
-    Arc::new(Identity::new("unknown"))
+/// Returns why the identity of a token cannot join.
+fn check_can_join(room: &Room, id: &str) -> RejectionCode {
+    room.check_can_join(id, &Identity::new(id)).unwrap_err().code
 }
 
 /// Summarizes effects in one line.
@@ -537,7 +539,7 @@ fn settings_change_applies_to_present_participants() {
     fixture.room.apply(fixture.now, RoomInput::Settings(settings));
     let here: Vec<Arc<str>> = fixture.room.participants().into_iter().map(|(id, _)| id).collect();
     assert_eq!(here, ["ada".into(), "agent".into()]);
-    assert_eq!(fixture.room.check_can_join("tools").unwrap_err().code, RejectionCode::NotAMember);
+    assert_eq!(check_can_join(&fixture.room, "tools"), RejectionCode::NotAMember);
 }
 
 #[test]
@@ -558,12 +560,15 @@ fn invitation_creates_token_with_given_capabilities() {
         serde_json::from_str(sent_messages[0].payload.as_ref().unwrap().get()).unwrap();
     let token = Token::from(ack["token"].as_str().unwrap().to_owned());
     let hash = token.hash().to_string();
-    assert_eq!(fixture.room.invited_participant(&hash).as_deref(), Some("new"));
+    let (name, inviters) = fixture.room.guest(&hash).unwrap();
+    let kind = IdentityKind::Guest { room: "lobby".into(), inviters: inviters.into() };
+    assert_eq!((name, inviters), ("new", &[Identity::new("ada").key()][..]));
+    assert_eq!(check_can_join(&fixture.room, "new"), RejectionCode::AuthViolation);
     let join = |connection| ParticipantJoin {
         connection,
         id: "new".into(),
         token_capabilities: None,
-        identity: test_identity(),
+        identity: Arc::new(Identity::new("new").with_kind(kind.clone())),
         protocol: Protocol::Mew04,
         history: None,
         kinds: None,
@@ -578,8 +583,8 @@ fn invitation_creates_token_with_given_capabilities() {
         summarize(&fixture.send("ada", &kick)),
         "space/kick, system/presence(leave), Kicked"
     );
-    assert_eq!(fixture.room.invited_participant(&hash), None);
-    assert_eq!(fixture.room.check_can_join("new").unwrap_err().code, RejectionCode::Kicked);
+    assert_eq!(fixture.room.guest(&hash), None);
+    assert_eq!(check_can_join(&fixture.room, "new"), RejectionCode::Kicked);
 }
 
 /// Each row: sender, message and summary of its effects, in sequence.

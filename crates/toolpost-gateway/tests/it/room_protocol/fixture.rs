@@ -53,6 +53,8 @@ const IDENTITIES: &[(&str, &[&str], &[&str])] = &[
     ("poor", &[], &["mcp/request", "chat"]),
     ("decider", &["toolpost:approve"], &["mcp/request", "mcp/proposal:*"]),
     ("weak", &["toolpost:approve"], &["chat"]),
+    // Can approve and invite.
+    ("sponsor", &["toolpost:approve"], &["*"]),
     ("auditor", &["toolpost:read"], &["chat"]),
 ];
 

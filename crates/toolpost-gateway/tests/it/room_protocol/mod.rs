@@ -12,6 +12,7 @@
 //! | `presence` | join, leave and rejoin |
 //! | `closing` | the closing handshake |
 //! | `grants` | grants, revocations and invitations |
+//! | `guests` | invited participants as identities of their own kind |
 //! | `streams` | owners, writers and readers of streams |
 //! | `participant_control` | pauses, acknowledgments, reasoning |
 //! | `registry_calls` | the operations of the registry as a participant |
@@ -24,6 +25,7 @@ mod client;
 mod closing;
 mod fixture;
 mod grants;
+mod guests;
 mod http_api;
 mod join_rejections;
 mod kind_filters;
