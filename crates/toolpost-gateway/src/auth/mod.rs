@@ -22,6 +22,22 @@ pub fn local() -> Identity {
     Identity::new(LOCAL).with_kind(IdentityKind::Local)
 }
 
+/// Why the connections and streams of an identity are closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AccessEnd {
+    Revoked,
+    Expired,
+}
+
+impl AccessEnd {
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Revoked => "the token was revoked or reissued",
+            Self::Expired => "the token has expired",
+        }
+    }
+}
+
 /// Whether the text is a resource id of [`toolpost::AccessControl`], `type:id`.
 pub(crate) fn is_resource_id(text: &str) -> bool {
     text.split_once(':').is_some_and(|(kind, id)| !kind.is_empty() && !id.is_empty())
@@ -115,6 +131,11 @@ impl Authenticator {
         let known = self.0.load();
         let settings = known.verifier.as_ref()?.settings();
         Some((settings.issuer.clone(), settings.resource.clone()))
+    }
+
+    /// Whether JWTs are accepted.
+    pub(crate) fn accepts_jwts(&self) -> bool {
+        self.0.load().verifier.is_some()
     }
 
     /// Authenticates a caller by a token of this gateway or a JWT.

@@ -32,7 +32,7 @@ use super::body;
 use super::origin_guard::OriginGuard;
 use super::problem::ProblemDetails;
 use super::settings::GatewaySettings;
-use crate::auth::Authenticator;
+use crate::auth::{AccessEnd, Authenticator};
 use options::RequestOptions;
 use query_string::percent_decode;
 use rejected_requests::AnonymousRejections;
@@ -66,8 +66,12 @@ impl HttpEndpoint {
     }
 
     /// Ends the streams of revoked identities and returns their number.
-    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
-        self.streams.disconnect_identities(is_revoked)
+    pub(crate) fn disconnect_identities(
+        &self,
+        is_ended: &dyn Fn(&Identity) -> bool,
+        access_end: AccessEnd,
+    ) -> usize {
+        self.streams.disconnect_identities(is_ended, access_end)
     }
 
     /// Waits for the async tasks of detached streams, which end when the gateway stops.

@@ -21,7 +21,7 @@ use super::state::{ConnectionId, ParticipantJoin, ProposalDecision, Room, RoomEr
 use super::store::RoomStore;
 use super::tool_caller::ToolCaller;
 use crate::admin::OPERATOR;
-use crate::auth::{Authenticator, LOCAL, Token};
+use crate::auth::{AccessEnd, Authenticator, LOCAL, Token};
 use crate::journal::Journal;
 
 /// The rooms of a gateway. Clones share the same rooms.
@@ -156,11 +156,16 @@ impl Rooms {
         self.0.tasks.len().saturating_sub(self.0.open_rooms.lock().len())
     }
 
-    /// Closes the connections of revoked identities and returns their number.
-    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
+    /// Closes the connections of matching identities and returns their number.
+    pub(crate) fn disconnect_identities(
+        &self,
+        is_ended: &dyn Fn(&Identity) -> bool,
+        access_end: AccessEnd,
+    ) -> usize {
         let connections = self.0.connections.lock();
-        let revoked = connections.values().filter(|(identity, _)| is_revoked(identity));
-        revoked.inspect(|(_, sender)| sender.close(DisconnectCause::TokenRevoked)).count()
+        let ended = connections.values().filter(|(identity, _)| is_ended(identity));
+        let cause = DisconnectCause::AccessEnded(access_end);
+        ended.inspect(|(_, sender)| sender.close(cause.clone())).count()
     }
 
     /// Joins a room on a new connection. The result is sent through `sender`.

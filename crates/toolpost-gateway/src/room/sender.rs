@@ -11,6 +11,7 @@ use toolpost::transport::{CloseHandle, CloseReason, Utf8Bytes};
 
 use super::message::RejectionCode;
 use super::state::RoomError;
+use crate::auth::AccessEnd;
 
 /// Maximum number of queued messages for a slow participant; above it, the participant is
 /// disconnected.
@@ -46,7 +47,7 @@ pub(crate) enum DisconnectCause {
     Kicked,
     /// The participant cannot join or stay.
     Rejected(RoomError),
-    TokenRevoked,
+    AccessEnded(AccessEnd),
     /// The send queue is full.
     TooSlow,
     /// A message exceeds the read limit of the connection.
@@ -73,10 +74,10 @@ impl From<DisconnectCause> for CloseReason {
                 };
                 return Self::new(code, message);
             }
-            DisconnectCause::TokenRevoked => (
-                Self::UNAUTHENTICATED,
-                "your token was revoked or reissued; reconnect with a valid token",
-            ),
+            DisconnectCause::AccessEnded(access_end) => {
+                let message = format!("{}; reconnect with a valid token", access_end.reason());
+                return Self::new(Self::UNAUTHENTICATED, message);
+            }
             DisconnectCause::TooSlow => (1013, "send queue full; rejoin and request the history"),
             DisconnectCause::MessageTooLarge { max_bytes } => {
                 return Self::new(1009, format!("a message has at most {max_bytes} bytes"));

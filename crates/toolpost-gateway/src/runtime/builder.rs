@@ -15,7 +15,8 @@ use toolpost::{Change, Operation, Pipeline, PipelineBuilder, Registry, Toolpost}
 use super::reload::{ActiveConfig, Reloader};
 use super::status::Status;
 use super::{
-    Components, ConfigSource, DrainReport, Gateway, GatewayError, bind, config_watch, operations,
+    Components, ConfigSource, DrainReport, Gateway, GatewayError, bind, config_watch, expiry,
+    operations,
 };
 use crate::admin;
 use crate::approval::{self, Approvals, RejectingGate};
@@ -332,6 +333,8 @@ impl GatewayBuilder {
             let watching = config_watch::watch(Arc::downgrade(&reloader), interval);
             Arc::new(AbortOnDropHandle::new(tokio::spawn(watching)))
         });
+        let expiring = expiry::disconnect_expired(components.clone());
+        let expiry_task = Arc::new(AbortOnDropHandle::new(tokio::spawn(expiring)));
         let socket = self.socket.as_deref().and_then(bind_socket);
         Ok(Gateway {
             components,
@@ -339,6 +342,7 @@ impl GatewayBuilder {
             socket: Arc::new(parking_lot::Mutex::new(socket)),
             _toolpost: Arc::new(toolpost),
             _watch_task: watch_task,
+            _expiry_task: expiry_task,
         })
     }
 

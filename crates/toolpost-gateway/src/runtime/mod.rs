@@ -4,6 +4,7 @@ mod builder;
 mod config_source;
 mod config_watch;
 mod drain;
+mod expiry;
 mod operations;
 mod reload;
 mod router;
@@ -28,7 +29,7 @@ use toolpost::hub::Hub;
 use toolpost::{Identity, Pipeline, Toolpost};
 
 use crate::approval::Approvals;
-use crate::auth::Authenticator;
+use crate::auth::{AccessEnd, Authenticator};
 use crate::config::Config;
 use crate::endpoint::{self, GatewaySettings, HttpEndpoint, McpEndpoint, OriginGuard};
 use crate::journal::{Journal, JournalError};
@@ -82,6 +83,8 @@ pub struct Gateway {
     _toolpost: Arc<Toolpost>,
     /// Polls the files of the configuration until dropped.
     _watch_task: Option<Arc<AbortOnDropHandle<()>>>,
+    /// Closes the connections of expired JWTs until dropped.
+    _expiry_task: Arc<AbortOnDropHandle<()>>,
 }
 
 /// The components of a gateway. Clones share them.
@@ -112,13 +115,18 @@ impl Components {
         OriginGuard::new(self.authenticator.clone(), &self.settings.http.cors_origins)
     }
 
-    /// Closes the hub connections, MCP sessions, streams and room connections of revoked
-    /// identities, and returns their number. Calls in flight run to completion.
-    fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
-        self.hub.disconnect_identities(is_revoked)
-            + self.mcp.disconnect_identities(is_revoked)
-            + self.http.disconnect_identities(is_revoked)
-            + self.rooms.disconnect_identities(is_revoked)
+    /// Closes the hub connections, streams, room connections and, unless only a token has expired,
+    /// MCP sessions of the identities for which `is_ended` returns true. Returns their number. Calls
+    /// in flight run to completion.
+    fn disconnect_identities(
+        &self,
+        is_ended: &dyn Fn(&Identity) -> bool,
+        access_end: AccessEnd,
+    ) -> usize {
+        self.hub.disconnect_identities(is_ended, access_end.reason())
+            + self.mcp.disconnect_identities(is_ended, access_end)
+            + self.http.disconnect_identities(is_ended, access_end)
+            + self.rooms.disconnect_identities(is_ended, access_end)
     }
 }
 

@@ -10,7 +10,7 @@ use toolpost::{Identity, IdentityKind};
 
 use super::builder::authenticator;
 use super::{Components, ConfigSource};
-use crate::auth::TokenHash;
+use crate::auth::{AccessEnd, TokenHash};
 use crate::builtin;
 use crate::config::{Config, ConfigError, IdentityConfig};
 use crate::source::{SourceDiff, SourceState, SourceStatus, Sources};
@@ -219,7 +219,8 @@ impl Reloader {
         // Disconnects callers that were authenticated during the reload.
         if !self.has_fixed_authenticator {
             let revoked = before.revoked_identities(&config);
-            self.components.disconnect_identities(&|identity| revoked.contains(identity));
+            let is_revoked = |identity: &Identity| revoked.contains(identity);
+            self.components.disconnect_identities(&is_revoked, AccessEnd::Revoked);
         }
         report
             .notes
@@ -246,7 +247,7 @@ impl Reloader {
         }
         let disconnect = |is_affected: &dyn Fn(&Identity) -> bool| {
             let is_affected = |identity: &Identity| is_revoked(identity) && is_affected(identity);
-            self.components.disconnect_identities(&is_affected)
+            self.components.disconnect_identities(&is_affected, AccessEnd::Revoked)
         };
         let is_jwt = |identity: &Identity| matches!(identity.kind, IdentityKind::Jwt { .. });
         if revoked.includes_jwt {

@@ -28,6 +28,10 @@ pub struct Identity {
     /// Room messages that the identity may send.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// When the credential expires, in seconds since the Unix epoch; never if absent. The endpoint
+    /// that authenticated the identity closes its connections and streams then.
+    #[serde(skip)]
+    pub expires_at: Option<u64>,
 }
 
 /// How an identity was authenticated. Identities of different kinds are never equal.
@@ -161,6 +165,17 @@ impl Identity {
     ) -> Self {
         self.capabilities.extend(capabilities.into_iter().map(Into::into));
         self
+    }
+
+    /// Sets when the credential expires, in seconds since the Unix epoch.
+    #[must_use]
+    pub fn with_expiry(self, expires_at: u64) -> Self {
+        Self { expires_at: Some(expires_at), ..self }
+    }
+
+    /// Whether the credential has expired at `now`, in seconds since the Unix epoch.
+    pub fn has_expired(&self, now: u64) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= now)
     }
 
     /// Returns the key by which identities are compared.

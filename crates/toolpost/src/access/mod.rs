@@ -99,6 +99,27 @@ impl AccessControl {
         }
     }
 
+    /// Checks whether `identity`, which passed the check of `before`, may continue a subscription
+    /// under this access control. The input is not available any more.
+    ///
+    /// # Errors
+    ///
+    /// Returns `ACCESS_DENIED` with the requirement that is not met, or if the requirement for the
+    /// resource in the input has changed.
+    pub(crate) fn check_continued(
+        &self,
+        before: &Self,
+        identity: Option<&Identity>,
+    ) -> Result<(), CallError> {
+        let has_same_resource =
+            self.resource() == before.resource() && self.resource_field == before.resource_field;
+        if self.reads_input() && !has_same_resource {
+            let message = "the access control of the operation has changed; subscribe again";
+            return Err(CallError::access_denied(message));
+        }
+        self.check_callable(identity)
+    }
+
     /// Returns the scopes that `identity` needs for a call, or `None` if it holds them already.
     pub fn missing_scopes(&self, identity: &Identity) -> Option<Vec<&str>> {
         self.check_scopes(identity).err()?;

@@ -174,19 +174,17 @@ impl Hub {
         self.0.spokes().status(name)
     }
 
-    /// Closes the connections of identities for which `is_revoked` returns true. Returns the number
-    /// of closed connections.
-    pub fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
-        let matches =
-            |peer: &&HubConnection| peer.identity.as_ref().is_some_and(|it| is_revoked(it));
+    /// Closes the connections of the identities for which `is_ended` returns true, with this
+    /// reason. Returns the number of closed connections.
+    pub fn disconnect_identities(
+        &self,
+        is_ended: &dyn Fn(&Identity) -> bool,
+        reason: &'static str,
+    ) -> usize {
+        let matches = |peer: &&HubConnection| peer.identity.as_ref().is_some_and(|it| is_ended(it));
         let peers = self.0.connections.lock();
-        let revoked = peers.values().filter(matches);
-        revoked
-            .map(|peer| {
-                let reason = "the token was revoked or reissued";
-                peer.client.close(CloseReason::unauthenticated(reason));
-            })
-            .count()
+        let ended = peers.values().filter(matches);
+        ended.inspect(|peer| peer.client.close(CloseReason::unauthenticated(reason))).count()
     }
 
     /// Runs a connection over `channel` until it closes, in an async task owned by the hub.

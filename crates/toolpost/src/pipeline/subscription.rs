@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::stream::{BoxStream, Stream, StreamExt};
+use tokio::sync::watch;
 
 use super::call::Caller;
 use super::dispatch::{self, RunningStream};
 use super::state::CallState;
-use super::{audit, limits, prepare, result, run, startup};
+use super::{access, audit, limits, prepare, result, run, startup};
 use crate::error::CallError;
 use crate::handler::AbortHandle;
 use crate::outcome::Outcome;
@@ -88,8 +89,18 @@ fn values(state: CallState) -> Values {
 
 enum SubscriptionPhase {
     NotStarted(CallState),
-    Streaming { call: CallState, running: RunningStream, values: u64 },
+    Streaming(StreamingCall),
     Ended,
+}
+
+/// A subscription that yields values.
+struct StreamingCall {
+    call: CallState,
+    running: RunningStream,
+    /// Number of values so far.
+    values: u64,
+    /// Changes of the registry, which may take the access away.
+    changes: watch::Receiver<u64>,
 }
 
 type StreamStep = Option<(Result<Outcome, CallError>, SubscriptionPhase)>;
@@ -97,12 +108,15 @@ type StreamStep = Option<(Result<Outcome, CallError>, SubscriptionPhase)>;
 async fn advance(phase: SubscriptionPhase) -> StreamStep {
     match phase {
         SubscriptionPhase::NotStarted(mut call) => match start(&mut call).await {
-            Ok(running) => next_outcome(call, running, 0).await,
+            Ok(running) => {
+                let mut changes = call.shared.registry.watch_changes();
+                // Access may have changed since the call took its snapshot of the catalog.
+                changes.mark_changed();
+                next_outcome(StreamingCall { call, running, values: 0, changes }).await
+            }
             Err(error) => fail(call, error).await,
         },
-        SubscriptionPhase::Streaming { call, running, values } => {
-            next_outcome(call, running, values).await
-        }
+        SubscriptionPhase::Streaming(streaming) => next_outcome(streaming).await,
         SubscriptionPhase::Ended => None,
     }
 }
@@ -113,8 +127,16 @@ async fn start(call: &mut CallState) -> Result<RunningStream, CallError> {
     dispatch::open_stream(call, guards)
 }
 
-async fn next_outcome(call: CallState, mut running: RunningStream, values: u64) -> StreamStep {
-    let next = dispatch::next_value(&call, &mut running).await;
+async fn next_outcome(streaming: StreamingCall) -> StreamStep {
+    let StreamingCall { call, mut running, values, mut changes } = streaming;
+    let next = match access::check_changes(&call, &mut changes) {
+        Ok(()) => tokio::select! {
+            biased;
+            next = dispatch::next_value(&call, &mut running) => next,
+            revoked = access::wait_for_revocation(&call, &mut changes) => Err(revoked),
+        },
+        Err(revoked) => Err(revoked),
+    };
     if values == 0 || next.is_err() {
         limits::record_result(&call, &next);
     }
@@ -128,7 +150,8 @@ async fn next_outcome(call: CallState, mut running: RunningStream, values: u64) 
     };
     match value {
         Ok(outcome) => {
-            Some((Ok(outcome), SubscriptionPhase::Streaming { call, running, values: values + 1 }))
+            let streaming = StreamingCall { call, running, values: values + 1, changes };
+            Some((Ok(outcome), SubscriptionPhase::Streaming(streaming)))
         }
         Err(error) => {
             dispatch::shutdown_stream(&call, running);

@@ -99,8 +99,8 @@ impl JwtVerifier {
         let claims = Claims::parse(&signed.payload)?;
         // Read the clock again: fetching keys may have taken a while.
         let now = unix_now();
-        let identity = Arc::new(claims.identity(self.settings(), now)?);
         let until = claims.expires_at(self.settings());
+        let identity = Arc::new(claims.identity(self.settings(), now)?.with_expiry(until));
         self.cache.insert(hash, Arc::clone(&identity), until, now, self.keys.generation());
         Ok(identity)
     }

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_util::sync::CancellationToken;
 use toolpost::json_rpc::{self, RpcError, RpcId, RpcMessage};
 use toolpost::view::ProtocolGeneration;
 use toolpost::{Endpoint, Identity};
@@ -126,9 +127,10 @@ impl McpRequestContext {
         let client = self.client_context(ProtocolGeneration::Legacy);
         client.check_source().await.map_err(|rpc_error| error_response(&rpc_error, None))?;
         let permit = self.acquire_listener_permit(None)?;
-        let token = session.open_stream();
+        let ended = session.open_stream();
+        self.endpoint.listeners.register(&self.identity, &ended);
         let changes = ChangeNotifier::new(client, SubscriptionFilter::ALL, None);
-        Ok(response::notification_stream(&self.endpoint, changes, permit, token))
+        Ok(response::notification_stream(&self.endpoint, changes, permit, ended))
     }
 
     fn end_session(&self) -> Result<Response, RejectionResponse> {
@@ -294,8 +296,9 @@ impl McpRequestContext {
         let permit = self.acquire_listener_permit(Some(&mcp_request.id))?;
         let mut changes = ChangeNotifier::new(mcp_request.client, filter, Some(mcp_request.id));
         changes.subscribe_resources().await;
-        let token = self.endpoint.listeners.register(&self.identity);
-        Ok(response::notification_stream(&self.endpoint, changes, permit, token))
+        let ended = CancellationToken::new();
+        self.endpoint.listeners.register(&self.identity, &ended);
+        Ok(response::notification_stream(&self.endpoint, changes, permit, ended))
     }
 
     /// Acquires a permit for a listener, which keeps a connection open.

@@ -1,4 +1,4 @@
-//! Open listener streams without a session, so that revoked identities can be disconnected.
+//! Open listener streams, so that revoked and expired identities can be disconnected.
 
 use std::sync::Arc;
 
@@ -11,16 +11,14 @@ use toolpost::Identity;
 pub(super) struct Listeners(Mutex<Vec<(Arc<Identity>, CancellationToken)>>);
 
 impl Listeners {
-    /// Registers a stream and returns the token that ends it. A disconnect cancels it too.
-    pub(super) fn register(&self, identity: &Arc<Identity>) -> CancellationToken {
-        let token = CancellationToken::new();
+    /// Registers a stream with the token that ends it.
+    pub(super) fn register(&self, identity: &Arc<Identity>, ended: &CancellationToken) {
         let mut streams = self.0.lock();
-        streams.retain(|(_, token)| !token.is_cancelled());
-        streams.push((Arc::clone(identity), token.clone()));
-        token
+        streams.retain(|(_, ended)| !ended.is_cancelled());
+        streams.push((Arc::clone(identity), ended.clone()));
     }
 
-    /// Ends the streams of revoked identities and returns their number.
+    /// Ends the streams of matching identities and returns their number.
     pub(super) fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
         let mut streams = self.0.lock();
         let revoked = streams.extract_if(.., |(owner, _)| is_revoked(owner));
@@ -38,8 +36,11 @@ mod tests {
     #[test]
     fn disconnect_identities_ends_only_matching_streams() {
         let presence = Listeners::default();
-        let [canceled, ada, bob] =
-            ["ada", "ada", "bob"].map(|id| presence.register(&Arc::new(Identity::new(id))));
+        let [canceled, ada, bob] = ["ada", "ada", "bob"].map(|id| {
+            let ended = CancellationToken::new();
+            presence.register(&Arc::new(Identity::new(id)), &ended);
+            ended
+        });
         canceled.cancel();
         assert_eq!(
             presence.disconnect_identities(&|identity| identity.id == "ada"),

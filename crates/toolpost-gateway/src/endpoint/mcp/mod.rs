@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use toolpost::Identity;
 
-use crate::auth::Authenticator;
+use crate::auth::{AccessEnd, Authenticator};
 use crate::endpoint::settings::GatewaySettings;
 use crate::mcp_service::{McpEndpointSettings, McpService};
 pub(crate) use http::serve;
@@ -60,9 +60,17 @@ impl McpEndpoint {
     }
 
     /// Ends the sessions and streams of revoked identities and returns their number.
-    pub(crate) fn disconnect_identities(&self, is_revoked: &dyn Fn(&Identity) -> bool) -> usize {
-        self.sessions.disconnect_identities(is_revoked)
-            + self.listeners.disconnect_identities(is_revoked)
+    pub(crate) fn disconnect_identities(
+        &self,
+        is_ended: &dyn Fn(&Identity) -> bool,
+        access_end: AccessEnd,
+    ) -> usize {
+        let sessions = match access_end {
+            AccessEnd::Revoked => self.sessions.disconnect_identities(is_ended),
+            // The client continues its session with another token.
+            AccessEnd::Expired => 0,
+        };
+        sessions + self.listeners.disconnect_identities(is_ended)
     }
 
     /// Returns the number of sessions.

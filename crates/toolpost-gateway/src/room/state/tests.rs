@@ -486,7 +486,8 @@ fn external_decision_requires_capability() {
     );
     let decide = |fixture: &mut RoomFixture, by: &str, may: &str, action| {
         let own = Some(Capabilities::new([Capability::parse(may).unwrap()]));
-        let (proposal, by, identity) = ("p".into(), by.into(), test_identity());
+        let identity = Arc::new(Identity::new(by));
+        let (proposal, by) = ("p".into(), by.into());
         let decision = ProposalDecision { proposal, by, token_capabilities: own, identity, action };
         let (decided, effects) = fixture.room.decide(fixture.now, decision);
         let error = decided.err().map(|rejection| rejection.code.as_str());
@@ -515,7 +516,7 @@ fn settings_change_applies_to_present_participants() {
         connection: 9,
         id: "guest".into(),
         token_capabilities: None,
-        identity: test_identity(),
+        identity: Arc::new(Identity::new("guest")),
         protocol: Protocol::Mcpx01,
         history: None,
         kinds: None,

@@ -15,6 +15,7 @@ use toolpost::{Identity, Subscription};
 use super::StreamBinding;
 use super::active_stream::{ActiveStream, NextEvent, StreamItem, StreamReader};
 use super::replay_buffer::ReplayBuffer;
+use crate::auth::AccessEnd;
 use crate::endpoint::settings::GatewaySettings;
 
 /// Pause of a detached stream while its buffer overflows. Bounds the cost of the stream.
@@ -55,15 +56,16 @@ impl StreamRegistry {
         Self { streams: Mutex::default(), detached_tasks: TaskTracker::new(), settings, stopping }
     }
 
-    /// Ends the streams of revoked identities, active or detached, and returns their number.
+    /// Ends the streams of matching identities, active or detached, and returns their number.
     pub(in crate::endpoint::http) fn disconnect_identities(
         &self,
-        is_revoked: &dyn Fn(&Identity) -> bool,
+        is_ended: &dyn Fn(&Identity) -> bool,
+        access_end: AccessEnd,
     ) -> usize {
         let ended: Vec<_> =
-            self.lock().extract_if(|_, entry| is_revoked(&entry.stream.binding.owner)).collect();
+            self.lock().extract_if(|_, entry| is_ended(&entry.stream.binding.owner)).collect();
         for (_, entry) in &ended {
-            entry.stream.abort("the token was revoked or reissued");
+            entry.stream.abort(access_end.reason());
         }
         ended.len()
     }
