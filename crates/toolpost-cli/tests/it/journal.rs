@@ -340,6 +340,27 @@ fn log_verify_locates_tampering() {
     assert!(stderr(&output).contains("is not in the data folder"), "{}", stderr(&output));
 }
 
+/// Each row: a file that is not a head, and the reason, in the terms of JSON.
+#[test]
+fn verify_with_invalid_head_describes_it() {
+    let folder = TempFolder::new("journal-head");
+    let gateway = Gateway::start(&folder);
+    for (head, reason) in [
+        ("5", "invalid type: integer `5`, expected an object"),
+        ("[]", "invalid length 0, expected an object"),
+        ("{}", "missing field"),
+    ] {
+        folder.write("head.json", head);
+        let message = format!("invalid journal head: {reason}");
+        let verify = ["log", "verify", "--head", "head.json"];
+        let output = fixture::offline(&folder, &verify);
+        assert_eq!(output.status.code(), Some(1), "{head}: {}", stdout(&output));
+        assert!(stderr(&output).contains(&message), "{head}: {}", stderr(&output));
+        let output = gateway.toolpost(&verify, &[]);
+        assert!(stderr(&output).contains(&message), "{head}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn secrets_are_masked_and_masked_calls_not_replayed() {
     let folder = TempFolder::new("journal-mask");

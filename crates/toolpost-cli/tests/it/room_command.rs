@@ -84,6 +84,7 @@ fn allows_jsonl_reports_bad_lines_and_continues() {
         r#"{"capability":{"kind":"/(/"},"message":{"kind":"chat"}}"#,
         r#"{"capability":["mcp/*","chat"],"message":{"kind":"chat"}}"#,
         r#"{"capability":"*","message":{"kind":"chat","payload":{"a":1,"a":2}}}"#,
+        "5",
     ];
     let output = run_with_stdin(&["room", "allows", "--jsonl"], &lines.join("\n"));
     assert_eq!(output.status.code(), Some(2));
@@ -98,9 +99,13 @@ fn allows_jsonl_reports_bad_lines_and_continues() {
         (json!(false), true),
         (json!(true), false),
         (json!(false), false),
+        (Value::Null, true),
     ];
     assert_eq!(found, expected, "{}", stdout(&output));
-    assert!(stderr(&output).contains("3 lines"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("4 lines"), "{}", stderr(&output));
+    let not_an_object =
+        "expected {capability, message}: invalid type: integer `5`, expected an object";
+    assert!(results[6]["error"].as_str().unwrap().starts_with(not_an_object), "{}", results[6]);
 }
 
 /// Runs the project's copy of the test vectors through the command line.

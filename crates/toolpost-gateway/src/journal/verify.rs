@@ -6,6 +6,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use toolpost::json::error_message;
 
 use super::chain::{Hash, LINE_PREFIX_LEN, RecordLine};
 use super::head::{PositionKind, SignedPosition};
@@ -29,7 +30,7 @@ impl Anchor {
     /// The value is not a head or its signature is invalid.
     pub fn parse(value: Value) -> Result<Self, String> {
         let position: SignedPosition = serde_json::from_value(value)
-            .map_err(|error| format!("invalid journal head: {error}"))?;
+            .map_err(|error| format!("invalid journal head: {}", error_message(&error)))?;
         match position.about == PositionKind::Head && position.is_signature_valid() {
             true => Ok(Self(position)),
             false => Err("invalid journal head: the signature does not match".to_owned()),
@@ -236,7 +237,7 @@ impl ChainVerifier<'_> {
         };
         let message = format!(
             "the index does not cover records {first} to {last}, so searches miss them; the \
-             records are intact: delete the index, and the next start rebuilds it"
+             records are intact; delete the index to have it rebuilt at the next start"
         );
         let place = self.chain.index_file().display().to_string();
         Err(ChainProblem { place, ..ChainProblem::new(ProblemKind::Index, first, message) })

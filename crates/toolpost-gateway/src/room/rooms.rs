@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolpost::Identity;
+use toolpost::json::error_message;
 
 use super::actor::{COMMAND_QUEUE_CAPACITY, DeferredReply, RoomActor, RoomCommand};
 use super::message::{McpTarget, RejectionCode, RoomMessage};
@@ -346,9 +347,12 @@ fn load_room_blocking(rooms: &RoomsInner, name: &RoomName) -> Result<Room, Strin
             return Err(RejectionCode::AuthViolation.error(message));
         }
         let generated = Token::generate();
-        generated.map_err(|_| RejectionCode::Unavailable.error("no token can be created"))
+        generated.map_err(|_| {
+            RejectionCode::Unavailable
+                .error("cannot create a token: the system random number generator failed")
+        })
     };
     let now = toolpost::epoch_ms();
     Room::new(settings, document.as_deref(), history, prefix, now, Box::new(create_token))
-        .map_err(|error| format!("the stored room document cannot be parsed: {error}"))
+        .map_err(|error| format!("invalid stored room document: {}", error_message(&error)))
 }

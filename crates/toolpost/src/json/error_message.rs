@@ -27,13 +27,11 @@ pub fn error_message(error: &serde_json::Error) -> String {
         "invalid type: sequence" => "invalid type: array",
         found => found,
     };
-    match json_type(expected) {
-        Some(expected) => format!("{found}, expected {expected}{position}"),
-        None => text,
-    }
+    let expected = json_type(expected).unwrap_or(expected);
+    format!("{found}, expected {expected}{position}")
 }
 
-/// Returns the position at the end of a message, or an empty text.
+/// Returns the position at the end of a message, or an empty string.
 fn position(text: &str) -> &str {
     text.rfind(" at line ").map_or("", |start| &text[start..])
 }
@@ -132,6 +130,7 @@ mod tests {
                 "invalid value: integer `0`, expected a positive integer",
             ),
             (message::<String>(&json!(1)), "invalid type: integer `1`, expected a string"),
+            (message::<String>(&json!({})), "invalid type: object, expected a string"),
             (
                 message::<Choice>(&json!(1)),
                 "invalid type: integer `1`, expected a string or an object",

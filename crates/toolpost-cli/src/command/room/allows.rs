@@ -6,6 +6,7 @@ use anstyle::AnsiColor;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolpost::json::error_message;
 use toolpost_gateway::room::capability::{Capabilities, Capability, CapabilityRequest};
 use toolpost_gateway::room::message::{Draft, upgrade_kind};
 
@@ -96,8 +97,10 @@ fn evaluate_lines(file: Option<&Path>) -> Result<(), CommandError> {
 
 /// Evaluates one line of `--jsonl`. The error is the JSON to print for an invalid line or capability.
 fn evaluate_line(line: &str) -> Result<AllowsResult, Value> {
-    let line: AllowsCase =
-        serde_json::from_str(line).map_err(|error| json!({"error": error.to_string()}))?;
+    let line: AllowsCase = serde_json::from_str(line).map_err(|error| {
+        let reason = error_message(&error);
+        json!({"error": format!("expected {{capability, message}}: {reason}")})
+    })?;
     let values = match line.capability {
         Value::Array(values) => values,
         one => vec![one],

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::response;
 use crate::error::CallError;
+use crate::json::error_message;
 use crate::openapi::response::SecretRedactor;
 use crate::outcome::Outcome;
 
@@ -24,8 +25,9 @@ pub(in crate::openapi) enum PeerEvent {
 impl PeerEvent {
     /// Parses an event by its type. An unknown type is invalid, and the stream continues.
     pub(in crate::openapi) fn parse(kind: &str, data: &str, redactor: &SecretRedactor) -> Self {
-        let invalid =
-            |error: serde_json::Error| Self::Invalid(format!("an event cannot be read: {error}"));
+        let invalid = |error: serde_json::Error| {
+            Self::Invalid(format!("invalid event: {}", error_message(&error)))
+        };
         match kind {
             "message" => response::decode_outcome(data.as_bytes())
                 .map_or_else(invalid, |read| Self::Value(Box::new(read))),
@@ -66,6 +68,8 @@ mod tests {
             ("gap", r#"{"lost":null,"isNew":true}"#, "Gap(None)"),
             ("gap", r#"{"lost":-1}"#, "Invalid("),
             ("gap", "x", "Invalid("),
+            ("message", "1", "expected an object"),
+            ("gap", "7", "invalid type: integer `7`, expected an object"),
             ("error", r#"{"error":{"code":"TIMEOUT","message":"late"}}"#, "late"),
             ("error", "x", "without a reason"),
             ("complete", "{}", "Complete"),
