@@ -4,6 +4,8 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
+use super::journal::fixture::post;
+use super::process::{OutputLines, Process, wait_until};
 use super::upstream::Upstream;
 use super::{TempFolder, command, json, run_with_stdin, stderr, stdout, toolpost};
 
@@ -201,6 +203,32 @@ fn output_mismatches_are_one_warning() {
     let text = stderr(&output);
     assert_eq!(text.matches("warning").count(), 1, "{text}");
     assert!(text.contains("(and 2 more; `--output envelope` lists all)"), "{text}");
+}
+
+/// The details are logged at debug level.
+#[test]
+fn output_mismatches_are_one_warning_in_the_log() {
+    let folder = TempFolder::new("calls-one-log-line");
+    let _upstream = notes(&folder);
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--data", "data"]);
+    serve.env("TOOLPOST_LOG", "info,toolpost::pipeline=debug").env("NO_COLOR", "1");
+    serve.current_dir(folder.path()).stderr(Stdio::piped());
+    let (mut process, address, _lines) = Process::serve(&mut serve);
+    let log = OutputLines::of(process.stderr.take().unwrap());
+    let call = || post(&address, "/api/notes/add?envelope=true", &json!({"body": {}}), &[]);
+    wait_until("the source is ready", || {
+        call().is_some_and(|(status, body)| status == 200 && body.contains("\"warnings\""))
+    });
+    process.signal("-TERM");
+    let text = "output does not match its schema";
+    let lines: Vec<String> = log.filter(|line| line.contains(text)).collect();
+    let of_level = |level: &str| lines.iter().filter(|line| line.contains(level)).count();
+    assert_eq!((of_level("WARN"), of_level("DEBUG")), (1, 3), "{lines:#?}");
+    let warning = lines.iter().find(|line| line.contains("WARN")).unwrap();
+    for field in ["operation=\"notes.add\"", "count=3", "path=\"/"] {
+        assert!(warning.contains(field), "{field}: {warning}");
+    }
+    assert!(!warning.contains("\"x\""), "values can be secret: {warning}");
 }
 
 /// Each row: the id of the called operation and the suggestion.

@@ -108,8 +108,8 @@ fn call_times(call: &CallState) -> CallTimes {
     CallTimes { total: now - started_at, handler: call.dispatched_at.map(|at| now - at) }
 }
 
-/// Logs every repair and warning of a response or stream value, with its path. Warning messages can
-/// quote the value, so they are logged at debug level only.
+/// Logs every repair of a response or stream value with its path, and the warnings as one event with
+/// the first path. Warning messages can quote the value, so they are logged at debug level only.
 pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
     let (request_id, operation) = (call.context.request_id(), call.context.operation());
     for repair in outcome.repairs() {
@@ -120,9 +120,12 @@ pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
             tracing::debug!(%request_id, operation, path, ?action, "output repaired");
         }
     }
+    if let [first, ..] = outcome.warnings() {
+        let (path, count) = (&first.path, outcome.warnings().len());
+        tracing::warn!(%request_id, operation, path, count, "output does not match its schema");
+    }
     for warning in outcome.warnings() {
         let (path, problem) = (&warning.path, &warning.message);
-        tracing::warn!(%request_id, operation, path, "output does not match its schema");
         tracing::debug!(%request_id, operation, path, problem, "output does not match its schema");
     }
 }
