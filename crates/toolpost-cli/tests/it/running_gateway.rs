@@ -164,6 +164,30 @@ fn journal_commands_with_data_read_only_that_folder() {
     }
 }
 
+/// The files do not contain the operations of the sources, so that only a gateway can repeat a call.
+#[test]
+fn replay_with_data_names_unavailable_operation() {
+    let folder = TempFolder::new("running-replay");
+    let operation = json!({"operationId": "ping", "responses": {"200": {"description": "pong"}}});
+    let document = json!({"openapi": "3.1.0", "info": {"title": "Echo", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:9"}], "paths": {"/ping": {"post": operation}}});
+    folder.write("echo.json", &document.to_string());
+    folder.write("toolpost.toml", "[source.echo]\nopenapi = \"echo.json\"\naccess = \"open\"\n");
+    let gateway = Gateway::start(&folder);
+    gateway.wait_for("echo.ping");
+    assert_eq!(gateway.post("/api/echo/ping", &json!({})).0, 503);
+    gateway.wait_for_calls("echo.ping", 1);
+    let call: Value = serde_json::from_str(&stdout(&gateway.log(&["--op", "echo.ping"]))).unwrap();
+    let id = call["callId"].as_str().unwrap();
+    assert_eq!(parsed(&gateway.replay(&[id])).get("problems"), None, "the gateway has it");
+    let data = fixture::data(&folder);
+    let replayed = gateway.replay(&[id, "--data", data.to_str().unwrap()]);
+    assert_eq!(replayed.status.code(), Some(1), "{}", stderr(&replayed));
+    let message =
+        "operation echo.ping is not available here; replay the call at a gateway that has it";
+    assert_eq!(parsed(&replayed)["problems"], json!([message]), "{}", stdout(&replayed));
+}
+
 /// Both gateways record to the same folder, so the first record of each has the same number.
 #[test]
 fn ambiguous_call_id_lists_candidates() {

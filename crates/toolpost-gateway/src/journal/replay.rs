@@ -120,7 +120,8 @@ fn preflight_problems(
     input: &Value,
 ) -> Vec<String> {
     let Some(found) = catalog.get(operation) else {
-        return vec![format!("operation {operation} no longer exists")];
+        let remedy = "replay the call at a gateway that has it";
+        return vec![format!("operation {operation} is not available here; {remedy}")];
     };
     if let Err(error) = found.spec().access_control.check(identity, Some(input)) {
         return vec![error.message().to_owned()];
@@ -253,7 +254,7 @@ mod tests {
         for (identity, operation, input, expected) in [
             (&ci_identity, "demo.add", json!({"a": 1, "b": 2}), ""),
             (&ci_identity, "demo.add", json!({"a": 1}), "missing"),
-            (&ci_identity, "demo.none", json!({}), "operation demo.none no longer exists"),
+            (&ci_identity, "demo.none", json!({}), "operation demo.none is not available here"),
             (&ci_identity, "gateway.verify", json!({}), "`ci` lacks the scope `toolpost:read`"),
             (&operator, "gateway.verify", json!({}), ""),
         ] {
