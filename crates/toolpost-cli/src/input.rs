@@ -5,16 +5,21 @@ use std::io::Read;
 use serde_json::{Map, Value};
 use toolpost::{OperationSpec, property_from_text};
 
-/// Builds the input from an optional JSON document and `--key value` pairs, which take precedence.
-pub(crate) fn build(spec: &OperationSpec, arguments: &[String]) -> Result<Value, String> {
-    let (document, pairs) = match arguments.split_first() {
-        Some((first, rest)) if !first.starts_with("--") => (parse_document(first)?, rest),
-        _ => (Value::Object(Map::new()), arguments),
-    };
-    if pairs.is_empty() {
-        return Ok(document);
+/// Splits the arguments into a JSON document, if there is one, and `--key value` pairs.
+pub(crate) fn split(arguments: &[String]) -> (Option<&str>, &[String]) {
+    match arguments.split_first() {
+        Some((first, rest)) if !first.starts_with("--") => (Some(first), rest),
+        _ => (None, arguments),
     }
-    let Value::Object(mut members) = document else {
+}
+
+/// Adds `--key value` pairs to the input. They take precedence.
+pub(crate) fn add_pairs(
+    spec: &OperationSpec,
+    input: Value,
+    pairs: &[String],
+) -> Result<Value, String> {
+    let Value::Object(mut members) = input else {
         return Err("--key value pairs can only be added to a JSON object".to_owned());
     };
     let schema = spec.input_schema.json();
@@ -61,7 +66,9 @@ pub(crate) fn describe_unknown_keys(spec: &OperationSpec, input: &Value) -> Opti
     Some(format!("has no input `{}`{remedy}", unknown.join("`, `")))
 }
 
-fn parse_document(argument: &str) -> Result<Value, String> {
+/// Parses a JSON document, `@FILE` or `-`. Without one, the input is an empty object.
+pub(crate) fn parse_document(argument: Option<&str>) -> Result<Value, String> {
+    let Some(argument) = argument else { return Ok(Value::Object(Map::new())) };
     let text = match argument.strip_prefix('@') {
         Some(path) => std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read the input file `{path}`: {error}"))?,
@@ -96,8 +103,8 @@ fn parse_pairs(arguments: &[String]) -> Result<Vec<(&str, Option<&str>)>, String
     Ok(pairs)
 }
 
-/// Returns the path of a key, and the schema of its value if it is known. A dot leads into an object,
-/// unless it is part of a property name.
+/// Returns the path of a key, and the schema of its value if it is known. Dots separate the
+/// properties of nested objects, unless they are part of a property name.
 fn property_path<'a>(root: &'a Value, key: &str) -> (Vec<String>, Option<&'a Value>) {
     let (mut path, mut schema, mut rest) = (Vec::new(), Some(root), key);
     loop {
@@ -205,6 +212,12 @@ mod tests {
     use toolpost::{OperationKind, Schema};
 
     use super::*;
+
+    /// Builds the input from all arguments.
+    fn build(spec: &OperationSpec, arguments: &[String]) -> Result<Value, String> {
+        let (document, pairs) = split(arguments);
+        add_pairs(spec, parse_document(document)?, pairs)
+    }
 
     fn spec() -> OperationSpec {
         let mut spec = OperationSpec::new(&"t.op".parse().unwrap(), OperationKind::Query);

@@ -10,8 +10,7 @@ use tokio::sync::mpsc;
 use toolpost::connection::{Client, ClientAbortHandle};
 use toolpost::json::error_message;
 use toolpost::{
-    CallError, CallRequest, Endpoint, OperationKind, OperationSpec, Outcome, Progress,
-    ProgressSender,
+    CallError, CallRequest, Endpoint, OperationSpec, Outcome, Progress, ProgressSender,
 };
 
 use super::backend::Backend;
@@ -29,13 +28,6 @@ const PROGRESS_QUEUE: usize = 16;
 pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
     let mut stop_requests = Signals::stop()?;
     let mut prepared = until_interrupted(&mut stop_requests, prepare(invocation)).await?;
-    if prepared.kind == OperationKind::Subscription {
-        let id = prepared.operation;
-        until_interrupted(&mut stop_requests, prepared.backend.close()).await;
-        return Err(CommandError::Usage(format!(
-            "{id} is a subscription; use `toolpost subscribe {id}`"
-        )));
-    }
     let client = prepared.backend.client.clone();
     let result = call_with_progress(&client, prepared.request(), &mut stop_requests, None).await;
     let print_result = match result {
@@ -99,7 +91,6 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), CommandError
 struct PreparedCall {
     backend: Backend,
     operation: String,
-    kind: OperationKind,
     input: Value,
     options: CallOptions,
 }
@@ -120,14 +111,19 @@ impl PreparedCall {
 
 async fn prepare(invocation: Invocation) -> Result<PreparedCall, CommandError> {
     let (options, operation, arguments) = invocation.into_parts();
+    let (document, pairs) = input::split(&arguments);
+    let input = input::parse_document(document).map_err(CommandError::Usage)?;
     let backend =
         Backend::open(&options.backend, OperationSelection::Operation(&operation)).await?;
+    if pairs.is_empty() {
+        return Ok(PreparedCall { backend, operation, input, options });
+    }
     let spec = match backend.call("hub.schema", json!({"id": operation})).await {
         Ok(spec) => spec,
         Err(error) => return backend.close_with(Err(error), &operation).await,
     };
-    match read_input(spec, &operation, &arguments) {
-        Ok((kind, input)) => Ok(PreparedCall { backend, operation, kind, input, options }),
+    match add_pairs(spec, &operation, input, pairs) {
+        Ok(input) => Ok(PreparedCall { backend, operation, input, options }),
         Err(failure) => {
             backend.close().await;
             Err(failure)
@@ -135,19 +131,21 @@ async fn prepare(invocation: Invocation) -> Result<PreparedCall, CommandError> {
     }
 }
 
-fn read_input(
+/// Adds the `--key value` pairs to the input. Their values are parsed by the input schema.
+fn add_pairs(
     spec: Value,
     operation: &str,
-    arguments: &[String],
-) -> Result<(OperationKind, Value), CommandError> {
+    input: Value,
+    pairs: &[String],
+) -> Result<Value, CommandError> {
     let spec: OperationSpec = serde_json::from_value(spec).map_err(|error| {
         anyhow::anyhow!("invalid spec of {operation}: {}", error_message(&error))
     })?;
-    let input = input::build(&spec, arguments).map_err(CommandError::Usage)?;
+    let input = input::add_pairs(&spec, input, pairs).map_err(CommandError::Usage)?;
     if let Some(message) = input::describe_unknown_keys(&spec, &input) {
         output::warning(&format!("{operation} {message}"));
     }
-    Ok((spec.kind, input))
+    Ok(input)
 }
 
 /// Runs work before or after a call. An interrupt exits the process.

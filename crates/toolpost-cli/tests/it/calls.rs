@@ -51,7 +51,7 @@ fn call_reads_input_from_stdin_or_file() {
 /// standard error.
 #[test]
 fn call_failures_print_code_and_message() {
-    let rows: [(&[&str], i32, Option<&str>, &[&str]); 8] = [
+    let rows: [(&[&str], i32, Option<&str>, &[&str]); 7] = [
         (&["call", "demo.fail"], 1, Some("DEMO_FAILURE"), &["this operation always fails"]),
         (&["call", "demo.fail", "--output", "data"], 1, None, &["DEMO_FAILURE"]),
         (&["call", "demo.add", "--a", "x"], 1, Some("VALIDATION_ERROR"), &["/a: ", "/b: "]),
@@ -64,7 +64,6 @@ fn call_failures_print_code_and_message() {
             &["deadline"],
         ),
         (&["call", "demo.add", "{", "--output", "data"], 2, None, &["not JSON"]),
-        (&["call", "demo.clock", "--output", "data"], 2, None, &["toolpost subscribe demo.clock"]),
     ];
     for (arguments, exit, code, message) in rows {
         let output = toolpost(arguments);

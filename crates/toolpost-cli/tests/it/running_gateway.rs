@@ -61,15 +61,67 @@ fn call_uses_running_gateway_with_same_configuration() {
     }
     gateway.wait_for_calls("demo.add", expected.len());
     assert_eq!(recorded(&gateway), expected);
-    for arguments in [&["list"][..], &["search", "numbers"], &["schema", "demo.add"]] {
+    for arguments in [&["list"][..], &["search", "register"], &["schema", "hub.register"]] {
         let output = run(&mut gateway.command(arguments));
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        // Only a gateway has this operation.
+        let found = stdout(&output).contains("Registers the operations of the calling connection");
+        assert!(found, "{arguments:?}: {}", stdout(&output));
     }
-    let listed = stdout(&run(&mut gateway.command(&["list"])));
-    assert!(listed.contains("hub.register"), "only a gateway has it: {listed}");
     let ticks = ["subscribe", "demo.clock", "--count", "2", "--every-ms", "1"];
     assert_eq!(stdout(&run(&mut gateway.command(&ticks))).lines().count(), 2);
     gateway.wait_for_calls("demo.clock", 1);
+}
+
+/// A command that uses the gateway is itself a recorded call. Each row: the folder of the command,
+/// and the number of these calls after it.
+#[test]
+fn log_uses_running_gateway_with_same_configuration() {
+    let folder = TempFolder::new("running-log");
+    folder.write("toolpost.toml", "# same\n");
+    std::fs::create_dir(folder.path().join("elsewhere")).unwrap();
+    let gateway = Gateway::start(&folder);
+    assert_eq!(gateway.post("/api/demo/add", &json!({"a": 1, "b": 1})).0, 200);
+    for (place, recorded) in [("elsewhere", 0), ("", 1), ("elsewhere", 1), ("", 2)] {
+        let mut log = gateway.command(&["log", "--op", "demo.add"]);
+        let output = run(log.current_dir(folder.path().join(place)));
+        assert!(stdout(&output).contains("demo.add"), "{place}: {}", stderr(&output));
+        let own = fixture::offline(&folder, &["log", "--op", "gateway.journal"]);
+        assert_eq!(stdout(&own).lines().count(), recorded, "{place}: {}", stdout(&own));
+    }
+}
+
+/// Each row: the arguments of `call`, and the number of recorded calls of `hub.schema` after it.
+#[test]
+fn call_requests_schema_only_for_key_value_pairs() {
+    let folder = TempFolder::new("running-schema");
+    folder.write("toolpost.toml", "# same\n");
+    let gateway = Gateway::start(&folder);
+    for (arguments, recorded) in [
+        (&["demo.add", r#"{"a": 2, "b": 3}"#][..], 0),
+        (&["demo.clock"], 0),
+        (&["demo.add", r#"{"a": 2}"#, "--b", "3"], 1),
+    ] {
+        let output = run(&mut gateway.command(&[&["call"], arguments].concat()));
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        let found = fixture::offline(&folder, &["log", "--op", "hub.schema"]);
+        assert_eq!(stdout(&found).lines().count(), recorded, "{arguments:?}: {}", stdout(&found));
+    }
+}
+
+/// As in the library, a call of a subscription returns its first value.
+#[test]
+fn call_of_subscription_prints_first_value() {
+    let folder = TempFolder::new("running-first");
+    folder.write("toolpost.toml", "# same\n");
+    let gateway = Gateway::start(&folder);
+    for arguments in [&[][..], &["--every-ms", "1"], &["--local"], &["--every-ms", "1", "--local"]]
+    {
+        let call = [&["call", "demo.clock", "--output", "data"], arguments].concat();
+        let output = run(&mut gateway.command(&call));
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(parsed(&output)["tick"], 1, "{arguments:?}: {}", stdout(&output));
+    }
 }
 
 #[test]
