@@ -35,6 +35,8 @@ mod message;
 mod stats;
 #[path = "mcp_endpoint/stdio_client.rs"]
 mod stdio_client;
+#[path = "harness/temp_dir.rs"]
+mod temp_dir;
 #[path = "mcp_endpoint/tool_catalog.rs"]
 mod tool_catalog;
 
@@ -42,7 +44,7 @@ use std::time::Duration;
 
 use claim::claim;
 use echo_server::{EchoServer, ProtocolGeneration};
-use gateway::{Backends, Server, respawn, toolpost};
+use gateway::{Backends, Server, respawn};
 use latency::latency;
 use load::{IN_FLIGHT, Load, LoadRequest};
 use memory::resident;
@@ -101,7 +103,7 @@ fn main() {
 async fn bench(filter: &str) {
     let backends = Backends::start();
     let baseline = Server::respawned(&[SERVE_BASELINE]);
-    let builtin_gateway = Server::builtin_gateway();
+    let builtin_gateway = Server::builtin_gateway(&backends);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let at_start = resident(builtin_gateway.process());
     let configured_gateway = Server::configured_gateway(&backends).await;
@@ -243,7 +245,7 @@ async fn over_http(call: &Call, gateway: &Server, baseline: &Server) {
 }
 
 async fn over_stdio(name: &str, call: &Call, backends: &Backends) {
-    let mut command = toolpost();
+    let mut command = backends.toolpost();
     command.args(["mcp", "--tools", "all"]);
     if !call.is_local() {
         command.arg("--config").arg(backends.config());

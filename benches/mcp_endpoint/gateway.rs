@@ -7,20 +7,19 @@ use std::time::Duration;
 
 use super::child::ChildProcess;
 use super::echo_server::ProtocolGeneration;
+use super::temp_dir::TempDir;
 use super::{SERVE_HTTP, SERVE_MANY, SERVE_STDIO};
 
 /// MCP servers and the gateway configuration that lists them.
 pub(crate) struct Backends {
-    temp_dir: PathBuf,
+    temp_dir: TempDir,
     _servers: Vec<ChildProcess>,
 }
 
 impl Backends {
     /// Starts the sources `http_legacy`, `http_modern`, `stdio_legacy`, `stdio_modern` and `many`.
     pub(crate) fn start() -> Self {
-        let name = format!("toolpost-mcp-endpoint-{}", std::process::id());
-        let temp_dir = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&temp_dir).unwrap();
+        let temp_dir = TempDir::new("mcp-endpoint");
         let program = std::env::current_exe().unwrap();
         // `benches/journal.rs` measures the cost of the journal.
         let (mut servers, mut config) = (Vec::new(), "[journal]\nmode = \"off\"\n".to_owned());
@@ -43,7 +42,7 @@ impl Backends {
                 "[source.{name}]\nmcp = {{ command = {program:?}, args = {arguments:?} }}\n"
             );
         }
-        std::fs::write(temp_dir.join("toolpost.toml"), config).unwrap();
+        temp_dir.file("toolpost.toml", &config);
         Self { temp_dir, _servers: servers }
     }
 
@@ -51,14 +50,15 @@ impl Backends {
     pub(crate) const SOURCES: usize = 5;
 
     pub(crate) fn config(&self) -> PathBuf {
-        self.temp_dir.join("toolpost.toml")
+        self.temp_dir.0.join("toolpost.toml")
     }
-}
 
-impl Drop for Backends {
-    fn drop(&mut self) {
-        // A leftover temporary folder is not an error.
-        let _ = std::fs::remove_dir_all(&self.temp_dir);
+    /// Returns the `toolpost` command with a clean environment and new data folder.
+    pub(crate) fn toolpost(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolpost"));
+        command.env_remove("TOOLPOST_LOG").current_dir(Path::new("/"));
+        command.env("XDG_DATA_HOME", self.temp_dir.0.join("data"));
+        command
     }
 }
 
@@ -76,16 +76,16 @@ impl Server {
     }
 
     /// A gateway with only the built-in operations.
-    pub(crate) fn builtin_gateway() -> Self {
-        let mut command = toolpost();
+    pub(crate) fn builtin_gateway(backends: &Backends) -> Self {
+        let mut command = backends.toolpost();
         command.args(["serve", "--listen", "127.0.0.1:0"]);
         Self::gateway(command)
     }
 
     /// A gateway with all its sources ready.
     pub(crate) async fn configured_gateway(backends: &Backends) -> Self {
-        let log = backends.temp_dir.join("log");
-        let mut command = toolpost();
+        let log = backends.temp_dir.0.join("log");
+        let mut command = backends.toolpost();
         command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(backends.config());
         command.stderr(std::fs::File::create(&log).unwrap());
         let gateway = Self::gateway(command);
@@ -108,14 +108,6 @@ impl Server {
     pub(crate) fn process(&self) -> u32 {
         self.process.0.id()
     }
-}
-
-/// The `toolpost` command with a clean environment.
-pub(crate) fn toolpost() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_toolpost"));
-    command.env_remove("TOOLPOST_LOG").current_dir(Path::new("/"));
-    command.env("XDG_DATA_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/bench-mcp-endpoint"));
-    command
 }
 
 /// The command that starts this program with other arguments.
