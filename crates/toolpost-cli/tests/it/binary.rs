@@ -7,7 +7,7 @@ use super::sdk_client::call_tool;
 use super::upstream::Upstream;
 use super::{TempFolder, stderr};
 
-/// Operations with every kind of body and parameter, and an image, a sound, a text and a document.
+/// Operations with every kind of body and parameter, and an image, audio, text and a document.
 fn document(server: &str) -> Value {
     let binary = json!({"type": "string", "format": "binary"});
     let either = json!({"oneOf": [{"type": "string"}, {"type": "boolean"}]});
@@ -50,7 +50,7 @@ fn document(server: &str) -> Value {
 
 fn respond(request: &str) -> (&'static str, &'static str) {
     match request {
-        "GET /png" => ("200 OK\r\ncontent-type: image/png", "\u{1}PNG"),
+        "GET /png" => ("200 OK\r\ncontent-type: image/png", "\u{89}PNG\u{ff}"),
         "GET /wav" => ("200 OK\r\ncontent-type: audio/wav", "RIFF"),
         "GET /pdf" => ("200 OK\r\ncontent-type: application/pdf", "%PDF"),
         "GET /csv" => ("200 OK\r\ncontent-type: text/csv", "a,b\n"),
@@ -158,32 +158,49 @@ fn choice_of_scalars_follows_the_matching_branch() {
     assert_eq!(status, 422, "an input is not converted");
 }
 
-/// Each row: the operation, the `Accept` header, and the body that is returned.
+/// Each row: the operation, the `Accept` header, and the content type and the body that are
+/// returned.
 #[test]
 fn accept_header_selects_the_bytes_of_a_result() {
     let folder = TempFolder::new("binary-accept");
     let (_upstream, gateway) = start(&folder);
-    let png = r#"{"$binary":"AVBORw==","contentType":"image/png","size":4}"#;
+    let png = r#"{"$binary":"iVBOR/8=","contentType":"image/png","size":5}"#;
+    let (json, image) = ("application/json", "image/png");
     let browser = "image/avif,image/webp,image/png,image/svg+xml,image/*;q=0.8,*/*;q=0.5";
-    for (operation, accept, expected) in [
-        ("png", "image/png", "\u{1}PNG"),
-        ("png", "IMAGE/*", "\u{1}PNG"),
-        ("png", browser, "\u{1}PNG"),
-        ("png", "application/json;q=0.9, image/png", "\u{1}PNG"),
-        ("png", "*/*", png),
-        ("png", "application/json", png),
-        ("png", "application/json, image/png;q=0.5", png),
-        ("png", "image/jpeg", png),
-        ("wav", "audio/*", "RIFF"),
-        ("pdf", "application/pdf", "%PDF"),
-        ("csv", "text/csv", "a,b\n"),
-        ("csv", "application/json, text/plain, */*", r#""a,b\n""#),
-        ("page", "text/html,application/xml;q=0.9,*/*;q=0.8", "<script>"),
-        ("list", "image/png, application/json;q=0.1", "[1]"),
+    for (operation, accept, content_type, expected) in [
+        ("png", "image/png", image, "\u{89}PNG\u{ff}"),
+        ("png", "IMAGE/*", image, "\u{89}PNG\u{ff}"),
+        ("png", browser, image, "\u{89}PNG\u{ff}"),
+        ("png", "application/json;q=0.9, image/png", image, "\u{89}PNG\u{ff}"),
+        ("png", "*/*", json, png),
+        ("png", "application/json", json, png),
+        ("png", "application/json, image/png;q=0.5", json, png),
+        ("png", "image/jpeg", json, png),
+        ("wav", "audio/*", "audio/wav", "RIFF"),
+        ("pdf", "application/pdf", "application/pdf", "%PDF"),
+        ("csv", "text/csv", "text/csv; charset=utf-8", "a,b\n"),
+        ("csv", "application/json, text/plain, */*", json, r#""a,b\n""#),
+        (
+            "page",
+            "text/html,application/xml;q=0.9,*/*;q=0.8",
+            "text/html; charset=utf-8",
+            "<script>",
+        ),
+        ("list", "image/png, application/json;q=0.1", json, "[1]"),
     ] {
         let header = format!("accept: {accept}");
-        let (status, body) = gateway.get_with(&format!("/api/files/{operation}"), &[&header]);
-        assert_eq!((status, &*body), (200, expected), "{operation} {accept}");
+        let (head, body) = gateway.fetch(&format!("/api/files/{operation}"), &[&header]);
+        assert!(head.starts_with("HTTP/1.1 200 "), "{operation} {accept}: {head}");
+        assert_eq!(body, expected, "{operation} {accept}");
+        let mut expected = vec![format!("content-type: {content_type}")];
+        if content_type != json {
+            // A browser must not run scripts of the service.
+            expected.push("content-security-policy: default-src 'none'; sandbox".to_owned());
+            expected.push("x-content-type-options: nosniff".to_owned());
+        }
+        for line in expected {
+            assert!(head.lines().any(|one| one == line), "{operation} {accept}: {line} in {head}");
+        }
     }
     let (status, envelope) =
         gateway.get_with("/api/files/png?envelope=true", &["accept: application/json, image/png"]);
@@ -201,7 +218,7 @@ fn image_and_audio_results_are_mcp_content() {
     let folder = TempFolder::new("binary-mcp");
     let (_upstream, gateway) = start(&folder);
     for (operation, block) in [
-        ("png", json!({"type": "image", "data": "AVBORw==", "mimeType": "image/png"})),
+        ("png", json!({"type": "image", "data": "iVBOR/8=", "mimeType": "image/png"})),
         ("wav", json!({"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"})),
     ] {
         let url = format!("http://{}/mcp", gateway.address);

@@ -209,8 +209,11 @@ struct LargeService {
 
 impl LargeService {
     fn start(name: &str) -> Self {
-        let folder = TempFolder::new(name);
-        folder.write("service.json", &document().to_string());
+        Self::start_with(TempFolder::new(name), &document())
+    }
+
+    fn start_with(folder: TempFolder, document: &Value) -> Self {
+        folder.write("service.json", &document.to_string());
         folder.write(
             "toolpost.toml",
             "[source.office]\nopenapi = \"service.json\"\naccess = \"open\"\n",
@@ -297,6 +300,41 @@ fn compact_mcp_results_fit_a_fraction_of_the_tool_list() {
         ["    invoice: {", "      id: string // ", "  page?: integer // default 1; The page"]
     {
         assert!(lines.iter().any(|one| one.starts_with(line)), "{line} in {input}");
+    }
+}
+
+/// Each row: what a search term is found in, the term, and the operation that is listed first.
+#[test]
+fn compact_search_ranks_by_every_field() {
+    let folder = TempFolder::new("compact-ranking");
+    let operation = |id: &str, description: &str, tag: &str, parameter: &str| {
+        let parameters = json!([{"name": parameter, "in": "query", "schema": {"type": "string"}}]);
+        let responses = json!({"200": {"description": "done"}});
+        json!({"post": {"operationId": id, "description": description, "tags": [tag],
+            "parameters": parameters, "responses": responses}})
+    };
+    let mut paths: Map<String, Value> = (0..40)
+        .map(|n| (format!("/{n}"), operation(&format!("job{n}"), "Runs a job.", "work", "page")))
+        .collect();
+    paths.insert("/named".into(), operation("telescope", "Runs a job.", "work", "page"));
+    paths.insert(
+        "/described".into(),
+        operation("a", "Points a telescope at a comet.", "work", "page"),
+    );
+    paths.insert("/tagged".into(), operation("b", "Runs a job.", "galaxy", "page"));
+    paths.insert("/with".into(), operation("c", "Runs a job.", "work", "aperture"));
+    let document = json!({"openapi": "3.1.0", "info": {"title": "Jobs", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:9"}], "paths": paths});
+    let service = LargeService::start_with(folder, &document);
+    for (field, query, expected) in [
+        ("name before description", "telescope", "office.telescope: "),
+        ("description", "comet", "office.a: "),
+        ("tag", "galaxy", "office.b: "),
+        ("parameter", "aperture", "office.c: "),
+        ("rare term before common term", "job comet", "office.a: "),
+    ] {
+        let (_, hits) = service.call("hub__search", &json!({"query": query}));
+        assert!(hits.starts_with(expected), "{field}: {hits}");
     }
 }
 

@@ -170,6 +170,24 @@ fn meta_of_every_source_has_operation_id_and_timestamp() {
             assert!(meta["timestamp"].as_i64().unwrap() > 1_000_000_000_000, "{meta}");
         }
     }
+    // The values of a subscription, as server-sent events and over the hub.
+    let input = json!({"count": 2, "everyMs": 1});
+    let (_, events) = gateway.post("/api/demo/clock?envelope=true", &input);
+    let events = events.lines().filter_map(|line| line.strip_prefix("data: "));
+    let url = gateway.url();
+    let input = input.to_string();
+    let values = ["subscribe", "demo.clock", &input, "--json", "--url", &url];
+    let values = super::stdout(&super::toolpost(&values));
+    let values: Vec<Value> = events
+        .chain(values.lines())
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter(|value: &Value| value.get("meta").is_some())
+        .collect();
+    assert_eq!(values.len(), 4, "{values:?}");
+    for value in values {
+        assert_eq!(value["meta"]["operationId"], "demo.clock", "{value}");
+        assert!(value["meta"]["timestamp"].as_i64().unwrap() > 1_000_000_000_000, "{value}");
+    }
     let claims = gateway.call_tool("", "tools.claims", &json!({}));
     for (name, value) in [("operationId", json!("demo.add")), ("timestamp", json!(1))] {
         assert_eq!(claims[name], value, "the result of the server is relayed: {claims}");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 /// A request: method and target, and the body, with one character for each byte.
 pub(super) type Received = (String, String);
 
-/// The status line and headers of a response, and its body.
+/// The status line and headers of a response, and its body, with one character for each byte.
 pub(super) type Response = (&'static str, &'static str);
 
 /// The service, which runs until the tests end.
@@ -63,6 +63,7 @@ fn serve(
     let first = first.trim().trim_end_matches(" HTTP/1.1").to_owned();
     let (head, response) = respond(&first);
     log.lock().unwrap().push((first, body.into_iter().map(char::from).collect()));
-    let length = response.len();
-    write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {length}\r\n\r\n{response}").ok()
+    let body: Vec<u8> = response.chars().map(|byte| u8::try_from(byte).unwrap()).collect();
+    write!(stream, "HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n", body.len()).ok()?;
+    stream.write_all(&body).ok()
 }

@@ -76,6 +76,11 @@ impl Gateway {
         request(&self.address, "GET", path, "", headers).unwrap()
     }
 
+    /// Sends a GET request and returns the head and the body of the response.
+    pub(in super::super) fn fetch(&self, path: &str, headers: &[&str]) -> (String, String) {
+        exchange(&self.address, "GET", path, "", headers).unwrap()
+    }
+
     /// Returns the number of bytes that the process has read, from files and connections.
     #[cfg(target_os = "linux")]
     pub(in super::super) fn bytes_read(&self) -> u64 {
@@ -242,7 +247,8 @@ fn request(
     Some((head.split(' ').nth(1)?.parse().ok()?, body))
 }
 
-/// Sends a request and returns the head and the body; `None` if there is no complete response.
+/// Sends a request and returns the head and the body; `None` if there is no complete response. A
+/// response that is not UTF-8 is returned with one character for each byte.
 fn exchange(
     address: &str,
     method: &str,
@@ -259,8 +265,10 @@ fn exchange(
         body.len()
     );
     stream.write_all(head.as_bytes()).ok()?;
-    let mut response = String::new();
-    stream.read_to_string(&mut response).ok()?;
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).ok()?;
+    let response = String::from_utf8(response)
+        .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect());
     let (head, body) = response.split_once("\r\n\r\n")?;
     Some((head.to_owned(), body.to_owned()))
 }

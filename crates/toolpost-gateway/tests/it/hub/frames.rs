@@ -137,6 +137,25 @@ async fn envelope_of_a_spoke_without_data_is_null() {
     stop_gateway(running, spoke).await;
 }
 
+/// Each row: the metadata of a spoke, and the operation in the response.
+#[tokio::test]
+async fn meta_of_a_spoke_has_operation_id_and_timestamp() {
+    let running = start_open_gateway().await;
+    let mut spoke = HubClient::connect(running.address).await;
+    spoke.register("box", &json!([spec("math", "add", "query")])).await.unwrap();
+    let http = json!({"source": "http", "statusCode": 200, "headers": {}, "contentType": ""});
+    let mcp = json!({"source": "mcp", "isError": false, "content": []});
+    let local = json!({"source": "local", "operationId": "math.add", "timestamp": 1});
+    for (meta, operation) in [(http, "box.math.add"), (mcp, "box.math.add"), (local, "math.add")] {
+        let output = json!({"output": {"data": 1, "meta": meta}});
+        let (response, _) = call_spoke(&running, &mut spoke, &output).await;
+        let envelope: Value = response.json().await.unwrap();
+        assert_eq!(envelope["meta"]["operationId"], operation, "{envelope}");
+        assert!(envelope["meta"]["timestamp"].as_i64().unwrap() > 0, "{envelope}");
+    }
+    stop_gateway(running, spoke).await;
+}
+
 /// Calls the operation of a spoke, which responds with these members. Returns the response over
 /// HTTP and the error that the spoke gets, if any.
 async fn call_spoke(
