@@ -31,10 +31,10 @@ pub(crate) use room::{AllowsOptions, JoinOptions, RoomCommand};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Print plain JSON, even on a terminal
+    /// Same as --output json
     #[arg(long, global = true)]
     json: bool,
-    /// What to print: only the data, plain JSON, the envelope of a call, or a table
+    /// Output format
     #[arg(long, global = true, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
 }
@@ -102,10 +102,10 @@ Use `toolpost approve ID` or `toolpost reject ID` to decide. An identity cannot 
         reason: Option<String>,
     },
     /// Normalize JSON to match a schema and report every repair
-    ///
-    /// Converts types, fills in defaults and strips properties that the schema does not define.
-    /// Does not invent other values.
     #[command(after_help = "\
+Converts types, fills in defaults and strips properties that the schema does not define. Does not
+invent other values.
+
 Prints {data, repairs, errors}, or the repairs as a diff on a terminal. Exits with 1 if the result is
 still invalid.
 
@@ -128,8 +128,9 @@ still invalid or no value can be created.
   toolpost cast --jsonl pairs.jsonl")]
     Cast(FitInput),
     /// Decode ToolEnvelope V1 results to {payload, meta, summary}
-    ///
-    /// Reads a tool result, one of its content blocks, or a file with one of them per line.
+    #[command(
+        after_help = "Reads a tool result, one of its content blocks, or a file with one of them per line."
+    )]
     Decode(InputFile),
     /// Encode {payload, meta, summary} as ToolEnvelope V1 results
     Encode(InputFile),
@@ -237,10 +238,8 @@ fn parse_listen(text: &str) -> Result<SocketAddr, String> {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Text lines
     #[default]
     Text,
-    /// One JSON object per line
     Json,
 }
 
@@ -393,12 +392,12 @@ pub(crate) struct BackendOptions {
     /// Start the configured sources in this process, even if a gateway is running
     #[arg(long)]
     pub(crate) local: bool,
-    /// Gateway to call, such as ws://127.0.0.1:7411 [default: TOOLPOST_URL, else the running gateway
-    /// of this configuration, if any]
+    /// URL of a gateway, such as ws://127.0.0.1:7411 [default: TOOLPOST_URL, or the running gateway of
+    /// this configuration]
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// Configuration of the running gateway, or of the sources to start [default: toolpost.toml or
-    /// .mcp.json in the current folder]
+    /// Configuration of the gateway or the sources [default: toolpost.toml or .mcp.json in the current
+    /// folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Access token [default: TOOLPOST_TOKEN]
@@ -460,11 +459,10 @@ pub(crate) const TOKEN_WITHOUT_GATEWAY: &str =
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GatewayTarget {
-    /// Gateway to connect to [default: TOOLPOST_URL, else the running gateway of the data folder]
+    /// URL of a gateway [default: TOOLPOST_URL, or the running gateway of the data folder]
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     url: Option<String>,
-    /// Access token [default: TOOLPOST_TOKEN, else the operator's token for the gateway of the data
-    /// folder]
+    /// Access token [default: TOOLPOST_TOKEN, or the operator's token in the data folder]
     #[arg(long, value_name = "TOKEN")]
     pub(crate) token: Option<Secret>,
     /// Data folder [default: toolpost in $XDG_DATA_HOME or ~/.local/share]
@@ -484,8 +482,9 @@ impl GatewayTarget {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The input is a JSON object, @FILE or - for standard input; --key value pairs add to it. Values are
-parsed by the input schema of the operation: `--a 2` is a number if a number is expected. A dot leads
-into an object: `--body.title x` is {\"body\": {\"title\": \"x\"}}.
+parsed by the input schema of the operation: `--a 2` is a number if a number is expected. Dots address
+nested properties: `--body.title x` is {\"body\": {\"title\": \"x\"}}. Of a subscription, only the first
+value is printed.
 
   toolpost call demo.add --a 2 --b 3
   toolpost call demo.add '{\"a\": 2, \"b\": 3}'
@@ -495,7 +494,7 @@ into an object: `--body.title x` is {\"body\": {\"title\": \"x\"}}.
 pub(crate) struct Invocation {
     #[command(flatten)]
     pub(crate) options: CallOptions,
-    /// Operation id, such as demo.add, and its input: JSON, @FILE, - or --key value pairs
+    /// Operation id and input: JSON, @FILE, - or --key value pairs
     // A single list, because clap would drop a `--` between two.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     #[arg(value_names = ["OP", "INPUT"])]

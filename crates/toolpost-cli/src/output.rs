@@ -20,14 +20,13 @@ pub(crate) struct OutputMode {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+// Not documentation comments, which would make the help of every command long.
 pub(crate) enum OutputFormat {
-    /// Only the data
     Data,
-    /// Plain JSON on one line, also on a terminal
+    // Plain JSON on one line, also on a terminal.
     Json,
-    /// The envelope of a call
+    // The envelope of a call.
     Envelope,
-    /// A table
     Table,
 }
 
@@ -170,7 +169,7 @@ pub(crate) fn operation_table<'a>(
     table.trim_fmt()
 }
 
-/// Returns a text member of a JSON object, or an empty text.
+/// Returns a text member of a JSON object, or an empty string.
 pub(crate) fn text_of<'a>(value: &'a Value, member: &str) -> &'a str {
     value[member].as_str().unwrap_or_default()
 }

@@ -39,7 +39,7 @@ pub(crate) struct AddMcpOptions {
     /// Working directory of the program
     #[arg(long, value_name = "FOLDER", requires = "command")]
     pub(crate) cwd: Option<PathBuf>,
-    /// URL of a server that uses streamable HTTP
+    /// URL of the server (streamable HTTP or HTTP+SSE)
     #[arg(long, value_name = "URL", conflicts_with = "from")]
     pub(crate) url: Option<Secret>,
     /// Header sent with every request (repeatable)

@@ -29,7 +29,7 @@ pub(crate) struct JoinOptions {
     /// Name of the room, such as lobby
     #[arg(value_name = "ROOM")]
     pub(crate) room: RoomName,
-    /// Participant name for a gateway without authentication; the operator's token is then not used
+    /// Participant name, at a gateway without authentication
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Number of earlier messages to show
@@ -44,8 +44,8 @@ pub(crate) struct JoinOptions {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Like a room, first completes the kind of the message from its payload. Exits with 0 if the message is
-allowed and with 1 if it is rejected.
+The kind is first completed from the payload, as in a room. Exits with 0 if the message is allowed and
+with 1 if it is rejected.
 
   toolpost room allows --capability 'mcp/request:tools/call:read_*' --message mcp/request:tools/call:read_file
   toolpost room allows --capability '{\"kind\": \"mcp/*\"}' --message '{\"kind\": \"chat\"}'
