@@ -60,7 +60,7 @@ function formatSwitch(isJson, showFields, showJson, onSwitch) {
   );
 }
 
-/** The JSON object in a text, or null. */
+/** The JSON object in a string, or null. */
 function parseObject(text) {
   try {
     const value = text.trim() ? parseExact(text) : {};

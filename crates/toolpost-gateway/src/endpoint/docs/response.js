@@ -79,7 +79,7 @@ export function noResponseView(reason) {
   );
 }
 
-/** The JSON object or array in a text, or null. */
+/** The JSON object or array in a string, or null. */
 export function parseObject(text) {
   try {
     const value = JSON.parse(text);

@@ -83,7 +83,7 @@ function isSubsequence(term, text) {
   return true;
 }
 
-/** Splits a text at the terms of the query: every second part is a match. */
+/** Splits a string at the terms of the query: every second part is a match. */
 export function highlightParts(text, query) {
   const terms = query
     .split(/\s+/)

@@ -47,7 +47,7 @@ export async function followStream(container, sendRequest, signal, lastEventId) 
       if (signal.aborted) {
         log.note(
           lastEventId
-            ? `Stopped. The stream can be resumed after ${lastEventId} for a while.`
+            ? `Stopped. The stream can be resumed after ${lastEventId} for 30 seconds.`
             : "Stopped.",
         );
         return lastEventId;

@@ -75,30 +75,38 @@ export function newApprovals(caller, hasCard, ownId) {
 
 function approvalCard(entry, ownId, decide) {
   const { id, operation, caller, room, input, inputDigest } = entry;
-  const callerName = displayName(caller ?? "the gateway");
   const operationName = displayName(operation);
+  // A call of the gateway itself has no caller.
+  const callerName = caller && displayName(caller);
+  const call = callerName ? `${operationName}, called by ${callerName}` : operationName;
   const roomText = room && ` in the room ${displayName(room)}`;
   const isOwn = caller === ownId;
   const approve = {
     name: "Approve",
-    label: `Approve ${operationName} by ${callerName}`,
+    label: `Approve ${call}`,
     isPrimary: true,
     run: () => decide(card, "Approving…", "approve", { id, inputDigest }),
   };
   const reject = {
     name: "Reject",
-    label: `Reject ${operationName} by ${callerName}`,
+    label: `Reject ${call}`,
     takesReason: true,
     run: (reason) => decide(card, "Rejecting…", "reject", reason ? { id, reason } : { id }),
   };
   const card = newCard(
-    `Call by ${callerName}: ${operationName}`,
+    `Call pending approval: ${call}`,
     [
       el(
         "div",
         { class: "head" },
-        el("strong", { class: "sender" }, callerName),
-        el("span", { class: "action" }, "calls ", el("code", null, operationName), roomText),
+        callerName && el("strong", { class: "sender" }, callerName),
+        el(
+          "span",
+          { class: "action" },
+          callerName ? "calls " : "Call of ",
+          el("code", null, operationName),
+          roomText,
+        ),
       ),
       fullJsonView(input, "Input"),
       isOwn && el("p", { class: "quiet" }, "You cannot approve or reject your own call."),

@@ -6,9 +6,9 @@ export const TOOLPOST = "toolpost";
 
 /** The commands: name, arguments and description. */
 const COMMANDS = [
-  ["/call", "[@WHO] NAME [JSON | key=value …]", "call a tool"],
-  ["/propose", "[@WHO] NAME [JSON | key=value …]", "propose a call for others to approve"],
-  ["/to", "WHO TEXT", "address a message to a participant; every participant receives it"],
+  ["/call", "[@PARTICIPANT] TOOL [JSON | key=value …]", "call a tool"],
+  ["/propose", "[@PARTICIPANT] TOOL [JSON | key=value …]", "propose a call for others to approve"],
+  ["/to", "PARTICIPANT TEXT", "address a message to a participant; every participant receives it"],
   ["/help", "", "list the commands"],
 ];
 
@@ -24,7 +24,7 @@ export function parseLine(line) {
   const command = COMMANDS.find(([known]) => known === name);
   if (!command) {
     throw new Error(
-      `Not sent: ${name} is not a command of this page; /help lists them, and // starts a message with /.`,
+      `Not sent: unknown command ${name}. /help lists the commands; to send text that starts with /, write //.`,
     );
   }
   if (name === "/help") return { notes: COMMANDS.map((parts) => parts.filter(Boolean).join(" ")) };

@@ -46,9 +46,7 @@ export function joinForm(caller, errorMessage, onSubmit) {
 }
 
 function explanation({ requiresToken }) {
-  const storage =
-    "The token is kept in memory only and is lost when the page is closed or reloaded.";
   return requiresToken
-    ? `This gateway requires a token. ${storage}`
-    : `Choose any name that is not the name of an identity. ${storage}`;
+    ? "This gateway requires a token. It is kept in memory only and is lost when the page is closed or reloaded."
+    : "Enter a name that no configured identity has.";
 }

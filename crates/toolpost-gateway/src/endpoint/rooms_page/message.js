@@ -97,7 +97,7 @@ function resultView(payload) {
   return valueView("Result", shown);
 }
 
-/** The JSON object or array in a text, or the text itself. */
+/** The JSON object or array in a string, or the text itself. */
 function parseObjectOr(text) {
   try {
     const value = JSON.parse(text);

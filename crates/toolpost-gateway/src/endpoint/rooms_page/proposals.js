@@ -32,7 +32,7 @@ export function newProposals(room, onChange) {
     has: (id) => proposals.has(id),
     /** Adds a proposal and returns its card. */
     add(message) {
-      closeOpen([message.id], "Proposed again under the same id");
+      closeOpen([message.id], "Replaced by a proposal with the same id");
       const label = `Proposal by ${displayName(message.from)}: ${subjectText(message.payload)}`;
       const card = newCard(label, cardContent(message));
       card.setActions(actionsOf(card, message, room));

@@ -14,7 +14,7 @@ const MAX_NAME_LENGTH = 200;
 /** Values up to this length are shown inline. */
 const MAX_INLINE_LENGTH = 80;
 
-/** The JSON escape sequences of a text. */
+/** The JSON escape sequences of a string. */
 function escapeSequences(text) {
   return Array.from({ length: text.length }, (_, index) => text.charCodeAt(index))
     .map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`)

@@ -143,10 +143,10 @@ const steps = {
     const { page } = it;
     const delivered = [];
     for (const [line, expected] of [
-      ["/help", "/to WHO TEXT address a message to a participant"],
-      ["/kick agent", "Not sent: /kick is not a command of this page"],
-      ["/etc/hosts is missing", "Not sent: /etc/hosts is not a command of this page"],
-      ["/call", "Not sent; usage: /call [@WHO] NAME"],
+      ["/help", "/to PARTICIPANT TEXT address a message to a participant"],
+      ["/kick agent", "Not sent: unknown command /kick."],
+      ["/etc/hosts is missing", "Not sent: unknown command /etc/hosts."],
+      ["/call", "Not sent; usage: /call [@PARTICIPANT] TOOL"],
       ["/call demo__add {", "Not sent: the arguments are not JSON"],
       ['/call demo__add a="1', "Not sent: missing closing quotation mark"],
       ["/call demo__add 1", 'Not sent: "1" is not key=value'],
