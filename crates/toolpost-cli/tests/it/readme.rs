@@ -92,6 +92,8 @@ fn transcript(block: &str) -> Vec<(String, String)> {
 struct ReadmeSession {
     gateway: Server,
     terminal: Terminal,
+    /// Id of the call that `toolpost approvals` listed last.
+    pending_id: String,
     /// Removed on drop; last, because the other fields use it.
     folder: TempFolder,
 }
@@ -107,7 +109,7 @@ impl ReadmeSession {
         let gateway = Server::start(&folder);
         let mut terminal = Terminal::open(&folder);
         terminal.run(&format!("PATH={}:$PATH", folder.path().join("bin").display()));
-        Self { gateway, terminal, folder }
+        Self { gateway, terminal, pending_id: String::new(), folder }
     }
 
     /// Runs a command. A command that reads the journal is repeated for up to ten seconds until its
@@ -136,8 +138,16 @@ impl ReadmeSession {
                 .replace(&self.gateway.address, DEFAULT_ADDRESS)
                 .replace(&data, DATA_HOME);
         }
-        let typed = typed.replace(DEFAULT_ADDRESS, &self.gateway.address);
-        self.terminal.run(&typed).replace(&self.gateway.address, DEFAULT_ADDRESS)
+        // The page shows the id of another call.
+        let typed = match typed.starts_with("toolpost approve ") {
+            true => format!("toolpost approve {}", self.pending_id),
+            false => typed.replace(DEFAULT_ADDRESS, &self.gateway.address),
+        };
+        let printed = self.terminal.run(&typed).replace(&self.gateway.address, DEFAULT_ADDRESS);
+        if let Some(row) = printed.lines().find(|line| line.contains(" demo.note ")) {
+            self.pending_id = row.split_whitespace().next().unwrap().to_owned();
+        }
+        printed
     }
 }
 

@@ -63,14 +63,13 @@ fn print_server(info: &SourceInfo) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Formats a summary: `12 tools, resources and no prompts; the tools cost a model about 4,300
-/// tokens`.
+/// Formats a summary: `12 tools, resources and no prompts; tool list: about 4,300 tokens`.
 fn summary(info: &SourceInfo) -> String {
     let tools = output::pluralize(info.tools.len(), "tool", "tools");
     let yes = |has: bool, what: &str| format!("{}{what}", if has { "" } else { "no " });
     let cost = token_estimate::format_estimate(token_estimate::estimate_tools(&info.tools));
     format!(
-        "{tools}, {} and {}; the tools cost a model {cost}",
+        "{tools}, {} and {}; tool list: {cost}",
         yes(info.resources, "resources"),
         yes(info.prompts, "prompts"),
     )

@@ -24,7 +24,7 @@ pub(super) fn print_text(inspection: &Inspection) -> std::io::Result<()> {
 }
 
 /// Formats a summary: `Petstore 1.0.0 (OpenAPI 3.0.4): 12 operations (5 queries, 7 mutations), 1
-/// skipped, 2 warnings; as tools they cost a model about 4,300 tokens`.
+/// skipped, 2 warnings; tool list: about 4,300 tokens`.
 fn summary(inspection: &Inspection) -> String {
     let report = &inspection.report;
     let counts = report.counts();
@@ -48,9 +48,7 @@ fn summary(inspection: &Inspection) -> String {
     }
     let cost = token_estimate::format_estimate(token_cost(&report.operations));
     let Inspection { title, version, specification, .. } = inspection;
-    format!(
-        "{title} {version} ({specification}): {total}{kinds}{rest}; as tools they cost a model {cost}"
-    )
+    format!("{title} {version} ({specification}): {total}{kinds}{rest}; tool list: {cost}")
 }
 
 /// Estimates the tokens of the tool list. Tools are serialized one at a time, because all schemas
