@@ -39,8 +39,8 @@ pub struct RoomSettings {
     /// How long a proposal stays open.
     #[serde(with = "PositiveDuration")]
     pub proposal_expires: Duration,
-    /// What happens to short kinds of `mcpx` clients, such as `mcp/response:tools/call` without the
-    /// tool: they are accepted; accepted with one notice to each participant; or rejected.
+    /// Short kinds of `mcpx` clients, such as `mcp/response:tools/call` without the tool: `accept`,
+    /// `warn` (accept, with one notice to each participant) or `reject`
     pub short_kinds: ShortKinds,
     /// Capabilities of participants whose identity has none, in either notation.
     #[serde(with = "CapabilityTexts")]

@@ -19,9 +19,10 @@ of a problem document, MCP as the text of a tool result with `isError: true`. Th
 ";
 
 const TAIL: &str = "
-A declared error has the `httpStatus` that its operation declares. 429 and 503 have `Retry-After`, and so has every
-error with `details.retryAfterMs`, such as that of a rate-limited upstream service. For resources and prompts, an MCP client gets a JSON-RPC error with the code in the table and the error as its data. Exit code 2 means an
-invalid command line or configuration, 3 an unreachable gateway.
+A declared error has the `httpStatus` that its operation declares. 429 and 503 have `Retry-After`, and so has every error
+with `details.retryAfterMs`, such as that of a rate-limited upstream service. For resources and prompts, an MCP client gets a
+JSON-RPC error with the code in the table and the error as its data. Exit code 2 means an invalid command line or
+configuration, 3 an unreachable gateway.
 
 *Transient* means that the same call may succeed later. `retryable` is true only if repeating the call is also safe:
 nothing was sent yet, or the operation is a query or declared idempotent. *May have executed* means that a mutation may
