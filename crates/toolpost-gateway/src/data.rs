@@ -35,22 +35,22 @@ pub enum DataError {
         source: io::Error,
     },
     /// The given folder does not exist.
-    #[error("no data folder {}; set that of the gateway with --data", .0.display())]
+    #[error("the data folder {} does not exist; set the data folder of the gateway with --data", .0.display())]
     NotFound(PathBuf),
     /// The token file is empty.
-    #[error("{} contains no token; remove it, and the next start creates one", .0.display())]
+    #[error("{} contains no token; delete the file and restart the gateway to create one", .0.display())]
     EmptyTokenFile(PathBuf),
     /// The token in the file is too short or contains white space.
     #[error(
-        "{} must contain one word of at least {MIN_TOKEN_LEN} characters, so that it cannot be \
-         guessed; remove it, and the next start creates another",
+        "{} must contain one word of at least {MIN_TOKEN_LEN} characters; delete the file and restart \
+         the gateway to create a new token",
         .0.display()
     )]
     WeakToken(PathBuf),
     /// The token file is accessible to other users.
     #[error(
-        "{} is accessible to other users (mode {mode:04o}), so the token may be known to them; remove \
-         it, and the next start creates another, or run `chmod 600` if it was not disclosed",
+        "{0} is accessible to other users (mode {mode:04o}); run `chmod 600 {0}`, or delete the file \
+         and restart the gateway if the token may have been read",
         path.display()
     )]
     #[non_exhaustive]
@@ -305,7 +305,7 @@ mod tests {
         let temp_dir = Scratch::new("toolpost-data-look");
         let error_message = DataDir::open_existing(Some(&temp_dir.0)).unwrap_err().to_string();
         assert!(
-            error_message.contains("no data folder") && !temp_dir.0.exists(),
+            error_message.contains("does not exist") && !temp_dir.0.exists(),
             "{error_message}"
         );
         let made = DataDir::open(Some(&temp_dir.0)).unwrap();
@@ -318,7 +318,7 @@ mod tests {
         let folder = DataDir::open(Some(&temp_dir.0)).unwrap();
         fs::write(temp_dir.0.join(OPERATOR_TOKEN), " \n").unwrap();
         let error_message = folder.operator_token().unwrap_err().to_string();
-        assert!(error_message.contains("contains no token; remove it"), "{error_message}");
+        assert!(error_message.contains("contains no token; delete the file"), "{error_message}");
         let below_a_file = temp_dir.0.join(OPERATOR_TOKEN).join("x");
         let error_message = DataDir::open(Some(&below_a_file)).unwrap_err().to_string();
         assert!(

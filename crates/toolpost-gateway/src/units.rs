@@ -60,7 +60,7 @@ fn parse_size(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Reads a text or a number with `parse`. Errors name the expected format, but not the value, which
+/// Reads a string or a number with `parse`. Errors name the expected format, but not the value, which
 /// may be a secret.
 struct TextVisitor<T> {
     expected: String,

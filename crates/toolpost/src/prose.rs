@@ -18,7 +18,7 @@ pub(crate) fn first_sentence(description: &str, max_chars: usize) -> String {
     shortened(end.map_or(&paragraph, |end| &paragraph[..end]), max_chars)
 }
 
-/// Returns a text with at most `max_chars` characters, cut after a word if possible.
+/// Returns a string with at most `max_chars` characters, cut after a word if possible.
 pub(crate) fn shortened(text: &str, max_chars: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(max_chars) else { return text.to_owned() };
     let kept = &text[..end];
@@ -26,7 +26,7 @@ pub(crate) fn shortened(text: &str, max_chars: usize) -> String {
     format!("{}{ELLIPSIS}", kept[..word_end].trim_end_matches([' ', ',', ';', ':']))
 }
 
-/// Joins the lines of a text, without quoted lines, which are notes in Markdown, and without the
+/// Joins the lines of a string, without quoted lines, which are notes in Markdown, and without the
 /// targets of links.
 fn plain_text(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('>'));
@@ -50,7 +50,7 @@ fn without_link_targets(mut text: &str) -> String {
     plain + text
 }
 
-/// Whether a text ends with an abbreviation such as `e.g.`, not with a sentence.
+/// Whether a string ends with an abbreviation such as `e.g.`, not with a sentence.
 fn is_abbreviation(text: &str) -> bool {
     let word = text.trim_end_matches('.').rsplit([' ', '(']).next().unwrap_or_default();
     word.contains('.') || word.chars().count() < 2 || ["etc", "vs", "incl"].contains(&word)

@@ -173,7 +173,7 @@ impl QueryParameter<'_> {
     }
 }
 
-/// Returns the value of a text for a property of an input schema: JSON if the property accepts its
+/// Returns the value of a string for a property of an input schema: JSON if the property accepts its
 /// type, else the text as a string, which validation rejects if the property accepts none.
 ///
 /// ```

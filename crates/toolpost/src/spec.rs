@@ -283,8 +283,9 @@ pub struct OperationSpec {
     /// only in this process.
     #[serde(skip)]
     pub forwards: bool,
-    /// Whether the result is short text if `full` is false in the input, as for `hub.search`. A
-    /// tool passes false unless its client requests otherwise. Set only in this process.
+    /// Whether the operation has an input `full`: with `full = false`, it returns short text for
+    /// models, as `hub.search` does. MCP clients get `full = false` unless they set it. Set only in
+    /// this process.
     #[serde(skip)]
     pub summarizes: bool,
 }

@@ -350,7 +350,7 @@ pub(super) async fn connect_socket(data: &DataDir) -> Result<Option<UnixStream>,
     match stream.peer_cred() {
         // A token is sent only to a process of this user.
         Ok(peer) if own == 0 || [own, 0].contains(&peer.uid()) => Ok(Some(stream)),
-        Ok(_) => Err(unusable_socket(data, "another user listens on it")),
+        Ok(_) => Err(unusable_socket(data, "the socket belongs to another user")),
         Err(error) => Err(unusable_socket(data, error)),
     }
 }

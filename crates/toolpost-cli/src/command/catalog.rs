@@ -42,8 +42,8 @@ fn namespace_table(operations: &[Value]) -> String {
     }
     let row = |(namespace, count): (&str, usize)| [namespace.to_owned(), count.to_string()];
     format!(
-        "{}\n\n{} operations; `toolpost list --namespace NAMESPACE` or `toolpost search WORDS` shows some, \
-         `toolpost list --output table` all",
+        "{}\n\n{} operations; list one namespace with `toolpost list --namespace NAME`, search with \
+         `toolpost search WORDS`, or list all with `toolpost list --output table`",
         output::table(["NAMESPACE", "OPERATIONS"], counts.into_iter().map(row)),
         operations.len()
     )

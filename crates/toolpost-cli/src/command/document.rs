@@ -58,7 +58,7 @@ pub(super) fn map_lines<T: Serialize, E: Serialize>(
     Ok(errors)
 }
 
-/// Splits a text into documents: its lines, if there are several and the first is valid JSON;
+/// Splits text into documents: its lines, if there are several and the first is valid JSON;
 /// otherwise the whole text.
 pub(super) fn split_documents(text: &str) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

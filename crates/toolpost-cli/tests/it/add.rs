@@ -231,7 +231,7 @@ fn add_mcp_invalid_arguments_write_nothing() {
     assert_eq!(folder.read("toolpost.toml"), before);
     for (arguments, text) in [
         (&["remove", "b"][..], "source `b` does not exist in toolpost.toml; it has: taken"),
-        (&["remove", "x", "--config", "none.toml"], "in none.toml; it has: none"),
+        (&["remove", "x", "--config", "none.toml"], "source `x` does not exist in none.toml"),
     ] {
         let output = folder.toolpost(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -537,7 +537,7 @@ fn log_with_missing_data_folder_fails() {
     let folder = TempFolder::new("journal-typo");
     let output = fixture::offline(&folder, &["log"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no data folder"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("does not exist"), "{}", stderr(&output));
     assert!(!folder.path().join("data").exists());
 }
 

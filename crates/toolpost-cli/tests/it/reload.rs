@@ -190,7 +190,7 @@ fn narrowed_access_applies_immediately() {
     }
 }
 
-/// Serves a text to the first connection and leaves all others without a response.
+/// Serves a body to the first connection and leaves all others without a response.
 fn serve_once(text: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -81,7 +81,7 @@ fn operator_auth_failure_prints_hint() {
         (&["--data", data], &token, 1, "TOOLPOST_TOKEN was used"),
         (&["--data", data, "--token", &token], "", 1, "ACCESS_DENIED: `ci` "),
         (&["--data", empty], "", 3, "no gateway is running with the data folder"),
-        (&["--data", missing], "", 2, "no data folder"),
+        (&["--data", missing], "", 2, "does not exist"),
     ] {
         check(typed, variable, code, message);
     }

@@ -53,7 +53,7 @@ fn replay_shows_pending_approval() {
     let seq = serde_json::from_str::<Value>(&calls).unwrap()["seq"].to_string();
     let mut terminal = Terminal::open(&folder);
     let written = terminal.run_raw(&format!("toolpost replay {seq} --run --timeout 2s"));
-    assert!(written.contains("waiting for approval as"), "{written:?}");
+    assert!(written.contains("pending approval, expires in"), "{written:?}");
     assert!(!written.contains("0 waiting"), "the time is not a count: {written:?}");
     assert!(written.contains("TIMEOUT"), "{written:?}");
     let written = terminal.run_raw("toolpost log --errors --op demo.note");
@@ -79,7 +79,10 @@ fn long_list_shows_namespaces_with_counts() {
         listed.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[..2], [vec!["NAMESPACE", "OPERATIONS"], vec!["demo", "6"]], "{listed}");
     assert!(rows.contains(&vec!["items", "210"]) && !listed.contains("item7"), "{listed}");
-    assert!(listed.contains("220 operations; `toolpost list --namespace"), "{listed}");
+    assert!(
+        listed.contains("220 operations; list one namespace with `toolpost list --namespace NAME`"),
+        "{listed}"
+    );
     for typed in ["toolpost list --namespace items", "toolpost list --output table"] {
         assert!(terminal.run(typed).contains("items.get_item209"), "{typed}");
     }

@@ -154,9 +154,9 @@ impl ApprovalWait {
         let waited = now.saturating_duration_since(self.submitted_at).as_secs_f64();
         let remaining = self.deadline.saturating_duration_since(now);
         let message = format!(
-            "waiting for approval as {}; it expires in {}",
-            self.id,
-            format_duration(Duration::from_secs(remaining.as_secs_f64().ceil() as u64))
+            "pending approval, expires in {}; approve with `toolpost approve {}`",
+            format_duration(Duration::from_secs(remaining.as_secs_f64().ceil() as u64)),
+            self.id
         );
         self.progress.send(Progress::new(waited / 1e6).with_message(message));
     }

@@ -70,7 +70,7 @@ impl fmt::Debug for Token {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenHash([u8; 32]);
 
-/// Error for a text that is not 64 hexadecimal digits.
+/// Error for a string that is not 64 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected a token hash: the 64 hexadecimal digits of a SHA-256; create one with `toolpost token new`"

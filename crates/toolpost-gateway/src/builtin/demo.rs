@@ -69,7 +69,7 @@ async fn add(input: Add) -> Result<Sum, HandlerError> {
     } else {
         serde_json::Number::from_f64(sum)
     };
-    let sum = number.ok_or_else(|| CallError::execution("the sum is too large to be written"))?;
+    let sum = number.ok_or_else(|| CallError::execution("the sum is out of range"))?;
     Ok(Sum { sum })
 }
 

@@ -11,7 +11,7 @@ use super::document::Environment;
 /// Maximum size of a secret file, in bytes.
 const MAX_SECRET_BYTES: u64 = 1024 * 1024;
 
-/// Error from expanding a text. It never contains a value.
+/// Error from expanding a string. It never contains a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExpandError {
     #[error("the environment variable `{0}` is not set or not valid UTF-8")]

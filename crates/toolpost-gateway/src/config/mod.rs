@@ -176,7 +176,7 @@ impl Config {
         Self::parse(file, &text, &environment)
     }
 
-    /// Parses and validates a text. `file` names it in errors, and relative paths are resolved
+    /// Parses and validates a configuration text. `file` names it in errors, and relative paths are resolved
     /// against its folder; `environment` provides `${VAR}`. The files of `mcp_servers` are read.
     ///
     /// # Errors
@@ -191,7 +191,7 @@ impl Config {
         config.finish(problems)
     }
 
-    /// Returns the configuration and all problems of a text except missing references.
+    /// Returns the configuration and all problems of a configuration text except missing references.
     fn read_document(
         file: &Path,
         text: &str,

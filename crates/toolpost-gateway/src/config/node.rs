@@ -257,20 +257,13 @@ impl serde::de::Error for NodeError {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        let expected = match expected.to_string().as_str() {
-            "a sequence" => "a list".to_owned(),
-            "a map" => "a table".to_owned(),
-            "a boolean" => "true or false".to_owned(),
-            "u32" | "usize" => "a non-negative integer".to_owned(),
-            "a nonzero u64" => "a positive integer".to_owned(),
-            "f32" | "f64" => "a number".to_owned(),
-            other => other.to_owned(),
-        };
+        let expected = toml_type(expected);
         Self::custom(format!("expected {expected}, found {}", unexpected_kind(&found)))
     }
 
-    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::invalid_type(found, expected)
+    /// The value has the expected type, so the message does not name it.
+    fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::custom(format!("expected {}", toml_type(expected)))
     }
 
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
@@ -285,6 +278,19 @@ impl serde::de::Error for NodeError {
     fn missing_field(field: &'static str) -> Self {
         let misfit = Self::custom(format!("missing key `{field}`"));
         Self { missing: Some(field), ..misfit }
+    }
+}
+
+/// Returns the expected value in the terms of TOML.
+fn toml_type(expected: &dyn Expected) -> String {
+    match expected.to_string().as_str() {
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a table".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "u32" | "usize" => "a non-negative integer".to_owned(),
+        "a nonzero u64" => "a positive integer".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        other => other.to_owned(),
     }
 }
 

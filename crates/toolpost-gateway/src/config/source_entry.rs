@@ -163,7 +163,7 @@ pub(super) fn deserialize_scopes<'de, D: serde::Deserializer<'de>>(
 
 pub(super) const SCOPE_FORMAT: &str = "invalid scope; use one word without whitespace";
 
-/// Whether a text is a valid scope. Whitespace is excluded because it separates scopes in lists.
+/// Whether a string is a valid scope. Whitespace is excluded because it separates scopes in lists.
 pub(super) fn is_scope(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }

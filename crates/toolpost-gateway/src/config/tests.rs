@@ -104,7 +104,7 @@ fn valid_file_parses_to_expected_config() {
     assert!(!format!("{config:?}").contains("hush"), "secrets are not printed");
 }
 
-/// Each row: a text, and the expected mode with its body limit, or a part of the error.
+/// Each row: a string, and the expected mode with its body limit, or a part of the error.
 #[test]
 fn journal_accepts_mode_or_table() {
     for (text, expected) in [
@@ -191,8 +191,8 @@ fn problems_report_position_key_and_remedy() {
         (
             "[limits]\ncalls = 0\nsource_queue = -1\nnesting = \"x\"\n",
             &[
-                "2:9: limits.calls: expected a positive integer, found a number",
-                "3:16: limits.source_queue: expected a non-negative integer, found a number",
+                "2:9: limits.calls: expected a positive integer",
+                "3:16: limits.source_queue: expected a non-negative integer",
                 "4:11: limits.nesting: expected a non-negative integer, found a string",
             ],
         ),
@@ -708,7 +708,7 @@ fn malformed_toml_returns_errors() {
     }
 }
 
-/// Each row: a source, a text in it, its replacement, and the expected change.
+/// Each row: a source, a string in it, its replacement, and the expected change.
 #[test]
 fn source_change_is_detected_by_meaning() {
     let mcp = "[source.a]\nmcp = { command = 'x', args = ['y'], env = { K = 'hush' } }\n";

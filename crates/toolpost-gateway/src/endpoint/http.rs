@@ -414,7 +414,7 @@ fn allowed_methods(kind: OperationKind) -> &'static str {
     }
 }
 
-/// Responds to `OPTIONS` without CORS headers, so that browsers block pages of other origins.
+/// Responds to `OPTIONS` without CORS headers, so that browsers block cross-origin requests.
 fn options_response(kind: OperationKind) -> Response {
     (StatusCode::NO_CONTENT, [(header::ALLOW, allowed_methods(kind))]).into_response()
 }

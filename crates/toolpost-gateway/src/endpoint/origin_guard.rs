@@ -68,7 +68,7 @@ impl OriginGuard {
         passed.map_err(|message| ProblemDetails::new(StatusCode::FORBIDDEN, message))
     }
 
-    /// Whether pages of other origins are allowed.
+    /// Whether cross-origin requests are allowed.
     pub(crate) fn has_cors_origins(&self) -> bool {
         !self.cors_origins.is_empty()
     }

@@ -88,7 +88,7 @@ pub struct HttpEndpointSettings {
     /// Maximum number of detached subscriptions per caller. Beyond it, one of the same caller ends.
     pub max_detached_streams_per_caller: usize,
     /// Origins, such as `https://app.example`, whose pages may call the gateway and read responses.
-    /// Applies to every endpoint. If empty, browsers block pages of other origins.
+    /// Applies to every endpoint. If empty, browsers block cross-origin requests.
     pub cors_origins: Vec<String>,
 }
 

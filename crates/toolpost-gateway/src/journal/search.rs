@@ -126,7 +126,7 @@ pub(super) fn search(chain: &Chain, filter: &RecordFilter) -> Result<Vec<FoundRe
     let index = Index::open_read_only(&chain.index_file());
     match index.map_err(QueryError::from).and_then(with_index) {
         Err(QueryError::Index(error)) => {
-            tracing::warn!(%error, "journal index is not readable; the next start rebuilds it");
+            tracing::warn!(%error, "journal index is not readable; it is rebuilt at the next start");
             with_index(Index::empty()?)
         }
         result => result,

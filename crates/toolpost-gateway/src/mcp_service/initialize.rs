@@ -13,9 +13,9 @@ pub(crate) const VERSIONS: [&str; 5] =
 const LATEST_LEGACY: &str = VERSIONS[1];
 
 /// Default instructions for models.
-const INSTRUCTIONS: &str = "The tools come from several sources; the part of a name before \
-    `__` is its source. If there are tools named `hub__search`, `hub__schema` and `hub__call`, more \
-    operations can be found and called through them than are listed.";
+const INSTRUCTIONS: &str = "Tools come from several sources; the part of a tool name before `__` is \
+    the source. If `hub__search`, `hub__schema` and `hub__call` are listed, use them to find and call \
+    operations that are not listed as tools.";
 
 /// Maximum number of characters of the instructions of one source, if all are collected.
 const MAX_SOURCE_CHARS: usize = 2_000;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoomName(Arc<str>);
 
-/// Error returned when a text is not the name of a room.
+/// Error returned when a string is not the name of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid room name; use 1 to {} letters, digits, `-`, `_` and `.`, not only dots",

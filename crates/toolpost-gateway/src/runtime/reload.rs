@@ -252,15 +252,15 @@ impl Reloader {
         let is_jwt = |identity: &Identity| matches!(identity.kind, IdentityKind::Jwt { .. });
         if revoked.includes_jwt {
             let ended = disconnect(&is_jwt);
-            report.notes.push(format!(
-                "[auth] changed; {ended} open connections with signed tokens were closed"
-            ));
+            report
+                .notes
+                .push(format!("[auth] changed; closed {ended} connections opened with JWTs"));
         }
         for id in &revoked.ids {
             let ended = disconnect(&|identity| identity.id == *id);
             let is_there = now.identities.iter().any(|known| known.identity.id == *id);
             let what = if is_there { "has changed" } else { "was removed" };
-            report.notes.push(format!("`{id}` {what}; {ended} open connections were closed"));
+            report.notes.push(format!("`{id}` {what}; closed {ended} connections"));
         }
         let is_new = |known: &&IdentityConfig| {
             !before.identities.iter().any(|old| old.identity.id == known.identity.id)

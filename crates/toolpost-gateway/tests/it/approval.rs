@@ -155,7 +155,7 @@ async fn call_over_mcp(url: &str, tool: &str, input: &Value) -> (String, bool) {
     assert_eq!(first["method"], "notifications/progress", "{first}");
     assert_eq!(first["params"]["progressToken"], "p");
     let progress_message = first["params"]["message"].as_str().unwrap();
-    assert!(progress_message.starts_with("waiting for approval as "), "{progress_message}");
+    assert!(progress_message.starts_with("pending approval, expires in "), "{progress_message}");
     let response = events.all().await.pop().unwrap();
     (response.to_string(), response["result"]["isError"] == true)
 }
@@ -169,7 +169,7 @@ async fn call_over_hub(
     peer.send_json(&request_event("r", operation, input)).await;
     let first = peer.recv_event().await;
     assert_eq!(first["type"], "call.progress", "{first}");
-    assert!(first.to_string().contains("waiting for approval as "), "{first}");
+    assert!(first.to_string().contains("pending approval, expires in "), "{first}");
     let response = peer.recv_event().await;
     (response.to_string(), response["type"] == "call.error")
 }

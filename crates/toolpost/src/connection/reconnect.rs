@@ -234,7 +234,7 @@ impl ReconnectLoop {
             tracing::info!(
                 target_address = target,
                 reason = disconnect_reason,
-                "not connected; retrying"
+                "connection failed; retrying"
             );
             self.status.send_replace(ConnectionStatus::Connecting(Some(disconnect_reason)));
             tokio::select! {

@@ -117,7 +117,7 @@ pub(super) fn schema_text(operation: &Operation) -> String {
     }
     text += &format!("input: {}", input.text);
     if input.is_shortened {
-        text += "\nparts marked … are omitted; they are in the schema with full = true";
+        text += "\nparts marked … are omitted; call again with full = true for the complete schema";
     }
     text
 }

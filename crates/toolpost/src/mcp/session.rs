@@ -99,7 +99,7 @@ impl ClientSession {
             // The known generation is outdated.
             Err(failure) if generation.is_some() && settings.protocol.is_none() => {
                 let failure = failure.to_string();
-                tracing::debug!(%source, failure, "retrying handshake without a known generation");
+                tracing::debug!(%source, failure, "retrying handshake; protocol generation unknown");
                 *generation = None;
                 connect(None).await
             }
@@ -316,8 +316,8 @@ impl ClientSession {
         }
         match (forwarded, from_settings) {
             (true, true) => Err(RequestError::InputUnavailable(
-                "the server requests input from the client and from the source settings at once; leave \
-                 both to the client, or neither"
+                "the server requests inputs of which some are set to \"client\" and some are not; set \
+                 `elicitation`, `sampling` and `roots` of the source all to \"client\", or none"
                     .to_owned(),
             )),
             (false, true) => Ok(None),

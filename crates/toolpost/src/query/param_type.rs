@@ -144,7 +144,7 @@ fn param_shape<'a>(root: &'a Value, property: &'a Value) -> Option<ParamShape<'a
     Some(ParamShape::List(schema, items, scalar_kind(items)?))
 }
 
-/// Returns the value of a text for a property: JSON of a type that the property accepts, else the
+/// Returns the value of a string for a property: JSON of a type that the property accepts, else the
 /// text if the property accepts strings.
 pub(super) fn value_of_text(types: TypeSet, text: &str) -> Result<Value, PayloadError> {
     let accepts_strings = types.overlaps(TypeSet::STRING);

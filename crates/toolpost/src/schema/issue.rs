@@ -4,7 +4,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde::{Deserialize, Serialize};
 
 /// Message of an issue about a missing property.
-pub(crate) const MISSING_PROPERTY: &str = "this property is required and missing";
+pub(crate) const MISSING_PROPERTY: &str = "required property is missing";
 
 /// A validation error and its location.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

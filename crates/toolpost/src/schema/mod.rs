@@ -254,12 +254,11 @@ impl Schema {
         Ok(if compiled.is_valid(value) { Vec::new() } else { compiled.issues(value) })
     }
 
-    /// Repairs `value` without losing or inventing data, and returns the repairs and the remaining
-    /// issues.
+    /// Repairs `value` without inventing data, and returns the repairs and the remaining issues.
     ///
-    /// A valid value stays valid. Missing properties get their defaults, scalars of the wrong type are converted if the
-    /// conversion is lossless, and properties that no schema declares are stripped or kept,
-    /// depending on `extras`. A value that nests too deeply is left unchanged. The rules are in
+    /// A valid value stays valid. Missing properties get their defaults, scalars of the wrong type
+    /// are converted if the conversion is lossless, and properties that no schema declares are
+    /// stripped or kept, depending on `extras`. A value that nests too deeply is left unchanged. The rules are in
     /// `docs/normalize.md`.
     ///
     /// # Errors

@@ -56,7 +56,7 @@ impl InputMapping {
             None if is_optional => Ok(Value::Null.into()),
             None => {
                 // The path is relative to the input, not to the arguments.
-                let missing = Issue::new("", "this property is required and missing");
+                let missing = Issue::new("", "required property is missing");
                 Err(CallError::validation("invalid input", &[missing]))
             }
         }

@@ -62,7 +62,7 @@ async fn inspect_document(
     if inspection.report.operations.is_empty() {
         let what = options.document.document.as_str();
         let message =
-            format!("`{what}` has no callable operations; the configuration is unchanged");
+            format!("no operation of `{what}` can be imported; the configuration is unchanged");
         return Err(CommandError::Usage(message));
     }
     Ok(inspection)

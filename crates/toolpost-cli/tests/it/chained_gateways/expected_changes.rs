@@ -9,9 +9,9 @@ pub(super) fn expected_for(params: &str) -> Option<Value> {
         // The gateway validates inputs and rejects unknown tools itself.
         r#"{"name":"echo","arguments":{}}"# => failed(
             "VALIDATION_ERROR: invalid input for everything.echo\n\
-             - /message: this property is required and missing",
+             - /message: required property is missing",
             &json!({"code": "VALIDATION_ERROR", "message": "invalid input for everything.echo",
-                "details": [{"path": "/message", "message": "this property is required and missing"}],
+                "details": [{"path": "/message", "message": "required property is missing"}],
                 "retryable": false}),
         ),
         r#"{"name":"none","arguments":{}}"# => {

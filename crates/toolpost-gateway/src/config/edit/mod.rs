@@ -247,12 +247,12 @@ impl EntryEditor<'_> {
         };
         let mut found = self.problems(after);
         found.retain(|new| is_of_entry(&new.key) || !is_known(new));
-        // The positions refer to a text that is not on disk.
+        // The positions refer to text that is not on disk.
         found.iter_mut().for_each(|problem| problem.position = None);
         if found.is_empty() { Ok(()) } else { Err(EditError::Rejected(ConfigError::new(found))) }
     }
 
-    /// Returns the problems of a text. Unset variables are not reported; they may be set where the
+    /// Returns the problems of a configuration text. Unset variables are not reported; they may be set where the
     /// gateway runs.
     fn problems(&self, text: &str) -> Vec<ConfigProblem> {
         let read = Config::read_document(self.file, text, &|name| std::env::var(name).ok());

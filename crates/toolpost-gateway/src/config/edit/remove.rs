@@ -49,11 +49,12 @@ impl EntryEditor<'_> {
         if known.iter().any(|known| known == name) {
             return Ok(());
         }
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let known = match known {
+            [] => String::new(),
+            known => format!("; it has: {}", known.join(", ")),
+        };
         let file = file.display();
-        Err(EditError::Invalid(format!(
-            "{table} `{name}` does not exist in {file}; it has: {known}"
-        )))
+        Err(EditError::Invalid(format!("{table} `{name}` does not exist in {file}{known}")))
     }
 }
 

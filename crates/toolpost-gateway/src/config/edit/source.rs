@@ -161,7 +161,7 @@ fn read_single_source(
         _ => &mut [],
     };
     for problem in problems.iter_mut().chain(missing) {
-        // The position refers to a text that is not on disk.
+        // The position refers to text that is not on disk.
         problem.position = None;
         place(problem);
     }

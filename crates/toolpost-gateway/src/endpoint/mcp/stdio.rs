@@ -161,7 +161,7 @@ impl StdioClient<'_> {
         self.state.close_server_requests();
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout_at(deadline, ended).await.is_err() {
-            tracing::warn!(pending = self.tasks.len(), "dropped requests of disconnected client");
+            tracing::warn!(pending = self.tasks.len(), "client disconnected; requests dropped");
         }
     }
 

@@ -88,7 +88,7 @@ impl Passthrough<'_> {
             match ended {
                 Ok(listed) => entries.extend(listed),
                 Err(error) => {
-                    tracing::warn!(source = source.label, method = list.method, %error, "source missing from list");
+                    tracing::warn!(source = source.label, method = list.method, %error, "source omitted from list");
                     missing.push(source.missing_entry(&error));
                 }
             }

@@ -63,7 +63,7 @@ impl<'a> ListEntry<'a> {
         if name == self.name {
             return self.text.to_owned();
         }
-        let name = to_raw_value(name).expect("a text is JSON");
+        let name = to_raw_value(name).expect("a string is JSON");
         let mut object = self.object;
         object.set(self.key, &name);
         serde_json::to_string(&object).expect("texts are joined")

@@ -43,7 +43,7 @@ pub enum CapabilityError {
     )]
     TooLong,
     /// A pattern is nested too deeply.
-    #[error("a pattern is at most {MAX_DEPTH} deep")]
+    #[error("a pattern can nest at most {MAX_DEPTH} levels")]
     TooDeep,
     /// A pattern exceeds a size limit.
     #[error(

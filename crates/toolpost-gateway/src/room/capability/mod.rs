@@ -29,7 +29,7 @@
 //! not supported here.
 //!
 //! No capability covers `system/…`. Apart from a bare `*` or `**` and exact strings, nothing in a
-//! capability matches a text with a `.` or `..` segment. A decision takes time linear in the size
+//! capability matches a string with a `.` or `..` segment. A decision takes time linear in the size
 //! of the message, for any capability.
 //!
 //! ```

@@ -9,7 +9,7 @@ use super::traversal::has_dot_segment;
 /// Maximum size of a compiled regular expression in bytes, which bounds the matching time per input
 /// byte.
 const MAX_REGEX_BYTES: usize = 96 * 1024;
-/// Maximum size of a text that is matched against a regular expression, in bytes.
+/// Maximum size of a string that is matched against a regular expression, in bytes.
 const MAX_REGEX_INPUT_BYTES: usize = 64 * 1024;
 
 /// A glob of type `G`, a regular expression, or the negation of either.
@@ -24,7 +24,7 @@ pub(super) enum TextPattern<G> {
 pub(super) type StringPattern = TextPattern<Glob>;
 
 impl<G> TextPattern<G> {
-    /// Compiles a pattern. `glob` compiles a text that is not a regular expression.
+    /// Compiles a pattern. `glob` compiles a string that is not a regular expression.
     pub(super) fn compile(
         budget: &mut CompileBudget,
         text: &str,
@@ -79,7 +79,7 @@ impl PatternGlob for Glob {
 }
 
 impl StringPattern {
-    /// Whether the text matches. A regular expression or a negation never matches a text with a `.`
+    /// Whether the text matches. A regular expression or a negation never matches a string with a `.`
     /// or `..` segment; only a glob can.
     pub(super) fn matches(&self, text: &str) -> bool {
         match self {

@@ -53,7 +53,7 @@ pub struct Draft {
 /// Unknown members in the order received.
 pub type Extra = Vec<(Box<str>, Box<RawValue>)>;
 
-/// Error returned when a text is not a valid message.
+/// Error returned when a string is not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]

@@ -10,7 +10,7 @@ use crate::auth::Token;
 
 /// Maximum size of a name, in bytes.
 const MAX_NAME_BYTES: usize = 256;
-/// Maximum size of a token, in bytes. Signed tokens are long.
+/// Maximum size of a token, in bytes. JWTs are long.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
 /// The parsed join frame of a client.

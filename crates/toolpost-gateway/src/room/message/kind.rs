@@ -36,7 +36,7 @@ pub struct MessageKind {
     raw_context: Option<Box<str>>,
 }
 
-/// Error returned when a text is not a valid kind.
+/// Error returned when a string is not a valid kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KindError {

@@ -47,7 +47,7 @@ fn has_shape(text: &str, shape: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Each row: a text, and the time in milliseconds since the Unix epoch.
+    /// Each row: a string, and the time in milliseconds since the Unix epoch.
     #[test]
     fn only_rfc_3339_timestamps_parse() {
         let long = "1970-01-01T00:00:01.1234567890123Z";

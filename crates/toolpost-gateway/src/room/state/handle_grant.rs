@@ -54,7 +54,7 @@ impl Room {
     ) -> Result<(), RoomError> {
         if values.is_empty() || values.len() > MAX_CAPABILITIES_PER_MESSAGE {
             return Err(RoomError::invalid(format!(
-                "name between 1 and {MAX_CAPABILITIES_PER_MESSAGE} capabilities"
+                "expected 1 to {MAX_CAPABILITIES_PER_MESSAGE} capabilities"
             )));
         }
         let own = self.participants.get(sender).map(|participant| &participant.capabilities);

@@ -117,7 +117,7 @@ impl Room {
     pub(super) fn check_kick(&self, sender: &str, draft: &Draft) -> Result<KickPayload, RoomError> {
         let kick: KickPayload = parse_payload(draft, "`participant_id`")?;
         if &*kick.participant_id == sender {
-            let detail = "you cannot kick yourself; leave instead";
+            let detail = "participants cannot kick themselves; leave the room instead";
             return Err(RejectionCode::InvalidOperation.error(detail));
         }
         let is_own = [crate::admin::OPERATOR].iter().chain(&RESERVED_PARTICIPANTS);

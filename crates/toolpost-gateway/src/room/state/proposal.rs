@@ -67,11 +67,11 @@ impl Proposals {
         let bytes: usize = payloads.map(|payload| payload.get().len()).sum();
         let of_proposer = open().filter(|proposal| &*proposal.from == proposer).count();
         let detail = if open().count() >= MAX_OPEN {
-            format!("{MAX_OPEN} are open in this room")
+            format!("this room has {MAX_OPEN} open proposals")
         } else if of_proposer >= MAX_OPEN_PER_PARTICIPANT {
-            format!("{MAX_OPEN_PER_PARTICIPANT} of yours are open")
+            format!("you have {MAX_OPEN_PER_PARTICIPANT} open proposals")
         } else if bytes >= MAX_OPEN_BYTES {
-            format!("the open ones have {MAX_OPEN_BYTES} bytes in total")
+            format!("the open proposals have {MAX_OPEN_BYTES} bytes in total")
         } else {
             return Ok(());
         };

@@ -248,7 +248,7 @@ async fn malformed_and_mismatched_messages_are_rejected() {
         json_case("no kind", json!({"id": "x", "payload": {}}), "invalid_message"),
         json_case("a chat without payload", json!({"id": "x", "kind": "chat"}), "invalid_message"),
         json_case("a chat without text", chat_of(json!({})), "invalid_message"),
-        json_case("a chat with an empty text", chat_of(json!({"text": ""})), "invalid_message"),
+        json_case("a chat with an empty string", chat_of(json!({"text": ""})), "invalid_message"),
         json_case("a chat with a number", chat_of(json!({"text": 7})), "invalid_message"),
         json_case("a request without method", ask(json!({"params": {}})), "invalid_message"),
         json_case(

@@ -23,7 +23,7 @@ impl HttpTransport {
         let (address, reading) = match opened {
             Ok(opened) => opened,
             Err(error) => {
-                tracing::debug!(source = self.source(), %error, "no message stream");
+                tracing::debug!(source = self.source(), %error, "HTTP+SSE transport not available");
                 return Ok(false);
             }
         };

@@ -82,7 +82,7 @@ pub(crate) fn spawn(
     let mut child = command(settings).spawn().map_err(failed)?;
     let parts = (child.stdin.take(), child.stdout.take(), child.stderr.take(), child.id());
     let (Some(stdin), Some(stdout), Some(output), Some(id)) = parts else {
-        return Err(failed(io::Error::other("it has no pipes")));
+        return Err(failed(io::Error::other("its standard streams are not piped")));
     };
     let leader = Pid::from_raw(id.cast_signed()).expect("process ids are positive");
 

@@ -85,10 +85,9 @@ pub(super) fn run(arguments: &[OsString]) -> u8 {
             })
         }
         Some((_, id, line)) => launch::exec_server(id, line),
-        None => report_error(
-            EXIT_USAGE,
-            "this is run by a process that starts a server: --parent ID -- COMMAND",
-        ),
+        None => {
+            report_error(EXIT_USAGE, "internal command; usage: watch-child --parent ID -- COMMAND")
+        }
     }
 }
 

@@ -137,7 +137,7 @@ fn describe_missing(credentials: &Credentials, required: &SchemeRequirement) -> 
         }
     };
     let unfit = match credentials.schemes.get(name) {
-        Some(other) => format!(" (`{}` is set there, which is another scheme)", other.config_key()),
+        Some(other) => format!(" (`{}` is set, which is for another scheme)", other.config_key()),
         None => String::new(),
     };
     format!("`{name}`, {what}: set `auth.schemes.{name}` to `{keys}`{unfit}")

@@ -95,7 +95,7 @@ impl<'l> Importer<'l> {
         let odd = keys.filter(|key| !is_method(key) && !is_known(key));
         let odd = odd.map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
         if !odd.is_empty() {
-            let message = format!("{odd}: unknown member of a path item (methods are lowercase)");
+            let message = format!("unknown member of a path item: {odd} (methods are lowercase)");
             self.warn(doc_path, message);
         }
         let standard = item.members().filter(|(key, _)| is_method(key));

@@ -35,7 +35,7 @@ pub(super) fn is_reserved(name: &str) -> bool {
 /// Encodes the value of a header parameter.
 pub(super) fn encode_header(parameter: &Parameter, value: &Value) -> Result<HeaderValue, Issue> {
     if let Some(bytes) = parameter_bytes(parameter, value)? {
-        // Bytes that are not ASCII are rejected, as in a text.
+        // Bytes that are not ASCII are rejected, as in a string.
         let text = String::from_utf8_lossy(&bytes);
         return to_header_value(&text)
             .map_err(|reason| ValuePath::ROOT.member(&parameter.input).issue(reason));

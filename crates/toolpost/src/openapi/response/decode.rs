@@ -71,7 +71,7 @@ pub(crate) fn decode_body(body: Vec<u8>, content_type: &str, json_mode: JsonMode
     }
 }
 
-/// Parses a text as JSON.
+/// Parses a string as JSON.
 pub(crate) fn parse_json(text: &str, json_mode: JsonMode) -> Result<Payload, serde_json::Error> {
     if json_mode == JsonMode::Parsed
         && let Ok(value) = serde_json::from_str::<Value>(text)

@@ -203,7 +203,7 @@ fn enum_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
     if type_error(types).is_some() || value.items().any(|item| has_type(item, types)) {
         return None;
     }
-    Some("no value of `enum` has the `type` beside it; `enum` is ignored".to_owned())
+    Some("no value of `enum` matches `type`; `enum` is ignored".to_owned())
 }
 
 /// Checks a default value. An invalid one would make a valid input invalid.
@@ -213,13 +213,13 @@ fn default_error(value: Node<'_>, schema: Node<'_>) -> Option<String> {
     }
     let types = schema.get("type").filter(|types| type_error(*types).is_none());
     if types.is_some_and(|types| !has_type(value, types)) {
-        return Some("`default` does not have the `type` beside it; it is ignored".to_owned());
+        return Some("`default` does not match `type`; it is ignored".to_owned());
     }
     let is_valid =
         |listed: &Node<'_>| listed.items().len() > 0 && enum_error(*listed, schema).is_none();
     let listed = schema.get("enum").filter(is_valid);
     if listed.is_some_and(|listed| !listed.items().any(|item| is_equal(item, value))) {
-        return Some("`default` is not in the `enum` beside it; it is ignored".to_owned());
+        return Some("`default` is not in `enum`; it is ignored".to_owned());
     }
     None
 }

@@ -153,7 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> TextSocket<S> {
                 tracing::warn!("send queue stalled; closing connection");
                 close_handle.close(CloseReason::too_slow());
             }
-            // The close frame of the peer arrived while a text was sent; the response follows below.
+            // The close frame of the peer arrived while a message was sent; the response follows below.
             Some(StopReason::Disconnected(_)) if self.0.close_received.load(Ordering::Relaxed) => {}
             Some(StopReason::Disconnected(message)) => {
                 return close_handle.close(CloseReason::abnormal(message));

@@ -35,7 +35,7 @@ pub(super) fn failure_responses() -> Vec<FailureResponse> {
     let of_the_endpoint = [
         (400, "BadRequest", "The path, the query, a header or the body cannot be read."),
         (401, "Unauthorized", "The token is missing or invalid."),
-        (403, "Forbidden", "The request comes from a page of another origin."),
+        (403, "Forbidden", "The request is cross-origin."),
         (404, "NotFound", ""),
         (406, "NotAcceptable", "`Accept` allows no media type that can be served."),
         (408, "RequestTimeout", "The body was not received in time."),

@@ -51,7 +51,7 @@ fn cases() -> Vec<(&'static str, toolpost::OperationSpec, HandlerResponse)> {
         "toolpost/source": "disk"});
     let broken =
         json!({"content": [text("no such file")], "isError": true, "_meta": {"vendor/a": 1}});
-    let missing = Issue::new("/a/0", "this property is required and missing");
+    let missing = Issue::new("/a/0", "required property is missing");
     let odd = CallError::validation("invalid input", &[missing, Issue::new("", "odd")]);
     let declared = CallError::new("NO_ROOM".into(), "the disk is full");
     vec![

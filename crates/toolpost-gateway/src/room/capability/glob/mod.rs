@@ -11,7 +11,7 @@ pub(super) use token::{GlobSyntax, GlobToken};
 use super::traversal::has_dot_segment;
 
 /// A string pattern with wildcards. Except for a bare `*` or `**` and a pattern without wildcards,
-/// a glob never matches a text with a `.` or `..` segment: `/public/*` does not match `/public/..`.
+/// a glob never matches a string with a `.` or `..` segment: `/public/*` does not match `/public/..`.
 #[derive(Debug)]
 pub(super) struct Glob {
     tokens: Box<[GlobToken]>,

@@ -287,7 +287,7 @@ fn missing_credentials_are_reported_with_their_config_key() {
         (
             scheme_credentials(vec![("k", basic())]),
             vec![("k", api_key_scheme(ParameterLocation::Query, "q"))],
-            "(`basic` is set there, which is another scheme)",
+            "(`basic` is set, which is for another scheme)",
         ),
         (
             generic_credentials(vec![Credential::ApiKey(secret())]),

@@ -38,7 +38,7 @@ pub(super) fn parse(text: &str) -> Result<(BuiltTree, Option<&'static str>), Doc
     Ok((built, (!is_last).then_some(MULTIPLE_DOCUMENTS_WARNING)))
 }
 
-/// Parses a text with each of the two readers, for comparison.
+/// Parses a document with each of the two readers, for comparison.
 pub(crate) fn parse_with_both_readers(text: &str) -> [Option<Tree>; 2] {
     let first = parse_first_document(text).ok().map(|(built, _)| built.tree);
     [first, fallback::parse(text).ok().map(|(built, _)| built.tree)]

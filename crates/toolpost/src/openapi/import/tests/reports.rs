@@ -116,7 +116,7 @@ fn unknown_path_item_members_are_reported() {
     for (version, item, location) in rows {
         let import = import_document(&document(version, &json!({"paths": {"/a": item}})));
         let text: Vec<_> = import.warnings.iter().map(|odd| (&*odd.at, &*odd.message)).collect();
-        let message = format!("{location}: unknown member of a path item (methods are lowercase)");
+        let message = format!("unknown member of a path item: {location} (methods are lowercase)");
         let expected = [("/paths/~1a", &*message)];
         assert_eq!(text, expected[..usize::from(!location.is_empty())], "{version} {item}");
     }

@@ -175,7 +175,7 @@ fn invalid_keywords_are_dropped_with_a_warning() {
         (
             json!({"type": "string", "enum": [1]}),
             json!({"type": "string"}),
-            "no value of `enum` has the `type`",
+            "no value of `enum` matches `type`",
         ),
         (
             json!({"pattern": "(?<"}),
@@ -227,12 +227,12 @@ fn invalid_keywords_are_dropped_with_a_warning() {
         (
             json!({"type": "integer", "default": "x"}),
             json!({"type": "integer"}),
-            "`default` does not have the `type`",
+            "`default` does not match `type`",
         ),
         (
             json!({"enum": ["a"], "default": "b"}),
             json!({"enum": ["a"]}),
-            "`default` is not in the `enum`",
+            "`default` is not in `enum`",
         ),
         (
             json!({"items": {"$ref": "#/components/schemas/Gone"}}),

@@ -30,7 +30,7 @@ pub(super) fn encode_body(
     let value = match input.get(&body.input) {
         Some(Value::Null) | None if !body.required => return Ok(None),
         Some(value) => value,
-        None => return Err(path.issue("this property is required and missing")),
+        None => return Err(path.issue("required property is missing")),
     };
     let content = select_content(&body.contents, value)
         .ok_or_else(|| path.issue(no_content_message(&body.contents, value)))?;

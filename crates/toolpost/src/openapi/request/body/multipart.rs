@@ -134,7 +134,7 @@ fn build_part<'v>(
         (Value::String(_), Some(declared))
             if MediaKind::of_request(declared) == MediaKind::Binary =>
         {
-            Err(path.issue(format!("a text cannot be sent as `{declared}`{BINARY_HINT}")))
+            Err(path.issue(format!("text cannot be sent as `{declared}`{BINARY_HINT}")))
         }
         (one, declared) => {
             let text = scalar_text(one);

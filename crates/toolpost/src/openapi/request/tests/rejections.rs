@@ -139,7 +139,7 @@ fn unencodable_bodies_are_rejected_with_input_path() {
             vec![body_content("multipart/form-data", Multipart, vec![png])],
             json!({"x": "text"}),
             "/body/x",
-            "a text cannot be sent as `image/png`; pass bytes as {\"$binary\"",
+            "text cannot be sent as `image/png`; pass bytes as {\"$binary\"",
         ),
         (one("text/plain; charset=latin1", Text), json!("ä"), "/body", "another character set"),
     ];
