@@ -251,6 +251,13 @@ impl CallError {
         error
     }
 
+    /// Adds the invalid data to the details of an `OUTPUT_VALIDATION_FAILED` error.
+    #[must_use]
+    pub(crate) fn with_data(mut self, data: Value) -> Self {
+        self.insert_detail("data", data);
+        self
+    }
+
     /// Creates an `UNAVAILABLE` error: the source of the operation is not available.
     pub fn unavailable(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorCode::Unavailable, message)

@@ -36,6 +36,8 @@ pub struct Operation {
     spec: Arc<OperationSpec>,
     handler: Option<Handler>,
     policy: ResultPolicy,
+    /// Whether the output schema is derived from the Rust type that the handler returns.
+    has_typed_output: bool,
     /// Whether the source of the operation is disconnected. The operation stays listed, but calls
     /// to it fail immediately.
     offline: bool,
@@ -135,14 +137,15 @@ impl Operation {
     /// its types.
     pub fn subscription<M>(id: &str, handler: impl IntoStreamHandler<M>) -> OperationBuilder {
         let (handler, input, output) = handler.into_handler();
-        let builder = OperationBuilder::new(id, OperationKind::Subscription).schemas(input, output);
-        builder.handler(Handler::Stream(handler))
+        let builder = OperationBuilder::new(id, OperationKind::Subscription);
+        builder.typed(input, output).handler(Handler::Stream(handler))
     }
 
     /// Builds an operation from an existing spec. Without a handler it can be listed but not
     /// called.
     pub fn from_spec(spec: OperationSpec) -> OperationBuilder {
-        OperationBuilder { id: spec.id(), spec, handler: None, policy: ResultPolicy::default() }
+        let (policy, has_typed_output) = Default::default();
+        OperationBuilder { id: spec.id(), spec, handler: None, policy, has_typed_output }
     }
 
     fn once<M>(
@@ -151,7 +154,7 @@ impl Operation {
         handler: impl IntoOnceHandler<M>,
     ) -> OperationBuilder {
         let (handler, input, output) = handler.into_handler();
-        OperationBuilder::new(id, kind).schemas(input, output).handler(Handler::Once(handler))
+        OperationBuilder::new(id, kind).typed(input, output).handler(Handler::Once(handler))
     }
 
     /// Returns the id, `namespace.name`.
@@ -172,6 +175,12 @@ impl Operation {
     /// Returns the result policy.
     pub fn policy(&self) -> ResultPolicy {
         self.policy
+    }
+
+    /// Whether the operation is local and its output schema is derived from the Rust type of its
+    /// output. Data that does not match such a schema is a defect of this program.
+    pub(crate) fn is_local_typed(&self) -> bool {
+        self.has_typed_output && self.source.is_none()
     }
 
     /// Whether the source of the operation is disconnected, so that calls fail.
@@ -229,6 +238,7 @@ pub struct OperationBuilder {
     spec: OperationSpec,
     handler: Option<Handler>,
     policy: ResultPolicy,
+    has_typed_output: bool,
 }
 
 impl OperationBuilder {
@@ -237,7 +247,15 @@ impl OperationBuilder {
         // An invalid id is reported by `build`, so that the builder methods can be chained.
         let placeholder = || OperationId::new("unnamed", "unnamed").expect("a valid literal id");
         let spec = OperationSpec::new(&id.clone().unwrap_or_else(|_| placeholder()), kind);
-        Self { id, spec, handler: None, policy: ResultPolicy::default() }
+        let (policy, has_typed_output) = Default::default();
+        Self { id, spec, handler: None, policy, has_typed_output }
+    }
+
+    /// Sets the schemas of the Rust types of a handler.
+    fn typed(mut self, input: Schema, output: Schema) -> Self {
+        self = self.schemas(input, output);
+        self.has_typed_output = true;
+        self
     }
 
     /// Sets the handler.
@@ -250,6 +268,7 @@ impl OperationBuilder {
     pub fn schemas(mut self, input: Schema, output: Schema) -> Self {
         self.spec.input_schema = input;
         self.spec.output_schema = output;
+        self.has_typed_output = false;
         self
     }
 
@@ -341,8 +360,10 @@ impl OperationBuilder {
             };
             return Err(OperationError::HandlerMismatch { id, kind: self.spec.kind, handler });
         }
-        let (spec, handler) = (Arc::new(self.spec), self.handler);
-        Ok(Operation { id, spec, handler, policy: self.policy, offline: false, source: None })
+        let Self { handler, policy, has_typed_output, .. } = self;
+        let spec = Arc::new(self.spec);
+        let (offline, source) = (false, None);
+        Ok(Operation { id, spec, handler, policy, has_typed_output, offline, source })
     }
 }
 

@@ -20,11 +20,14 @@ pub struct Outcome {
     pub envelope: Envelope<Payload>,
     /// Boxed, because most outcomes have none and an outcome is moved at every stage.
     findings: Option<Box<Normalized>>,
+    /// Whether the pipeline of this process has found the data valid for the output schema of the
+    /// operation. If not, the data may be invalid or was not validated.
+    pub(crate) matches_schema: bool,
 }
 
 impl Outcome {
     pub(crate) fn new(envelope: Envelope<Payload>) -> Self {
-        Self { envelope, findings: None }
+        Self { envelope, findings: None, matches_schema: false }
     }
 
     /// Adds repairs and warnings to the existing ones. Drops duplicate warnings, which occur when

@@ -31,7 +31,10 @@ pub(crate) async fn call(invocation: Invocation) -> Result<(), CommandError> {
     let client = prepared.backend.client.clone();
     let result = call_with_progress(&client, prepared.request(), &mut stop_requests, None).await;
     let print_result = match result {
-        Ok(outcome) => print(&outcome),
+        Ok(outcome) => {
+            warn(&outcome);
+            print(&outcome)
+        }
         Err(error) => Err(prepared.to_failure(error).await),
     };
     until_interrupted(&mut stop_requests, prepared.backend.close()).await;
@@ -62,12 +65,17 @@ pub(crate) async fn subscribe(invocation: Invocation) -> Result<(), CommandError
     let client = prepared.backend.client.clone();
     let mut values = client.subscribe(prepared.request());
     let printing = async {
-        let mut print_result = Ok(());
+        let (mut print_result, mut is_warned) = (Ok(()), false);
         while let Some(value) = values.next().await {
             let value = match value {
                 Ok(value) => value,
                 Err(error) => return Err(prepared.to_failure(error).await),
             };
+            // A stream of such values would repeat the warning.
+            if !is_warned {
+                warn(&value);
+                is_warned = !value.warnings().is_empty();
+            }
             match print(&value) {
                 // A failed tool result makes the command fail at the end; the stream continues.
                 Err(CommandError::Reported) => print_result = Err(CommandError::Reported),
@@ -159,8 +167,8 @@ pub(super) async fn until_interrupted<T>(
     }
 }
 
-/// Prints the outcome of a call. Returns an error if the tool reported a failure.
-fn print(outcome: &Outcome) -> Result<(), CommandError> {
+/// Prints the first warning about an outcome, if there are any.
+fn warn(outcome: &Outcome) {
     if let [first, rest @ ..] = outcome.warnings() {
         let more = match rest.len() {
             0 => String::new(),
@@ -168,6 +176,10 @@ fn print(outcome: &Outcome) -> Result<(), CommandError> {
         };
         output::warning(&format!("the output does not match its schema: {first}{more}"));
     }
+}
+
+/// Prints the outcome of a call. Returns an error if the tool reported a failure.
+fn print(outcome: &Outcome) -> Result<(), CommandError> {
     let data = &outcome.envelope.data;
     match output::format() {
         Some(OutputFormat::Data) => output::print_json(data)?,

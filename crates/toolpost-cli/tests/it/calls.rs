@@ -224,7 +224,7 @@ fn output_mismatches_are_one_warning_in_the_log() {
     let of_level = |level: &str| lines.iter().filter(|line| line.contains(level)).count();
     assert_eq!((of_level("WARN"), of_level("DEBUG")), (1, 3), "{lines:#?}");
     let warning = lines.iter().find(|line| line.contains("WARN")).unwrap();
-    for field in ["operation=\"notes.add\"", "count=3", "path=\"/"] {
+    for field in ["operation=\"notes.add\"", "warnings=3", "path=\"/"] {
         assert!(warning.contains(field), "{field}: {warning}");
     }
     assert!(!warning.contains("\"x\""), "values can be secret: {warning}");

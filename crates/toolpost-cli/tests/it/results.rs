@@ -1,5 +1,7 @@
 //! Results and errors of every kind of source, through every endpoint.
 
+mod output_policy;
+
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};

@@ -31,7 +31,9 @@ OPEN = {
         {"type": "object", "properties": NUMBER}, {"type": "object", "additionalProperties": True}]},
     "free": {"type": "object"},
 }
-SCHEMAS = {"fits": CLOSED, "converted": CLOSED, "differs": CLOSED, "not_json": CLOSED, "mismatch": CLOSED, **OPEN}
+ORDER = {"type": "object", "properties": {"id": {"type": "integer"}, "total": {"type": "number"}},
+         "required": ["id", "total"]}
+SCHEMAS = {"order": ORDER, "fits": CLOSED, "converted": CLOSED, "differs": CLOSED, "not_json": CLOSED, "mismatch": CLOSED, **OPEN}
 
 RESULTS = {
     "plain": text("plain"),
@@ -46,12 +48,16 @@ RESULTS = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/related-task": {"taskId": "1"},
         "a.b/c": 1}},
+    # The order is placed, but its description does not match the schema.
+    "order": {"content": [{"type": "text", "text": "ordered"}], "structuredContent": {"id": "A-7"}},
     # Members that the meta of an envelope also has.
     "claims": {**text("claims"), "operationId": "demo.add", "timestamp": 1, "source": "local"},
 }
 
+# Tools over HTTP that are rate limited.
+LIMITED = {"limited"}
 # Tools that change something, so that they are not called again.
-MUTATIONS = {"limited"}
+MUTATIONS = LIMITED | {"order"}
 
 
 def tool(name):
@@ -68,7 +74,7 @@ def result_of(message):
         instructions = os.environ.get("INSTRUCTIONS")
         return {**result, "instructions": instructions} if instructions else result
     if method == "tools/list":
-        return {"tools": [tool(name) for name in [*RESULTS, *MUTATIONS]]}
+        return {"tools": [tool(name) for name in [*RESULTS, *LIMITED]]}
     return RESULTS.get(params.get("name")) if method == "tools/call" else None
 
 
@@ -97,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if message.get("params", {}).get("name") in MUTATIONS:
+        if message.get("params", {}).get("name") in LIMITED:
             return self.respond(429, **{"retry-after": "7"})
         if "id" not in message:
             return self.respond(202)

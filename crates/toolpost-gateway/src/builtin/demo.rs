@@ -20,7 +20,7 @@ const MAX_NOTES: usize = 1_000;
 
 pub(super) fn operations() -> Vec<Operation> {
     let failure = ErrorDefinition::new("DEMO_FAILURE", "Every call to `demo.fail` fails.")
-        .with_schema(Schema::of::<FailureDetails>())
+        .with_schema(Schema::of_serialized::<FailureDetails>())
         .with_http_status(409);
     let builders = [
         Operation::query("demo.add", add)

@@ -39,6 +39,8 @@ use rejected_requests::AnonymousRejections;
 use sse::StreamRegistry;
 
 const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
+/// Number of mismatches between the data and the output schema, if there are any.
+const WARNINGS_HEADER: HeaderName = HeaderName::from_static("toolpost-warnings");
 
 /// State of the HTTP API.
 #[derive(Debug)]
@@ -260,8 +262,11 @@ impl RequestContext<'_> {
         let raw = raw_body::response(&outcome, form, &self.head.headers);
         let mut response = match raw {
             Some(response) => response,
-            None => write_response(&outcome, operation, form)?,
+            None => write_response(&outcome, form)?,
         };
+        if form == ResponseForm::Data && !outcome.warnings().is_empty() {
+            response.headers_mut().insert(WARNINGS_HEADER, outcome.warnings().len().into());
+        }
         if self.head.method != Method::POST {
             // The result may change with the next mutation and may be private.
             let no_store = HeaderValue::from_static("no-store");
@@ -346,12 +351,8 @@ fn parse_query<'a>(
     }
 }
 
-fn write_response(
-    outcome: &Outcome,
-    operation: &Operation,
-    form: ResponseForm,
-) -> Result<Response, ProblemDetails> {
-    let body = encode_outcome(outcome, operation, form)
+fn write_response(outcome: &Outcome, form: ResponseForm) -> Result<Response, ProblemDetails> {
+    let body = encode_outcome(outcome, form)
         .map_err(|error| ProblemDetails::from_call_error(error, None))?;
     let content_type = match form {
         ResponseForm::Data => accept::JSON,
@@ -362,13 +363,9 @@ fn write_response(
     Ok(response)
 }
 
-/// Encodes an outcome. In the data form, a tool failure and data that does not match the output
-/// schema are errors, because the data alone cannot express them.
-fn encode_outcome(
-    outcome: &Outcome,
-    operation: &Operation,
-    form: ResponseForm,
-) -> Result<Vec<u8>, CallError> {
+/// Encodes an outcome. In the data form, a tool failure is an error, because the data alone cannot
+/// express it.
+fn encode_outcome(outcome: &Outcome, form: ResponseForm) -> Result<Vec<u8>, CallError> {
     let encoded = match form {
         ResponseForm::Envelope => serde_json::to_vec(outcome),
         ResponseForm::Data if outcome.envelope.is_error() => {
@@ -376,33 +373,9 @@ fn encode_outcome(
             let unknown = || CallError::execution("the tool reported an error");
             return Err(failure.unwrap_or_else(unknown));
         }
-        ResponseForm::Data => match schema_mismatch(outcome, operation) {
-            Some(error) => return Err(error),
-            None => serde_json::to_vec(&outcome.envelope.data),
-        },
+        ResponseForm::Data => serde_json::to_vec(&outcome.envelope.data),
     };
     encoded.map_err(|error| CallError::unknown("the result cannot be encoded").with_cause(error))
-}
-
-/// Returns an error if the data of an outcome does not match the output schema. The data is
-/// validated again, because warnings may be about something else.
-fn schema_mismatch(outcome: &Outcome, operation: &Operation) -> Option<CallError> {
-    if outcome.warnings().is_empty() {
-        return None;
-    }
-    let data = outcome.envelope.data.clone().into_value().ok()?;
-    // An unusable output schema is not enforced.
-    if operation.spec().output_schema.is_valid(&data).unwrap_or(true) {
-        return None;
-    }
-    let (id, spec) = (operation.id().as_str(), operation.spec());
-    let error = CallError::output_validation_failed(id, outcome.warnings());
-    let mut details = error.details().cloned().unwrap_or_default();
-    details["data"] = data;
-    if spec.kind == OperationKind::Mutation && !spec.idempotent {
-        details["mayHaveRun"] = true.into();
-    }
-    Some(error.with_details(details))
 }
 
 /// Returns the `Allow` header for an operation kind.

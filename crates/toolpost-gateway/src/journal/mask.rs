@@ -180,15 +180,15 @@ pub(super) fn has_secrets(operation: Option<&Operation>) -> bool {
     operation.is_some_and(Operation::has_secrets)
 }
 
-/// Masks `body` and `message` members: issues quote the invalid value, and bodies come from
-/// services.
+/// Masks `body`, `data` and `message` members: issues quote the invalid value, and bodies and
+/// invalid data come from services.
 fn mask_quotes(details: &mut Value) {
     match details {
         Value::Array(items) => items.iter_mut().for_each(mask_quotes),
         Value::Object(members) => {
             for (name, member) in members {
                 match name.as_str() {
-                    "body" | "message" => *member = MASKED.into(),
+                    "body" | "data" | "message" => *member = MASKED.into(),
                     _ => mask_quotes(member),
                 }
             }

@@ -20,7 +20,6 @@ pub(super) struct ReplayReport {
     ran: bool,
     /// Reasons why the call would fail before it starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
     problems: Vec<String>,
     /// Result of the new call: the members `outcome` and `output`, or `outcome`, `code` and
     /// `message`.
@@ -31,7 +30,6 @@ pub(super) struct ReplayReport {
     same: Option<bool>,
     /// Differences between the recorded and the new result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
     differences: Vec<ResultDifference>,
 }
 

@@ -160,7 +160,10 @@ impl JournalSink {
                     members.add_body("details", limit, &details);
                 }
             }
-            AuditOutcome::Completed { values } => members.add("values", values),
+            AuditOutcome::Completed { values, warnings } => {
+                members.add("values", values);
+                members.add_some("warningCount", Some(warnings).filter(|warnings| **warnings > 0));
+            }
             _ => {}
         }
     }

@@ -83,7 +83,6 @@ pub struct ChainProblem {
     pub seq: u64,
     /// File and line of the problem, if known.
     #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(default)]
     pub place: String,
     /// Description of the problem.
     pub message: String,

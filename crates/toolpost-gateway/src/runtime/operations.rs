@@ -39,7 +39,7 @@ pub(super) fn operations(reloader: &Arc<Reloader>) -> [Operation; 2] {
         REJECTED_CODE,
         "The configuration was rejected; the previous one stays active.",
     )
-    .with_schema(Schema::of::<ReloadRejection>())
+    .with_schema(Schema::of_serialized::<ReloadRejection>())
     .with_http_status(409);
     let builders = [
         Operation::query("gateway.sources", move |_: EmptyInput| {

@@ -39,15 +39,19 @@ struct SourceMetrics {
 #[derive(Default)]
 struct CallMetrics {
     outcomes: [AtomicU64; OUTCOMES],
+    warnings: AtomicU64,
     buckets: [AtomicU64; BUCKETS.len() + 1],
     microseconds: AtomicU64,
 }
 
 impl CallMetrics {
-    fn record(&self, outcome: usize, took: Duration) {
+    fn record(&self, outcome: usize, warnings: u64, took: Duration) {
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = BUCKETS.partition_point(|end| *end < took);
         self.outcomes[outcome].fetch_add(1, Ordering::Relaxed);
+        if warnings > 0 {
+            self.warnings.fetch_add(warnings, Ordering::Relaxed);
+        }
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.microseconds.fetch_add(took, Ordering::Relaxed);
     }
@@ -72,8 +76,8 @@ impl Metrics {
     ) {
         let source = self.sources.get_or_insert(source_of(call), SourceMetrics::default);
         source.in_flight.fetch_sub(1, Ordering::Relaxed);
-        let outcome = outcome_index(audit_outcome);
-        source.kinds[kind_index(call)].record(outcome, times.total);
+        let (outcome, warnings) = (outcome_index(audit_outcome), audit_outcome.warnings());
+        source.kinds[kind_index(call)].record(outcome, warnings, times.total);
         if let AuditOutcome::Failed(error) = audit_outcome
             && let Some(limit) = error.local_limit()
         {
@@ -81,7 +85,7 @@ impl Metrics {
         }
         if let (Some(operations), Some(operation)) = (&self.operations, call.operation) {
             let counted = operations.get_or_insert(operation.id().as_str(), CallMetrics::default);
-            counted.record(outcome, times.total);
+            counted.record(outcome, warnings, times.total);
         }
     }
 
@@ -94,7 +98,16 @@ impl Metrics {
         let totals = ("toolpost_calls_total", "Completed calls by outcome.");
         let help = "Call duration from request to response, in seconds.";
         let durations = ("toolpost_call_duration_seconds", help);
-        write_calls(exposition, totals, durations, &by_kind.collect::<Vec<_>>());
+        let by_kind: Vec<_> = by_kind.collect();
+        write_calls(exposition, totals, durations, &by_kind);
+        let help = "Mismatches between results and output schemas.";
+        let mut warnings = exposition.counter("toolpost_call_warnings_total", help);
+        for (labels, calls) in &by_kind {
+            let number = calls.warnings.load(Ordering::Relaxed);
+            if number > 0 {
+                warnings.sample(labels, number);
+            }
+        }
         let help = "Running calls and subscriptions.";
         let mut in_flight = exposition.gauge("toolpost_calls_in_flight", help);
         for (name, source) in &*sources {

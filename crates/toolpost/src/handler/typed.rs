@@ -44,7 +44,7 @@ macro_rules! impl_into_handler {
                 let run = move |context: CallContext, input: Payload| {
                     $run(input, |input| self($(std::convert::identity::<$context>(context),)? input))
                 };
-                (Arc::new(run), Schema::of::<I>(), Schema::of::<O>())
+                (Arc::new(run), Schema::of::<I>(), Schema::of_serialized::<O>())
             }
         }
     };

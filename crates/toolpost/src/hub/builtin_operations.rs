@@ -87,7 +87,6 @@ struct ListOutput {
     next_cursor: Option<String>,
     /// Sources that are still starting, whose operations are missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
     starting: Vec<String>,
 }
 
@@ -103,7 +102,6 @@ struct OperationSummary {
     title: Option<String>,
     description: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
     tags: Vec<String>,
     /// `online`, or `offline` while its spoke is disconnected
     status: String,
@@ -187,7 +185,6 @@ struct SearchOutput {
     operations: Vec<OperationSummary>,
     /// Sources that are still starting, whose operations are missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
     starting: Vec<String>,
 }
 

@@ -56,10 +56,21 @@ pub enum AuditOutcome<'a> {
     Completed {
         /// Number of values sent.
         values: u64,
+        /// Number of warnings about them.
+        warnings: u64,
     },
 }
 
 impl<'a> AuditOutcome<'a> {
+    /// Returns the number of remaining mismatches between the data and the output schema.
+    pub fn warnings(&self) -> u64 {
+        match self {
+            Self::Succeeded(outcome) => outcome.warnings().len() as u64,
+            Self::Failed(_) => 0,
+            Self::Completed { warnings, .. } => *warnings,
+        }
+    }
+
     pub(super) fn from_result(result: &'a Result<Outcome, CallError>) -> Self {
         match result {
             Ok(outcome) => Self::Succeeded(outcome),
@@ -108,8 +119,8 @@ fn call_times(call: &CallState) -> CallTimes {
     CallTimes { total: now - started_at, handler: call.dispatched_at.map(|at| now - at) }
 }
 
-/// Logs every repair of a response or stream value with its path, and the warnings as one event with
-/// the first path. Warning messages can quote the value, so they are logged at debug level only.
+/// Logs every repair of a response or stream value, and one event for its warnings. Warning messages
+/// can quote the value, so they are logged at debug level only.
 pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
     let (request_id, operation) = (call.context.request_id(), call.context.operation());
     for repair in outcome.repairs() {
@@ -121,8 +132,8 @@ pub(super) fn log_findings(call: &CallState, outcome: &Outcome) {
         }
     }
     if let [first, ..] = outcome.warnings() {
-        let (path, count) = (&first.path, outcome.warnings().len());
-        tracing::warn!(%request_id, operation, path, count, "output does not match its schema");
+        let (path, warnings) = (&first.path, outcome.warnings().len());
+        tracing::warn!(%request_id, operation, path, warnings, "output does not match its schema");
     }
     for warning in outcome.warnings() {
         let (path, problem) = (&warning.path, &warning.message);
@@ -148,10 +159,12 @@ fn log(call: &CallState, audit_outcome: &AuditOutcome<'_>, took: Duration) {
     let identity = || view.identity.map(|identity| identity.key().to_string()).unwrap_or_default();
     let trace_id = || view.trace_id().unwrap_or_default();
     let ms = || took.as_secs_f64() * 1_000.0;
+    // Absent without warnings.
+    let warnings = Some(audit_outcome.warnings()).filter(|warnings| *warnings > 0);
     match audit_outcome {
         AuditOutcome::Succeeded(outcome) => {
             let outcome = if outcome.envelope.is_error() { "isError" } else { "ok" };
-            tracing::debug!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome, ms = ms(), "call completed");
+            tracing::debug!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome, warnings, ms = ms(), "call completed");
         }
         AuditOutcome::Failed(error) if error.code().origin() == ErrorOrigin::Caller => {
             let outcome = error.code().as_str();
@@ -165,8 +178,8 @@ fn log(call: &CallState, audit_outcome: &AuditOutcome<'_>, took: Duration) {
             };
             tracing::info!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome, ms = ms(), error = error_message, causes, "call failed");
         }
-        AuditOutcome::Completed { values } => {
-            tracing::debug!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome = "ok", ms = ms(), values, "subscription completed");
+        AuditOutcome::Completed { values, .. } => {
+            tracing::debug!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome = "ok", warnings, ms = ms(), values, "subscription completed");
         }
     }
 }

@@ -33,6 +33,7 @@ fn normalize_output(operation: &Operation, output: HandlerOutput) -> Result<Outc
         other => (wrap(operation, other), &operation.spec().output_schema),
     };
     outcome.envelope.meta.stamp(&operation.id().to_shared());
+    outcome.matches_schema = false;
     let policy = operation.policy();
     if schema.is_unknown() || policy.output == OutputPolicy::Raw {
         return Ok(outcome);
@@ -42,11 +43,19 @@ fn normalize_output(operation: &Operation, output: HandlerOutput) -> Result<Outc
         SchemaTarget::MissingStructuredContent => {
             warning_only(&"the tool declares an output schema and sent no structured content")
         }
-        SchemaTarget::Data => apply_policy(schema, policy, &mut outcome.envelope.data),
+        SchemaTarget::Data => {
+            let findings = apply_policy(schema, policy, &mut outcome.envelope.data);
+            let is_own = schema.is_same(&operation.spec().output_schema);
+            outcome.matches_schema = is_own && findings.issues.is_empty();
+            findings
+        }
     };
     if policy.output == OutputPolicy::Enforce && !findings.issues.is_empty() {
-        let id = operation.id().as_str();
-        return Err(CallError::output_validation_failed(id, &findings.issues));
+        let error = CallError::output_validation_failed(operation.id().as_str(), &findings.issues);
+        return Err(match outcome.envelope.data.into_value() {
+            Ok(data) => error.with_data(data),
+            Err(_) => error,
+        });
     }
     outcome.add_findings(findings);
     Ok(outcome)

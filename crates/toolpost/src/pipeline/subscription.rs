@@ -87,6 +87,13 @@ fn values(state: CallState) -> Values {
     }
 }
 
+/// Numbers of a running subscription.
+#[derive(Default, Clone, Copy)]
+struct StreamCounts {
+    values: u64,
+    warnings: u64,
+}
+
 enum SubscriptionPhase {
     NotStarted(CallState),
     Streaming(StreamingCall),
@@ -97,8 +104,7 @@ enum SubscriptionPhase {
 struct StreamingCall {
     call: CallState,
     running: RunningStream,
-    /// Number of values so far.
-    values: u64,
+    counts: StreamCounts,
     /// Changes of the registry, which may take the access away.
     changes: watch::Receiver<u64>,
 }
@@ -112,7 +118,8 @@ async fn advance(phase: SubscriptionPhase) -> StreamStep {
                 let mut changes = call.shared.registry.watch_changes();
                 // Access may have changed since the call took its snapshot of the catalog.
                 changes.mark_changed();
-                next_outcome(StreamingCall { call, running, values: 0, changes }).await
+                let counts = StreamCounts::default();
+                next_outcome(StreamingCall { call, running, counts, changes }).await
             }
             Err(error) => fail(call, error).await,
         },
@@ -128,7 +135,7 @@ async fn start(call: &mut CallState) -> Result<RunningStream, CallError> {
 }
 
 async fn next_outcome(streaming: StreamingCall) -> StreamStep {
-    let StreamingCall { call, mut running, values, mut changes } = streaming;
+    let StreamingCall { call, mut running, mut counts, mut changes } = streaming;
     let next = match access::check_changes(&call, &mut changes) {
         Ok(()) => tokio::select! {
             biased;
@@ -137,20 +144,24 @@ async fn next_outcome(streaming: StreamingCall) -> StreamStep {
         },
         Err(revoked) => Err(revoked),
     };
-    if values == 0 || next.is_err() {
+    if counts.values == 0 || next.is_err() {
         limits::record_result(&call, &next);
     }
     let value = match next {
         Ok(Some(output)) => result::build_outcome(&call, output),
         Ok(None) => {
-            let unrecorded = audit::exit(&call, &AuditOutcome::Completed { values }).await.err()?;
+            let StreamCounts { values, warnings } = counts;
+            let ended = AuditOutcome::Completed { values, warnings };
+            let unrecorded = audit::exit(&call, &ended).await.err()?;
             return Some((Err(call.finalize_error(unrecorded)), SubscriptionPhase::Ended));
         }
         Err(error) => Err(error),
     };
     match value {
         Ok(outcome) => {
-            let streaming = StreamingCall { call, running, values: values + 1, changes };
+            counts.values += 1;
+            counts.warnings += outcome.warnings().len() as u64;
+            let streaming = StreamingCall { call, running, counts, changes };
             Some((Ok(outcome), SubscriptionPhase::Streaming(streaming)))
         }
         Err(error) => {

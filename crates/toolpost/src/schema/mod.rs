@@ -182,6 +182,20 @@ impl Schema {
         Self::from_document(SchemaDocument::Inline(schemars::schema_for!(T).to_value()))
     }
 
+    /// Derives the schema of the JSON that a Rust type serializes to. It can differ from the schema
+    /// of the accepted JSON: a property with a default is always written, and a property with
+    /// `skip_serializing_if` is not.
+    pub fn of_serialized<T: schemars::JsonSchema>() -> Self {
+        let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<T>();
+        Self::from_document(SchemaDocument::Inline(schema.to_value()))
+    }
+
+    /// Whether both are the same schema, without comparing their documents.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Whether this is the unknown schema, `true` or `{}`, and not part of a larger document.
     pub fn is_unknown(&self) -> bool {
         match &self.inner.document {

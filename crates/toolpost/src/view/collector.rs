@@ -13,6 +13,8 @@ use crate::schema::{Issue, Normalized};
 pub struct Collector {
     values: Vec<Payload>,
     normalized: Normalized,
+    /// Whether the pipeline has found every value valid.
+    matches_schema: bool,
     max_values: usize,
     remaining_bytes: usize,
 }
@@ -21,7 +23,8 @@ impl Collector {
     /// Creates a collector for up to `max_values` values and `max_bytes`, except for the last.
     pub fn new(max_values: usize, max_bytes: usize) -> Self {
         let normalized = Normalized::default();
-        Self { values: Vec::new(), normalized, max_values, remaining_bytes: max_bytes }
+        let (values, matches_schema, remaining_bytes) = (Vec::new(), true, max_bytes);
+        Self { values, normalized, matches_schema, max_values, remaining_bytes }
     }
 
     /// Returns the number of collected values.
@@ -63,6 +66,7 @@ impl Collector {
             let path = format!("/{position}{}", issue.path);
             self.normalized.issues.push(Issue::new(path, issue.message.clone()));
         }
+        self.matches_schema &= outcome.matches_schema;
         let data = outcome.envelope.data;
         let length = match data.as_raw() {
             Some(raw) => raw.get().len(),
@@ -76,6 +80,7 @@ impl Collector {
     pub fn finish(self, tool: &Tool) -> Outcome {
         let envelope = Envelope::local(join_values(self.values), tool.id().to_shared());
         let mut outcome = Outcome::new(envelope);
+        outcome.matches_schema = self.matches_schema;
         outcome.add_findings(self.normalized);
         outcome
     }

@@ -3,8 +3,7 @@
 //!
 //! This module performs no I/O. An endpoint creates a [`ToolSet`] for each catalog snapshot,
 //! responds to `tools/list` with a page of a [`Listing`], looks up a [`Tool`] by name, and uses it
-//! to write the result of a call. Data that does not match the declared output schema is never sent
-//! as a success.
+//! to write the result of a call. Every result matches the output schema that the tool publishes.
 //!
 //! ```
 //! use toolpost::view::{ListMode, ProtocolGeneration, ToolSet, ViewSettings};
@@ -70,7 +69,7 @@ pub use collector::Collector;
 pub use listing::{CacheHints, CacheScope, CursorError, Listing, ToolPage};
 pub use name::tool_name;
 pub use openapi::HttpApi;
-pub use result::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META};
+pub use result::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META, WRAPPED_META};
 pub use settings::{Dialect, ListMode, ProtocolGeneration, UnknownNameError, ViewSettings};
 pub use tool::Tool;
 pub use tool_set::ToolSet;

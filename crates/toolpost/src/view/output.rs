@@ -1,4 +1,4 @@
-//! Tool output and its declared schema.
+//! Tool output and its published schema.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -7,26 +7,38 @@ use serde_json::{Map, Value, json};
 
 use super::input::{EmbeddedSchema, embed};
 use super::json_types::infer_types;
-use super::portable::{self, PortableSchema};
+use super::portable::{self, PortableError, PortableSchema};
 use super::settings::{Dialect, ProtocolGeneration};
 use crate::json::JsonObject;
+use crate::operation::{Operation, OutputPolicy};
 use crate::schema::{Issue, Schema, TypeSet};
 use crate::spec::{OperationKind, OperationSpec};
 
 /// Property that wraps data which cannot be sent on its own.
 pub(super) const RESULT_PROPERTY: &str = "result";
 
+/// How the output schema of an operation is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SchemaForm {
+    /// In portable form. Results that do not match it are errors.
+    Declared,
+    /// Without the constraints that a result may violate. Every result matches it, wrapped in
+    /// `{result}` if necessary.
+    Relaxed,
+}
+
 /// What the output schema of an operation implies about its data.
 #[derive(Debug)]
 pub(super) struct OutputMapping {
     types: TypeSet,
-    /// Whether the tool declares an output schema for the data.
-    pub(super) is_declared: bool,
-    /// The declared schema of the data; created if data is invalid for the operation's own schema.
+    /// `None` if no output schema is published.
+    pub(super) form: Option<SchemaForm>,
+    /// The published schema of data that is not wrapped; created if the pipeline has not found the
+    /// data valid.
     data_schema: OnceLock<Schema>,
 }
 
-/// A declared schema, and notes about what it omits.
+/// A published schema, and notes about what it omits.
 #[derive(Debug, Default)]
 pub(super) struct OutputSchema {
     pub(super) schema: Option<JsonObject>,
@@ -34,103 +46,132 @@ pub(super) struct OutputSchema {
 }
 
 impl OutputMapping {
-    pub(super) fn from_spec(spec: &OperationSpec) -> Self {
-        let document = output_document(spec);
-        let is_declared = !is_unknown(&document) && portable::to_portable(&document, "#").is_ok();
-        Self { types: infer_types(&document), is_declared, data_schema: OnceLock::new() }
+    pub(super) fn from_operation(operation: &Operation) -> Self {
+        let document = output_document(operation.spec());
+        let types = infer_types(&document);
+        let has_schema = |form: &SchemaForm| data_schema(&document, types, *form).is_ok();
+        let form = schema_form(operation, &document).filter(has_schema);
+        Self { types, form, data_schema: OnceLock::new() }
     }
 
-    /// Whether declared data is wrapped in `{result}`. Before 2026-07-28, data is wrapped unless it
+    /// Whether data is always wrapped in `{result}`. Before 2026-07-28, data is wrapped unless it
     /// is always an object. Later, it is wrapped if it can be `null`, because members of a result
     /// are never null.
     pub(super) fn is_wrapped(&self, generation: ProtocolGeneration) -> bool {
         match generation {
-            ProtocolGeneration::Legacy => !self.is_always_object(),
+            ProtocolGeneration::Legacy => !is_always_object(self.types),
             ProtocolGeneration::Modern => self.types.overlaps(TypeSet::NULL),
         }
     }
 
-    fn is_always_object(&self) -> bool {
-        TypeSet::OBJECT.contains(self.types)
-    }
-
-    /// Validates data against the declared schema.
+    /// Validates data against the published schema. Only data that the pipeline has not found valid
+    /// needs this, because the published schema accepts what the schema of the operation accepts.
     pub(super) fn validate(&self, spec: &OperationSpec, data: &Value) -> Vec<Issue> {
-        // Data valid for the operation's own compiled schema is also valid for the declared one.
-        let is_own = spec.kind != OperationKind::Subscription;
-        if !self.is_declared || (is_own && spec.output_schema.is_valid(data).unwrap_or(false)) {
-            return Vec::new();
-        }
-        let declared = self.data_schema.get_or_init(|| compile_data_schema(spec));
-        declared.validate(data).unwrap_or_else(|error| vec![Issue::new("", error.to_string())])
+        let Some(form) = self.form else { return Vec::new() };
+        let published = self.data_schema.get_or_init(|| {
+            let schema = data_schema(&output_document(spec), self.types, form);
+            Schema::new(schema.unwrap_or_default().into_document().into())
+                .expect("the schema is an object")
+        });
+        published.validate(data).unwrap_or_else(|error| vec![Issue::new("", error.to_string())])
     }
 }
 
-/// Returns the output schema that a tool declares.
+fn is_always_object(types: TypeSet) -> bool {
+    TypeSet::OBJECT.contains(types)
+}
+
+/// Returns how the output schema is published. Only the program itself and the policy `enforce`
+/// guarantee that data matches the declared schema.
+fn schema_form(operation: &Operation, document: &Value) -> Option<SchemaForm> {
+    match operation.policy().output {
+        OutputPolicy::Raw => None,
+        _ if is_unknown(document) => None,
+        OutputPolicy::Enforce => Some(SchemaForm::Declared),
+        _ if operation.is_local_typed() => Some(SchemaForm::Declared),
+        _ => Some(SchemaForm::Relaxed),
+    }
+}
+
+/// Returns the output schema that a tool publishes.
 pub(super) fn output_schema(
-    spec: &OperationSpec,
+    operation: &Operation,
     dialect: Dialect,
     mapping: &OutputMapping,
     generation: ProtocolGeneration,
 ) -> OutputSchema {
-    let document = output_document(spec);
-    match dialect {
-        Dialect::Data if is_unknown(&document) => OutputSchema::default(),
-        Dialect::Data if mapping.is_wrapped(generation) => wrapped_schema(
-            &document,
-            "#/properties/result",
-            |data| object_schema(&[(RESULT_PROPERTY, data)]),
-            SchemaFallback::Omit,
-        ),
-        Dialect::Data => unwrapped_schema(&document, mapping),
-        Dialect::Envelope => wrapped_schema(
-            &document,
-            "#/properties/data",
-            envelope_schema,
-            SchemaFallback::AcceptAny,
-        ),
-        Dialect::Ok => wrapped_schema(
-            &document,
-            "#/oneOf/0/properties/data",
-            ok_schema,
-            SchemaFallback::AcceptAny,
-        ),
-        Dialect::ToolEnvelopeV1 => OutputSchema::default(),
+    let document = output_document(operation.spec());
+    let Some(form) = schema_form(operation, &document) else { return OutputSchema::default() };
+    let schema = match dialect {
+        Dialect::Data if !mapping.is_wrapped(generation) => {
+            data_schema(&document, mapping.types, form)
+        }
+        Dialect::Data => wrapped_schema(&document, form, "#/properties/result", |data| {
+            object_schema(&[(RESULT_PROPERTY, data)])
+        }),
+        Dialect::Envelope => wrapped_schema(&document, form, "#/properties/data", envelope_schema),
+        Dialect::Ok => wrapped_schema(&document, form, "#/oneOf/0/properties/data", ok_schema),
+        Dialect::ToolEnvelopeV1 => return OutputSchema::default(),
+    };
+    match schema {
+        Ok(schema) => {
+            let notes = omission_note(&schema.omitted).into_iter().collect();
+            OutputSchema { schema: Some(schema.into_document()), notes }
+        }
+        Err(error) => OutputSchema {
+            schema: None,
+            notes: vec![format!("its output schema is not published: {error}")],
+        },
     }
 }
 
-/// What to declare if the schema has no portable form.
-#[derive(Clone, Copy)]
-enum SchemaFallback {
-    Omit,
-    AcceptAny,
+/// Returns the schema of data that is not wrapped. In relaxed form, it also accepts every object
+/// `{"result": …}`.
+fn data_schema(
+    document: &Value,
+    types: TypeSet,
+    form: SchemaForm,
+) -> Result<PortableSchema, PortableError> {
+    let mut schema = match form {
+        SchemaForm::Declared => portable::to_portable(document, "#")?,
+        SchemaForm::Relaxed => portable::to_relaxed(document, "#")?,
+    };
+    if form == SchemaForm::Relaxed && !schema.accepts_wrapped_data() {
+        schema = portable::to_relaxed(document, "#/anyOf/0")?;
+        let mut wrapped = Map::from_iter([("required".to_owned(), json!([RESULT_PROPERTY]))]);
+        if !is_always_object(types) {
+            wrapped = with_object_type(wrapped);
+        }
+        let variants = json!([schema.root, wrapped]);
+        schema.root = Map::from_iter([("anyOf".to_owned(), variants)]);
+    }
+    if is_always_object(types) {
+        schema.root = with_object_type(schema.root);
+    }
+    Ok(schema)
 }
 
-/// Returns the schema of data that is not wrapped.
-fn unwrapped_schema(document: &Value, mapping: &OutputMapping) -> OutputSchema {
-    let (portable_schema, notes) = portable_with_notes(document, "#");
-    let schema = portable_schema.map(|portable_schema| {
-        let schema = portable_schema.into_document();
-        if mapping.is_always_object() { with_object_type(schema) } else { schema }
-    });
-    OutputSchema { schema, notes }
-}
-
-/// Returns the schema of a wrapper that contains the data at `base_pointer`.
+/// Returns the schema of a wrapper that contains the data at `pointer`. In relaxed form, the
+/// wrapper accepts any data.
 fn wrapped_schema(
     document: &Value,
-    base_pointer: &str,
+    form: SchemaForm,
+    pointer: &str,
     wrapper: impl FnOnce(Value) -> Value,
-    absent: SchemaFallback,
-) -> OutputSchema {
-    let (portable_schema, notes) = portable_with_notes(document, base_pointer);
-    let mut wrapped = match (portable_schema, absent) {
-        (None, SchemaFallback::Omit) => return OutputSchema { schema: None, notes },
-        (portable_schema, _) => portable_schema.unwrap_or_default(),
+) -> Result<PortableSchema, PortableError> {
+    let mut schema = match form {
+        SchemaForm::Declared => portable::to_portable(document, pointer)?,
+        SchemaForm::Relaxed => portable::to_relaxed(document, &format!("{pointer}/anyOf/0"))?,
     };
-    let Value::Object(root) = wrapper(wrapped.root.into()) else { return OutputSchema::default() };
-    wrapped.root = root;
-    OutputSchema { schema: Some(wrapped.into_document()), notes }
+    let data = match form {
+        SchemaForm::Declared => schema.root.into(),
+        SchemaForm::Relaxed => json!({"anyOf": [schema.root, {}]}),
+    };
+    schema.root = match wrapper(data) {
+        Value::Object(root) => root,
+        _ => Map::new(),
+    };
+    Ok(schema)
 }
 
 fn envelope_schema(data: Value) -> Value {
@@ -195,32 +236,17 @@ fn is_unknown(document: &Value) -> bool {
     }
 }
 
-/// Returns the declared schema of the data alone, for validation.
-fn compile_data_schema(spec: &OperationSpec) -> Schema {
-    let portable_schema =
-        portable::to_portable(&output_document(spec), "#").unwrap_or_default().into_document();
-    Schema::new(portable_schema.into()).expect("the schema is an object")
-}
-
 /// Puts `type: object` first in the root of a schema.
 fn with_object_type(schema: JsonObject) -> JsonObject {
     let rest = schema.into_iter().filter(|(keyword, _)| keyword != "type");
     std::iter::once(("type".to_owned(), "object".into())).chain(rest).collect()
 }
 
-/// Returns the portable form of a document, if there is one, and notes about what it omits.
-fn portable_with_notes(
-    document: &Value,
-    base_pointer: &str,
-) -> (Option<PortableSchema>, Vec<String>) {
-    let portable_schema = match portable::to_portable(document, base_pointer) {
-        Ok(portable_schema) => portable_schema,
-        Err(error) => return (None, vec![format!("its output schema is not declared: {error}")]),
-    };
-    let list = portable_schema.omitted.join("`, `");
+/// Returns a note about the keywords that a published schema omits, if there are any.
+fn omission_note(omitted: &[String]) -> Option<String> {
+    let list = omitted.join("`, `");
     let note = format!(
-        "its output schema is declared without `{list}`, which clients interpret differently"
+        "its output schema is published without `{list}`, which clients interpret differently"
     );
-    let notes = if list.is_empty() { Vec::new() } else { vec![note] };
-    (Some(portable_schema), notes)
+    (!list.is_empty()).then_some(note)
 }

@@ -117,7 +117,7 @@ impl Tool {
             };
             ToolMappings {
                 input,
-                output: OutputMapping::from_spec(spec),
+                output: OutputMapping::from_operation(&self.operation),
                 headers: headers.unwrap_or_default(),
             }
         })
@@ -143,12 +143,13 @@ impl Tool {
             header_params::strip_annotations(&mut input);
         }
         tool.insert("inputSchema".to_owned(), input);
-        let declared = output::output_schema(spec, self.dialect, &mappings.output, generation);
-        if let Some(schema) = declared.schema {
+        let (operation, output) = (&self.operation, &mappings.output);
+        let published = output::output_schema(operation, self.dialect, output, generation);
+        if let Some(schema) = published.schema {
             tool.insert("outputSchema".to_owned(), schema.into());
         }
         annotations::add(&mut tool, spec);
-        ToolDescription { tool, notes: declared.notes }
+        ToolDescription { tool, notes: published.notes }
     }
 
     /// Returns the title, or the operation name if the tool name is hashed.

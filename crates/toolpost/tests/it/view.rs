@@ -5,3 +5,4 @@ mod golden;
 mod listings;
 mod properties;
 mod results;
+mod sdk_validators;

@@ -113,8 +113,18 @@ fn outcome_text(call: &Value) -> (Style, String) {
             message => (red(), format!("error: {message}")),
         },
         Some("interrupted") => (red(), "interrupted: the gateway ended before the call".to_owned()),
-        Some(outcome) => (Style::new(), outcome.to_owned()),
+        Some(outcome) => (Style::new(), format!("{outcome}{}", warning_count(call))),
         None => (Style::new(), "running".to_owned()),
+    }
+}
+
+/// Returns the number of warnings in parentheses, if there are any.
+fn warning_count(call: &Value) -> String {
+    let listed = call["warnings"].as_array().map(|warnings| warnings.len() as u64);
+    match listed.or_else(|| call["warningCount"].as_u64()).unwrap_or_default() {
+        0 => String::new(),
+        1 => " (1 warning)".to_owned(),
+        count => format!(" ({count} warnings)"),
     }
 }
 

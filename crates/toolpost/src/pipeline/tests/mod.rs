@@ -48,7 +48,7 @@ impl AuditSink for EventLog {
         let label = match audit_outcome {
             AuditOutcome::Succeeded(_) => "ok".to_owned(),
             AuditOutcome::Failed(error) => error.code().to_string(),
-            AuditOutcome::Completed { values } => format!("completed {values}"),
+            AuditOutcome::Completed { values, .. } => format!("completed {values}"),
         };
         self.add(format!("exit {} {label}", call.operation_id));
         HookResult::Ready(Ok(()))

@@ -57,7 +57,7 @@ fn success_response(schemas: &OperationSchemas, components: &mut Components) -> 
     };
     let mut response = json!({
         "description": "The data, or the envelope if requested.",
-        "headers": shared::request_id(),
+        "headers": shared::success_headers(),
         "content": {JSON: {"schema": output}, ENVELOPE: {"schema": envelope}},
     });
     let published = schemas.output.component.as_deref().and_then(|name| components.get(name));

@@ -17,7 +17,7 @@ pub(super) const API_DESCRIPTION: &str = "Operations as an HTTP API. `POST` take
 pub(super) const EVENTS_DESCRIPTION: &str = "One event for each value: its data or, if requested, its envelope. \
     Each event has an id; a disconnected client resumes by sending it as `Last-Event-ID`. The event \
     `gap` reports missed values, `error` why the stream failed, and `complete` the end of the \
-    stream.";
+    stream and, if values did not match their schema, the number of `warnings`.";
 
 pub(super) const STREAM_ENDED_DESCRIPTION: &str =
     "The stream has ended and the client has received every event.";
@@ -44,11 +44,7 @@ pub(super) fn failure_responses() -> Vec<FailureResponse> {
         (422, "UnprocessableContent", ""),
         (429, "TooManyRequests", ""),
         (500, "InternalServerError", ""),
-        (
-            502,
-            "BadGateway",
-            "The tool reported an error, or its data does not match the output schema; the envelope has both.",
-        ),
+        (502, "BadGateway", "The tool reported an error; the envelope contains it."),
         (503, "ServiceUnavailable", ""),
         (504, "GatewayTimeout", ""),
     ];
@@ -97,9 +93,20 @@ pub(super) fn request_id() -> Value {
     json!({"X-Request-Id": {"$ref": "#/components/headers/RequestId"}})
 }
 
+/// Returns the headers of a success response.
+pub(super) fn success_headers() -> Value {
+    let mut headers = request_id();
+    headers["Toolpost-Warnings"] = json!({"$ref": "#/components/headers/Warnings"});
+    headers
+}
+
 pub(super) fn headers() -> Value {
     json!({
         "RequestId": {"description": "The id of the call, as in the journal.", "schema": {"type": "string"}},
+        "Warnings": {
+            "description": "The number of mismatches between the data and this schema. Absent if the data matches.",
+            "schema": {"type": "integer", "minimum": 1},
+        },
         "RetryAfter": {"description": "Seconds to wait before a retry.", "schema": {"type": "integer"}},
         "Challenge": {"description": "The expected authentication scheme.", "schema": {"type": "string"}},
     })
@@ -192,7 +199,12 @@ pub(super) fn event_schema(values: Option<Vec<Value>>) -> Value {
             json!({"type": "object", "required": ["lost", "isNew"], "description": "The `gap` event."}),
         );
         variants.push(
-            json!({"type": "object", "maxProperties": 0, "description": "The `complete` event."}),
+            json!({
+                "type": "object",
+                "properties": {"warnings": {"type": "integer", "minimum": 1}},
+                "additionalProperties": false,
+                "description": "The `complete` event, with the number of mismatches between the values and their schema.",
+            }),
         );
         data["contentSchema"] = json!({"anyOf": variants});
     }

@@ -10,6 +10,7 @@ mod cycle;
 mod keyword;
 mod pattern;
 mod reference;
+mod relaxed;
 mod structure;
 mod writer;
 
@@ -70,6 +71,21 @@ pub(super) fn to_portable(
         PortableWriter::new(document, base_pointer).with_inexact_refs().write(document)?,
         base_pointer,
     )
+}
+
+/// Converts a schema to its relaxed form, whose root will be at `base_pointer`.
+///
+/// # Errors
+///
+/// Returns an error if the schema is too large or has a reference cycle.
+pub(super) fn to_relaxed(
+    document: &Value,
+    base_pointer: &str,
+) -> Result<PortableSchema, PortableError> {
+    let written = PortableWriter::new(document, base_pointer).relaxed().write(document)?;
+    let mut schema = finish(written, base_pointer)?;
+    schema.describe_as_relaxed();
+    Ok(schema)
 }
 
 fn finish(

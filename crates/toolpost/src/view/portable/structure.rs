@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::keyword::{self, KeywordMapping, count};
 use super::pattern::{self, PatternPortability};
+use super::relaxed;
 use super::writer::{PortableWriter, WalkContext, WrittenSchema};
 use crate::json::JsonObject;
 
@@ -13,6 +14,8 @@ pub(super) struct SchemaBuilder<'w, 'a> {
     /// The keywords of the original.
     members: &'a JsonObject,
     context: WalkContext,
+    /// Whether types also admit null.
+    adds_null: bool,
     keywords: JsonObject,
     /// Additional constraints, written under `allOf`.
     all_of: Vec<Value>,
@@ -24,9 +27,10 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
         writer: &'w mut PortableWriter<'a>,
         members: &'a JsonObject,
         context: WalkContext,
+        adds_null: bool,
     ) -> Self {
         let (keywords, all_of) = (Map::new(), Vec::new());
-        Self { writer, members, context, keywords, all_of, is_weaker: false }
+        Self { writer, members, context, adds_null, keywords, all_of, is_weaker: false }
     }
 
     pub(super) fn write(mut self) -> WrittenSchema {
@@ -39,7 +43,13 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
             self.all_of.push(reference);
         }
         for (keyword, value) in self.members {
+            if self.writer.is_relaxed && relaxed::is_omitted(keyword) {
+                continue;
+            }
             match keyword::map_keyword(keyword, value, self.members) {
+                Some(KeywordMapping::Exact(types)) if keyword == "type" && self.adds_null => {
+                    self.insert(keyword, relaxed::with_null(types));
+                }
                 Some(KeywordMapping::Exact(value)) => self.insert(keyword, value),
                 Some(KeywordMapping::Weaker(value)) => {
                     self.insert(keyword, value);
@@ -87,6 +97,7 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
     /// Like `set_schema`, for keywords where all clients support booleans.
     fn set_schema_or_boolean(&mut self, keyword: &str, value: &'a Value) {
         match value {
+            Value::Bool(_) if self.writer.is_relaxed => {}
             Value::Bool(_) => self.insert(keyword, value.clone()),
             _ => self.set_schema(keyword, value),
         }
@@ -145,6 +156,9 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
     fn schema_list(&mut self, keyword: &str, value: &'a Value) {
         let schemas = value.as_array().filter(|schemas| !schemas.is_empty());
         let Some(schemas) = schemas else { return self.omit(keyword) };
+        if self.writer.is_relaxed {
+            return self.relaxed_list(keyword, schemas);
+        }
         let mut is_exact = true;
         let mapped = schemas.iter().map(|schema| {
             let written = self.schema(schema);
@@ -159,6 +173,24 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
         }
         self.is_weaker |= !is_exact;
         self.insert(keyword, schema);
+    }
+
+    /// Writes a list of schemas in relaxed form, where `oneOf` becomes `anyOf`.
+    fn relaxed_list(&mut self, keyword: &str, schemas: &'a [Value]) {
+        let mut written: Vec<Value> =
+            schemas.iter().map(|schema| self.weakened_schema(schema)).collect();
+        if keyword == "allOf" {
+            return self.all_of.append(&mut written);
+        }
+        // Schemas often differ only in constraints that are omitted.
+        written.dedup();
+        if written.iter().any(relaxed::is_unconstrained) {
+            return;
+        }
+        match self.keywords.get("anyOf") {
+            None => self.insert("anyOf", written.into()),
+            Some(_) => self.all_of.push(json!({"anyOf": written})),
+        }
     }
 
     /// Writes `items`, for a tuple with any of the item schemas.
@@ -178,7 +210,7 @@ impl<'w, 'a> SchemaBuilder<'w, 'a> {
         let length = tuple.len() as u64;
         let max_items = self.members.get("maxItems").and_then(count);
         let ends = rest == Some(&Value::Bool(false));
-        if ends {
+        if ends && !self.writer.is_relaxed {
             self.insert("maxItems", max_items.map_or(length, |max| max.min(length)).into());
         }
         let is_closed = ends || max_items.is_some_and(|max| max <= length);
@@ -278,7 +310,8 @@ fn is_exact_pattern(pattern: &str) -> bool {
     pattern::classify(pattern) == PatternPortability::Exact
 }
 
-fn is_annotation(keyword: &str) -> bool {
+/// Whether a keyword constrains nothing.
+pub(super) fn is_annotation(keyword: &str) -> bool {
     let annotations =
         ["title", "description", "$comment", "default", "examples", "deprecated", "readOnly"];
     annotations.contains(&keyword) || keyword == "writeOnly" || keyword.starts_with("x-")

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::PortableError;
 use super::reference::{RefTarget, References};
+use super::relaxed;
 use super::structure::SchemaBuilder;
 
 /// Maximum number of schemas in a document.
@@ -27,6 +28,7 @@ pub(super) struct PortableWriter<'a> {
     parts: u32,
     refs_are_exact: bool,
     refers_to_root: bool,
+    pub(super) is_relaxed: bool,
 }
 
 /// A complete document.
@@ -45,6 +47,8 @@ pub(super) struct WalkContext {
     depth: u32,
     /// Inside a part with its own `$id`, whose references cannot be resolved.
     is_foreign: bool,
+    /// At the root of the document, outside of its subschemas.
+    is_root: bool,
 }
 
 /// A written schema, and whether it admits only values that the original admits.
@@ -65,7 +69,14 @@ impl<'a> PortableWriter<'a> {
             parts: 0,
             refs_are_exact: true,
             refers_to_root: false,
+            is_relaxed: false,
         }
+    }
+
+    /// Writes the relaxed form.
+    pub(super) fn relaxed(mut self) -> Self {
+        self.is_relaxed = true;
+        self
     }
 
     /// Treats every reference as inexact.
@@ -75,11 +86,12 @@ impl<'a> PortableWriter<'a> {
     }
 
     pub(super) fn write(mut self, document: &'a Value) -> Result<PortableDocument, PortableError> {
-        let root = self.schema(document, WalkContext { depth: 0, is_foreign: false });
+        let context = WalkContext { depth: 0, is_foreign: false, is_root: true };
+        let root = self.schema(document, context);
         let mut is_exact = root.is_exact;
         let mut definitions = Map::new();
         while let Some((name, target)) = self.pending.pop() {
-            let context = WalkContext { depth: 0, is_foreign: target.is_foreign };
+            let context = WalkContext { depth: 0, is_foreign: target.is_foreign, is_root: false };
             let written = self.schema(target.schema, context);
             is_exact &= written.is_exact;
             definitions.insert(name, written.schema);
@@ -98,16 +110,17 @@ impl<'a> PortableWriter<'a> {
     pub(super) fn schema(&mut self, schema: &'a Value, context: WalkContext) -> WrittenSchema {
         let is_exact = true;
         match schema {
-            Value::Bool(false) => {
+            Value::Bool(false) if !self.is_relaxed => {
                 let nothing = Map::from_iter([("not".to_owned(), Value::Object(Map::new()))]);
                 WrittenSchema { schema: nothing.into(), is_exact }
             }
             Value::Object(members) if self.try_visit(context) => {
                 let is_foreign = context.is_foreign || self.references.is_foreign(schema);
-                let context = WalkContext { depth: context.depth + 1, is_foreign };
-                SchemaBuilder::new(self, members, context).write()
+                let adds_null = self.is_relaxed && !context.is_root;
+                let context = WalkContext { depth: context.depth + 1, is_foreign, is_root: false };
+                SchemaBuilder::new(self, members, context, adds_null).write()
             }
-            Value::Bool(true) => WrittenSchema { schema: Value::Object(Map::new()), is_exact },
+            Value::Bool(_) => WrittenSchema { schema: Value::Object(Map::new()), is_exact },
             _ => {
                 self.omit("invalid or too deeply nested schemas");
                 WrittenSchema { schema: Value::Object(Map::new()), is_exact: false }
@@ -127,6 +140,7 @@ impl<'a> PortableWriter<'a> {
             self.omit("$ref");
             return WrittenSchema { schema: Value::Object(Map::new()), is_exact: false };
         };
+        let target_is_root = target.pointer.is_empty();
         let context = match target.pointer.as_str() {
             "" => {
                 self.refers_to_root = true;
@@ -134,7 +148,11 @@ impl<'a> PortableWriter<'a> {
             }
             _ => format!("#/$defs/{}", self.definition_name(target)),
         };
-        let schema = Map::from_iter([("$ref".to_owned(), Value::String(context))]).into();
+        let mut schema = Map::from_iter([("$ref".to_owned(), Value::String(context))]).into();
+        // Unlike definitions, the root does not admit null.
+        if self.is_relaxed && target_is_root {
+            schema = relaxed::or_null(schema);
+        }
         WrittenSchema { schema, is_exact: self.refs_are_exact }
     }
 

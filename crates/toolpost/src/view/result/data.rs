@@ -27,30 +27,20 @@ impl ResultWriter<'_> {
         outcome: &Outcome,
         meta: &McpMeta,
     ) -> ResultStatus {
-        let data = &outcome.envelope.data;
-        let (structured, issues) = match &meta.structured_content {
-            _ if !outcome.repairs().is_empty() => {
-                (Some(json_text(data)), self.validate_output(data))
+        let is_published = self.tool.mappings().output.form.is_some();
+        let text = json_text(&outcome.envelope.data);
+        // With a published schema, a success has structured content.
+        let is_structured = meta.structured_content.is_some() || is_published && !meta.is_error;
+        let structured = match is_structured.then(|| self.structured_content(outcome, &text)) {
+            Some(Ok(structured)) => structured,
+            Some(Err(issues)) if !meta.is_error => {
+                return self.write_invalid_output(out, outcome, &issues);
             }
-            Some(structured) => {
-                let text = serde_json::to_string(structured).expect("a JSON value serializes");
-                let spec = self.tool.operation().spec();
-                (Some(text.into()), self.tool.mappings().output.validate(spec, structured))
-            }
-            // Data from the blocks with a declared schema becomes structured content.
-            None if self.tool.mappings().output.is_declared && !meta.is_error => {
-                (Some(json_text(data)), self.validate_output(data))
-            }
-            None => (None, Vec::new()),
+            Some(Err(_)) | None => None,
         };
-        if !issues.is_empty() && !meta.is_error {
-            return self.write_invalid_output(out, outcome, &issues);
-        }
-        let structured = structured.filter(|_| issues.is_empty());
         let mut tool_result = ToolResult::with_server_members(outcome);
         tool_result.blocks = &meta.content;
-        tool_result.structured =
-            structured.as_deref().and_then(|text| self.structured_content(text));
+        tool_result.structured = structured;
         tool_result.is_error = meta.is_error;
         tool_result.write(out, self.generation)
     }

@@ -10,20 +10,24 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::output::SchemaForm;
 use super::settings::{Dialect, ProtocolGeneration};
 use super::tool::Tool;
 use crate::clock;
 use crate::envelope::{ContentBlock, Meta};
-use crate::error::CallError;
+use crate::error::{CallError, RetryContext};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
 use crate::schema::Issue;
-use tool_result::{MediaContent, ToolResult, json_text};
+use tool_result::{MediaContent, StructuredContent, ToolResult, json_text};
 
 /// The member of a result's `_meta` that lists every change made to the data.
 pub const REPAIRS_META: &str = "toolpost/repairs";
 /// The member of a result's `_meta` that lists the remaining mismatches of the data.
 pub const WARNINGS_META: &str = "toolpost/warnings";
+/// The member of a result's `_meta` that is true if the structured content is `{"result": data}`
+/// instead of the data.
+pub const WRAPPED_META: &str = "toolpost/wrapped";
 /// The member of an error result's `_meta` that holds the error.
 pub const ERROR_META: &str = "toolpost/error";
 
@@ -35,14 +39,15 @@ pub enum ResultStatus {
     Success,
     /// The call failed, or the tool reported an error.
     Failure,
-    /// The call succeeded, but the data does not match the declared schema; written as an error.
+    /// The call succeeded, but the data does not match a schema that the operation guarantees;
+    /// written as an error.
     InvalidOutput,
 }
 
 impl Tool {
     /// Appends the result of `tools/call`, including for a failed call.
     ///
-    /// Data is validated against the declared schema before anything is written.
+    /// The result always matches the published output schema.
     pub fn write_result(
         &self,
         out: &mut Vec<u8>,
@@ -92,23 +97,23 @@ impl ResultWriter<'_> {
     }
 
     fn write_data(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
-        let issues = self.validate_output(&outcome.envelope.data);
-        if !issues.is_empty() {
-            return self.write_invalid_output(out, outcome, &issues);
-        }
         let mut tool_result = ToolResult::with_server_members(outcome);
         if let Some(summary) = self.summary(&outcome.envelope.data) {
             tool_result.texts.push(vec![&summary]);
             return tool_result.write(out, self.generation);
         }
         let text = json_text(&outcome.envelope.data);
+        let structured = match self.structured_content(outcome, &text) {
+            Ok(structured) => structured,
+            Err(issues) => return self.write_invalid_output(out, outcome, &issues),
+        };
         tool_result.media = MediaContent::of(&outcome.envelope);
         if tool_result.media.is_none() {
             tool_result.texts.push(vec![&text]);
         }
-        // Without a declared schema, structured content would only repeat the bytes.
-        if tool_result.media.is_none() || self.tool.mappings().output.is_declared {
-            tool_result.structured = self.structured_content(&text);
+        // Without a published schema, structured content would only repeat the bytes.
+        if tool_result.media.is_none() || self.tool.mappings().output.form.is_some() {
+            tool_result.structured = structured;
         }
         tool_result.write(out, self.generation)
     }
@@ -127,7 +132,7 @@ impl ResultWriter<'_> {
     /// Writes the whole envelope, including for tool errors.
     fn write_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
         let is_error = outcome.envelope.is_error();
-        let issues = self.validate_output(&outcome.envelope.data);
+        let issues = self.mismatches(outcome);
         if !issues.is_empty() && !is_error {
             return self.write_invalid_output(out, outcome, &issues);
         }
@@ -136,7 +141,8 @@ impl ResultWriter<'_> {
         let json = vec![r#"{"data":"#, &data, r#","meta":"#, &meta, "}"];
         let mut tool_result = ToolResult::with_metadata(outcome);
         tool_result.is_error = is_error;
-        tool_result.structured = issues.is_empty().then(|| json.clone());
+        tool_result.structured =
+            issues.is_empty().then(|| StructuredContent { parts: json.clone(), is_wrapped: false });
         tool_result.texts.push(json);
         tool_result.write(out, self.generation)
     }
@@ -145,14 +151,14 @@ impl ResultWriter<'_> {
         if let Some(error) = outcome.envelope.tool_error() {
             return self.write_error(out, &error, ToolResult::with_metadata(outcome));
         }
-        let issues = self.validate_output(&outcome.envelope.data);
+        let issues = self.mismatches(outcome);
         if !issues.is_empty() {
             return self.write_invalid_output(out, outcome, &issues);
         }
         let data = json_text(&outcome.envelope.data);
         let json = vec![r#"{"ok":true,"data":"#, &data, "}"];
         let mut tool_result = ToolResult::with_metadata(outcome);
-        tool_result.structured = Some(json.clone());
+        tool_result.structured = Some(StructuredContent { parts: json.clone(), is_wrapped: false });
         tool_result.texts.push(json);
         tool_result.write(out, self.generation)
     }
@@ -170,7 +176,8 @@ impl ResultWriter<'_> {
             Dialect::Ok => {
                 let ok_json = error_text::ok_dialect_json(error, details);
                 let mut tool_result = tool_result.into_error();
-                tool_result.structured = Some(vec![ok_json.as_str()]);
+                let parts = vec![ok_json.as_str()];
+                tool_result.structured = Some(StructuredContent { parts, is_wrapped: false });
                 tool_result.texts.push(vec![&ok_json]);
                 tool_result.write(out, self.generation)
             }
@@ -194,49 +201,82 @@ impl ResultWriter<'_> {
         }
     }
 
-    /// Writes a call with invalid output as an error, followed by the tool's own content.
+    /// Writes a call with invalid output as an error with the data in its details, followed by the
+    /// tool's own content.
     fn write_invalid_output(
         &self,
         out: &mut Vec<u8>,
         outcome: &Outcome,
         issues: &[Issue],
     ) -> ResultStatus {
-        let meta = &outcome.envelope.meta;
-        let nothing =
-            Issue::new("", "the tool declares an output schema and sent no structured content");
-        let is_unstructured = matches!(meta, Meta::Mcp(meta) if meta.structured_content.is_none());
-        let issues = if is_unstructured { &[nothing] } else { issues };
-        let error = CallError::output_validation_failed(self.tool.id().as_str(), issues);
-        let mut tool_result = ToolResult::with_metadata(outcome);
-        (tool_result.blocks, tool_result.warnings) = (blocks(meta), &[]);
+        let spec = self.tool.operation().spec();
+        let mut error = CallError::output_validation_failed(self.tool.id().as_str(), issues);
+        if let Ok(data) = to_value(&outcome.envelope.data) {
+            error = error.with_data(data.into_owned());
+        }
+        let error = error.finalize(RetryContext {
+            dispatched: true,
+            kind: spec.kind,
+            idempotent: spec.idempotent,
+        });
+        let mut tool_result = ToolResult::with_metadata(outcome).without_warnings();
+        tool_result.blocks = blocks(&outcome.envelope.meta);
         self.write_error(out, &error, tool_result);
         ResultStatus::InvalidOutput
     }
 
-    /// Validates data against the declared schema.
-    fn validate_output(&self, data: &Payload) -> Vec<Issue> {
-        let (mapping, spec) = (&self.tool.mappings().output, self.tool.operation().spec());
-        if !mapping.is_declared {
+    /// Returns the mismatches between the data and a declared schema that is published. A relaxed
+    /// schema accepts any data in a wrapper.
+    fn mismatches(&self, outcome: &Outcome) -> Vec<Issue> {
+        match self.tool.mappings().output.form {
+            Some(SchemaForm::Declared) => self.validate_output(outcome),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Validates data against the published schema, unless the pipeline has found it valid.
+    fn validate_output(&self, outcome: &Outcome) -> Vec<Issue> {
+        if outcome.matches_schema {
             return Vec::new();
         }
-        match to_value(data) {
+        let (mapping, spec) = (&self.tool.mappings().output, self.tool.operation().spec());
+        match to_value(&outcome.envelope.data) {
             Ok(value) => mapping.validate(spec, &value),
             Err(error) => vec![Issue::new("", error.to_string())],
         }
     }
 
     /// Returns the data as structured content: unchanged, wrapped in `{result}`, or `None`.
-    fn structured_content<'t>(&self, text: &'t str) -> Option<Vec<&'t str>> {
+    ///
+    /// # Errors
+    ///
+    /// Returns the mismatches if the data does not match a declared schema.
+    fn structured_content<'t>(
+        &self,
+        outcome: &Outcome,
+        text: &'t str,
+    ) -> Result<Option<StructuredContent<'t>>, Vec<Issue>> {
         let mapping = &self.tool.mappings().output;
-        let is_wrapped = match mapping.is_declared {
-            true => mapping.is_wrapped(self.generation),
+        let is_always_wrapped = mapping.is_wrapped(self.generation);
+        let is_wrapped = match mapping.form {
+            None if text == "null" => return Ok(None),
             // Legacy clients require structured content to be an object.
-            false if text == "null" => return None,
-            false => {
+            None => {
                 self.generation == ProtocolGeneration::Legacy && !text.trim_start().starts_with('{')
             }
+            Some(SchemaForm::Relaxed) => {
+                is_always_wrapped || !self.validate_output(outcome).is_empty()
+            }
+            Some(SchemaForm::Declared) => {
+                let issues = self.validate_output(outcome);
+                if !issues.is_empty() {
+                    return Err(issues);
+                }
+                is_always_wrapped
+            }
         };
-        Some(if is_wrapped { vec![r#"{"result":"#, text, "}"] } else { vec![text] })
+        let parts = if is_wrapped { vec![r#"{"result":"#, text, "}"] } else { vec![text] };
+        Ok(Some(StructuredContent { parts, is_wrapped }))
     }
 }
 

@@ -34,6 +34,8 @@ impl ResultWriter<'_> {
         match written {
             Ok((summary, block)) => {
                 let mut tool_result = ToolResult::with_metadata(outcome);
+                // Readers expect exactly two blocks.
+                let summary = with_warning(summary, tool_result.take_warning_text());
                 tool_result.texts.extend([vec![summary.as_str()], vec![block.as_str()]]);
                 tool_result.write(out, self.generation)
             }
@@ -48,10 +50,19 @@ impl ResultWriter<'_> {
         }
     }
 
-    /// Relays a ToolEnvelope created by the server unchanged.
+    /// Relays a ToolEnvelope created by the server, unchanged unless there are warnings.
     fn write_existing_envelope(&self, out: &mut Vec<u8>, outcome: &Outcome) -> ResultStatus {
         let mut tool_result = ToolResult::with_server_members(outcome);
+        let warned;
         tool_result.blocks = blocks(&outcome.envelope.meta);
+        if let (Some(warning), [ContentBlock::Text(first), second]) =
+            (tool_result.take_warning_text(), tool_result.blocks)
+        {
+            let mut first = first.clone();
+            first.text = with_warning(first.text, Some(warning));
+            warned = [ContentBlock::Text(first), second.clone()];
+            tool_result.blocks = &warned;
+        }
         tool_result.is_error = outcome.envelope.is_error();
         tool_result.write(out, self.generation)
     }
@@ -77,6 +88,14 @@ pub(super) fn error_blocks(
 fn is_tool_envelope(blocks: &[ContentBlock]) -> bool {
     let [ContentBlock::Text(_), ContentBlock::Text(second)] = blocks else { return false };
     second.text.starts_with(PREFIX) && EnvelopeReader::default().read_block(&second.text).is_ok()
+}
+
+/// Adds a line about the warnings to the human-readable text.
+fn with_warning(text: String, warning: Option<String>) -> String {
+    match warning {
+        Some(warning) => format!("{text}\n\n{warning}"),
+        None => text,
+    }
 }
 
 /// Returns human-readable Markdown: the tool's text, or else the payload.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use super::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META};
+use super::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META, WRAPPED_META};
 use crate::envelope::{ContentBlock, Envelope, Meta, result_member};
 use crate::json::JsonObject;
 use crate::outcome::Outcome;
@@ -26,8 +26,7 @@ pub(super) struct ToolResult<'a> {
     pub(super) media: Option<MediaContent<'a>>,
     /// Content blocks, written after the texts.
     pub(super) blocks: &'a [ContentBlock],
-    /// Structured content: JSON in parts that are concatenated.
-    pub(super) structured: Option<Vec<&'a str>>,
+    pub(super) structured: Option<StructuredContent<'a>>,
     pub(super) is_error: bool,
     /// The `_meta` of the server's result.
     meta: Option<&'a JsonObject>,
@@ -36,8 +35,18 @@ pub(super) struct ToolResult<'a> {
     /// A `_meta` value that is not an object.
     invalid_meta: Option<&'a Value>,
     repairs: &'a [Repair],
-    pub(super) warnings: &'a [Issue],
+    warnings: &'a [Issue],
+    /// The last text block, about the warnings.
+    warning_text: Option<String>,
     pub(super) error: Option<&'a Value>,
+}
+
+/// Structured content.
+pub(super) struct StructuredContent<'a> {
+    /// JSON in parts that are concatenated.
+    pub(super) parts: Vec<&'a str>,
+    /// Whether it is `{"result": data}` instead of the data.
+    pub(super) is_wrapped: bool,
 }
 
 /// An image or audio block with borrowed data.
@@ -71,13 +80,24 @@ impl<'a> ToolResult<'a> {
 
     /// Creates a result without content, with the findings and `_meta` of an outcome.
     pub(super) fn with_metadata(outcome: &'a Outcome) -> Self {
-        let mut tool_result =
-            Self { repairs: outcome.repairs(), warnings: outcome.warnings(), ..Self::default() };
+        let (repairs, warnings) = (outcome.repairs(), outcome.warnings());
+        let warning_text = warning_text(warnings);
+        let mut tool_result = Self { repairs, warnings, warning_text, ..Self::default() };
         if let Meta::Mcp(meta) = &outcome.envelope.meta {
             (tool_result.meta, tool_result.invalid_meta) =
                 (meta.meta.as_ref(), meta.extra.get("_meta"));
         }
         tool_result
+    }
+
+    /// Omits the warnings, which an error reports instead.
+    pub(super) fn without_warnings(self) -> Self {
+        Self { warnings: &[], warning_text: None, ..self }
+    }
+
+    /// Removes the text block about the warnings and returns its text.
+    pub(super) fn take_warning_text(&mut self) -> Option<String> {
+        self.warning_text.take()
     }
 
     /// Marks the result as an error.
@@ -95,9 +115,9 @@ impl<'a> ToolResult<'a> {
             out.extend_from_slice(br#""resultType":"complete","#);
         }
         self.write_content(out);
-        if let Some(parts) = &self.structured {
+        if let Some(structured) = &self.structured {
             out.extend_from_slice(br#","structuredContent":"#);
-            parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+            structured.parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
         }
         if self.is_error {
             out.extend_from_slice(br#","isError":true"#);
@@ -134,6 +154,10 @@ impl<'a> ToolResult<'a> {
             comma(out);
             write_json(out, block);
         }
+        if let Some(text) = &self.warning_text {
+            comma(out);
+            write_json(out, &ContentBlock::text(text));
+        }
         out.push(b']');
     }
 
@@ -158,7 +182,8 @@ impl<'a> ToolResult<'a> {
 
     /// Returns the estimated length in bytes.
     fn estimated_len(&self) -> usize {
-        let parts = self.texts.iter().chain(&self.structured).flatten();
+        let structured = self.structured.iter().map(|structured| &structured.parts);
+        let parts = self.texts.iter().chain(structured).flatten();
         let media_len = self.media.as_ref().map_or(0, |media| media.data.len());
         parts.map(|part| part.len() + part.len() / 8).sum::<usize>() + media_len + 128
     }
@@ -175,6 +200,11 @@ impl MetaObject<'_, '_> {
             && tool_result.repairs.is_empty()
             && tool_result.warnings.is_empty()
             && tool_result.error.is_none()
+            && !self.is_wrapped()
+    }
+
+    fn is_wrapped(&self) -> bool {
+        self.0.structured.as_ref().is_some_and(|structured| structured.is_wrapped)
     }
 }
 
@@ -186,6 +216,7 @@ impl Serialize for MetaObject<'_, '_> {
             REPAIRS_META => !tool_result.repairs.is_empty(),
             WARNINGS_META => !tool_result.warnings.is_empty(),
             ERROR_META => tool_result.error.is_some(),
+            WRAPPED_META => self.is_wrapped(),
             INVALID_META => tool_result.invalid_meta.is_some(),
             _ => false,
         };
@@ -203,6 +234,9 @@ impl Serialize for MetaObject<'_, '_> {
             let all = Concatenated(before(WARNINGS_META), tool_result.warnings);
             map.serialize_entry(WARNINGS_META, &all)?;
         }
+        if self.is_wrapped() {
+            map.serialize_entry(WRAPPED_META, &true)?;
+        }
         if let Some(error) = tool_result.error {
             map.serialize_entry(ERROR_META, error)?;
         }
@@ -211,6 +245,16 @@ impl Serialize for MetaObject<'_, '_> {
         }
         map.end()
     }
+}
+
+/// Returns one line about the warnings, for models and people.
+fn warning_text(warnings: &[Issue]) -> Option<String> {
+    let [first, rest @ ..] = warnings else { return None };
+    let more = match rest.len() {
+        0 => String::new(),
+        count => format!(" (and {count} more)"),
+    };
+    Some(format!("Warning: {first}{more}").replace(['\n', '\r'], " "))
 }
 
 /// Entries from an upstream gateway, followed by those of this one.

@@ -8,8 +8,8 @@ use toolpost::view::{
 };
 use toolpost::{
     Authority, CallError, CallRequest, Catalog, Envelope, Handler, HandlerError, HandlerOutput,
-    LocalMeta, McpMeta, Meta, Operation, OperationKind, OperationSpec, Outcome, Payload, Pipeline,
-    Registry, Schema,
+    LocalMeta, McpMeta, Meta, Operation, OperationKind, OperationSpec, Outcome, OutputPolicy,
+    Payload, Pipeline, Registry, ResultPolicy, Schema,
 };
 
 /// The response of an operation.
@@ -162,15 +162,35 @@ pub(super) struct WrittenResult {
     pub(super) output_schema: Option<Value>,
 }
 
-/// Calls an operation through a pipeline and writes the result.
+/// Calls an operation with the default policy through a pipeline and writes the result.
 pub(super) async fn call_and_write(
     spec: &OperationSpec,
     response: HandlerResponse,
     dialect: Dialect,
     generation: ProtocolGeneration,
 ) -> WrittenResult {
-    let (ended, tool) = call(spec, response, dialect).await;
+    let builder = Operation::from_spec(spec.clone()).handler(handler(spec, response));
+    let (ended, tool) = call(builder.build().unwrap(), dialect).await;
     write(&tool, generation, ended)
+}
+
+/// Calls an operation through a pipeline and writes the result for a legacy client.
+pub(super) async fn call_with_policy(
+    spec: &OperationSpec,
+    response: HandlerResponse,
+    dialect: Dialect,
+    output: OutputPolicy,
+) -> WrittenResult {
+    let builder = Operation::from_spec(spec.clone()).handler(handler(spec, response));
+    let operation = builder.policy(ResultPolicy::new(output)).build().unwrap();
+    let (ended, tool) = call(operation, dialect).await;
+    write(&tool, ProtocolGeneration::Legacy, ended)
+}
+
+/// Calls a local operation and writes the result for a legacy client.
+pub(super) async fn call_operation(operation: Operation, dialect: Dialect) -> WrittenResult {
+    let (ended, tool) = call(operation, dialect).await;
+    write(&tool, ProtocolGeneration::Legacy, ended)
 }
 
 /// Writes the result of a call with a fixed time.
@@ -182,20 +202,15 @@ pub(super) fn write(
     let mut result = Vec::new();
     let sent = tool.write_result_at(&mut result, generation, ended, 1_750_185_000_000);
     let result = serde_json::from_slice(&result).unwrap();
-    let spec = tool.operation().spec().clone();
-    let tools = list_tools(catalog([spec]), tool.dialect(), generation);
+    let registry = Registry::new();
+    registry.register(Operation::clone(tool.operation())).unwrap();
+    let tools = list_tools(registry.catalog(), tool.dialect(), generation);
     let declared = tools["tools"][0].get("outputSchema").cloned();
     WrittenResult { result, status: sent, output_schema: declared }
 }
 
-async fn call(
-    spec: &OperationSpec,
-    response: HandlerResponse,
-    dialect: Dialect,
-) -> (Result<Outcome, CallError>, Arc<Tool>) {
+async fn call(operation: Operation, dialect: Dialect) -> (Result<Outcome, CallError>, Arc<Tool>) {
     let registry = Registry::new();
-    let builder = Operation::from_spec(spec.clone()).handler(handler(spec, response));
-    let operation = builder.build().unwrap();
     let id = operation.id().to_string();
     registry.register(operation).unwrap();
     let tool_set = ToolSet::new(registry.catalog(), ViewSettings::new(dialect));
@@ -229,10 +244,22 @@ fn into_output(response: HandlerResponse, id: &str) -> Result<HandlerOutput, Han
     }
 }
 
-/// Creates a tool set with one operation, and returns its tool.
+/// Creates a tool set with one operation of the default policy, and returns its tool.
 pub(super) fn tool(spec: OperationSpec, dialect: Dialect) -> Arc<Tool> {
+    tool_with_policy(spec, dialect, OutputPolicy::default())
+}
+
+/// Creates a tool set with one operation, and returns its tool.
+pub(super) fn tool_with_policy(
+    spec: OperationSpec,
+    dialect: Dialect,
+    output: OutputPolicy,
+) -> Arc<Tool> {
     let name = toolpost::view::tool_name(&spec.id().unwrap());
-    let tool_set = ToolSet::new(catalog([spec]), ViewSettings::new(dialect));
+    let operation = Operation::from_spec(spec).policy(ResultPolicy::new(output));
+    let registry = Registry::new();
+    registry.register(operation.build().unwrap()).unwrap();
+    let tool_set = ToolSet::new(registry.catalog(), ViewSettings::new(dialect));
     Arc::clone(tool_set.tool(&name).unwrap())
 }
 

@@ -9,7 +9,8 @@ use toolpost::view::{
     ViewSettings,
 };
 use toolpost::{
-    AccessControl, Change, Identity, Operation, OperationKind, OperationSpec, Registry,
+    AccessControl, Change, Identity, Operation, OperationKind, OperationSpec, OutputPolicy,
+    Registry, ResultPolicy,
 };
 
 use super::fixture::{catalog, spec};
@@ -188,13 +189,20 @@ fn tool_name_collision_keeps_first_and_warns() {
 fn listing_notes_report_unsupported_schemas() {
     let circle = json!({"type": "object", "allOf": [{"$ref": "#"}]});
     let open = json!({"type": "object", "unevaluatedProperties": false});
-    let specs =
-        [("demo.circle", circle), ("demo.open", open), ("demo.plain", json!({"type": "object"}))];
-    let specs = specs.map(|(id, output)| spec(id, OperationKind::Query, json!(true), output));
-    let tool_set = ToolSet::new(catalog(specs), ViewSettings::default());
+    let registry = Registry::new();
+    for (id, output, policy) in [
+        ("demo.circle", circle, OutputPolicy::Normalize),
+        ("demo.open", open.clone(), OutputPolicy::Enforce),
+        ("demo.plain", open, OutputPolicy::Normalize),
+    ] {
+        let spec = spec(id, OperationKind::Query, json!(true), output);
+        let builder = Operation::from_spec(spec).policy(ResultPolicy::new(policy));
+        registry.register(builder.build().unwrap()).unwrap();
+    }
+    let tool_set = ToolSet::new(registry.catalog(), ViewSettings::default());
     let listing = tool_set.listing(ListMode::All, ProtocolGeneration::Legacy, |_| true);
     let [circle, open] = listing.notes() else { panic!("{:?}", listing.notes()) };
-    assert!(circle.starts_with("demo.circle: its output schema is not declared"), "{circle}");
+    assert!(circle.starts_with("demo.circle: its output schema is not published"), "{circle}");
     assert!(open.contains("`unevaluatedProperties`"), "{open}");
 }
 

@@ -6,10 +6,13 @@ use proptest::test_runner::RngSeed;
 use serde_json::{Map, Value, json};
 use toolpost::view::{Dialect, ProtocolGeneration, ResultStatus, ToolSet, ViewSettings, tool_name};
 use toolpost::{
-    CallError, Envelope, ErrorCode, OperationId, OperationKind, Outcome, Payload, Schema,
+    CallError, Envelope, ErrorCode, OperationId, OperationKind, Outcome, OutputPolicy, Payload,
+    Schema,
 };
 
-use super::fixture::{HandlerResponse, WrittenResult, catalog, mcp, spec, tool, write};
+use super::fixture::{
+    HandlerResponse, WrittenResult, catalog, mcp, spec, tool, tool_with_policy, write,
+};
 use crate::schema_generators::{schema, value};
 
 proptest! {
@@ -34,10 +37,11 @@ proptest! {
     #[test]
     fn sent_result_matches_declared_schema(
         schema in schema(), value in value(), dialect in dialect(), generation in generation(), raw: bool,
-        is_stream in prop::bool::weighted(0.1),
+        is_stream in prop::bool::weighted(0.1), policy in policy(),
     ) {
         let kind = if is_stream { OperationKind::Subscription } else { OperationKind::Query };
-        let tool = tool(spec("demo.x", kind, json!(true), schema.clone()), dialect);
+        let spec = spec("demo.x", kind, json!(true), schema.clone());
+        let tool = tool_with_policy(spec, dialect, policy);
         let payload = match raw {
             true => Payload::from_json(value.to_string()).unwrap(),
             false => value.clone().into(),
@@ -46,8 +50,36 @@ proptest! {
         let written = write(&tool, generation, Ok(outcome));
         assert_client_requirements(&written, generation);
         let fits = Schema::new(schema).unwrap().is_valid(&value);
-        if !is_stream && fits.unwrap_or(false) {
+        if policy != OutputPolicy::Enforce || !is_stream && fits.unwrap_or(false) {
             prop_assert_eq!(written.status, ResultStatus::Success);
+        }
+        if policy == OutputPolicy::Raw {
+            prop_assert_eq!(written.output_schema, None);
+        }
+    }
+
+    #[test]
+    fn relaxed_schema_accepts_what_declared_accepts(schema in schema(), value in value()) {
+        let Ok(validator) = jsonschema::options().should_validate_formats(false).build(&schema) else {
+            return Ok(());
+        };
+        let tool = tool(spec("demo.x", OperationKind::Query, json!(true), schema.clone()), Dialect::Envelope);
+        let outcome = Outcome::from(Envelope::local(value.clone().into(), "demo.x"));
+        let written = write(&tool, ProtocolGeneration::Legacy, Ok(outcome));
+        let Some(mut published) = written.output_schema else { return Ok(()) };
+        let variants = published["properties"]["data"]["anyOf"].as_array_mut().unwrap();
+        prop_assert_eq!(variants.pop(), Some(json!({})));
+        let sent = &written.result["structuredContent"];
+        for draft in [Draft::Draft7, Draft::Draft202012] {
+            let relaxed = jsonschema::options().with_draft(draft).build(&published).unwrap();
+            if validator.is_valid(&value) {
+                prop_assert!(relaxed.is_valid(sent), "{} {}", schema, published);
+            }
+            // Below the root, null is accepted everywhere.
+            let nested = json!({"data": null_members(&value), "meta": {"source": "local"}});
+            if value.is_object() && relaxed.is_valid(sent) {
+                prop_assert!(relaxed.is_valid(&nested), "{} {} {}", schema, published, nested);
+            }
         }
     }
 
@@ -106,7 +138,7 @@ fn assert_client_requirements(written: &WrittenResult, generation: ProtocolGener
     let Some(declared) = declared else { return };
     assert!(is_error || structured.is_some(), "{declared} {result}");
     if *sent == ResultStatus::InvalidOutput {
-        assert_eq!(structured, None, "{result}");
+        assert!(structured.is_none_or(|structured| structured["ok"] == false), "{result}");
         assert!(
             result["content"][0]["text"].as_str().unwrap().contains("OUTPUT_VALIDATION_FAILED")
         );
@@ -119,6 +151,16 @@ fn assert_client_requirements(written: &WrittenResult, generation: ProtocolGener
             assert!(validator.is_valid(structured), "{draft:?} {declared} {structured}");
         }
     }
+}
+
+/// Replaces the members of an object by null.
+fn null_members(value: &Value) -> Value {
+    let members = value.as_object().into_iter().flatten();
+    Value::Object(members.map(|(name, _)| (name.clone(), Value::Null)).collect())
+}
+
+fn policy() -> impl Strategy<Value = OutputPolicy> {
+    prop::sample::select(vec![OutputPolicy::Normalize, OutputPolicy::Enforce, OutputPolicy::Raw])
 }
 
 fn operation_name() -> impl Strategy<Value = String> {

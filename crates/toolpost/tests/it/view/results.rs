@@ -3,13 +3,20 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use toolpost::tool_envelope::EnvelopeReader;
+use toolpost::tool_envelope::{EnvelopeReader, ToolEnvelope, ToolEnvelopeMeta};
 use toolpost::view::{
     Collector, Dialect, ERROR_META, ProtocolGeneration, REPAIRS_META, ResultStatus, WARNINGS_META,
+    WRAPPED_META,
 };
-use toolpost::{CallError, Envelope, Issue, OperationKind, OperationSpec, Outcome, Payload};
+use toolpost::{
+    CallError, Envelope, Issue, Operation, OperationKind, OperationSpec, Outcome, OutputPolicy,
+    Payload,
+};
 
-use super::fixture::{HandlerResponse, call_and_write, mcp, spec, tool, write};
+use super::fixture::{
+    HandlerResponse, WrittenResult, call_and_write, call_operation, call_with_policy, mcp, spec,
+    tool, write,
+};
 
 fn query(output: Value) -> OperationSpec {
     spec("demo.x", OperationKind::Query, json!(true), output)
@@ -57,33 +64,175 @@ async fn structured_content_shape_follows_generation() {
     }
 }
 
+/// Each row: the output schema, the response, the dialect, and the structured content. A mismatch
+/// is a success with the data, its warnings and a line of text.
 #[tokio::test]
-async fn invalid_output_is_error_without_structured_content() {
-    for dialect in [Dialect::Data, Dialect::Envelope, Dialect::Ok] {
-        for response in [
-            HandlerResponse::Data(json!({"size": "large"})),
-            mcp(&json!({"content": [text("large")]})),
+async fn mismatch_is_success_with_data_and_warnings() {
+    let invalid = json!({"size": "large"});
+    let relayed = json!({"content": [text("large")], "structuredContent": invalid});
+    let blocks = json!({"content": [text("large")]});
+    let any_of = json!({"oneOf": [size(), {"type": "object", "required": ["x"]}]});
+    let wrapped = json!({"result": invalid});
+    for (schema, response, dialect, expected) in [
+        (size(), HandlerResponse::Data(invalid.clone()), Dialect::Data, Some(wrapped.clone())),
+        (size(), mcp(&relayed), Dialect::Data, Some(wrapped)),
+        (size(), mcp(&blocks), Dialect::Data, Some(json!({"result": [text("large")]}))),
+        (size(), HandlerResponse::Data(json!(null)), Dialect::Data, Some(json!({"result": null}))),
+        // The relaxed schema requires nothing, so the data is sent as it is.
+        (size(), HandlerResponse::Data(json!({})), Dialect::Data, Some(json!({}))),
+        (
+            size(),
+            HandlerResponse::Data(json!({"size": null})),
+            Dialect::Data,
+            Some(json!({"size": null})),
+        ),
+        (any_of, HandlerResponse::Data(json!({"y": 1})), Dialect::Data, Some(json!({"y": 1}))),
+        (size(), mcp(&relayed), Dialect::Ok, Some(json!({"ok": true, "data": invalid}))),
+        (
+            size(),
+            HandlerResponse::Data(json!(5)),
+            Dialect::Ok,
+            Some(json!({"ok": true, "data": 5})),
+        ),
+        (size(), mcp(&relayed), Dialect::ToolEnvelopeV1, None),
+    ] {
+        let row = format!("{schema} {dialect} {expected:?}");
+        let written =
+            call_and_write(&query(schema), response, dialect, ProtocolGeneration::Legacy).await;
+        let WrittenResult { result, status, .. } = written;
+        assert_eq!(status, ResultStatus::Success, "{row}: {result}");
+        assert_eq!(result.get("isError"), None, "{row}");
+        assert_eq!(result.get("structuredContent"), expected.as_ref(), "{row}");
+        let warnings = result["_meta"][WARNINGS_META].as_array().unwrap();
+        assert_eq!(warnings.len(), 1, "{row}: {result}");
+        let is_wrapped =
+            dialect == Dialect::Data && result["structuredContent"].get("result").is_some();
+        assert_eq!(result["_meta"].get(WRAPPED_META), is_wrapped.then_some(&json!(true)), "{row}");
+        let content = result["content"].as_array().unwrap();
+        let line = match dialect {
+            Dialect::ToolEnvelopeV1 => {
+                assert_eq!(content.len(), 2, "{row}: {result}");
+                content[0]["text"].as_str().unwrap().rsplit('\n').next().unwrap()
+            }
+            _ => content.last().unwrap()["text"].as_str().unwrap(),
+        };
+        let message = warnings[0]["message"].as_str().unwrap();
+        assert!(line.starts_with("Warning: ") && line.ends_with(message), "{row}: {line}");
+    }
+    let envelope = call_and_write(
+        &query(size()),
+        mcp(&relayed),
+        Dialect::Envelope,
+        ProtocolGeneration::Legacy,
+    )
+    .await;
+    let structured = &envelope.result["structuredContent"];
+    assert_eq!((&structured["data"], &structured["meta"]["source"]), (&invalid, &json!("mcp")));
+}
+
+#[tokio::test]
+async fn server_tool_envelope_gets_warning_in_first_block() {
+    let data = json!({"size": "large"});
+    let envelope = ToolEnvelope::new(data.clone(), ToolEnvelopeMeta::new("t", 0));
+    let packed = envelope.to_result("done").unwrap();
+    let HandlerResponse::Mcp(_, mut meta) = mcp(&packed) else { unreachable!() };
+    meta.structured_content = Some(data.clone());
+    let response = HandlerResponse::Mcp(data, meta);
+    let written = call_and_write(
+        &query(size()),
+        response,
+        Dialect::ToolEnvelopeV1,
+        ProtocolGeneration::Legacy,
+    )
+    .await;
+    let content = &written.result["content"];
+    let first = content[0]["text"].as_str().unwrap();
+    assert!(first.starts_with("done\n\nWarning: /size: "), "{first}");
+    assert_eq!(content[1], packed["content"][1]);
+    assert_eq!(content.as_array().unwrap().len(), 2);
+}
+
+/// A policy `enforce` fails the call, and a local typed operation guarantees its schema. Each row: the dialect,
+/// and where the data is in the structured content.
+#[tokio::test]
+async fn guaranteed_schema_mismatch_is_error_with_data() {
+    #[derive(serde::Serialize, schemars::JsonSchema)]
+    struct Size {
+        #[schemars(range(max = 5))]
+        size: u32,
+    }
+    for dialect in Dialect::ALL {
+        let typed = Operation::mutation("demo.x", async |_: Value| {
+            Ok::<_, toolpost::HandlerError>(Size { size: 9 })
+        });
+        let schema =
+            json!({"type": "object", "properties": {"size": {"maximum": 5}}, "required": ["size"]});
+        let mut enforced = query(schema);
+        enforced.kind = OperationKind::Mutation;
+        let data = json!({"size": 9});
+        for written in [
+            call_operation(typed.build().unwrap(), dialect).await,
+            call_with_policy(
+                &enforced,
+                HandlerResponse::Data(data.clone()),
+                dialect,
+                OutputPolicy::Enforce,
+            )
+            .await,
         ] {
-            let relayed = matches!(response, HandlerResponse::Mcp(..));
-            let written =
-                call_and_write(&query(size()), response, dialect, ProtocolGeneration::Legacy).await;
-            assert_eq!(written.status, ResultStatus::InvalidOutput, "{dialect}");
-            assert_eq!(written.result["isError"], true);
-            let structured = written.result.get("structuredContent");
-            assert_eq!(
-                structured.map(|result| &result["ok"]),
-                (dialect == Dialect::Ok).then_some(&json!(false))
-            );
-            let blocks = written.result["content"].as_array().unwrap();
-            let message = blocks[0]["text"].as_str().unwrap();
-            assert!(message.contains("OUTPUT_VALIDATION_FAILED"), "{message}");
-            assert_eq!(
-                blocks.get(1),
-                relayed.then(|| text("large")).as_ref(),
-                "the content of the server is preserved"
-            );
+            let WrittenResult { result, output_schema, .. } = written;
+            if dialect == Dialect::ToolEnvelopeV1 && result.get("isError").is_none() {
+                // This dialect publishes no schema.
+                assert_eq!(result["_meta"][WARNINGS_META].as_array().unwrap().len(), 1);
+                continue;
+            }
+            assert_eq!(result["isError"], true, "{dialect}: {result}");
+            let text = result["content"].to_string();
+            assert!(text.contains("OUTPUT_VALIDATION_FAILED"), "{dialect}: {text}");
+            let details = match dialect {
+                Dialect::Ok => &result["structuredContent"]["error"]["details"],
+                Dialect::ToolEnvelopeV1 => continue,
+                _ => {
+                    assert_eq!(result.get("structuredContent"), None, "{dialect}");
+                    &result["_meta"][ERROR_META]["details"]
+                }
+            };
+            assert_eq!((&details["data"], &details["mayHaveRun"]), (&data, &json!(true)));
+            assert!(text.contains("9"), "{dialect}: {text}");
+            let declared = output_schema.unwrap().to_string();
+            assert!(declared.contains("\"maximum\":5"), "{declared}");
         }
     }
+}
+
+/// Each row: the policy, the output schema, and a part of the schema that is published.
+#[tokio::test]
+async fn published_schema_follows_policy() {
+    for (policy, schema, expected) in [
+        (OutputPolicy::Normalize, size(), Some("Relaxed")),
+        (OutputPolicy::Enforce, size(), Some("required")),
+        (OutputPolicy::Raw, size(), None),
+        (OutputPolicy::Normalize, json!(true), None),
+        (OutputPolicy::Enforce, json!({}), None),
+    ] {
+        for dialect in [Dialect::Data, Dialect::Envelope, Dialect::Ok] {
+            let data = HandlerResponse::Data(json!({"size": 1}));
+            let written = call_with_policy(&query(schema.clone()), data, dialect, policy).await;
+            let published = written.output_schema.map(|schema| schema.to_string());
+            match expected {
+                None => assert_eq!(published, None, "{policy:?} {dialect} {schema}"),
+                Some(part) => {
+                    let published = published.unwrap();
+                    assert!(published.contains(part), "{policy:?} {dialect} {published}");
+                    assert_eq!(published.contains("Relaxed"), part == "Relaxed", "{published}");
+                }
+            }
+        }
+    }
+    let raw = HandlerResponse::Data(json!({"size": "large"}));
+    let written = call_with_policy(&query(size()), raw, Dialect::Data, OutputPolicy::Raw).await;
+    assert_eq!(written.result["structuredContent"], json!({"size": "large"}));
+    assert_eq!(written.result.get("_meta"), None, "nothing is checked");
 }
 
 #[tokio::test]
@@ -104,12 +253,11 @@ async fn server_result_is_relayed_unchanged() {
             ProtocolGeneration::Legacy,
             with("structuredContent", json!({"x": 1})),
         ),
-        (
-            json!(true),
-            with("structuredContent", json!([1])),
-            ProtocolGeneration::Legacy,
-            with("structuredContent", json!({"result": [1]})),
-        ),
+        (json!(true), with("structuredContent", json!([1])), ProtocolGeneration::Legacy, {
+            let mut wrapped = with("structuredContent", json!({"result": [1]}));
+            wrapped["_meta"][WRAPPED_META] = json!(true);
+            wrapped
+        }),
         (
             size(),
             with("structuredContent", json!({"size": 1})),
@@ -141,7 +289,7 @@ async fn server_result_is_relayed_unchanged() {
             ProtocolGeneration::Legacy,
             json!({"content": [], "_meta": {"toolpost/meta": [1]}}),
         ),
-        // A tool error keeps its structured content only if it matches the declared schema.
+        // A tool error keeps its structured content, wrapped if it does not match the schema.
         (
             size(),
             json!({"content": [], "isError": true, "structuredContent": {"size": 1}}),
@@ -150,9 +298,10 @@ async fn server_result_is_relayed_unchanged() {
         ),
         (
             size(),
-            json!({"content": [], "isError": true, "structuredContent": {"why": 1}}),
+            json!({"content": [], "isError": true, "structuredContent": {"size": []}}),
             ProtocolGeneration::Legacy,
-            json!({"content": [], "isError": true}),
+            json!({"content": [], "isError": true, "structuredContent": {"result": {"size": []}},
+                "_meta": {WRAPPED_META: true}}),
         ),
     ] {
         let written = call_and_write(&query(schema), mcp(&result), Dialect::Data, generation).await;
@@ -302,10 +451,7 @@ async fn tool_envelope_dialect_round_trips() {
         assert_eq!(read.envelope.meta.ts(), "2025-06-17T18:30:00.000Z");
     }
     // A ToolEnvelope created by the server is relayed unchanged.
-    let envelope = toolpost::tool_envelope::ToolEnvelope::new(
-        json!([1]),
-        toolpost::tool_envelope::ToolEnvelopeMeta::new("t", 0),
-    );
+    let envelope = ToolEnvelope::new(json!([1]), ToolEnvelopeMeta::new("t", 0));
     let packed = envelope.to_result("done").unwrap();
     let written = call_and_write(
         &query(json!(true)),
@@ -343,7 +489,8 @@ fn subscription_result_is_list_of_values() {
     let mut collector = Collector::new(2, 1 << 20);
     collector.push(value(json!("odd").into()));
     let written = write(&tool, ProtocolGeneration::Modern, Ok(collector.finish(&tool)));
-    assert_eq!(written.status, ResultStatus::InvalidOutput);
+    assert_eq!(written.status, ResultStatus::Success);
+    assert_eq!(written.result["structuredContent"], json!({"result": ["odd"]}));
     let none =
         write(&tool, ProtocolGeneration::Modern, Ok(Collector::new(0, 1 << 20).finish(&tool)));
     assert_eq!(none.result["structuredContent"], json!([]));

@@ -33,6 +33,8 @@ struct StreamState {
     /// An item that was polled before the first reader.
     first: Option<StreamItem>,
     replay: ReplayBuffer,
+    /// Number of warnings about all values so far.
+    warnings: usize,
     /// Generation of the current reader. Readers of earlier generations are superseded.
     reader_generation: u64,
     /// Canceled when another reader supersedes the current one.
@@ -65,8 +67,8 @@ impl ActiveStream {
         first: Option<StreamItem>,
     ) -> Arc<Self> {
         let superseded = CancellationToken::new();
-        let values = Some(values);
-        let state = StreamState { values, first, replay, reader_generation: 0, superseded };
+        let (values, warnings, reader_generation) = (Some(values), 0, 0);
+        let state = StreamState { values, first, replay, warnings, reader_generation, superseded };
         Arc::new(Self { id, binding, state: Mutex::new(state) })
     }
 
@@ -106,9 +108,9 @@ impl ActiveStream {
         self.state.lock()
     }
 
-    fn encode_item(&self, number: u64, item: StreamItem) -> Vec<u8> {
-        let StreamBinding { operation, form, .. } = &self.binding;
-        let encode = |outcome| encode_outcome(&outcome, operation, *form);
+    /// Encodes an item as an event. The last event reports the number of warnings.
+    fn encode_item(&self, number: u64, item: StreamItem, warnings: usize) -> Vec<u8> {
+        let encode = |outcome| encode_outcome(&outcome, self.binding.form);
         let (kind, data) = match item.map(|item| item.and_then(encode)) {
             Some(Ok(mut json)) => {
                 // A line break would end the SSE field.
@@ -116,6 +118,9 @@ impl ActiveStream {
                 ("", json)
             }
             Some(Err(error)) => ("event: error\n", self.problem(error).to_json()),
+            None if warnings > 0 => {
+                ("event: complete\n", format!(r#"{{"warnings":{warnings}}}"#).into())
+            }
             None => ("event: complete\n", b"{}".into()),
         };
         [format!("{kind}id: {}-{number}\ndata: ", self.id).as_bytes(), &data, b"\n\n"].concat()
@@ -140,8 +145,9 @@ impl StreamState {
             Some(item) => item,
             None => ready!(values.poll_next_unpin(cx)),
         };
-        if matches!(item, None | Some(Err(_))) {
-            self.values = None;
+        match &item {
+            Some(Ok(outcome)) => self.warnings += outcome.warnings().len(),
+            None | Some(Err(_)) => self.values = None,
         }
         Poll::Ready(Some(item))
     }
@@ -169,7 +175,7 @@ impl StreamReader {
         }
         let Some(item) = ready!(state.poll_item(cx)) else { return Poll::Ready(NextEvent::Ended) };
         let number = state.replay.next_number();
-        let event = Bytes::from(self.stream.encode_item(number, item));
+        let event = Bytes::from(self.stream.encode_item(number, item, state.warnings));
         self.fit_in_buffer = state.replay.push(event.clone());
         self.next_number = number + 1;
         Poll::Ready(NextEvent::Event(event))
