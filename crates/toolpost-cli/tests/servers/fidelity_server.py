@@ -54,7 +54,7 @@ RESULTS = {
     "empty_text": '"content":[{"type":"text","text":""}],"_meta":{}',
     "escapes": '"content":[{"type":"text","text":"\\ud83d\\ude00 \\u0000 \\u2028 \\/ \\u00e9"}],'
                '"structuredContent":{"\\ud83d\\ude00":"\\u0001"}',
-    # Values that the gateway cannot represent exactly.
+    # Values that have no exact form in most languages; the gateway replaces lone surrogates.
     "lone_surrogates": '"content":[{"type":"text","text":"cut \\ud83d here \\ude00"}],'
                        '"structuredContent":{"\\ud83d":"\\ude00"}',
     "beyond_64_bits": '"content":[],"structuredContent":{"n":123456789012345678901234567890}',

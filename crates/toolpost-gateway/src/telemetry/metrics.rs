@@ -225,7 +225,7 @@ mod tests {
             [(0, 0), (100, 0), (101, 1), (1_000, 2), (60_000_000, 15), (60_000_001, 16)]
         {
             let counted = CallMetrics::default();
-            counted.record(0, Duration::from_micros(micros));
+            counted.record(0, 0, Duration::from_micros(micros));
             assert_eq!(counted.buckets[bucket].load(Ordering::Relaxed), 1, "{micros}");
         }
     }

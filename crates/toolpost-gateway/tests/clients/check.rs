@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use toolpost::tool_envelope::EnvelopeReader;
-use toolpost::view::{Dialect, ERROR_META, ProtocolGeneration, WARNINGS_META};
+use toolpost::view::{Dialect, ERROR_META, ProtocolGeneration, WARNINGS_META, WRAPPED_META};
 
 use super::ClientRun;
 use super::fixture::{DataPlacement, Expectation, ExpectedCall};
@@ -48,8 +48,7 @@ impl ObservedResult<'_> {
         match expect {
             Expectation::Data { data, stands, is_warned } => {
                 check_is_error(result, false)?;
-                let warned = result.get("_meta").is_some_and(|meta| !meta[WARNINGS_META].is_null());
-                ensure(warned == *is_warned, || format!("warned: {warned}"))?;
+                check_warned(result, *is_warned)?;
                 self.check_data(result, data, *stands)
             }
             Expectation::Relayed {
@@ -72,21 +71,26 @@ impl ObservedResult<'_> {
             Expectation::Failure { code, words: message } => {
                 self.check_failure(result, code, message)
             }
-            // This dialect declares no output schema, so the data cannot violate one.
-            Expectation::SchemaMismatch { data, words: message }
-                if self.run.dialect == Dialect::ToolEnvelopeV1 =>
-            {
+            Expectation::Mismatch { data, words: message } => {
                 check_is_error(result, false)?;
                 check_text_contains(result, message)?;
-                let warned = result.get("_meta").is_some_and(|meta| !meta[WARNINGS_META].is_null());
-                ensure(warned, || "there is no warning".to_owned())?;
-                check_equal("the payload", Some(&payload(result)?), data)
+                check_warned(result, true)?;
+                self.check_mismatch(result, data)
             }
-            Expectation::SchemaMismatch { words: message, .. } => {
-                check_is_error(result, true)?;
-                check_text_contains(result, "OUTPUT_VALIDATION_FAILED")?;
-                check_text_contains(result, message)?;
-                check_no_structured_content(result)
+            // This dialect has the data in the payload of the error.
+            Expectation::EnforcedMismatch { .. } if self.run.dialect == Dialect::ToolEnvelopeV1 => {
+                self.check_failure(result, "OUTPUT_VALIDATION_FAILED", "does not match")
+            }
+            Expectation::EnforcedMismatch { data } => {
+                self.check_failure(result, "OUTPUT_VALIDATION_FAILED", "does not match")?;
+                let details = match self.run.dialect {
+                    Dialect::Ok => &result["structuredContent"]["error"]["details"],
+                    _ => &result["_meta"][ERROR_META]["details"],
+                };
+                // The values of a subscription are checked one by one.
+                let items = data.as_array().into_iter().flatten();
+                let is_sent = items.chain([data]).any(|sent| json_equal(&details["data"], sent));
+                ensure(is_sent, || format!("the data is lost: {details}"))
             }
             Expectation::TextContains(message) => {
                 check_is_error(result, false)?;
@@ -107,7 +111,11 @@ impl ObservedResult<'_> {
         match self.run.dialect {
             Dialect::Data => {
                 match self.expected_content(data, placement) {
-                    Some(placed) => check_equal("structuredContent", structured, &placed)?,
+                    Some(placed) => {
+                        check_equal("structuredContent", structured, &placed)?;
+                        let wrapped = is_wrapped(result);
+                        ensure(wrapped == (placed != *data), || format!("wrapped: {wrapped}"))?;
+                    }
                     None => check_no_structured_content(result)?,
                 }
                 check_equal("the text", Some(&json_text(result)?), data)
@@ -126,6 +134,28 @@ impl ObservedResult<'_> {
                 let envelope = json!({"ok": true, "data": data});
                 check_equal("structuredContent", structured, &envelope)?;
                 check_equal("the text", Some(&json_text(result)?), &envelope)
+            }
+            _ => {
+                check_no_structured_content(result)?;
+                check_equal("the payload", Some(&payload(result)?), data)
+            }
+        }
+    }
+
+    /// Checks a successful result with data that does not match the output schema. In the dialect
+    /// `data`, it is wrapped unless it matches the relaxed schema.
+    fn check_mismatch(&self, result: &Map<String, Value>, data: &Value) -> CheckResult {
+        let structured = result.get("structuredContent");
+        match self.run.dialect {
+            Dialect::Data if is_wrapped(result) => {
+                check_equal("structuredContent", structured, &json!({"result": data}))
+            }
+            Dialect::Data => check_equal("structuredContent", structured, data),
+            Dialect::Envelope => {
+                check_equal("data", structured.and_then(|envelope| envelope.get("data")), data)
+            }
+            Dialect::Ok => {
+                check_equal("structuredContent", structured, &json!({"ok": true, "data": data}))
             }
             _ => {
                 check_no_structured_content(result)?;
@@ -236,9 +266,28 @@ fn check_text_contains(result: &Map<String, Value>, message: &str) -> CheckResul
     ensure(message.is_empty() || is_present, || format!("`{message}` is lost"))
 }
 
-/// Parses the only text block as JSON.
+/// Checks whether there are warnings, in `_meta` and as the last line of the text.
+fn check_warned(result: &Map<String, Value>, expected: bool) -> CheckResult {
+    let warned = result.get("_meta").is_some_and(|meta| !meta[WARNINGS_META].is_null());
+    ensure(warned == expected, || format!("warned: {warned}"))?;
+    let is_last_line = |text: &&str| text.lines().last().is_some_and(is_warning);
+    let has_line = texts(result).iter().any(is_last_line);
+    ensure(has_line == expected, || format!("a line of text about a warning: {has_line}"))
+}
+
+fn is_warning(line: &str) -> bool {
+    line.starts_with("Warning: ")
+}
+
+fn is_wrapped(result: &Map<String, Value>) -> bool {
+    result.get("_meta").is_some_and(|meta| meta[WRAPPED_META] == true)
+}
+
+/// Parses the only text block as JSON, except for one about warnings.
 fn json_text(result: &Map<String, Value>) -> Result<Value, String> {
-    match *texts(result) {
+    let mut texts = texts(result);
+    texts.retain(|text| !is_warning(text));
+    match *texts {
         [text] => serde_json::from_str(text).map_err(|error| error.to_string()),
         ref texts => Err(format!("{} texts", texts.len())),
     }

@@ -176,33 +176,36 @@ async fn openapi_document_lists_only_accessible_operations() {
     gateway.stop().await;
 }
 
-/// Data that does not match the output schema has no data form. The problem contains it, and so
-/// does the envelope.
+/// Data that does not match the output schema is sent with the number of mismatches, in the data
+/// form as a documented header.
 #[tokio::test]
-async fn undeclared_data_is_returned_as_problem() {
+async fn undeclared_data_is_returned_with_warnings() {
     let mut spec = OperationSpec::new(&"odd.write".parse().unwrap(), OperationKind::Mutation);
     spec.output_schema = Schema::new(json!({"type": "object", "required": ["id"]})).unwrap();
     let handler =
         Handler::once_fn(async |_, _| Ok(HandlerOutput::Data(json!({"name": "x"}).into())));
     let write = Operation::from_spec(spec).handler(handler).build().unwrap();
     let gateway = TestGateway::start_with([write], GatewaySettings::default()).await;
-    for (path, data, may_have_run) in
-        [("/api/demo/messy", json!("high"), None), ("/api/odd/write", json!(null), Some(true))]
-    {
+    let document = request_document(&gateway, Method::GET, HeaderMap::new()).await;
+    let document: Value = document.json().await.unwrap();
+    let header = &document["components"]["headers"]["Warnings"];
+    assert_eq!(header["schema"]["type"], "integer", "{header}");
+    for (path, paths) in [("/api/demo/messy", ["/score"]), ("/api/odd/write", ["/id"])] {
         let response = client().post(gateway.url(path)).send().await.unwrap();
-        assert_eq!(response.status(), StatusCode::BAD_GATEWAY, "{path}");
-        let problem: Value = response.json().await.unwrap();
-        let error = &problem["error"];
-        assert_eq!(error["code"], "OUTPUT_VALIDATION_FAILED");
-        assert_eq!(error["details"]["data"].get("score").unwrap_or(&Value::Null), &data);
-        assert!(error["details"]["issues"].as_array().is_some_and(|issues| !issues.is_empty()));
-        assert_eq!(error["details"].get("mayHaveRun").and_then(Value::as_bool), may_have_run);
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        assert_eq!(response.headers()["toolpost-warnings"], "1", "{path}");
+        let documented = &document["paths"][path]["post"]["responses"]["200"]["headers"];
+        let reference = json!({"$ref": "#/components/headers/Warnings"});
+        assert_eq!(documented["Toolpost-Warnings"], reference, "{path}");
+        let data: Value = response.json().await.unwrap();
         let url = gateway.url(&format!("{path}?envelope=true"));
         let enveloped = client().post(url).send().await.unwrap();
         assert_eq!(enveloped.status(), StatusCode::OK);
+        assert_eq!(enveloped.headers().get("toolpost-warnings"), None);
         let enveloped: Value = enveloped.json().await.unwrap();
-        assert_eq!(enveloped["data"], error["details"]["data"]);
-        assert_eq!(enveloped["warnings"], error["details"]["issues"]);
+        assert_eq!(enveloped["data"], data);
+        let warnings = enveloped["warnings"].as_array().unwrap().iter();
+        assert!(warnings.map(|warning| warning["path"].as_str().unwrap()).eq(paths), "{path}");
     }
     gateway.stop().await;
 }

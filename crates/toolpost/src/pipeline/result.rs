@@ -38,7 +38,7 @@ fn normalize_output(operation: &Operation, output: HandlerOutput) -> Result<Outc
     if schema.is_unknown() || policy.output == OutputPolicy::Raw {
         return Ok(outcome);
     }
-    let findings = match schema_target(&mut outcome.envelope) {
+    let mut findings = match schema_target(&mut outcome.envelope) {
         SchemaTarget::Skip => return Ok(outcome),
         SchemaTarget::MissingStructuredContent => {
             warning_only(&"the tool declares an output schema and sent no structured content")
@@ -56,6 +56,11 @@ fn normalize_output(operation: &Operation, output: HandlerOutput) -> Result<Outc
             Ok(data) => error.with_data(data),
             Err(_) => error,
         });
+    }
+    let has_findings = !findings.issues.is_empty() || !findings.repairs.is_empty();
+    // The findings are sent and logged apart from the data, as in the journal.
+    if has_findings && !schema.secrets().is_empty() {
+        findings.mask_values();
     }
     outcome.add_findings(findings);
     Ok(outcome)

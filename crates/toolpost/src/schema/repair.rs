@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Issue;
+use super::{Issue, MASKED};
 use crate::json::JsonPointer;
 
 /// A change made to a value.
@@ -68,4 +68,19 @@ pub struct Normalized {
     pub repairs: Vec<Repair>,
     /// Remaining validation errors.
     pub issues: Vec<Issue>,
+}
+
+impl Normalized {
+    /// Replaces the values of repairs, and the messages of issues, which can quote values, by
+    /// [`MASKED`].
+    pub(crate) fn mask_values(&mut self) {
+        for repair in &mut self.repairs {
+            for value in [&mut repair.from, &mut repair.to].into_iter().flatten() {
+                *value = MASKED.into();
+            }
+        }
+        for issue in &mut self.issues {
+            MASKED.clone_into(&mut issue.message);
+        }
+    }
 }

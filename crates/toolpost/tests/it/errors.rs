@@ -30,6 +30,10 @@ have taken effect; `details.mayHaveRun` is then true.
 
 A tool result with `isError` is an envelope, not a call error. If only its data is requested, it is a problem document
 with status 502 over HTTP, and exit code 1 on the command line. MCP clients get the result of the tool.
+
+Data that does not match its output schema is an error only with the output policy `enforce`: `OUTPUT_VALIDATION_FAILED`,
+with the mismatches in `details.issues` and the data in `details.data`. Otherwise the call succeeds with
+[warnings](normalize.md#outputs).
 ";
 
 #[test]

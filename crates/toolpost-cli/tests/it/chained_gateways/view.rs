@@ -125,8 +125,8 @@ impl View {
 }
 
 /// Tools are sorted by name, and members other than lists are removed. `execution` moves to
-/// `_meta`, because tasks of the server are not accessible through the gateway. `$schema` is
-/// removed from output schemas.
+/// `_meta`, because tasks of the server are not accessible through the gateway. Output schemas are
+/// relaxed.
 fn normalize_tool_list(result: &mut Map<String, Value>) {
     keep_lists(result);
     let tools = result["tools"].as_array_mut().unwrap();
@@ -136,9 +136,22 @@ fn normalize_tool_list(result: &mut Map<String, Value>) {
             let meta = tool.entry("_meta").or_insert_with(|| json!({}));
             meta["toolpost/mcp"] = json!({"execution": execution});
         }
-        if let Some(Value::Object(schema)) = tool.get_mut("outputSchema") {
-            schema.shift_remove("$schema");
+        if let Some(schema) = tool.get_mut("outputSchema") {
+            relax(schema);
         }
+    }
+}
+
+/// Relaxes the output schema of an object with simple properties.
+fn relax(schema: &mut Value) {
+    let members = schema.as_object_mut().unwrap();
+    for name in ["$schema", "required", "additionalProperties"] {
+        members.shift_remove(name);
+    }
+    let note = "Relaxed: results may violate the full schema, which `hub.schema` returns.";
+    members.insert("description".to_owned(), note.into());
+    for (_, property) in members["properties"].as_object_mut().unwrap() {
+        property["type"] = json!([property["type"], "null"]);
     }
 }
 

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Gateway, SERVER};
 use crate::process::run;
+use crate::sdk_client::call_tool;
+use crate::terminal::Terminal;
 use crate::upstream::Upstream;
 use crate::{TempFolder, stderr};
 
@@ -22,7 +24,7 @@ fn order() -> Value {
 struct Fixture {
     gateway: Gateway,
     _service: Upstream,
-    _folder: TempFolder,
+    folder: TempFolder,
 }
 
 impl Fixture {
@@ -47,7 +49,7 @@ impl Fixture {
         );
         let gateway = Gateway::start(&folder);
         OPERATIONS.iter().for_each(|operation| gateway.wait_for(operation));
-        Self { gateway, _service: service, _folder: folder }
+        Self { gateway, _service: service, folder }
     }
 
     /// Returns the metric with this name and these labels.
@@ -185,7 +187,7 @@ fn output_mismatch_is_a_success_at_every_endpoint() {
         let warned = fixture.metric(&format!("toolpost_call_warnings_total{labels}}} "));
         assert_eq!(warned, Some(30));
     }
-    let table = crate::stdout(&run(&mut gateway.command(&["log", "--op", "shop.order"])));
+    let table = Terminal::open(&fixture.folder).run("toolpost log --op shop.order");
     assert!(table.contains("ok (2 warnings)"), "{table}");
 }
 
@@ -304,7 +306,8 @@ fn subscription_reports_warning_count_in_last_event() {
     let [sent @ .., last] = data.as_slice() else { panic!("{body}") };
     assert_eq!((sent, last), (&values[..], &json!({"warnings": 3})), "{body}");
     assert!(body.contains("event: complete\n"), "{body}");
-    let result = gateway.call_tool("?tools=all", "shop.orders", &json!({}));
+    let url = format!("http://{}/mcp?tools=all", gateway.address);
+    let result = call_tool(&url, "shop__orders", &json!({}));
     assert_eq!(result["structuredContent"], json!({"result": values}), "{result}");
     assert_eq!(
         warning_paths(&result["_meta"]["toolpost/warnings"]),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
+use toolpost::{Handler, HandlerOutput, Operation, OperationKind, OperationSpec, Schema};
 use toolpost_gateway::GatewaySettings;
 
 use super::super::{TestGateway, client};
@@ -74,6 +75,46 @@ async fn invalid_frame_returns_error_and_keeps_connection() {
         }
     }
     assert!(running.stop().await.in_time);
+}
+
+/// Each row: the property with a mismatch, and a part of its message. Messages and repairs are masked
+/// if the schema has secrets, as in the journal.
+#[tokio::test]
+async fn response_event_carries_warnings() {
+    let operation = |name: &str, secret: Value| {
+        let id = format!("odd.{name}").parse().unwrap();
+        let mut spec = OperationSpec::new(&id, OperationKind::Mutation);
+        let properties =
+            json!({"id": {"type": "integer"}, "n": {"type": "integer"}, "pin": secret});
+        spec.output_schema = Schema::new(json!({"properties": properties})).unwrap();
+        let data = json!({"id": "A-7", "n": "5", "pin": "1234"});
+        let handler = Handler::once_fn(move |_, _| {
+            std::future::ready(Ok(HandlerOutput::Data(data.clone().into())))
+        });
+        Operation::from_spec(spec).handler(handler).build().unwrap()
+    };
+    let operations = [
+        operation("plain", json!({"type": "string"})),
+        operation("secret", json!({"type": "string", "format": "password"})),
+    ];
+    let running = TestGateway::start_with(operations, GatewaySettings::default()).await;
+    let mut raw = HubClient::connect(running.address).await;
+    for (id, message, to) in [("odd.plain", "A-7", json!(5)), ("odd.secret", "***", json!("***"))] {
+        for (called, input) in [(id, json!({})), ("hub.call", json!({"id": id, "input": {}}))] {
+            raw.send_json(&request_event("7", called, &input)).await;
+            let event = raw.recv_event().await;
+            assert_eq!(event["type"], "call.responded", "{event}");
+            let payload = &event["payload"];
+            assert_eq!(payload["output"]["data"], json!({"id": "A-7", "n": 5, "pin": "1234"}));
+            let [warning] = payload["warnings"].as_array().unwrap().as_slice() else {
+                panic!("{event}")
+            };
+            assert_eq!(warning["path"], "/id", "{event}");
+            assert!(warning["message"].as_str().unwrap().contains(message), "{event}");
+            assert_eq!(payload["repairs"][0]["to"], to, "{event}");
+        }
+    }
+    stop_gateway(running, raw).await;
 }
 
 /// Each row: the output that a spoke responds with, and the reason of the error.

@@ -75,6 +75,8 @@ impl PortableSchema {
     /// States in the description that the schema is relaxed.
     pub(super) fn describe_as_relaxed(&mut self) {
         let description = match self.root.get("description").and_then(Value::as_str) {
+            // A schema of another gateway can already be relaxed.
+            Some(description) if description.ends_with(NOTE) => return,
             Some(description) if !description.is_empty() => format!("{description} {NOTE}"),
             _ => NOTE.to_owned(),
         };

@@ -210,3 +210,85 @@ fn anchor_search_is_linear() {
     let schema = json!({"$ref": "#far", "$defs": schema["$defs"]});
     assert_eq!(portable_json(&schema), json!({}), "an anchor beyond the limit is not found");
 }
+
+#[test]
+fn relaxed_form_omits_constraints_and_admits_null() {
+    let note = "Relaxed: results may violate the full schema, which `hub.schema` returns.";
+    for (schema, expected) in [
+        (json!(true), json!({})),
+        (json!(false), json!({})),
+        (
+            json!({"type": "object", "title": "T", "properties": {"a": {"type": "string", "minLength": 1},
+                "b": {"type": ["integer", "null"], "minimum": 0, "maximum": 9}, "c": {"enum": ["x"]}, "d": false},
+                "required": ["a"], "additionalProperties": false, "minProperties": 1}),
+            json!({"type": "object", "title": "T", "properties": {"a": {"type": ["string", "null"]},
+                "b": {"type": ["integer", "null"]}, "c": {}, "d": {}}}),
+        ),
+        (
+            json!({"type": "array", "items": {"type": "integer", "multipleOf": 2}, "minItems": 1,
+                "uniqueItems": true, "contains": {"const": 2}}),
+            json!({"type": "array", "items": {"type": ["integer", "null"]}}),
+        ),
+        (
+            json!({"items": [{"type": "null"}, {"type": "string"}], "additionalItems": false}),
+            json!({"items": {"anyOf": [{"type": "null"}, {"type": ["string", "null"]}]}}),
+        ),
+        (
+            json!({"additionalProperties": {"type": "string", "pattern": "^a"}, "propertyNames": {"maxLength": 1}}),
+            json!({"additionalProperties": {"type": ["string", "null"]}}),
+        ),
+        (
+            json!({"oneOf": [{"type": "object", "required": ["a"]}, {"type": "string"}], "type": "object"}),
+            json!({"anyOf": [{"type": ["object", "null"]}, {"type": ["string", "null"]}], "type": "object"}),
+        ),
+        // A variant that accepts everything makes the list void.
+        (json!({"anyOf": [{"required": ["a"]}, {"type": "string"}]}), json!({})),
+        (
+            json!({"if": {"required": ["a"]}, "then": {"minProperties": 2}, "not": {"type": "null"},
+                "dependentRequired": {"a": ["b"]}, "unevaluatedProperties": false}),
+            json!({}),
+        ),
+        // The root does not admit null, but a reference to it does.
+        (
+            json!({"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"$ref": "#/$defs/n"}},
+                "$defs": {"n": {"type": "number", "exclusiveMinimum": 0}}}),
+            json!({"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]},
+                "n": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": ["number", "null"]}}}),
+        ),
+    ] {
+        let relaxed = to_relaxed(&schema, "#").unwrap();
+        assert_eq!(
+            relaxed.omitted.iter().filter(|name| *name != "prefixItems").count(),
+            0,
+            "{schema}"
+        );
+        let mut expected = expected;
+        expected["description"] = note.into();
+        assert_eq!(Value::Object(relaxed.into_document()), expected, "{schema}");
+    }
+    let described = json!({"description": "A size."});
+    let once = to_relaxed(&described, "#").unwrap().into_document();
+    assert_eq!(once["description"], format!("A size. {note}"));
+    let twice = to_relaxed(&once.clone().into(), "#").unwrap().into_document();
+    assert_eq!(twice, once, "a relaxed schema is already described");
+}
+
+/// Each row: the schema, and whether its relaxed root accepts every `{"result": …}`.
+#[test]
+fn relaxed_root_accepts_wrapped_data_only_if_plain() {
+    for (schema, expected) in [
+        (
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}),
+            true,
+        ),
+        (json!({"const": {"a": 1}, "x-note": 1}), true),
+        (json!({"type": "object", "properties": {"result": {}}}), false),
+        (json!({"type": "object", "additionalProperties": {"type": "string"}}), false),
+        (json!({"type": "object", "patternProperties": {"^r": {"type": "string"}}}), false),
+        (json!({"type": "array"}), false),
+        (json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}}), false),
+    ] {
+        let relaxed = to_relaxed(&schema, "#").unwrap();
+        assert_eq!(relaxed.accepts_wrapped_data(), expected, "{schema}");
+    }
+}
