@@ -281,12 +281,12 @@ mod tests {
             (made.as_str(), 0o600, None),
             (&made, 0o400, None),
             (&own, 0o600, None),
-            (&own[1..], 0o600, Some("guessed; remove it")),
-            ("short\n", 0o600, Some("guessed; remove it")),
+            (&own[1..], 0o600, Some("create a new token")),
+            ("short\n", 0o600, Some("create a new token")),
             (&format!("{own} {own}"), 0o600, Some("one word")),
             (&made, 0o666, Some("other users (mode 0666)")),
             (&made, 0o640, Some("other users (mode 0640)")),
-            (&made, 0o604, Some("`chmod 600`")),
+            (&made, 0o604, Some("run `chmod 600 ")),
         ] {
             let path = folder.operator_token_path();
             let _ = fs::remove_file(&path);

@@ -195,7 +195,7 @@ fn invalid_capability_reports_error() {
         (json!({"kind": "x", "$.kind": "x"}), "select a part of `$.payload`"),
         (json!({"kind": "x", "$..*": "x"}), "select a part of `$.payload`"),
         (json!({"kind": "x", "$schema": "x"}), "`schema`"),
-        (json!({"kind": "x", "payload": deep}), "32 deep"),
+        (json!({"kind": "x", "payload": deep}), "32 levels"),
         (json!({"kind": "x", "payload": vec![1; 300]}), "256 parts"),
         (json!({"kind": "x", "payload": regexes}), "16 regular expressions"),
         (json!({"kind": "x", "payload": vec!["y".repeat(1000); 20]}), "16384"),
