@@ -260,8 +260,8 @@ mod tests {
         let mut kinds = BTreeSet::new();
         for (message, expected) in [
             ("", false),
-            ("waits for approval until 12:00", true),
-            ("waits for approval until 12:05", false),
+            ("pending approval, expires in 10m", true),
+            ("pending approval, expires in 9m", false),
             ("reads page 1", true),
             ("reads page 20", false),
         ] {

@@ -83,13 +83,13 @@ function actionsOf(card, { id, from, to, payload }, room) {
   };
   const approve = {
     name: "Approve",
-    label: `Approve ${subject} by ${displayName(from)}`,
+    label: `Approve ${subject}, proposed by ${displayName(from)}`,
     isPrimary: true,
     run: () => decide("Approving…", "mcp/request", { to, payload }),
   };
   const reject = {
     name: "Reject",
-    label: `Reject ${subject} by ${displayName(from)}`,
+    label: `Reject ${subject}, proposed by ${displayName(from)}`,
     takesReason: true,
     run: (reason) =>
       decide("Rejecting…", "mcp/reject", { to: [from], payload: { reason: reason || "disagree" } }),

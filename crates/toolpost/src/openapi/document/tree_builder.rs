@@ -44,7 +44,7 @@ pub(crate) enum BuildError {
     AliasExpansion,
     #[error("an alias refers to a value that contains it")]
     CircularAlias,
-    #[error("a key is a list or an object")]
+    #[error("a mapping key must be a scalar, found a list or an object")]
     InvalidKey,
 }
 
