@@ -63,7 +63,8 @@ pub(super) fn with_null(types: Value) -> Value {
 
 /// Admits null in addition to what a schema admits.
 pub(super) fn or_null(schema: Value) -> Value {
-    json!({"anyOf": [schema, {"type": "null"}]})
+    let variants = vec![schema, json!({"type": "null"})];
+    JsonObject::from_iter([("anyOf".to_owned(), Value::Array(variants))]).into()
 }
 
 /// Whether a written schema accepts everything.
