@@ -1,5 +1,7 @@
 //! Output: colors and tables for people, plain JSON for programs.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 
@@ -202,15 +204,39 @@ fn to_stderr(label: &str, color: AnsiColor, message: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{label}: {}", sanitize(message));
 }
 
-/// Replaces control characters in text from others. Escape sequences can set titles, write to the
-/// clipboard and hide text.
-pub(crate) fn sanitize(text: &str) -> std::borrow::Cow<'_, str> {
-    let is_harmful = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-    if text.contains(is_harmful) {
-        text.replace(is_harmful, "\u{fffd}").into()
-    } else {
-        text.into()
+/// Replaces control characters in text from others, and escapes bidirectional ones. Escape sequences
+/// can set titles, write to the clipboard and hide text; bidirectional characters reorder it.
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(is_bidirectional) {
+        return match text.contains(is_control) {
+            true => text.replace(is_control, "\u{fffd}").into(),
+            false => text.into(),
+        };
     }
+    escape_characters(&text.replace(is_control, "\u{fffd}"), is_bidirectional).into()
+}
+
+/// Whether a character changes the direction of the text around it.
+fn is_bidirectional(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Writes matching characters as in JSON, such as `\u202e`.
+fn escape_characters(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_escaped(c) {
+            true => drop(write!(escaped, "\\u{:04x}", u32::from(c))),
+            false => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Formats a scalar or a key as JSON without characters that a terminal obeys.
+fn json_text(value: &Value) -> String {
+    escape_characters(&value.to_string(), |c| c.is_control() || is_bidirectional(c))
 }
 
 /// Returns the first line, truncated to `max_chars` characters.
@@ -254,7 +280,7 @@ fn write_colored_json(out: &mut String, value: &Value, depth: usize) {
         Value::Array(items) if !items.is_empty() => {
             write_entries(out, items.iter().map(|item| (None, item)), ('[', ']'), depth);
         }
-        scalar => out.push_str(&styled(colored(scalar_color(scalar)), &scalar.to_string())),
+        scalar => out.push_str(&styled(colored(scalar_color(scalar)), &json_text(scalar))),
     }
 }
 
@@ -269,7 +295,7 @@ fn write_entries<'a>(
         out.push_str(if position == 0 { "\n" } else { ",\n" });
         out.push_str(&"  ".repeat(depth + 1));
         if let Some(key) = key {
-            out.push_str(&styled(colored(AnsiColor::Blue), &Value::from(key).to_string()));
+            out.push_str(&styled(colored(AnsiColor::Blue), &json_text(&Value::from(key))));
             out.push_str(": ");
         }
         write_colored_json(out, value, depth + 1);
@@ -309,6 +335,8 @@ mod tests {
             sanitize("\u{1b}]52;c;AA\u{7}\r\u{9b}x"),
             "\u{fffd}]52;c;AA\u{fffd}\u{fffd}\u{fffd}x"
         );
+        assert_eq!(sanitize("a\u{202e}b\u{7}\u{2066}"), "a\\u202eb\u{fffd}\\u2066");
+        assert_eq!(json_text(&json!("\u{9b}\u{200f}✓")), r#""\u009b\u200f✓""#);
     }
 
     #[test]

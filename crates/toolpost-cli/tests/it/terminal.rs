@@ -41,6 +41,23 @@ fn has_color(written: &str) -> bool {
         .any(|rest| rest.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).starts_with('m'))
 }
 
+/// The text that a service returns cannot reorder what the terminal shows.
+#[test]
+fn bidirectional_characters_are_escaped_on_terminals() {
+    let folder = TempFolder::new("bidirectional");
+    let mut terminal = Terminal::open(&folder);
+    let text = r#""$(printf 'a\342\200\256b\342\201\246c')""#;
+    for options in ["", "--output table", "--output envelope"] {
+        let written = terminal.run_raw(&format!("toolpost call demo.note --text {text} {options}"));
+        assert!(written.contains(r"a\u202eb\u2066c"), "{options}: {written:?}");
+        assert!(!written.contains(['\u{202e}', '\u{2066}']), "{options}: {written:?}");
+    }
+    let error = terminal.run_raw(&format!("toolpost call demo.fail --message {text}"));
+    assert!(error.contains(r"a\u202eb"), "{error:?}");
+    let piped = terminal.run_raw(&format!("toolpost call demo.note --text {text} | cat"));
+    assert!(piped.contains('\u{202e}'), "programs get the data unchanged: {piped:?}");
+}
+
 /// A replay of a call that requires approval shows that it is pending, and its timeout.
 #[test]
 fn replay_shows_pending_approval() {
