@@ -15,7 +15,7 @@ use super::index::{Index, OpenBlock};
 use super::key::SigningKey;
 use super::layout::Chain;
 use super::record::StoredRecord;
-use super::retention;
+use super::retention::{self, RetentionClock};
 use super::segment::{ChainEnd, ChainError, Recovery, Seal, Segments};
 use super::{JournalMode, JournalSettings, WriterShared};
 use crate::data::{atomic_file, create_private_dir, private_file_options};
@@ -41,6 +41,7 @@ pub(super) struct JournalWriter {
     /// Buffer for the records being synced; reused to avoid allocations.
     unsynced: UnsyncedRecords,
     last_maintenance: Instant,
+    retention_clock: RetentionClock,
     removal: Option<retention::SegmentRemoval>,
 }
 
@@ -89,6 +90,7 @@ impl JournalWriter {
             block,
             unsynced: UnsyncedRecords::default(),
             last_maintenance: Instant::now(),
+            retention_clock: RetentionClock::new(Instant::now(), epoch_ms()),
             removal: None,
         };
         writer.commit(PositionKind::Group)?;
@@ -264,7 +266,8 @@ impl JournalWriter {
         if self.removal.is_some() {
             return;
         }
-        match retention::plan_removal(&self.key, &self.chain.segments, &self.settings) {
+        let now = self.retention_clock.now(self.last_maintenance, epoch_ms());
+        match retention::plan_removal(&self.key, &self.chain.segments, &self.settings, now) {
             Ok(removal) => self.removal = removal.filter(|removal| removal.record(&self.shared)),
             Err(error) => tracing::warn!(%error, "removal of old journal segments failed"),
         }
