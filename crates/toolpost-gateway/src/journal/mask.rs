@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
-use toolpost::{CallError, Catalog, Envelope, MASKED, Meta, Operation, Payload, Secrets};
+use toolpost::{CallError, CallView, Catalog, Envelope, MASKED, Meta, Operation, Payload, Secrets};
 
 /// Headers that contain credentials or issue them.
 const CREDENTIAL_HEADERS: [&str; 10] = [
@@ -98,7 +99,40 @@ pub(crate) fn message(
 }
 
 /// Returns the masked envelope, or `None` if there is nothing to mask.
-pub(super) fn output(operation: Option<&Operation>, envelope: &Envelope<Payload>) -> Option<Value> {
+pub(super) fn output(call: &CallView<'_>, envelope: &Envelope<Payload>) -> Option<Value> {
+    let masked = output_by_schema(call.operation, envelope);
+    if masked.is_none() && !(call.has_secrets() && repeats_secret(call, envelope)) {
+        return None;
+    }
+    let all = || json!({"data": to_value(&envelope.data), "meta": envelope.meta});
+    let mut masked = masked.unwrap_or_else(all);
+    call.mask_value(&mut masked);
+    Some(masked)
+}
+
+/// Whether an envelope may contain a known secret of the call. Data that is text is not parsed, so it
+/// may also be written with escapes.
+fn repeats_secret(call: &CallView<'_>, envelope: &Envelope<Payload>) -> bool {
+    let in_data = match envelope.data.as_raw() {
+        Some(raw) => {
+            let is_escaped = ["\\/", "\\u"].iter().any(|escape| raw.get().contains(escape));
+            is_escaped || call.has_secret_in(raw.get())
+        }
+        None => is_in_json(call, &envelope.data),
+    };
+    in_data || is_in_json(call, &envelope.meta)
+}
+
+fn is_in_json(call: &CallView<'_>, value: &impl Serialize) -> bool {
+    serde_json::to_string(value).is_ok_and(|text| call.has_secret_in(&text))
+}
+
+/// Masks the parts of an envelope that the schema of the operation marks as secret, and headers with
+/// credentials.
+pub(super) fn output_by_schema(
+    operation: Option<&Operation>,
+    envelope: &Envelope<Payload>,
+) -> Option<Value> {
     let secrets = operation.map(|operation| operation.spec().output_schema.secrets());
     let secrets = secrets.filter(|secrets| !secrets.is_empty());
     let is_plain = match &envelope.meta {
@@ -266,7 +300,7 @@ mod tests {
         for (id, text, expected) in [
             ("t.op", r#"{"pin": "1", "a": 2}"#, Some(json!({"pin": "***", "a": 2}))),
             ("t.op", r#"{"a": 2}"#, None),
-            ("t.op", "[]", None),
+            ("t.op", "[]", Some(json!("***"))),
             ("t.op", r#"{"pin": "1", "a": 1e999}"#, Some(json!("***"))),
             ("t.open", r#"{"pin": "1"}"#, None),
             ("t.open", r#"{"a": 1e999}"#, None),
@@ -325,7 +359,7 @@ mod tests {
         ] {
             let mut envelope = Envelope::local(data(), "t.op");
             envelope.meta = meta;
-            let masked = output(Some(&operation), &envelope).unwrap();
+            let masked = output_by_schema(Some(&operation), &envelope).unwrap();
             assert_eq!(masked.pointer(json_pointer), Some(&json!(expected)), "{masked}");
         }
     }
@@ -350,7 +384,7 @@ mod tests {
             (meta.structured_content, meta.is_error) = (structured.cloned(), is_error);
             let mut envelope = Envelope::local(Payload::from(data.clone()), "t.op");
             envelope.meta = Meta::Mcp(Box::new(meta));
-            let written = output(Some(&operation), &envelope);
+            let written = output_by_schema(Some(&operation), &envelope);
             assert_eq!(written.as_ref().map(|written| &written["data"]), expected, "{data}");
             if let Some(written) = written {
                 assert!(!written.to_string().contains('1'), "{written}");

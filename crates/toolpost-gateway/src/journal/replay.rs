@@ -133,7 +133,7 @@ fn preflight_problems(
 fn masked_result(operation: Option<&Operation>, envelope: Envelope<Value>) -> Value {
     let mut payload = Envelope::local(Payload::from(envelope.data), "");
     payload.meta = envelope.meta;
-    mask::output(operation, &payload)
+    mask::output_by_schema(operation, &payload)
         .or_else(|| serde_json::to_value(&payload).ok())
         .unwrap_or_default()
 }

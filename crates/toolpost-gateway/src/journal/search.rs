@@ -267,7 +267,12 @@ impl<'a> Search<'a> {
 
 /// Returns the sequence numbers of the first records of calls with this request id, newest first.
 fn seqs_of_request(chain: &Chain, id: &str, max: usize) -> Result<Vec<u64>, QueryError> {
-    let needle = format!("\"id\":{}", Value::from(id));
+    // The end of an id, which may be preceded by the identity that chose it.
+    let needle = Value::from(id).to_string().split_off(1);
+    let is_match = |stored: &str| {
+        let before = stored.strip_suffix(id);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    };
     let finder = memchr::memmem::FinderRev::new(needle.as_bytes());
     let mut seqs = Vec::new();
     let removed = removed_through(chain);
@@ -279,7 +284,7 @@ fn seqs_of_request(chain: &Chain, id: &str, max: usize) -> Result<Vec<u64>, Quer
             // The id may also occur in a message, or several times in the body of another record.
             end = memchr::memrchr(b'\n', &text[..at]).map_or(0, |at| at + 1);
             let stored = record_contents(&text[end..]).next().and_then(StoredRecord::parse);
-            let seq = match stored.filter(|stored| stored.id == id) {
+            let seq = match stored.filter(|stored| is_match(&stored.id)) {
                 Some(StoredRecord { kind: RecordKind::Exit { enter, .. }, .. }) => enter,
                 Some(StoredRecord { kind: RecordKind::Enter, seq, .. }) => seq,
                 _ => continue,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use toolpost::{
     Approval, AuditEntry, AuditOutcome, AuditSink, CallError, CallView, ErrorCode, HookResult,
-    Identity, OperationKind, Outcome, Payload, Registry, epoch_ms,
+    Identity, OperationKind, Outcome, Payload, Registry, RequestId, epoch_ms,
 };
 
 use super::queue::{Durability, QueuedRecord, WriteReceipt};
@@ -95,8 +96,9 @@ impl JournalSink {
     }
 
     fn write_enter(&self, call: &CallView<'_>, members: &mut RecordWriter<'_>) {
-        members.add("id", call.request_id);
-        members.add_some("parent", call.parent_request_id);
+        members.add("id", &RecordedId(call, call.request_id));
+        let parent = call.parent_request_id.map(|parent| RecordedId(call, parent));
+        members.add_some("parent", parent.as_ref());
         members.add("endpoint", call.endpoint.as_str());
         members.add("operation", call.operation_id);
         members.add_some("identity", call.identity.map(Identity::key).as_ref());
@@ -125,7 +127,7 @@ impl JournalSink {
         audit_outcome: &AuditOutcome<'_>,
         members: &mut RecordWriter<'_>,
     ) {
-        members.add("id", call.request_id);
+        members.add("id", &RecordedId(call, call.request_id));
         members.add("operation", call.operation_id);
         members.add_some("identity", call.identity.map(Identity::key).as_ref());
         members.add("tookUs", &u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
@@ -143,20 +145,24 @@ impl JournalSink {
             AuditOutcome::Succeeded(outcome) => {
                 // The text of a failed tool may quote secrets.
                 let text = outcome.envelope.error_text();
-                members.add_some("message", text.filter(|_| !mask::has_secrets(call.operation)));
+                let text = text.filter(|_| !mask::has_secrets(call.operation));
+                members.add_some("message", text.map(|text| call.mask_text(text)).as_ref());
                 write_changes(outcome, members);
                 if is_relay {
                     return;
                 }
-                match mask::output(call.operation, &outcome.envelope) {
+                match mask::output(call, &outcome.envelope) {
                     Some(masked) => members.add_body("output", limit, &masked),
                     None => members.add_body("output", limit, &outcome.envelope),
                 }
             }
             AuditOutcome::Failed(error) => {
                 members.add("code", error.code().as_str());
-                members.add("message", mask::error_message(call.operation, error));
-                if !is_relay && let Some(details) = mask::error_details(call.operation, error) {
+                let message = mask::error_message(call.operation, error);
+                members.add("message", &call.mask_text(message));
+                let details = mask::error_details(call.operation, error).filter(|_| !is_relay);
+                if let Some(mut details) = details {
+                    call.mask_value(&mut details);
                     members.add_body("details", limit, &details);
                 }
             }
@@ -166,6 +172,21 @@ impl JournalSink {
             }
             _ => {}
         }
+    }
+}
+
+/// A request id as recorded. An id that the caller chose is preceded by the key of the caller, so that
+/// it refers to no call of another identity.
+struct RecordedId<'a>(&'a CallView<'a>, &'a RequestId);
+
+impl Serialize for RecordedId<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(call, id) = self;
+        if id.is_generated() {
+            return id.serialize(serializer);
+        }
+        let key = call.identity.map(Identity::key);
+        serializer.collect_str(&format_args!("{}/{id}", key.as_deref().unwrap_or_default()))
     }
 }
 

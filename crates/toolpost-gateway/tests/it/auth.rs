@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 use toolpost::{
     AccessControl, Handler, HandlerOutput, Identity, Operation, OperationKind, OperationSpec,
 };
-use toolpost_gateway::auth::{Authenticator, Token};
+use toolpost_gateway::auth::{Authenticator, Token, TokenHash};
+use toolpost_gateway::config::Config;
 use toolpost_gateway::{Gateway, GatewayBuilder, builtin};
 
+use super::hub::HubClient;
 use super::{TestGateway, client};
 
 /// `who.am` returns the caller's id. `who.admin` does the same and requires the scope `admin`.
@@ -131,4 +133,55 @@ async fn with_identities_any_host_passes_but_no_foreign_origin() {
         assert!(status == 200 || body["detail"].as_str().unwrap().contains("another host"));
     }
     running.stop().await;
+}
+
+/// Two identities choose the same request id, and one of them claims it as the parent of its call.
+#[tokio::test]
+async fn request_ids_are_recorded_per_identity() {
+    let data = std::env::temp_dir().join(format!("toolpost-request-ids-{}", std::process::id()));
+    let identity = |name: &str| {
+        let hash = TokenHash::of(&format!("tpt_{name}"));
+        format!("[identity.{name}]\ntoken_hash = \"{hash}\"\nscopes = [\"toolpost:read\"]\n")
+    };
+    let text = identity("ada") + &identity("bob");
+    let config = Config::parse("toolpost.toml".as_ref(), &text, &|_| None).unwrap();
+    let builder = Gateway::builder(builtin::registry()).config(config).journal(&data);
+    let running = TestGateway::serve(builder, "127.0.0.1:0").await;
+    let post = |name: &str, path: &str, input: &Value| {
+        let request = client().post(running.url(path)).bearer_auth(format!("tpt_{name}"));
+        request.header("x-request-id", "same").json(input).send()
+    };
+    let add = json!({"a": 2, "b": 3});
+    for name in ["ada", "bob"] {
+        let response = post(name, "/api/demo/add", &add).await.unwrap();
+        assert_eq!(
+            (response.status().as_u16(), &*response.headers()["x-request-id"].as_bytes()),
+            (200, &b"same"[..])
+        );
+    }
+    let mut bob = HubClient::with_token(running.address, "tpt_bob").await;
+    let payload = json!({"requestId": "child", "operationId": "demo.note",
+        "input": {"text": "x"}, "parentRequestId": "same"});
+    bob.send_json(&json!({"type": "call.requested", "id": "child", "payload": payload})).await;
+    assert_eq!(bob.recv_event().await["type"], "call.responded");
+
+    let journal = async |query: Value| -> Value {
+        post("ada", "/api/gateway/journal", &query).await.unwrap().json().await.unwrap()
+    };
+    let found = journal(json!({"id": "bob/same"})).await;
+    assert_eq!(found["calls"][0]["identity"], "bob", "{found}");
+    let found = journal(json!({"op": "demo.add"})).await;
+    let ids: Vec<&Value> = found["calls"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
+    assert_eq!(ids, ["bob/same", "ada/same"], "{found}");
+    let found = journal(json!({"op": "demo.note"})).await;
+    let child = &found["calls"][0];
+    assert_eq!(
+        (&child["id"], &child["parent"]),
+        (&json!("bob/child"), &json!("bob/same")),
+        "{found}"
+    );
+    let ambiguous = journal(json!({"id": "same"})).await;
+    assert!(ambiguous.to_string().contains("several calls have the id `same`"), "{ambiguous}");
+    running.stop().await;
+    let _ = std::fs::remove_dir_all(data);
 }

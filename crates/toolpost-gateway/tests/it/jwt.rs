@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use toolpost::mcp::{Authorizer, OAuthError};
-use toolpost::{Pipeline, Registry};
+use toolpost::{AccessControl, HandlerError, Operation, Pipeline, Registry};
 use toolpost_gateway::auth::{Authenticator, JwtSettings, TokenHash};
 use toolpost_gateway::config::Config;
 use toolpost_gateway::{Gateway, McpEnv, builtin};
@@ -457,4 +457,40 @@ async fn jwt_connections_close_when_auth_settings_change() {
         }
         running.stop().await;
     }
+}
+
+/// The scopes of an operation are external text. They cannot add parameters to the challenge.
+#[tokio::test]
+async fn challenge_escapes_scopes_with_special_characters() {
+    let key = Signer::new("one");
+    let issuer = Issuer::start(&[&key]).await;
+    let running = gateway(issuer.settings()).await;
+    for (name, scope) in [
+        ("quote", "a\", resource_metadata=\"https://evil.example"),
+        ("backslash", "a\\"),
+        ("line", "a\r\nset-cookie: b=c"),
+        ("accent", "é"),
+    ] {
+        let mut access = AccessControl::default();
+        access.required_scopes.push(scope.to_owned());
+        let operation = Operation::query(&format!("t.{name}"), async |_: Value| {
+            Ok::<_, HandlerError>(json!({}))
+        });
+        let operation = operation.access(access).build().unwrap();
+        running.gateway.pipeline().registry().register(operation).unwrap();
+        for path in [format!("/api/t/{name}"), "/mcp".to_owned()] {
+            let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {"name": format!("t__{name}"), "arguments": {}}});
+            let request = client().post(running.url(&path)).bearer_auth(key.sign(&issuer.claims()));
+            let request = request.header("accept", "application/json, text/event-stream");
+            let response = request.json(&call).send().await.unwrap();
+            assert_eq!(response.status(), 403, "{path}");
+            assert!(!response.headers().contains_key("set-cookie"));
+            let challenge = response.headers()["www-authenticate"].to_str().unwrap();
+            assert_eq!(challenge.matches("resource_metadata=").count(), 1, "{challenge}");
+            assert_eq!(challenge.matches('"').count() % 2, 0, "{challenge}");
+            assert!(!challenge.contains("evil"), "{challenge}");
+        }
+    }
+    running.stop().await;
 }

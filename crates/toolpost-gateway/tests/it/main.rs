@@ -8,6 +8,7 @@
 )]
 
 mod access;
+mod access_changes;
 mod approval;
 mod auth;
 mod browser;
@@ -20,6 +21,7 @@ mod fuzz_corpus;
 mod hostile;
 mod http;
 mod hub;
+mod journal_secrets;
 mod jwt;
 mod layers;
 mod limits;

@@ -100,7 +100,7 @@ impl AccessControl {
     }
 
     /// Checks whether `identity`, which passed the check of `before`, may continue a subscription
-    /// under this access control. The input is not available any more.
+    /// under this access control. The input is no longer available.
     ///
     /// # Errors
     ///

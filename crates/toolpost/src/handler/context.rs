@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +23,7 @@ use crate::error::CallError;
 use crate::json::JsonObject;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
+use crate::schema::SecretValues;
 use crate::spec::OperationKind;
 
 /// The context of one call: ids, identity, deadline, cancellation and progress. Cheap to clone.
@@ -39,6 +41,9 @@ pub(crate) struct ContextParts {
     pub(super) effective_kind: OnceLock<(OperationKind, bool)>,
     /// The parent call, if it runs in this process.
     pub(super) caller: Option<CallContext>,
+    /// Secrets that records of this call and its nested calls must not contain; used in the root
+    /// call only.
+    secrets: OnceLock<Mutex<SecretValues>>,
     /// Number of ancestor calls.
     depth: u32,
     /// Set while the call holds the lock of an exclusive operation.
@@ -157,6 +162,7 @@ impl CallContext {
             default_deadline: DefaultDeadline::default(),
             cancellation: Cancellation::default(),
             effective_kind: OnceLock::new(),
+            secrets: OnceLock::new(),
             depth: caller.as_ref().map_or(0, |caller| caller.0.depth + 1),
             caller,
             holds_lock: AtomicBool::new(false),
@@ -165,6 +171,24 @@ impl CallContext {
             snapshot,
             later_snapshot: OnceLock::new(),
         }))
+    }
+
+    /// Adds secrets of the call, which are masked where they recur in its records.
+    pub(crate) fn add_secrets(&self, add: impl FnOnce(&mut SecretValues)) {
+        add(&mut self.root().0.secrets.get_or_init(Mutex::default).lock());
+    }
+
+    /// Returns the secrets of the call, of its ancestors and of the calls nested in them.
+    pub(crate) fn secrets(&self) -> Option<MutexGuard<'_, SecretValues>> {
+        Some(self.root().0.secrets.get()?.lock())
+    }
+
+    fn root(&self) -> &Self {
+        let mut root = self;
+        while let Some(caller) = &root.0.caller {
+            root = caller;
+        }
+        root
     }
 
     /// Returns the id of the called operation.

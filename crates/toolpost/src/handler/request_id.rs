@@ -29,6 +29,11 @@ impl RequestId {
         Self(RequestIdRepr::Generated(NEXT_SEQUENCE.fetch_add(1, Ordering::Relaxed)))
     }
 
+    /// Whether this process generated the id. Otherwise the caller chose it.
+    pub fn is_generated(&self) -> bool {
+        matches!(self.0, RequestIdRepr::Generated(_))
+    }
+
     /// Returns the id as text. An id that was provided as text is not copied.
     pub(crate) fn to_shared(&self) -> Arc<str> {
         match &self.0 {

@@ -109,9 +109,11 @@ impl OperationRoute {
         request.headers.extend(header);
         let credentials = self.credentials.as_ref().map_err(Clone::clone)?;
         credentials.apply(&mut request).await?;
+        SecretRedactor::from_request(&request).add_to(context);
         let mut http_response = client.send(&request, options).await?;
         // Replace a rejected token once. The 401 means that the request was not executed.
         if http_response.status == 401 && credentials.apply_refreshed(&mut request).await? {
+            SecretRedactor::from_request(&request).add_to(context);
             http_response = client.send(&request, options).await?;
         }
         match http_response {

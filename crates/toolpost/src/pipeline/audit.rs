@@ -81,6 +81,7 @@ impl<'a> AuditOutcome<'a> {
 
 pub(super) async fn enter(call: &mut CallState) -> Result<(), CallError> {
     call.started_at = call.shared.is_timed().then(Instant::now);
+    collect_secrets(call);
     if let Some(observer) = &call.shared.observer {
         observer.begin(&call.view());
     }
@@ -88,6 +89,19 @@ pub(super) async fn enter(call: &mut CallState) -> Result<(), CallError> {
     let entry = audit.enter(&call.view());
     call.audit_id = entry.id;
     call.await_hook(entry.result).await
+}
+
+/// Registers the secrets in the input of the call, which errors and results may repeat.
+fn collect_secrets(call: &CallState) {
+    let (Some(operation), Some(input)) = (call.operation().ok(), &call.input) else { return };
+    let secrets = operation.spec().input_schema.secrets();
+    if secrets.is_empty() {
+        return;
+    }
+    let Ok(mut value) = input.clone().into_value() else { return };
+    call.context.add_secrets(|known| {
+        secrets.visit(&mut value, &mut |secret| known.add(secret));
+    });
 }
 
 pub(super) async fn exit(
@@ -168,7 +182,7 @@ fn log(call: &CallState, audit_outcome: &AuditOutcome<'_>, took: Duration) {
         }
         AuditOutcome::Failed(error) if error.code().origin() == ErrorOrigin::Caller => {
             let outcome = error.code().as_str();
-            tracing::debug!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome, ms = ms(), error = error.to_string(), "call rejected");
+            tracing::debug!(%request_id, trace_id = trace_id(), operation, endpoint, identity = identity(), outcome, ms = ms(), error = &*view.mask_text(&error.to_string()), "call rejected");
         }
         AuditOutcome::Failed(error) => {
             let outcome = error.code().as_str();

@@ -1,5 +1,7 @@
 //! The view of a call that hooks receive, and their result type.
 
+use std::borrow::Cow;
+
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -88,6 +90,30 @@ pub struct CallView<'a> {
 }
 
 impl<'a> CallView<'a> {
+    /// Whether the call has known secrets.
+    pub fn has_secrets(&self) -> bool {
+        self.context.secrets().is_some()
+    }
+
+    /// Whether a text contains a known secret of the call: one in its input, or a credential that
+    /// was sent to a service.
+    pub fn has_secret_in(&self, text: &str) -> bool {
+        self.context.secrets().is_some_and(|secrets| secrets.occurs_in(text))
+    }
+
+    /// Replaces known secrets of the call in a text.
+    pub fn mask_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.context.secrets() {
+            Some(secrets) => secrets.mask_text(text),
+            None => text.into(),
+        }
+    }
+
+    /// Replaces known secrets of the call in a value. Returns whether there were any.
+    pub fn mask_value(&self, value: &mut Value) -> bool {
+        self.context.secrets().is_some_and(|secrets| secrets.mask(value))
+    }
+
     /// Returns the number of ancestor calls in this process.
     pub fn depth(&self) -> u32 {
         self.context.depth()

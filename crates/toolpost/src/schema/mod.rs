@@ -11,6 +11,7 @@ mod program;
 mod property_names;
 mod repair;
 mod secret;
+mod secret_values;
 #[cfg_attr(not(feature = "openapi"), allow(dead_code, reason = "created only by imports"))]
 mod shared_defs;
 mod subschemas;
@@ -35,6 +36,7 @@ pub(crate) use program::{IntegerRule, TypeSet};
 pub use property_names::PropertyNames;
 pub use repair::{Extras, Normalized, Repair, RepairAction};
 pub use secret::{MASKED, Secrets};
+pub(crate) use secret_values::SecretValues;
 pub(crate) use shared_defs::{SharedDefinition, SharedDefs, SplitRoot, SplitSchema};
 #[cfg(feature = "openapi")]
 pub(crate) use subschemas::KeywordValue;

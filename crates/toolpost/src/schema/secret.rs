@@ -36,6 +36,13 @@ pub struct Secrets {
 #[derive(Debug, Default)]
 struct SecretNode {
     is_secret: bool,
+    /// Whether it or a subschema of a part is secret.
+    leads_to_secret: bool,
+    has_secret_members: bool,
+    has_secret_items: bool,
+    /// Whether other members are not allowed.
+    is_closed: bool,
+    required: Vec<String>,
     properties: HashMap<String, usize>,
     /// Members that share subschemas. Names are not matched with `patternProperties`.
     members: ChildSchemas,
@@ -68,32 +75,59 @@ impl Secrets {
         self.nodes.is_empty()
     }
 
-    /// Replaces every secret by [`MASKED`], and returns whether there was one.
+    /// Replaces every secret by [`MASKED`], and returns whether there was one. Parts of a value that
+    /// does not have the shape of the schema are secret where the schema expects a secret.
     pub fn mask(&self, value: &mut Value) -> bool {
-        !self.is_empty() && self.mask_at(&[0], value)
+        self.visit(value, &mut |secret| *secret = MASKED.into())
     }
 
-    fn mask_at(&self, roots: &[usize], value: &mut Value) -> bool {
+    /// Calls a function with every secret, and returns whether there was one.
+    pub(crate) fn visit(&self, value: &mut Value, on_secret: &mut dyn FnMut(&mut Value)) -> bool {
+        !self.is_empty() && self.visit_at(&[0], value, on_secret)
+    }
+
+    fn visit_at(
+        &self,
+        roots: &[usize],
+        value: &mut Value,
+        on_secret: &mut dyn FnMut(&mut Value),
+    ) -> bool {
         let current_nodes = self.closure(roots);
-        if current_nodes.iter().any(|&id| self.nodes[id].is_secret) {
-            *value = MASKED.into();
+        let current = || current_nodes.iter().map(|&id| &self.nodes[id]);
+        if current().any(|node| node.is_secret) || has_wrong_type(value, current) {
+            on_secret(value);
             return true;
         }
         let mut found = false;
-        let mut mask_child = |child_nodes: Vec<usize>, child: &mut Value| {
-            found |= !child_nodes.is_empty() && self.mask_at(&child_nodes, child);
-        };
         match value {
             Value::Object(members) => {
+                let is_secret_missing = current().any(|node| {
+                    node.required.iter().any(|name| {
+                        let own = node.properties.get(name);
+                        own.is_some_and(|&own| self.nodes[own].leads_to_secret)
+                            && !members.contains_key(name)
+                    })
+                });
+                let is_closed = current().any(|node| node.is_closed && node.has_secret_members);
                 for (name, member) in members {
                     let own = |node: &SecretNode| node.properties.get(name).copied();
-                    mask_child(self.child_nodes(&current_nodes, |node| &node.members, own), member);
+                    let child_nodes = self.child_nodes(&current_nodes, |node| &node.members, own);
+                    // Possibly a secret under a wrong name.
+                    let is_misplaced = child_nodes.is_empty() && (is_secret_missing || is_closed);
+                    if is_misplaced {
+                        on_secret(member);
+                    }
+                    found |= is_misplaced
+                        || !child_nodes.is_empty()
+                            && self.visit_at(&child_nodes, member, on_secret);
                 }
             }
             Value::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
                     let own = |node: &SecretNode| node.prefix.get(index).copied();
-                    mask_child(self.child_nodes(&current_nodes, |node| &node.items, own), item);
+                    let child_nodes = self.child_nodes(&current_nodes, |node| &node.items, own);
+                    found |=
+                        !child_nodes.is_empty() && self.visit_at(&child_nodes, item, on_secret);
                 }
             }
             _ => {}
@@ -132,6 +166,21 @@ impl Secrets {
     }
 }
 
+/// Whether a value is not the object or the array in which the schema expects a secret.
+fn has_wrong_type<'a, I: Iterator<Item = &'a SecretNode>>(
+    value: &Value,
+    current: impl Fn() -> I,
+) -> bool {
+    let members = || current().any(|node| node.has_secret_members);
+    let items = || current().any(|node| node.has_secret_items);
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Object(_) => items() && !members(),
+        Value::Array(_) => members() && !items(),
+        Value::String(_) | Value::Number(_) => members() || items(),
+    }
+}
+
 struct SecretCompiler<'a> {
     refs: RefIndex<'a>,
     nodes: Vec<SecretNode>,
@@ -153,6 +202,7 @@ impl<'a> SecretCompiler<'a> {
         while let Some((id, schema)) = self.pending.pop() {
             self.nodes[id] = self.compile_node(schema);
         }
+        mark_paths_to_secrets(&mut self.nodes);
         self.nodes
     }
 
@@ -182,6 +232,13 @@ impl<'a> SecretCompiler<'a> {
                 ("patternProperties", Value::Object(list)) => {
                     node.members.every = list.values().map(|schema| self.node(schema)).collect();
                 }
+                ("additionalProperties" | "unevaluatedProperties", Value::Bool(false)) => {
+                    node.is_closed = true;
+                }
+                ("required", Value::Array(names)) => {
+                    let names = names.iter().filter_map(Value::as_str);
+                    node.required = names.map(str::to_owned).collect();
+                }
                 ("additionalProperties" | "unevaluatedProperties", Value::Object(_)) => {
                     node.members.other.push(self.node(value));
                 }
@@ -208,6 +265,42 @@ impl<'a> SecretCompiler<'a> {
             }
         }
         node
+    }
+}
+
+/// Marks the nodes from which a secret can be reached.
+fn mark_paths_to_secrets(nodes: &mut [SecretNode]) {
+    let mut parents = vec![Vec::new(); nodes.len()];
+    for (id, node) in nodes.iter().enumerate() {
+        for &child in node.members().chain(node.items()).chain(&node.in_place) {
+            parents[child].push(id);
+        }
+    }
+    let is_secret = |id: &usize| nodes[*id].is_secret;
+    let mut pending: Vec<usize> = (0..nodes.len()).filter(is_secret).collect();
+    while let Some(id) = pending.pop() {
+        if !std::mem::replace(&mut nodes[id].leads_to_secret, true) {
+            pending.append(&mut parents[id]);
+        }
+    }
+    for id in 0..nodes.len() {
+        let leads_to_secret = |child: &usize| nodes[*child].leads_to_secret;
+        let has_secret_members = nodes[id].members().any(leads_to_secret);
+        let has_secret_items = nodes[id].items().any(leads_to_secret);
+        (nodes[id].has_secret_members, nodes[id].has_secret_items) =
+            (has_secret_members, has_secret_items);
+    }
+}
+
+impl SecretNode {
+    /// Returns the subschemas of members.
+    fn members(&self) -> impl Iterator<Item = &usize> {
+        self.properties.values().chain(&self.members.other).chain(&self.members.every)
+    }
+
+    /// Returns the subschemas of items.
+    fn items(&self) -> impl Iterator<Item = &usize> {
+        self.prefix.iter().chain(&self.items.other).chain(&self.items.every)
     }
 }
 
@@ -391,6 +484,38 @@ mod tests {
             let found = Secrets::of(&schema).mask(&mut masked);
             assert_eq!(masked, expected, "{schema}");
             assert_eq!(found, masked != value, "{schema}");
+        }
+    }
+
+    #[test]
+    fn values_of_wrong_shape_are_masked() {
+        let secret = json!({"writeOnly": true});
+        let open = json!({"properties": {"pin": secret, "name": true}});
+        let required = json!({"required": ["pin"], "properties": {"pin": secret, "name": true}});
+        let closed =
+            json!({"additionalProperties": false, "properties": {"pin": secret, "name": true}});
+        let outer = json!({"properties": {"login": open, "other": true}});
+        for (schema, value, expected) in [
+            (&open, json!("1234"), json!("***")),
+            (&open, json!(1234), json!("***")),
+            (&open, json!(["1234"]), json!("***")),
+            (&open, json!(null), json!(null)),
+            (&open, json!({"name": "ada", "x": 1}), json!({"name": "ada", "x": 1})),
+            (&outer, json!({"login": "1234", "other": 1}), json!({"login": "***", "other": 1})),
+            (&json!({"items": open}), json!({"pin": 1}), json!("***")),
+            (&json!({"items": open}), json!(["1234", {"name": 1}]), json!(["***", {"name": 1}])),
+            (
+                &required,
+                json!({"pinn": "1234", "name": "ada"}),
+                json!({"pinn": "***", "name": "ada"}),
+            ),
+            (&required, json!({"pin": 1, "x": "y"}), json!({"pin": "***", "x": "y"})),
+            (&closed, json!({"in": {"pin": 1}, "name": 1}), json!({"in": "***", "name": 1})),
+            (&json!({"properties": {"name": true}}), json!("text"), json!("text")),
+        ] {
+            let mut masked = value.clone();
+            Secrets::of(schema).mask(&mut masked);
+            assert_eq!(masked, expected, "{schema} {value}");
         }
     }
 

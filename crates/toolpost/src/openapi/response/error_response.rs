@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::decode::{JsonMode, decode_body};
 use super::{declared_response, http_meta};
 use crate::error::{CallError, ErrorCode};
+use crate::handler::CallContext;
 use crate::http::{retry_after, strip_html_tags};
 use crate::openapi::plan::OperationPlan;
 use crate::openapi::request::PreparedRequest;
@@ -123,6 +124,14 @@ impl SecretRedactor {
         // Longer secrets are replaced first, because they may contain shorter ones.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(secrets)
+    }
+
+    /// Registers the secrets of the request as secrets of the call, because the service may repeat
+    /// them in a response that is not an error.
+    pub(crate) fn add_to(&self, context: &CallContext) {
+        if !self.0.is_empty() {
+            context.add_secrets(|known| self.0.iter().for_each(|secret| known.add_text(secret)));
+        }
     }
 
     pub(crate) fn redact_value(&self, value: Value) -> Value {

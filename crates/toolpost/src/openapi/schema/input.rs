@@ -65,6 +65,9 @@ impl<'c> SchemaWriter<'c, '_> {
         if let Some(description) = parameter.text("description") {
             schema = with_keyword(schema, "description", description.into());
         }
+        if is_credential(parameter) {
+            schema = with_keyword(schema, "writeOnly", true.into());
+        }
         if parameter.flag("deprecated") {
             schema = with_keyword(schema, "deprecated", true.into());
         }
@@ -72,6 +75,30 @@ impl<'c> SchemaWriter<'c, '_> {
             Some(examples) => with_keyword(schema, "examples", examples),
             None => schema,
         }
+    }
+}
+
+/// Whether a parameter is a cookie, or a header whose name denotes a credential. Records mask it.
+fn is_credential(parameter: Node<'_>) -> bool {
+    const WORDS: [&str; 10] = [
+        "apikey",
+        "api-key",
+        "api_key",
+        "access-key",
+        "auth",
+        "credential",
+        "password",
+        "secret",
+        "session",
+        "token",
+    ];
+    match parameter.text("in") {
+        Some("cookie") => true,
+        Some("header") => {
+            let name = parameter.text("name").unwrap_or_default().to_ascii_lowercase();
+            WORDS.iter().any(|word| name.contains(word))
+        }
+        _ => false,
     }
 }
 
