@@ -236,7 +236,7 @@ mod tests {
             (9, Some("ada"), "bob", Some("AB"), Ok("waiter")),
             (9, Some("ada"), "bob", Some("ac"), Err(DecisionError::InputMismatch)),
             (9, Some("ada"), "ada", Some("ab"), Err(DecisionError::OwnCall("ada".to_owned()))),
-            (9, Some("eve"), "eve", None, Err(DecisionError::OwnCall("eve".to_owned()))),
+            (9, Some("carl"), "carl", None, Err(DecisionError::OwnCall("carl".to_owned()))),
             (9, None, "bob", None, Ok("waiter")),
             (10, Some("ada"), "bob", None, ended(EXPIRED_REASON)),
             (11, Some("ada"), "ada", None, ended(EXPIRED_REASON)),
