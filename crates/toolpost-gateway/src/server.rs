@@ -1,9 +1,9 @@
 //! The HTTP server: accepts connections up to a limit and drains them on shutdown.
 
+mod admission;
 mod body_tracking;
 mod connection_pool;
 mod connection_state;
-mod reject;
 mod timeout_stream;
 mod unix_socket;
 
@@ -24,11 +24,12 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::task::JoinSet;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
+use toolpost::shares::{Holder, Shares};
 
+use self::admission::ConnectionContext;
+pub(crate) use self::admission::{Peer, connection_shares};
 use self::body_tracking::TrackedBody;
 use self::connection_pool::ConnectionPool;
-use self::connection_state::ConnectionState;
-use self::reject::ConnectionRejector;
 use self::timeout_stream::TimeoutStream;
 pub(crate) use self::timeout_stream::upgraded_stream;
 pub(crate) use self::unix_socket::{FromSameUser, UnixSocket};
@@ -45,7 +46,17 @@ const POOL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) type ClientStream = Either<TcpStream, UnixStream>;
 
 /// Handles the requests of all connections. Clones share state.
-pub(crate) trait RequestHandler: Clone + Send + 'static {
+pub(crate) trait RequestHandler: Clone + Send + Sync + 'static {
+    /// Returns whose share of the connections a request uses.
+    fn holder<B: Sync>(
+        &self,
+        peer: Peer,
+        request: &Request<B>,
+    ) -> impl Future<Output = Holder> + Send;
+
+    /// Whether a request is answered even if no connection is left.
+    fn is_probe<B>(&self, request: &Request<B>) -> bool;
+
     fn handle(self, request: Request<Body>) -> impl Future<Output = Response<Body>> + Send;
 }
 
@@ -55,6 +66,8 @@ pub(crate) struct Server {
     pub(crate) settings: Arc<GatewaySettings>,
     /// Number of open connections.
     pub(crate) open_connections: Arc<AtomicUsize>,
+    /// Requests that are being served. Each uses one connection.
+    pub(crate) active: Shares,
     /// Canceled when connections end after their current request.
     pub(crate) stopping: CancellationToken,
 }
@@ -67,13 +80,15 @@ pub(crate) async fn serve(
     socket: Option<UnixSocket>,
     mut shutdown: BoxFuture<'_, ()>,
 ) -> JoinSet<()> {
-    let Server { settings, open_connections, stopping } = server;
+    let Server { settings, open_connections, stopping, .. } = server;
     // Accepted connections inherit the buffer size of the listener.
     if let Err(error) = SockRef::from(&listener).set_send_buffer_size(settings.send_buffer_bytes) {
         tracing::debug!(%error, "send buffer size not set");
     }
-    let (mut pool, mut rejector) =
-        (ConnectionPool::new(settings.max_connections), ConnectionRejector::default());
+    // At most `max_connections` are served for callers without reserved capacity, so that others
+    // can be evicted.
+    let mut pool =
+        ConnectionPool::new(settings.max_connections.saturating_add(settings.reserved_connections));
     // An accepted connection that is not admitted yet. Accepting more would only use up file
     // descriptors, so further connections stay in the kernel's queue.
     let mut pending_stream = None;
@@ -88,12 +103,11 @@ pub(crate) async fn serve(
         open_connections.store(pool.len(), Ordering::Relaxed);
         let Some(stream) = pending_stream.take() else { continue };
         if pool.try_make_room() {
-            rejector.observe_free();
-            pool.spawn(|state| {
-                serve_connection(stream, state, handler.clone(), settings, stopping.clone())
+            let peer = Peer::of(&stream);
+            pool.spawn(&peer.holder(), |state| {
+                let connection = ConnectionContext { peer, state, active: server.active.clone() };
+                serve_connection(stream, connection, handler.clone(), settings, stopping.clone())
             });
-        } else if rejector.observe_full() {
-            rejector.reject(stream);
         } else {
             pending_stream = Some(stream);
         }
@@ -130,7 +144,7 @@ async fn accept_tcp(listener: &TcpListener) -> TcpStream {
 
 fn serve_connection(
     stream: ClientStream,
-    state: ConnectionState,
+    context: ConnectionContext,
     handler: impl RequestHandler,
     settings: &GatewaySettings,
     stopping: CancellationToken,
@@ -141,9 +155,8 @@ fn serve_connection(
     {
         tracing::debug!(%error, "TCP_NODELAY not set");
     }
-    let is_same_user = matches!(stream, Either::Right(_));
+    let state = context.state.clone();
     let wire = TimeoutStream::new(stream, settings.write_timeout, state.clone());
-    let request_state = state.clone();
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.header_timeout)
@@ -151,12 +164,7 @@ fn serve_connection(
         .max_header_size(MAX_HEAD_BYTES)
         .serve_connection(
             TokioIo::new(wire),
-            service_fn(move |mut request| {
-                if is_same_user {
-                    request.extensions_mut().insert(FromSameUser);
-                }
-                handle_request(&handler, &request_state, request)
-            }),
+            service_fn(move |request| handle_request(handler.clone(), context.clone(), request)),
         )
         .with_upgrades();
     async move {
@@ -180,19 +188,34 @@ fn serve_connection(
 }
 
 /// Handles one request and tracks the connection state.
-fn handle_request<H: RequestHandler>(
-    handler: &H,
-    state: &ConnectionState,
-    request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<TrackedBody<Body>>, Infallible>> + Send + use<H> {
-    let state = state.clone();
-    let track_body = |body| Body::new(TrackedBody::request(body, state.clone()));
-    let response_future =
-        state.on_head_received().then(|| handler.clone().handle(request.map(track_body)));
-    async move {
-        match response_future {
-            Some(response) => Ok(response.await.map(|body| TrackedBody::response(body, state))),
-            None => std::future::pending().await,
-        }
+async fn handle_request<H: RequestHandler>(
+    handler: H,
+    connection: ConnectionContext,
+    mut request: Request<Incoming>,
+) -> Result<Response<TrackedBody<Body>>, Infallible> {
+    let state = connection.state.clone();
+    if !state.on_head_received() {
+        return std::future::pending().await;
     }
+    let holder = handler.holder(connection.peer, &request).await;
+    let (response, permit) = match connection.admit(&holder, handler.is_probe(&request)).await {
+        Ok(permit) => {
+            if connection.peer == Peer::SameUser {
+                request.extensions_mut().insert(FromSameUser);
+            }
+            // Small calls need no extension, which allocates.
+            if !request.uri().path().starts_with("/api/") {
+                request.extensions_mut().insert(holder);
+            }
+            let is_served_without_permit = permit.is_none();
+            let request = request.map(|body| Body::new(TrackedBody::request(body, state.clone())));
+            let mut response = handler.handle(request).await;
+            if is_served_without_permit {
+                admission::close_after(&mut response);
+            }
+            (response, permit)
+        }
+        Err(rejection) => (rejection, None),
+    };
+    Ok(response.map(|body| TrackedBody::response(body, state, permit)))
 }

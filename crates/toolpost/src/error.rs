@@ -94,26 +94,48 @@ pub enum ErrorCode {
 #[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum Limit {
+    /// Connections per address before authentication.
+    AddressConnections,
     /// An open circuit breaker.
     Breaker,
     /// Calls in flight per caller.
     CallerCalls,
+    /// Connections per caller.
+    CallerConnections,
+    /// Memory of the inputs of a caller.
+    CallerInputBytes,
+    /// Memory of the operations that an identity registers.
+    CallerRegistrationBytes,
+    /// Rooms opened by one caller.
+    CallerRooms,
+    /// Names of spokes per identity.
+    CallerSpokes,
     /// Open subscriptions per caller.
     CallerSubscriptions,
     /// Calls in flight.
     Calls,
     /// Call rate per caller.
     CallsPerMinute,
+    /// Connections.
+    Connections,
     /// Calls waiting for an exclusive operation.
     ExclusiveQueue,
+    /// Memory of inputs.
+    InputBytes,
     /// Nesting depth of calls.
     Nesting,
     /// Time spent in a source's queue.
     QueueWait,
+    /// Memory of the operations that spokes register.
+    RegistrationBytes,
+    /// Open rooms.
+    Rooms,
     /// Calls in flight per source.
     SourceCalls,
     /// Length of a source's queue.
     SourceQueue,
+    /// Names of spokes.
+    Spokes,
 }
 
 impl Limit {

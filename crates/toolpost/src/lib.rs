@@ -39,6 +39,7 @@
 //! | `error`, `access` | call errors and access control |
 //! | `registry` | the mutable set of operations, immutable catalogs, search |
 //! | `pipeline` | the stages of a call, one file per stage |
+//! | [`shares`] | shares of bounded resources per identity and address |
 //! | `trace` | trace context and spans of calls |
 //! | [`protocol`] | the call protocol without I/O: events, pending requests |
 //! | [`transport`] | transports of the call protocol: in-process, WebSocket |
@@ -76,6 +77,7 @@ mod embedded;
 mod env;
 mod envelope;
 mod error;
+mod fair_queue;
 mod handler;
 mod header_params;
 #[cfg(any(feature = "mcp", feature = "openapi"))]
@@ -98,6 +100,7 @@ pub mod protocol;
 mod query;
 mod registry;
 mod schema;
+pub mod shares;
 mod source;
 mod spec;
 #[cfg(feature = "sse")]

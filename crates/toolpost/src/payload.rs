@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::CallError;
-use crate::json::error_message;
+use crate::json::{error_message, exceeds_max_tree, parsed_bytes, value_bytes};
 use strict::StrictParser;
 
 /// A JSON document, raw or parsed. It is parsed at most once, on demand.
@@ -102,11 +102,11 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text nests deeper than 128 levels or contains a number outside the
-    /// range of `f64`.
+    /// Returns an error if the text nests deeper than 128 levels, contains a number outside the range
+    /// of `f64` or needs more than 256 MiB of memory.
     pub fn value(&mut self) -> Result<&mut Value, PayloadError> {
         if let PayloadRepr::Raw(raw) = &self.0 {
-            self.0 = PayloadRepr::Value(serde_json::from_str(raw.get())?);
+            self.0 = PayloadRepr::Value(parse_tree(raw)?);
         }
         match &mut self.0 {
             PayloadRepr::Value(value) => Ok(value),
@@ -122,7 +122,7 @@ impl Payload {
     pub fn into_value(self) -> Result<Value, PayloadError> {
         match self.0 {
             PayloadRepr::Value(value) => Ok(value),
-            PayloadRepr::Raw(raw) => Ok(serde_json::from_str(raw.get())?),
+            PayloadRepr::Raw(raw) => parse_tree(&raw),
         }
     }
 
@@ -146,6 +146,14 @@ impl Payload {
         }
     }
 
+    /// Estimates the memory of the payload once it is parsed, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        match &self.0 {
+            PayloadRepr::Value(value) => value_bytes(value),
+            PayloadRepr::Raw(raw) => parsed_bytes(raw.get().as_bytes()),
+        }
+    }
+
     /// Returns the raw text; `None` if the payload is parsed.
     pub fn as_raw(&self) -> Option<&RawValue> {
         match &self.0 {
@@ -161,6 +169,14 @@ impl Payload {
             PayloadRepr::Raw(_) => None,
         }
     }
+}
+
+/// Parses text into a tree, unless the tree would be too large.
+fn parse_tree(raw: &RawValue) -> Result<Value, PayloadError> {
+    if exceeds_max_tree(raw.get()) {
+        return Err(PayloadError(serde::de::Error::custom("it needs too much memory when parsed")));
+    }
+    Ok(serde_json::from_str(raw.get())?)
 }
 
 fn parse_strict(text: &[u8], parser: StrictParser) -> Result<Value, PayloadError> {

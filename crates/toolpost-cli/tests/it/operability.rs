@@ -1,5 +1,6 @@
 //! Operation of a gateway: overload, tracing, shutdown and long runs.
 
+mod hostile_load;
 mod overload;
 mod shutdown;
 mod soak;

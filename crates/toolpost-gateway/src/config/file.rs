@@ -115,7 +115,7 @@ impl ConfigFile {
 
     pub(super) fn into_config(self, document: &TomlDocument<'_>) -> Config {
         let identities = identities(document, self.identity);
-        let rooms = rooms(document, self.room, self.limits.rooms);
+        let rooms = rooms(document, self.room, &self.limits);
         let mut limits = LimitsConfig::new(self.limits);
         let sources = self.source.into_iter();
         let sources = sources
@@ -240,13 +240,17 @@ fn jwt_settings(
 fn rooms(
     document: &TomlDocument<'_>,
     rooms: BTreeMap<String, RoomSettings>,
-    max_rooms: usize,
+    limits: &LimitsTable,
 ) -> RoomsSettings {
-    if rooms.len() > max_rooms {
+    if rooms.len() > limits.rooms {
         let message = "more rooms than limits.rooms allows; raise it";
         document.section(&["room"]).report(&[], message);
     }
-    let mut settings = RoomsSettings { max_rooms, ..RoomsSettings::default() };
+    let mut settings = RoomsSettings {
+        max_rooms: limits.rooms,
+        max_rooms_per_caller: limits.caller_rooms,
+        ..RoomsSettings::default()
+    };
     for (name, room) in rooms {
         let path = ["room", &name];
         let at = document.section(&path);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use toolpost::Identity;
+use toolpost::shares::Holder;
 use url::Url;
 
 use super::problem::ProblemDetails;
@@ -33,6 +34,17 @@ pub(super) async fn authenticate(
         }
         other => invalid_token(authenticator, path, headers, other.to_string()),
     })
+}
+
+/// Returns whose share a request uses: that of its caller, or of `unauthenticated`.
+pub(crate) async fn holder(
+    authenticator: &Authenticator,
+    headers: &HeaderMap,
+    unauthenticated: Holder,
+) -> Holder {
+    let Ok(token) = bearer_token(headers) else { return unauthenticated };
+    let identity = authenticator.identify(token).await;
+    identity.map_or(unauthenticated, |identity| Holder::from(&*identity))
 }
 
 pub(super) fn invalid_token(

@@ -30,9 +30,24 @@ pub(super) async fn read_input(
     let read = if operation.spec().input_schema.is_unknown() {
         Payload::from_untrusted_text(&bytes)
     } else {
+        check_memory(&bytes, settings)?;
         Payload::from_untrusted(&bytes)
     };
     read.map_err(|error| invalid_json(&error))
+}
+
+/// Rejects a body of many small values, which would need much more memory than its text.
+fn check_memory(body: &Bytes, settings: &GatewaySettings) -> Result<(), ProblemDetails> {
+    let max = settings.max_input_memory;
+    let needed = toolpost::json::parsed_bytes(body);
+    if needed <= max {
+        return Ok(());
+    }
+    let message = format!(
+        "the body needs {needed} bytes of memory when parsed; the limit is {max} \
+         (limits.caller_input_bytes)"
+    );
+    Err(ProblemDetails::new(StatusCode::PAYLOAD_TOO_LARGE, message))
 }
 
 fn invalid_json(error: &PayloadError) -> ProblemDetails {

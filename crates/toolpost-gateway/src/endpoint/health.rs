@@ -21,6 +21,9 @@ use crate::auth::Authenticator;
 use crate::journal::Journal;
 use crate::telemetry::{Exposition, SourceHealth};
 
+/// Paths that are served even if no connection is left.
+pub(crate) const PROBE_PATHS: [&str; 3] = ["/health", "/ready", "/metrics"];
+
 /// State of the endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct HealthEndpoint {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response};
 use hyper::upgrade::OnUpgrade;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolpost::hub::Hub;
 use toolpost::protocol::{CallEvent, Control, Secret};
+use toolpost::shares::{SharePermit, Shares};
 use toolpost::transport::{Channel, CloseReason, accept_ws};
 
 use super::bearer;
@@ -30,6 +31,8 @@ pub(crate) struct HubEndpoint {
     pub(crate) hub: Hub,
     pub(crate) authenticator: Authenticator,
     pub(crate) settings: Arc<GatewaySettings>,
+    /// The open WebSockets of the hub and of rooms.
+    pub(crate) websockets: Shares,
     /// Async tasks of peers that have not authenticated yet. They end when shutdown begins.
     pub(crate) pending_handshakes: TaskTracker,
     /// Canceled when the gateway stops.
@@ -58,6 +61,7 @@ pub(crate) async fn upgrade(
     mut request: Request,
 ) -> Result<Response<Body>, ProblemDetails> {
     let accept = endpoint.check_handshake(request.headers())?;
+    let permit = websocket::acquire(&endpoint.websockets, request.extensions())?;
     let is_same_user = request.extensions().get::<FromSameUser>().is_some();
     let credentials = match bearer::bearer_token(request.headers()) {
         Ok(Some(token)) => PeerCredentials::Token(Secret::new(token)),
@@ -68,7 +72,7 @@ pub(crate) async fn upgrade(
     let config_url = is_same_user.then(|| (endpoint.config_url)()).flatten();
     let upgrading = hyper::upgrade::on(&mut request);
     let handshakes = endpoint.pending_handshakes.clone();
-    handshakes.spawn(endpoint.finish_handshake(upgrading, credentials));
+    handshakes.spawn(endpoint.finish_handshake(upgrading, credentials, permit));
     let mut response = websocket::switching_protocols(accept);
     if let Some(Ok(url)) = config_url.map(HeaderValue::try_from) {
         response.headers_mut().insert(CONFIG_HEADER, url);
@@ -79,21 +83,20 @@ pub(crate) async fn upgrade(
 impl HubEndpoint {
     fn check_handshake(&self, headers: &HeaderMap) -> Result<HeaderValue, ProblemDetails> {
         let upgrade_message = "/hub serves the call protocol over WebSocket; connect with ws://";
-        let accept = websocket::check_handshake(&self.stopping, headers, upgrade_message)?;
-        let max = self.settings.max_connections;
-        if self.hub.stats().connections + self.pending_handshakes.len() >= max {
-            let message = format!("connection limit reached: {max} peers are connected");
-            return Err(ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, message));
-        }
-        Ok(accept)
+        websocket::check_handshake(&self.stopping, headers, upgrade_message)
     }
 
-    async fn finish_handshake(self, upgrading: OnUpgrade, credentials: PeerCredentials) {
+    async fn finish_handshake(
+        self,
+        upgrading: OnUpgrade,
+        credentials: PeerCredentials,
+        permit: SharePermit,
+    ) {
         match upgrading.await {
             Ok(upgraded) => {
                 let (stream, buffered) = upgraded_stream(upgraded);
                 let channel = accept_ws(stream, buffered, self.settings.websocket).await;
-                self.authenticate_peer(channel, credentials).await;
+                self.authenticate_peer(channel, credentials, permit).await;
             }
             Err(error) => {
                 tracing::debug!(%error, "peer disconnected during the WebSocket handshake");
@@ -101,7 +104,12 @@ impl HubEndpoint {
         }
     }
 
-    async fn authenticate_peer(&self, channel: Channel, credentials: PeerCredentials) {
+    async fn authenticate_peer(
+        &self,
+        channel: Channel,
+        credentials: PeerCredentials,
+        mut permit: SharePermit,
+    ) {
         let (channel, identity) = match credentials {
             PeerCredentials::Token(token) => {
                 let identity = self.authenticator.identify(Some(token.reveal())).await;
@@ -126,7 +134,10 @@ impl HubEndpoint {
             }
         };
         match identity {
-            Ok(identity) => self.hub.accept(channel, identity),
+            Ok(identity) => match websocket::assign(&mut permit, &identity) {
+                Ok(()) => self.hub.accept(channel.with_guard(permit), identity),
+                Err(error) => channel.reject(CloseReason::overloaded(error.to_string())).await,
+            },
             Err(message) => {
                 tracing::warn!(reason = message, "peer rejected");
                 channel.reject(CloseReason::unauthenticated(message)).await;

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde::Serialize;
+use toolpost::shares::ShareError;
 use toolpost::{CallError, ErrorCode, OperationSpec};
 
 /// An error as problem details (RFC 9457).
@@ -131,6 +132,18 @@ fn is_allowed_status(status: StatusCode) -> bool {
 
 fn as_number<S: serde::Serializer>(status: &StatusCode, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u16(status.as_u16())
+}
+
+/// A reached share is a 429 problem, and a reached total a 503 problem.
+impl From<ShareError> for ProblemDetails {
+    fn from(error: ShareError) -> Self {
+        let mut problem = Self::from_call_error(error.into(), None);
+        if error.is_total() {
+            problem.status = StatusCode::SERVICE_UNAVAILABLE;
+            problem.title = problem.status.canonical_reason().unwrap_or("Error");
+        }
+        problem
+    }
 }
 
 impl axum::response::IntoResponse for ProblemDetails {

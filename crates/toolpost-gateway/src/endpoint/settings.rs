@@ -13,12 +13,21 @@ use crate::mcp_service::McpEndpointSettings;
 pub struct GatewaySettings {
     /// Maximum request body size in bytes. Larger bodies are rejected with 413.
     pub max_body_bytes: usize,
-    /// Maximum number of open connections. At the limit, a new connection evicts the connection
-    /// that has waited longest for a request. If every connection is being served, the new
-    /// connection waits briefly and is then rejected with 503.
+    /// Maximum memory of a parsed body in bytes. Bodies that need more are rejected with 413.
+    pub max_input_memory: usize,
+    /// Maximum number of requests that are served at the same time, each on a connection. Further
+    /// requests wait briefly and are then rejected with 503. A new connection evicts one that waits
+    /// for a request: of the caller with the most connections, the one that has waited longest.
     ///
-    /// WebSockets are counted separately, with the same limit.
+    /// WebSockets are counted separately, with the same limits.
     pub max_connections: usize,
+    /// Maximum number of these requests, and of WebSockets, per caller.
+    pub max_connections_per_caller: usize,
+    /// Maximum number of these requests, and of WebSockets, per address before authentication.
+    pub max_connections_per_address: usize,
+    /// Number of connections beyond the maximum that are reserved for the operator and for
+    /// `/health`, `/ready` and `/metrics`.
+    pub reserved_connections: usize,
     /// Maximum time for receiving a request head.
     pub header_timeout: Duration,
     /// Maximum time for receiving a request body.
@@ -51,7 +60,11 @@ impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
             max_body_bytes: 4 * 1024 * 1024,
+            max_input_memory: 128 * 1024 * 1024,
             max_connections: 1_024,
+            max_connections_per_caller: 256,
+            max_connections_per_address: 128,
+            reserved_connections: 64,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),

@@ -1,9 +1,11 @@
 //! The WebSocket handshake, independent of the protocol on top.
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use tokio_util::sync::CancellationToken;
+use toolpost::Identity;
+use toolpost::shares::{Holder, ShareError, SharePermit, Shares};
 use toolpost::transport::accept_key;
 
 use super::accept::list_items;
@@ -39,6 +41,28 @@ pub(super) fn check_handshake(
     }
     HeaderValue::from_str(&accept_key(key.as_bytes()))
         .map_err(|_| ProblemDetails::new(StatusCode::BAD_REQUEST, "invalid Sec-WebSocket-Key"))
+}
+
+/// Returns whose share a request uses. Another server than this crate's does not tell.
+pub(super) fn request_holder(extensions: &Extensions) -> Holder {
+    extensions.get().cloned().unwrap_or_else(Holder::of_unknown_address)
+}
+
+/// Takes a WebSocket out of the share of the client.
+pub(super) fn acquire(
+    websockets: &Shares,
+    extensions: &Extensions,
+) -> Result<SharePermit, ProblemDetails> {
+    Ok(websockets.try_acquire(&request_holder(extensions), 1)?)
+}
+
+/// Counts a WebSocket for the identity of its client. One over the Unix socket stays the
+/// operator's.
+pub(super) fn assign(permit: &mut SharePermit, identity: &Identity) -> Result<(), ShareError> {
+    match permit.holder() {
+        Holder::Operator => Ok(()),
+        _ => permit.transfer(&Holder::from(identity)),
+    }
 }
 
 /// Returns the response to a valid handshake.

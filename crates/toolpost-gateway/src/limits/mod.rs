@@ -17,9 +17,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use toolpost::hub::RESERVED_NAMES;
+use toolpost::shares::{Holder, ShareLimits, SharePermit, Shares};
 use toolpost::{
-    BreakerState, CallError, CallView, HookResult, Issue, Limit, Limits, OperationKind, Permit,
-    SourceSignal,
+    BreakerState, CallError, CallView, HookResult, Identity, Issue, Limit, Limits, OperationKind,
+    Permit, SourceSignal,
 };
 
 pub use settings::{BreakerLimits, LimitsSettings, SourceLimits};
@@ -33,20 +34,31 @@ use caller::CallerTable;
 /// Retry delay where the actual wait is unknown.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Memory of an input that is not counted.
+const MIN_INPUT_BYTES: usize = 4 * 1024;
+
 /// Admission control of a pipeline. The limits can be replaced at runtime; permits in use stay
 /// valid and count toward the new limits.
 pub struct Limiter {
     settings: ArcSwap<LimitsSettings>,
     callers: CallerTable,
+    /// Memory of the inputs of calls in flight.
+    input_bytes: Shares,
     sources: ConcurrentMap<SourceLimiter>,
 }
 
 impl Limiter {
     /// Creates a limiter with these settings.
     pub fn new(settings: LimitsSettings) -> Self {
+        let input_bytes = ShareLimits::new(
+            "bytes of inputs",
+            (Limit::InputBytes, settings.input_bytes),
+            (Limit::CallerInputBytes, settings.caller_input_bytes),
+        );
         Self {
             settings: ArcSwap::from_pointee(settings),
             callers: CallerTable::default(),
+            input_bytes: Shares::new(input_bytes),
             sources: ConcurrentMap::default(),
         }
     }
@@ -103,9 +115,35 @@ impl Limiter {
             }
             false => (&caller.calls, Limit::CallerCalls, settings.caller_calls, "calls"),
         };
-        in_flight.try_acquire(max).map(Permit::from).ok_or_else(|| {
+        let permit = in_flight.try_acquire(max).map(Permit::from).ok_or_else(|| {
             let message = format!("caller limit reached: {max} {what} in flight");
             limit_error(limit, message, DEFAULT_RETRY_AFTER)
+        })?;
+        Ok(match self.acquire_input(call, identity)? {
+            Some(input) => permit.with_guard(input),
+            None => permit,
+        })
+    }
+
+    /// Takes the memory of an input, unless it is small. An input without a schema is not parsed.
+    fn acquire_input(
+        &self,
+        call: &CallView<'_>,
+        identity: &Identity,
+    ) -> Result<Option<SharePermit>, CallError> {
+        let is_parsed =
+            call.operation.is_none_or(|operation| !operation.spec().input_schema.is_unknown());
+        let bytes = call.input.map_or(0, |input| match input.as_raw() {
+            Some(raw) if !is_parsed => raw.get().len(),
+            _ => input.memory_bytes(),
+        });
+        if bytes < MIN_INPUT_BYTES {
+            return Ok(None);
+        }
+        let permit = self.input_bytes.try_acquire(&Holder::from(identity), bytes);
+        permit.map(Some).map_err(|error| {
+            let message = format!("the input needs {bytes} bytes of memory; {error}");
+            limit_error(error.limit, message, DEFAULT_RETRY_AFTER)
         })
     }
 }

@@ -18,6 +18,11 @@ pub struct LimitsSettings {
     pub caller_calls: usize,
     /// Maximum number of open subscriptions per caller.
     pub caller_subscriptions: usize,
+    /// Maximum memory of the inputs of all calls in flight, in bytes. Applies to new limiters.
+    pub input_bytes: usize,
+    /// Maximum memory of the inputs of the calls in flight of one caller, in bytes. Applies to new
+    /// limiters.
+    pub caller_input_bytes: usize,
     /// Maximum number of calls that one caller may start per minute; unlimited if absent. A full
     /// minute's calls may start at once; after that, they are admitted at an even rate.
     pub calls_per_minute: Option<u32>,
@@ -66,6 +71,8 @@ impl Default for LimitsSettings {
             json_depth: 127,
             caller_calls: 4_096,
             caller_subscriptions: 1_024,
+            input_bytes: 512 * 1024 * 1024,
+            caller_input_bytes: 128 * 1024 * 1024,
             calls_per_minute: None,
             source: SourceLimits::default(),
             sources: BTreeMap::new(),

@@ -10,8 +10,9 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolpost::Identity;
 use toolpost::json::error_message;
+use toolpost::shares::{Holder, ShareLimits, SharePermit, Shares};
+use toolpost::{Identity, Limit};
 
 use super::actor::{COMMAND_QUEUE_CAPACITY, DeferredReply, RoomActor, RoomCommand};
 use super::message::{McpTarget, RejectionCode, RoomMessage};
@@ -32,7 +33,9 @@ pub(crate) struct Rooms(pub(super) Arc<RoomsInner>);
 #[derive(Debug)]
 pub(super) struct RoomsInner {
     settings: RwLock<RoomsSettings>,
-    open_rooms: Mutex<HashMap<RoomName, RoomHandle>>,
+    open_rooms: Mutex<HashMap<RoomName, OpenRoom>>,
+    /// Rooms that callers opened.
+    shares: Shares,
     pub(super) store: Option<Arc<RoomStore>>,
     pub(super) journal: Option<Journal>,
     authenticator: Authenticator,
@@ -43,6 +46,13 @@ pub(super) struct RoomsInner {
     next_connection_id: AtomicU64,
     /// All connections with their identities.
     connections: Mutex<HashMap<ConnectionId, (Arc<Identity>, MessageSender)>>,
+}
+
+/// An open room. The lobby and configured rooms need no permit.
+#[derive(Debug)]
+struct OpenRoom {
+    handle: RoomHandle,
+    _permit: Option<SharePermit>,
 }
 
 /// A handle to an open room. The room is not closed as idle while a handle exists.
@@ -71,9 +81,15 @@ impl Rooms {
         tool_caller: Weak<dyn ToolCaller>,
         stopping: CancellationToken,
     ) -> Self {
+        let limits = ShareLimits::new(
+            "open rooms",
+            (Limit::Rooms, settings.max_rooms),
+            (Limit::CallerRooms, settings.max_rooms_per_caller),
+        );
         Self(Arc::new(RoomsInner {
             settings: RwLock::new(settings),
             open_rooms: Mutex::default(),
+            shares: Shares::new(limits),
             store: store.map(Arc::new),
             journal,
             authenticator,
@@ -94,28 +110,32 @@ impl Rooms {
         }
     }
 
-    /// Returns the room with this name and opens it if necessary.
+    /// Returns the room with this name and opens it for a caller if necessary.
     ///
     /// # Errors
     ///
     /// Too many rooms are open, or the gateway is stopping.
-    pub(crate) fn get_or_open(&self, name: &RoomName) -> Result<RoomHandle, RoomError> {
+    pub(crate) fn get_or_open(
+        &self,
+        name: &RoomName,
+        opener: &Holder,
+    ) -> Result<RoomHandle, RoomError> {
         let mut rooms = self.0.open_rooms.lock();
         if let Some(open) = rooms.get(name) {
-            return Ok(open.clone());
+            return Ok(open.handle.clone());
         }
-        let max = self.0.settings.read().max_rooms;
-        if rooms.len() >= max {
-            let detail = format!("room limit reached: {max} are open");
-            return Err(RejectionCode::LimitExceeded.error(detail));
-        }
+        let is_configured =
+            **name == *super::LOBBY || self.0.settings.read().rooms.contains_key(name);
+        let permit = (!is_configured).then(|| self.0.shares.try_acquire(opener, 1)).transpose();
+        let permit =
+            permit.map_err(|error| RejectionCode::LimitExceeded.error(error.to_string()))?;
         if self.0.stopping.is_cancelled() {
             return Err(RejectionCode::Unavailable.error("the gateway is stopping"));
         }
         let (commands, receiver) = mpsc::channel(COMMAND_QUEUE_CAPACITY);
         let name = name.clone();
         let handle = RoomHandle { name: name.clone(), commands, handle_count: Arc::default() };
-        rooms.insert(name.clone(), handle.clone());
+        rooms.insert(name.clone(), OpenRoom { handle: handle.clone(), _permit: permit });
         let rooms = Arc::clone(&self.0);
         self.0.tasks.spawn(async move {
             match load_room(&rooms, &name).await {
@@ -131,13 +151,17 @@ impl Rooms {
 
     /// Returns the room with this name if it is open or has a stored document. Used for invitation
     /// tokens, which are valid only in their room.
-    pub(crate) async fn find_existing(&self, name: &RoomName) -> Option<RoomHandle> {
+    pub(crate) async fn find_existing(
+        &self,
+        name: &RoomName,
+        opener: &Holder,
+    ) -> Option<RoomHandle> {
         if let Some(open) = self.0.open_rooms.lock().get(name) {
-            return Some(open.clone());
+            return Some(open.handle.clone());
         }
         let (store, document) = (Arc::clone(self.0.store.as_ref()?), name.clone());
         let is_stored = tokio::task::spawn_blocking(move || store.contains(&document)).await;
-        if is_stored.unwrap_or_default() { self.get_or_open(name).ok() } else { None }
+        if is_stored.unwrap_or_default() { self.get_or_open(name, opener).ok() } else { None }
     }
 
     /// Returns the sorted names of the open and configured rooms, including the lobby.
@@ -149,12 +173,7 @@ impl Rooms {
     }
 
     pub(super) fn open_rooms(&self) -> Vec<RoomHandle> {
-        self.0.open_rooms.lock().values().cloned().collect()
-    }
-
-    /// Number of connections, including those that have not joined a room yet.
-    pub(crate) fn connection_count(&self) -> usize {
-        self.0.tasks.len().saturating_sub(self.0.open_rooms.lock().len())
+        self.0.open_rooms.lock().values().map(|open| open.handle.clone()).collect()
     }
 
     /// Closes the connections of matching identities and returns their number.
@@ -303,9 +322,9 @@ impl RoomsInner {
         commands: &mpsc::Receiver<RoomCommand>,
     ) -> bool {
         let mut rooms = self.open_rooms.lock();
-        let is_unused = rooms
-            .get(name)
-            .is_none_or(|open| Arc::strong_count(&open.handle_count) == 1 && commands.is_empty());
+        let is_unused = rooms.get(name).is_none_or(|open| {
+            Arc::strong_count(&open.handle.handle_count) == 1 && commands.is_empty()
+        });
         if is_unused {
             rooms.remove(name);
         }

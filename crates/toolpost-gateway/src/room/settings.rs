@@ -23,6 +23,9 @@ pub struct RoomSettings {
     /// Maximum total size of the history.
     #[serde(rename = "history_bytes", with = "Size::<0>")]
     pub max_history_bytes: usize,
+    /// Maximum size of the past messages in a welcome. Earlier ones are in the history.
+    #[serde(rename = "welcome_bytes", with = "Size::<0>")]
+    pub max_welcome_bytes: usize,
     /// Maximum number of concurrent participants.
     #[serde(rename = "participants", with = "Count")]
     pub max_participants: usize,
@@ -71,6 +74,7 @@ impl Default for RoomSettings {
         Self {
             max_history_messages: 1_000,
             max_history_bytes: 8 * 1024 * 1024,
+            max_welcome_bytes: 1024 * 1024,
             max_participants: 256,
             max_message_bytes: 1024 * 1024,
             messages_per_minute: 1_200,
@@ -102,12 +106,14 @@ impl RoomSettings {
 pub struct RoomsSettings {
     /// Configured rooms by name.
     pub rooms: BTreeMap<RoomName, RoomSettings>,
-    /// Maximum number of open rooms, configured or not.
+    /// Maximum number of open rooms, besides the lobby and configured rooms.
     pub max_rooms: usize,
+    /// Maximum number of these rooms that one caller opened.
+    pub max_rooms_per_caller: usize,
 }
 
 impl Default for RoomsSettings {
     fn default() -> Self {
-        Self { rooms: BTreeMap::new(), max_rooms: 256 }
+        Self { rooms: BTreeMap::new(), max_rooms: 256, max_rooms_per_caller: 32 }
     }
 }

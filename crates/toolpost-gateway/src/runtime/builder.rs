@@ -27,7 +27,7 @@ use crate::journal::{self, Journal, JournalMode, JournalReader};
 use crate::limits::Limiter;
 use crate::mcp_service::McpService;
 use crate::room::{RoomStore, Rooms};
-use crate::server::{Server, UnixSocket};
+use crate::server::{Server, UnixSocket, connection_shares};
 use crate::source::{McpEnv, SourceContext, Sources};
 use crate::telemetry::Telemetry;
 
@@ -280,6 +280,7 @@ impl GatewayBuilder {
         let server = Server {
             settings: Arc::clone(&settings),
             open_connections: Arc::default(),
+            active: connection_shares(&settings, "requests"),
             stopping: stopping.clone(),
         };
         let source_context = SourceContext {
@@ -301,6 +302,7 @@ impl GatewayBuilder {
         });
         let sources = Sources::start(source_context, &config, &self.mcp_env);
         let components = Components {
+            websockets: connection_shares(&settings, "WebSockets"),
             settings,
             pipeline,
             authenticator,

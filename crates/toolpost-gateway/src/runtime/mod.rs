@@ -26,6 +26,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use toolpost::hub::Hub;
+use toolpost::shares::Shares;
 use toolpost::{Identity, Pipeline, Toolpost};
 
 use crate::approval::Approvals;
@@ -103,6 +104,8 @@ struct Components {
     rooms: Rooms,
     status: Arc<Status>,
     server: Server,
+    /// The open WebSockets of the hub and of rooms.
+    websockets: Shares,
     config_source: ConfigSource,
     /// Async tasks of peers that have not authenticated yet. They end when shutdown begins.
     pending_handshakes: TaskTracker,

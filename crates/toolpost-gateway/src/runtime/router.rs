@@ -11,16 +11,18 @@ use axum::response::Response;
 use axum::routing::{any, get};
 use futures::FutureExt;
 use futures::future::Either;
+use toolpost::shares::Holder;
 use tower_service::Service;
 
 use super::Components;
+use crate::auth::Authenticator;
 use crate::config::Config;
 use crate::endpoint::{
     ConsoleEndpoint, HealthEndpoint, HttpEndpoint, HubEndpoint, OpenApiEndpoint, OriginGuard,
     ProblemDetails, RoomsEndpoint, bearer, console, health, http, hub, is_upgrade_request, mcp,
     oauth_metadata, openapi, origin_guard, rooms,
 };
-use crate::server::RequestHandler;
+use crate::server::{Peer, RequestHandler};
 
 /// Path of the protected resource metadata (RFC 9728) for `/mcp`, which clients try first.
 const WELL_KNOWN_MCP: &str = "/.well-known/oauth-protected-resource/mcp";
@@ -38,6 +40,7 @@ pub(super) fn router(components: &Components) -> Router {
         hub: components.hub.clone(),
         authenticator: authenticator.clone(),
         settings: Arc::clone(settings),
+        websockets: components.websockets.clone(),
         pending_handshakes: components.pending_handshakes.clone(),
         stopping: stopping.clone(),
         config_url: Arc::new({
@@ -51,6 +54,7 @@ pub(super) fn router(components: &Components) -> Router {
         components.rooms.clone(),
         authenticator.clone(),
         settings,
+        components.websockets.clone(),
         stopping.clone(),
     );
     let metadata = get(oauth_metadata::metadata).with_state(authenticator.clone());
@@ -117,17 +121,32 @@ pub(super) struct Endpoints {
     router: Router,
     /// `None` with CORS, whose layer is part of the router.
     http: Option<Arc<HttpEndpoint>>,
+    authenticator: Authenticator,
 }
 
 impl Endpoints {
     pub(super) fn new(components: &Components) -> Self {
         let has_cors = components.origin_guard().has_cors_origins();
         let http = (!has_cors).then(|| Arc::clone(&components.http));
-        Self { router: router(components), http }
+        let authenticator = components.authenticator.clone();
+        Self { router: router(components), http, authenticator }
     }
 }
 
 impl RequestHandler for Endpoints {
+    async fn holder<B: Sync>(&self, peer: Peer, request: &axum::http::Request<B>) -> Holder {
+        match peer {
+            Peer::SameUser => Holder::Operator,
+            Peer::Remote(_) => {
+                bearer::holder(&self.authenticator, request.headers(), peer.holder()).await
+            }
+        }
+    }
+
+    fn is_probe<B>(&self, request: &axum::http::Request<B>) -> bool {
+        health::PROBE_PATHS.contains(&request.uri().path())
+    }
+
     fn handle(mut self, request: Request) -> impl Future<Output = Response<Body>> + Send {
         if let Some(http) = self.http.filter(|_| request.uri().path().starts_with("/api/")) {
             return Either::Left(http.serve(request));

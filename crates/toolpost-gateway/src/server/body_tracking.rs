@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 
 use axum::body::HttpBody;
 use hyper::body::{Frame, SizeHint};
+use toolpost::shares::SharePermit;
 
 use super::connection_state::ConnectionState;
 
@@ -13,14 +14,22 @@ use super::connection_state::ConnectionState;
 pub(super) struct TrackedBody<B> {
     body: B,
     state: ConnectionState,
-    on_end: Option<fn(&ConnectionState)>,
+    on_end: Option<OnEnd>,
+}
+
+/// What the end of a body means.
+#[derive(Debug)]
+enum OnEnd {
+    RequestReceived,
+    /// With the permit of the request.
+    ResponseFinished(Option<SharePermit>),
 }
 
 impl<B: HttpBody> TrackedBody<B> {
     /// Tracks a request body. The connection waits for the client until the body ends.
     pub(super) fn request(body: B, state: ConnectionState) -> Self {
         let is_empty = body.is_end_stream();
-        let mut tracked = Self { body, state, on_end: Some(ConnectionState::on_body_received) };
+        let mut tracked = Self { body, state, on_end: Some(OnEnd::RequestReceived) };
         if is_empty {
             tracked.end();
         }
@@ -28,15 +37,17 @@ impl<B: HttpBody> TrackedBody<B> {
     }
 
     /// Tracks a response body. The response is finished when the body ends.
-    pub(super) fn response(body: B, state: ConnectionState) -> Self {
-        Self { body, state, on_end: Some(ConnectionState::on_response_finished) }
+    pub(super) fn response(body: B, state: ConnectionState, permit: Option<SharePermit>) -> Self {
+        Self { body, state, on_end: Some(OnEnd::ResponseFinished(permit)) }
     }
 }
 
 impl<B> TrackedBody<B> {
     fn end(&mut self) {
-        if let Some(on_end) = self.on_end.take() {
-            on_end(&self.state);
+        match self.on_end.take() {
+            Some(OnEnd::RequestReceived) => self.state.on_body_received(),
+            Some(OnEnd::ResponseFinished(permit)) => self.state.on_response_finished(permit),
+            None => {}
         }
     }
 }

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
+use toolpost::shares::{Holder, SharePermit};
 
 /// The connection waits for a request head, the first or a later one.
 const AWAITING_HEAD: u64 = 0;
@@ -29,6 +31,11 @@ struct ConnectionStateInner {
     state: AtomicU64,
     /// Reference time of timestamps, shared by all connections of a server.
     epoch: Instant,
+    /// Counts the connection for its last caller, or for its address before the first request.
+    owner: Mutex<SharePermit>,
+    /// Permits of finished requests whose responses are not written completely. A client that reads
+    /// nothing keeps them.
+    unflushed: Mutex<Vec<SharePermit>>,
 }
 
 /// The state of a connection that waits for its client, at one moment.
@@ -36,9 +43,13 @@ struct ConnectionStateInner {
 pub(super) struct IdleSnapshot(u64);
 
 impl ConnectionState {
-    pub(super) fn new(epoch: Instant) -> Self {
-        let connection =
-            Self(Arc::new(ConnectionStateInner { state: AtomicU64::new(AWAITING_HEAD), epoch }));
+    pub(super) fn new(epoch: Instant, owner: SharePermit) -> Self {
+        let connection = Self(Arc::new(ConnectionStateInner {
+            state: AtomicU64::new(AWAITING_HEAD),
+            epoch,
+            owner: Mutex::new(owner),
+            unflushed: Mutex::default(),
+        }));
         connection.0.state.store(AWAITING_HEAD | connection.now_micros(), Ordering::Relaxed);
         connection
     }
@@ -54,8 +65,9 @@ impl ConnectionState {
         self.update(|state| (phase(state) == AWAITING_BODY).then_some(SERVING));
     }
 
-    /// Records a complete response.
-    pub(super) fn on_response_finished(&self) {
+    /// Records a complete response. The permit of its request is released when it is written.
+    pub(super) fn on_response_finished(&self, permit: Option<SharePermit>) {
+        self.0.unflushed.lock().extend(permit);
         self.update(|state| (state != EVICTED).then_some(RESPONDED));
     }
 
@@ -64,6 +76,7 @@ impl ConnectionState {
         if self.0.state.load(Ordering::Relaxed) == RESPONDED {
             let now = self.now_micros();
             self.update(|state| (state == RESPONDED).then_some(AWAITING_HEAD | now));
+            self.0.unflushed.lock().clear();
         }
     }
 
@@ -76,6 +89,17 @@ impl ConnectionState {
     pub(super) fn idle_snapshot(&self) -> Option<IdleSnapshot> {
         let state = self.0.state.load(Ordering::Relaxed);
         (state < SERVING).then_some(IdleSnapshot(state))
+    }
+
+    /// Counts the connection for another caller.
+    pub(super) fn set_owner(&self, holder: &Holder) {
+        // Connections of an owner are counted without a limit.
+        let _ = self.0.owner.lock().transfer(holder);
+    }
+
+    /// Returns the number of connections with the same owner.
+    pub(super) fn connections_of_owner(&self) -> usize {
+        self.0.owner.lock().used_by_holder()
     }
 
     /// Evicts the connection if its state is unchanged since the snapshot. A request that arrives
@@ -108,7 +132,12 @@ fn phase(state: u64) -> u64 {
 mod tests {
     use std::time::Duration;
 
+    use super::super::connection_pool::{owner_permit, owners};
     use super::*;
+
+    fn connection(epoch: Instant) -> ConnectionState {
+        ConnectionState::new(epoch, owner_permit(&owners(), &Holder::of_unknown_address()))
+    }
 
     async fn advance_clock() {
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -117,8 +146,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn longest_waiting_connection_is_evicted_first() {
         let epoch = Instant::now();
-        let [uploading, silent, idle, streaming] =
-            std::array::from_fn(|_| ConnectionState::new(epoch));
+        let [uploading, silent, idle, streaming] = std::array::from_fn(|_| connection(epoch));
         advance_clock().await;
         assert!(
             uploading.on_head_received() && idle.on_head_received() && streaming.on_head_received()
@@ -126,7 +154,7 @@ mod tests {
         streaming.on_body_received();
         advance_clock().await;
         idle.on_body_received();
-        idle.on_response_finished();
+        idle.on_response_finished(None);
         assert_eq!(idle.idle_snapshot(), None, "a response is still to be written");
         idle.on_flushed();
         let order =
@@ -137,17 +165,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn evicted_connection_accepts_no_request() {
-        let connection = ConnectionState::new(Instant::now());
+        let connection = connection(Instant::now());
         let snapshot = connection.idle_snapshot().unwrap();
         advance_clock().await;
         assert!(connection.on_head_received());
         assert!(!connection.try_evict(snapshot), "a request arrived in between");
         connection.on_body_received();
-        connection.on_response_finished();
+        connection.on_response_finished(None);
         connection.on_flushed();
         assert!(connection.try_evict(connection.idle_snapshot().unwrap()));
         assert!(!connection.on_head_received());
-        connection.on_response_finished();
+        connection.on_response_finished(None);
         connection.begin_linger();
         assert_eq!(connection.idle_snapshot(), None);
     }

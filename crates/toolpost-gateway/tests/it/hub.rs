@@ -137,7 +137,7 @@ fn response_event(id: &str, data: &Value) -> Value {
     event_json("call.responded", id, &json!({"output": {"data": data, "meta": meta}}))
 }
 
-fn control_event(kind: &str, payload: &Value) -> Value {
+pub(super) fn control_event(kind: &str, payload: &Value) -> Value {
     json!({"type": kind, "id": "", "payload": payload})
 }
 

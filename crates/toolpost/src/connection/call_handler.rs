@@ -8,7 +8,6 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::Semaphore;
-use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +21,7 @@ use crate::handler::{AbortHandle, Attachment, ProgressSender, RequestId};
 use crate::outcome::Outcome;
 use crate::pipeline::{Call, CallRequest, Endpoint, Pipeline, StartedCall, Subscription};
 use crate::protocol::{CallEvent, RequestEvent};
-use crate::transport::SEND_QUEUE_CAPACITY;
+use crate::transport::{EventSender, SEND_QUEUE_CAPACITY};
 
 /// Runs requests from a peer in a pipeline. Calls over a connection are never trusted.
 #[derive(Debug, Clone)]
@@ -292,7 +291,7 @@ impl ServedStream {
 }
 
 /// Waits until the peer has granted credit for another value and the send queue has capacity.
-async fn wait_for_capacity(credit: Option<&Semaphore>, outgoing: &Sender<CallEvent>) {
+async fn wait_for_capacity(credit: Option<&Semaphore>, outgoing: &EventSender) {
     if let Some(credit) = credit
         && let Ok(permit) = credit.acquire().await
     {
@@ -300,6 +299,6 @@ async fn wait_for_capacity(credit: Option<&Semaphore>, outgoing: &Sender<CallEve
     }
     // Does not reserve the capacity, because the next value may take long to arrive.
     if outgoing.capacity() == 0 {
-        drop(outgoing.reserve().await);
+        outgoing.ready().await;
     }
 }

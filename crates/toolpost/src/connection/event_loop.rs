@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
@@ -22,6 +23,9 @@ const MAX_EVENTS_PER_BATCH: usize = 64;
 /// Maximum number of events waiting for send capacity, beyond the requests in flight. At the limit
 /// the connection stops reading, so a peer that does not read cannot request more.
 const MAX_BACKLOG: usize = 1_024;
+
+/// Maximum time without reading while too many bytes are queued.
+const MAX_READ_PAUSE: Duration = Duration::from_millis(100);
 
 /// Reads events until the end. It never waits for send capacity: two such peers would deadlock.
 pub(super) async fn run(
@@ -45,7 +49,15 @@ pub(super) async fn run(
             () = timer.expired() => peer.expire_requests(),
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             // Wakes the loop to flush the outbox when the send queue has capacity.
-            _ = peer.outgoing.reserve(), if !is_flushed => {}
+            ready = tokio::time::timeout(MAX_READ_PAUSE, peer.outgoing.ready()),
+                if !is_flushed || !peer.outgoing.has_size_capacity() =>
+            {
+                // Two peers that wait for each other to read would deadlock.
+                if ready.is_err() && let Some(event) = incoming.next().now_or_never() {
+                    let Some(event) = event else { return };
+                    handle_event(peer, event, incoming_requests, tasks).await;
+                }
+            }
             event = incoming.next(), if may_read => match event {
                 Some(event) => handle_event(peer, event, incoming_requests, tasks).await,
                 None => return,
@@ -64,7 +76,8 @@ pub(super) async fn run(
         while tasks.try_join_next().is_some() {}
         is_flushed = peer.flush_outbox();
         may_read = tasks.len() < peer.settings.max_inflight + MAX_BACKLOG
-            && peer.outbox_len() < MAX_BACKLOG;
+            && peer.outbox_len() < MAX_BACKLOG
+            && peer.outgoing.has_size_capacity();
         if !is_flushed || peer.outgoing.capacity() < SEND_QUEUE_CAPACITY / 2 {
             // Yield, because the pump that sends queued events runs in the same async task.
             tokio::task::yield_now().await;

@@ -16,10 +16,10 @@ use crate::protocol::{
     CallEvent, Consumer, Control, EventEffect, InflightRequests, PendingRequests, RequestTimeouts,
     Topics,
 };
-use crate::transport::{CloseHandle, CloseReason};
+use crate::transport::{CloseHandle, CloseReason, EventSender};
 
 pub(super) struct PeerHandle {
-    pub(super) outgoing: mpsc::Sender<CallEvent>,
+    pub(super) outgoing: EventSender,
     pub(super) close_handle: CloseHandle,
     pub(super) settings: ConnectionSettings,
     state: Mutex<ConnectionState>,
@@ -64,7 +64,7 @@ pub(super) struct InflightRequest {
 
 impl PeerHandle {
     pub(super) fn new(
-        outgoing: mpsc::Sender<CallEvent>,
+        outgoing: EventSender,
         close_handle: CloseHandle,
         settings: ConnectionSettings,
     ) -> Self {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::text;
 use crate::env::call_as_caller;
 use crate::error::{CallError, ErrorCode, HandlerError};
+use crate::fair_queue::compute;
 use crate::handler::{CallContext, Handler, HandlerOutput};
 use crate::operation::Operation;
 use crate::payload::Payload;
@@ -26,6 +27,9 @@ const MAX_SEARCH_RESULTS: usize = 100;
 
 /// Maximum length of a search query in characters.
 const MAX_QUERY_LENGTH: usize = 1_000;
+
+/// Maximum number of operations that are searched on an async worker.
+const MAX_INLINE_OPERATIONS: usize = 512;
 
 /// Namespaces that `hub.list` and `hub.search` omit for a call, attached to its request.
 #[derive(Debug, Clone, Default)]
@@ -193,34 +197,41 @@ async fn search(
     input: SearchInput,
 ) -> Result<FullOrText<SearchOutput>, HandlerError> {
     context.wait_for_sources(None).await;
-    prepare_search(&context).await?;
-    let catalog = call_catalog(&context)?;
-    let limit = input.limit.unwrap_or(20).min(MAX_SEARCH_RESULTS);
-    let is_visible = |operation: &Operation| is_visible(&context, operation);
-    let found = catalog.search_visible(&input.query, limit, is_visible);
-    let hits = found.hits.iter().map(|hit| &hit.operation);
+    let catalog = shared_catalog(&context)?;
     let starting = catalog.starting_for(Viewer::External(context.identity()));
-    Ok(match input.full {
+    if catalog.len() <= MAX_INLINE_OPERATIONS && catalog.is_search_ready() {
+        return Ok(search_catalog(&context, &catalog, &input, &starting, &|| false));
+    }
+    // Searching a large catalog, or building its index, takes too long for an async worker.
+    let (searching, on_behalf) = (Arc::clone(&catalog), context.clone());
+    let results = compute(&context, move |canceled| {
+        let is_canceled = || canceled.is_cancelled();
+        search_catalog(&on_behalf, &searching, &input, &starting, &is_canceled)
+    });
+    Ok(results.await?)
+}
+
+fn search_catalog(
+    context: &CallContext,
+    catalog: &Catalog,
+    input: &SearchInput,
+    starting: &[String],
+    is_canceled: &dyn Fn() -> bool,
+) -> FullOrText<SearchOutput> {
+    let limit = input.limit.unwrap_or(20).min(MAX_SEARCH_RESULTS);
+    let is_visible = |operation: &Operation| is_visible(context, operation);
+    let found = catalog.search_visible(&input.query, limit, is_visible, is_canceled);
+    let hits = found.hits.iter().map(|hit| &hit.operation);
+    match input.full {
         true => {
             let operations = hits.map(OperationSummary::new).collect();
-            FullOrText::Full(SearchOutput { operations, starting })
+            FullOrText::Full(SearchOutput { operations, starting: starting.to_vec() })
         }
         false => {
             let lines = text::search_text(hits.map(|one| &**one), found.total);
-            FullOrText::Text(text::with_starting(lines, &starting))
+            FullOrText::Text(text::with_starting(lines, starting))
         }
-    })
-}
-
-/// Builds the search index of a large catalog without blocking other calls.
-async fn prepare_search(context: &CallContext) -> Result<(), CallError> {
-    if call_catalog(context)?.is_search_ready() {
-        return Ok(());
     }
-    let snapshot = Arc::clone(context.snapshot()).downcast::<Catalog>();
-    let snapshot = snapshot.map_err(|_| CallError::unknown("the call has no catalog"))?;
-    let building = tokio::task::spawn_blocking(move || snapshot.prepare_search());
-    building.await.map_err(|error| CallError::unknown(error.to_string()))
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -300,6 +311,12 @@ fn with_suggestion(context: &CallContext, id: &str, error: CallError) -> CallErr
         }
         None => error,
     }
+}
+
+/// Like [`call_catalog`], as a shared pointer.
+fn shared_catalog(context: &CallContext) -> Result<Arc<Catalog>, CallError> {
+    let snapshot = Arc::clone(context.snapshot()).downcast();
+    snapshot.map_err(|_| CallError::unknown("the call has no catalog"))
 }
 
 /// Returns the catalog snapshot of the call, which its nested calls share.

@@ -82,8 +82,17 @@ pub struct HubSettings {
     /// Maximum number of spoke names, including offline ones. Names configured by the operator do
     /// not count. With 0, only configured names can register.
     pub max_spokes: usize,
+    /// Maximum number of spoke names per identity, like [`HubSettings::max_spokes`].
+    pub max_spokes_per_identity: usize,
     /// Maximum number of operations per spoke.
     pub max_operations: usize,
+    /// Maximum size of the operations of all spokes, in bytes of JSON.
+    pub max_registration_bytes: usize,
+    /// Maximum size of the operations of the spokes of one identity, in bytes of JSON.
+    pub max_registration_bytes_per_identity: usize,
+    /// Maximum size of the description, and of the name and title, of an operation of a spoke, in
+    /// bytes. Callers receive them in lists and search results.
+    pub max_description_bytes: usize,
 }
 
 impl Default for HubSettings {
@@ -91,7 +100,11 @@ impl Default for HubSettings {
         Self {
             connection: ConnectionSettings::default(),
             max_spokes: 1_024,
+            max_spokes_per_identity: 64,
             max_operations: 10_000,
+            max_registration_bytes: 128 * 1024 * 1024,
+            max_registration_bytes_per_identity: 16 * 1024 * 1024,
+            max_description_bytes: 32 * 1024,
         }
     }
 }
@@ -132,10 +145,11 @@ impl Hub {
             builtin_operations::operations().into_iter().chain([register::operation()]);
         let changes = operations.map(Change::Replace);
         pipeline.registry().apply(changes).expect("only registering can fail");
+        let spokes = Mutex::new(SpokeRegistry::new(&settings));
         Self(Arc::new(HubInner {
             pipeline,
             settings,
-            spokes: Mutex::default(),
+            spokes,
             connections: Mutex::default(),
             next_connection_id: AtomicU64::new(1),
             tasks: TaskTracker::new(),

@@ -13,12 +13,20 @@ use super::{HubInner, RESERVED_NAMES, SpokeConfig};
 use crate::access::Identity;
 use crate::connection::Client;
 use crate::error::{CallError, HandlerError};
+use crate::fair_queue::compute;
 use crate::handler::CallContext;
-use crate::json::error_message;
+use crate::json::{error_message, text_bytes};
 use crate::operation::{Operation, ResultPolicy};
 use crate::registry::Change;
 use crate::spec::{OperationId, OperationSpec};
 use crate::transport::CloseReason;
+
+/// Maximum length of a spoke name, and of an id of an operation, in bytes.
+const MAX_ID_BYTES: usize = 256;
+
+/// Maximum number of operations, and their size in bytes of JSON, that are built on an async worker.
+const MAX_INLINE_OPERATIONS: usize = 32;
+const MAX_INLINE_BYTES: usize = 64 * 1024;
 
 pub(super) fn operation() -> Operation {
     Operation::mutation("hub.register", register)
@@ -81,7 +89,14 @@ async fn register(
     };
     let identity = &registrant.identity;
     let registered = hub
-        .register_spoke(&input.name, identity, registrant.connection_id, client, input.operations)
+        .register_spoke(
+            &context,
+            &input.name,
+            identity,
+            registrant.connection_id,
+            client,
+            input.operations,
+        )
         .await?;
     tracing::info!(
         spoke = input.name,
@@ -97,6 +112,7 @@ impl HubInner {
     /// Registers the operations of a peer under a spoke name, if its identity can use the name.
     pub(super) async fn register_spoke(
         &self,
+        context: &CallContext,
         name: &str,
         identity: &Arc<Identity>,
         connection_id: u64,
@@ -111,9 +127,15 @@ impl HubInner {
             )));
         }
         let (route, rules) = self.claim_name(name, identity)?;
+        let bytes = specs.iter().map(text_bytes).sum();
+        self.spokes().reserve_bytes(name, bytes)?;
         // The original specs are kept only for a transform, which may change later.
         let retained_specs = rules.transform.is_some().then(|| Arc::new(specs.clone()));
-        let (operations, rejected) = build_operations_off_thread(route, rules, specs).await?;
+        let max_text_bytes = self.settings.max_description_bytes;
+        let is_large = specs.len() > MAX_INLINE_OPERATIONS || bytes > MAX_INLINE_BYTES;
+        let build = move || build_operations(&route, &rules, specs, max_text_bytes);
+        let (operations, rejected) =
+            if is_large { compute(context, |_| build()).await? } else { build() };
         let mut spokes = self.spokes();
         // The disconnect was already handled, so the operations would stay online.
         if client.is_closed() {
@@ -134,7 +156,12 @@ impl HubInner {
         let Some((route, specs)) = spokes.registered_specs(name) else {
             return self.evict_spoke(spokes, name);
         };
-        let (operations, _) = build_operations(&route, &spokes.config(name), Vec::clone(&specs));
+        let (operations, _) = build_operations(
+            &route,
+            &spokes.config(name),
+            Vec::clone(&specs),
+            self.settings.max_description_bytes,
+        );
         let ids = operations.iter().map(|made| made.id().clone()).collect();
         let removals = spokes.replace_operations(name, ids).into_iter().map(Change::Unregister);
         let is_offline = !route.is_online();
@@ -178,17 +205,17 @@ impl HubInner {
     }
 }
 
-/// Builds operations, on a blocking thread if there are many schemas to compile.
+/// Builds the operations of another hub, on a blocking thread if there are many schemas to compile.
 pub(super) async fn build_operations_off_thread(
     route: Arc<SpokeRoute>,
     config: SpokeConfig,
     specs: Vec<Value>,
 ) -> Result<(Vec<Operation>, Vec<RejectedOperation>), CallError> {
-    const MAX_INLINE: usize = 32;
-    if specs.len() <= MAX_INLINE {
-        return Ok(build_operations(&route, &config, specs));
+    if specs.len() <= MAX_INLINE_OPERATIONS {
+        return Ok(build_operations(&route, &config, specs, usize::MAX));
     }
-    let built = tokio::task::spawn_blocking(move || build_operations(&route, &config, specs)).await;
+    let building = move || build_operations(&route, &config, specs, usize::MAX);
+    let built = tokio::task::spawn_blocking(building).await;
     built.map_err(|error| CallError::unknown("the operations cannot be built").with_cause(error))
 }
 
@@ -196,6 +223,10 @@ pub(super) fn validate_name(name: &str) -> Result<(), CallError> {
     if RESERVED_NAMES.contains(&name) {
         let message = format!("the name `{name}` is reserved; choose another");
         return Err(CallError::access_denied(message));
+    }
+    if name.len() > MAX_ID_BYTES {
+        let message = format!("a spoke name has at most {MAX_ID_BYTES} bytes");
+        return Err(CallError::validation(message, &[]));
     }
     OperationId::new(name, "x")
         .map(drop)
@@ -207,12 +238,13 @@ fn build_operations(
     route: &Arc<SpokeRoute>,
     config: &SpokeConfig,
     specs: Vec<Value>,
+    max_text_bytes: usize,
 ) -> (Vec<Operation>, Vec<RejectedOperation>) {
     let (mut operations, mut rejected) = (Vec::<Operation>::new(), Vec::new());
     let mut taken = std::collections::HashSet::new();
     for (index, input) in specs.into_iter().enumerate() {
         let label = spec_id(&input).unwrap_or_else(|| format!("operations[{index}]"));
-        let reason = match build_operation(route, config, input) {
+        let reason = match build_operation(route, config, input, max_text_bytes) {
             Ok(made) if taken.insert(made.id().clone()) => {
                 operations.push(made);
                 continue;
@@ -234,11 +266,13 @@ fn build_operation(
     route: &Arc<SpokeRoute>,
     config: &SpokeConfig,
     input: Value,
+    max_text_bytes: usize,
 ) -> Result<Operation, String> {
     let is_offline = input.get("status").is_some_and(|status| status == "offline");
     let mut listed: OperationSpec =
         serde_json::from_value(input).map_err(|error| error_message(&error))?;
     let own = listed.id().map_err(|error| error.to_string())?;
+    check_texts(&listed, max_text_bytes)?;
     for (schema, what) in
         [(&listed.input_schema, "inputSchema"), (&listed.output_schema, "outputSchema")]
     {
@@ -258,4 +292,22 @@ fn build_operation(
     let made = Operation::from_spec(listed).handler(handler).policy(policy).build();
     let made = made.map_err(|error| error.to_string())?;
     Ok(made.with_offline(is_offline).with_source(&route.source))
+}
+
+/// Checks the texts of a spec, which callers receive in lists and search results.
+fn check_texts(listed: &OperationSpec, max: usize) -> Result<(), String> {
+    let title = listed.title.as_deref().unwrap_or_default();
+    let tags: usize = listed.tags.iter().map(String::len).sum();
+    let bytes = listed.description.len() + title.len() + tags;
+    if bytes > max {
+        return Err(format!(
+            "the title, the description and the tags have {bytes} bytes; the limit is {max} \
+             (limits.spoke_description_bytes)"
+        ));
+    }
+    let name = listed.namespace.len() + listed.name.len();
+    match name > MAX_ID_BYTES {
+        true => Err(format!("the id has {name} bytes; the limit is {MAX_ID_BYTES}")),
+        false => Ok(()),
+    }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use serde_json::Value;
 
-use super::{SpokeConfig, SpokeStatus};
+use super::{HubSettings, SpokeConfig, SpokeStatus};
 use crate::access::Identity;
 use crate::clock::epoch_ms;
 use crate::connection::Client;
-use crate::error::{CallError, ErrorCode};
+use crate::error::{CallError, ErrorCode, Limit};
 use crate::operation::{Operation, OperationSource, SourceKind};
 use crate::registry::{Catalog, Change};
+use crate::shares::{Holder, ShareError, ShareLimits, SharePermit, Shares};
 use crate::spec::OperationId;
 
 /// A spoke name and its current connection.
@@ -72,11 +73,14 @@ impl SpokeRoute {
 }
 
 /// The known spoke names, online and offline, and their operator configuration.
-#[derive(Default)]
 pub(super) struct SpokeRegistry {
     spokes: HashMap<String, SpokeEntry>,
     pub(super) configs: HashMap<String, SpokeConfig>,
     disconnects: u64,
+    /// Names that are not configured, by identity.
+    names: Shares,
+    /// Size of the operations of spokes, by identity.
+    bytes: Shares,
 }
 
 struct SpokeEntry {
@@ -90,9 +94,40 @@ struct SpokeEntry {
     since: i64,
     /// Sequence number of the last disconnect; orders spokes by how long they have been offline.
     disconnect_sequence: u64,
+    /// `None` for a configured name.
+    name_permit: Option<SharePermit>,
+    bytes_permit: SharePermit,
 }
 
 impl SpokeRegistry {
+    pub(super) fn new(settings: &HubSettings) -> Self {
+        let names = ShareLimits::new(
+            "spoke names",
+            (Limit::Spokes, settings.max_spokes),
+            (Limit::CallerSpokes, settings.max_spokes_per_identity),
+        );
+        let bytes = ShareLimits::new(
+            "bytes of registered operations",
+            (Limit::RegistrationBytes, settings.max_registration_bytes),
+            (Limit::CallerRegistrationBytes, settings.max_registration_bytes_per_identity),
+        );
+        Self {
+            spokes: HashMap::new(),
+            configs: HashMap::new(),
+            disconnects: 0,
+            names: Shares::new(names),
+            bytes: Shares::new(bytes),
+        }
+    }
+
+    /// Reserves memory for the operations of a name, in place of its earlier ones.
+    pub(super) fn reserve_bytes(&mut self, name: &str, bytes: usize) -> Result<(), ShareError> {
+        match self.spokes.get_mut(name) {
+            Some(entry) => entry.bytes_permit.resize(bytes),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the route and the original specs of a name, from which its operations can be
     /// rebuilt. `None` if no specs are kept or the name now belongs to another identity.
     pub(super) fn registered_specs(
@@ -157,11 +192,13 @@ impl SpokeRegistry {
         if let Some(entry) = self.spokes.get(name) {
             return Ok((Arc::clone(&entry.route), Vec::new()));
         }
-        if catalog.list().iter().any(|operation| operation.id().namespace() == name) {
+        if catalog.has_namespace(name) {
             let message = format!("the namespace `{name}` is in use by other operations");
             return Err(CallError::access_denied(message));
         }
-        let evicted = self.evict_for(name, max)?;
+        let holder = Holder::from(identity);
+        let (name_permit, evicted) = self.acquire_name(name, &holder, max)?;
+        let bytes_permit = self.bytes.try_acquire(&holder, 0)?;
         let route = SpokeRoute::new(SourceKind::Spoke, name);
         let entry = SpokeEntry {
             owner: Arc::clone(identity),
@@ -170,36 +207,41 @@ impl SpokeRegistry {
             specs: None,
             since: epoch_ms(),
             disconnect_sequence: 0,
+            name_permit,
+            bytes_permit,
         };
         self.spokes.insert(name.to_owned(), entry);
         Ok((route, evicted))
     }
 
-    /// Evicts a name if `name` would exceed the limit, and returns the operations of the evicted
-    /// name. Names configured by the operator do not count toward the limit. Among the others, the
-    /// one that has been offline the longest is evicted.
-    fn evict_for(&mut self, name: &str, max: usize) -> Result<Vec<OperationId>, CallError> {
-        let is_configured = |name: &str| self.configs.contains_key(name);
-        let others = self.spokes.keys().filter(|entry| !is_configured(entry)).count();
-        if is_configured(name) || others < max {
-            return Ok(Vec::new());
+    /// Takes a name out of the share of an identity, unless the operator configured it. If a limit
+    /// is reached, the name that has been offline the longest is evicted: one of the same identity
+    /// if its share is reached, else one of any. Returns the operations of the evicted name.
+    fn acquire_name(
+        &mut self,
+        name: &str,
+        holder: &Holder,
+        max: usize,
+    ) -> Result<(Option<SharePermit>, Vec<OperationId>), CallError> {
+        if self.configs.contains_key(name) {
+            return Ok((None, Vec::new()));
         }
         if max == 0 {
             let message = format!("the spoke name `{name}` is not configured on this hub");
             return Err(CallError::access_denied(message));
         }
-        let offline = self
-            .spokes
-            .iter()
-            .filter(|(name, entry)| !is_configured(name) && !entry.route.is_online());
-        let Some(oldest) = offline
-            .min_by_key(|(_, entry)| entry.disconnect_sequence)
-            .map(|(name, _)| name.clone())
-        else {
-            let message = format!("spoke limit reached: {max} connected");
-            return Err(CallError::overloaded(message));
+        let reached = match self.names.try_acquire(holder, 1) {
+            Ok(permit) => return Ok((Some(permit), Vec::new())),
+            Err(reached) => reached,
         };
-        Ok(self.spokes.remove(&oldest).map(|entry| entry.operations).unwrap_or_default())
+        let is_candidate = |permit: &SharePermit| reached.is_total() || permit.holder() == holder;
+        let offline = self.spokes.iter().filter(|(_, entry)| {
+            !entry.route.is_online() && entry.name_permit.as_ref().is_some_and(is_candidate)
+        });
+        let oldest = offline.min_by_key(|(_, entry)| entry.disconnect_sequence);
+        let oldest = oldest.map(|(name, _)| name.clone()).ok_or(reached)?;
+        let evicted = self.spokes.remove(&oldest).map(|entry| entry.operations);
+        Ok((Some(self.names.try_acquire(holder, 1)?), evicted.unwrap_or_default()))
     }
 
     /// Sets the connection of a name; returns the ids of operations that the name no longer has.

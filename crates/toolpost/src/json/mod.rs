@@ -2,6 +2,7 @@
 
 mod depth;
 mod error_message;
+mod memory;
 mod path;
 mod pointer;
 mod raw_object;
@@ -19,6 +20,8 @@ pub(crate) fn deserialize_present<'de, T: serde::Deserialize<'de>, D: serde::Des
 
 pub use depth::is_nested_deeper;
 pub use error_message::error_message;
+pub use memory::parsed_bytes;
+pub(crate) use memory::{exceeds_max_tree, text_bytes, value_bytes};
 pub(crate) use path::ValuePath;
 pub use pointer::JsonPointer;
 pub(crate) use pointer::{escape_token, unescape_token};

@@ -72,6 +72,16 @@ impl Permit {
         Self { semaphore_permit: None, _guard: Some(Box::new(guard)) }
     }
 
+    /// Adds a guard, which is dropped with the permit.
+    #[must_use]
+    pub fn with_guard(mut self, guard: impl Send + 'static) -> Self {
+        self._guard = Some(match self._guard.take() {
+            Some(before) => Box::new((before, guard)),
+            None => Box::new(guard),
+        });
+        self
+    }
+
     /// Whether the permit holds a semaphore permit.
     fn is_held(&self) -> bool {
         self.semaphore_permit.is_some()

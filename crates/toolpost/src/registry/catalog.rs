@@ -222,6 +222,11 @@ impl Catalog {
         &rest[..rest.partition_point(is_in_namespace)]
     }
 
+    /// Whether there are operations in a namespace. Unlike a listing, this does not sort them.
+    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
+        self.operations.keys().any(|id| id.namespace() == namespace)
+    }
+
     /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
@@ -235,26 +240,24 @@ impl Catalog {
     /// Returns up to `limit` operations that match the query, best match first, by BM25 over names,
     /// tags, descriptions and parameter names. Only the first 32 terms of the query count.
     pub fn search(&self, query: &str, limit: usize) -> SearchResults {
-        self.search_visible(query, limit, |_| true)
+        self.search_visible(query, limit, |_| true, &|| false)
     }
 
-    /// Like [`Catalog::search`], among the visible operations.
-    pub fn search_visible(
+    /// Like [`Catalog::search`], among the visible operations. Once `is_canceled` returns true, the
+    /// search ends early.
+    pub(crate) fn search_visible(
         &self,
         query: &str,
         limit: usize,
         is_visible: impl Fn(&Operation) -> bool,
+        is_canceled: &dyn Fn() -> bool,
     ) -> SearchResults {
-        self.search_index().search(query, limit, self.list(), is_visible)
+        self.search_index().search(query, limit, self.list(), is_visible, is_canceled)
     }
 
     /// Whether the search index is built. Building it takes a while for a large catalog.
     pub(crate) fn is_search_ready(&self) -> bool {
         self.index.get().is_some()
-    }
-
-    pub(crate) fn prepare_search(&self) {
-        self.search_index();
     }
 
     fn search_index(&self) -> &SearchIndex {

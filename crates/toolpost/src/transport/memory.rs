@@ -4,22 +4,22 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 
-use super::{Channel, CloseHandle, CloseReason, ConnectError, Connector, SEND_QUEUE_CAPACITY};
+use super::event_queue::{self, EventReceiver, EventSender};
+use super::{Channel, CloseHandle, CloseReason, ConnectError, Connector};
+
+/// Size of the events in a queue at which no more is read.
+const MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
 
 /// Creates the two ends of an in-process connection.
 pub fn memory_pair() -> (Channel, Channel) {
     let handle = CloseHandle::default();
-    let (to_right, at_right) = mpsc::channel(SEND_QUEUE_CAPACITY);
-    let (to_left, at_left) = mpsc::channel(SEND_QUEUE_CAPACITY);
+    let (to_right, at_right) = event_queue::channel(MAX_QUEUED_BYTES, &handle);
+    let (to_left, at_left) = event_queue::channel(MAX_QUEUED_BYTES, &handle);
     (channel_end(to_right, at_left, &handle), channel_end(to_left, at_right, &handle))
 }
 
 /// Builds one end of the pair. Both ends share one close handle, so closing either end closes both.
-fn channel_end(
-    outgoing: mpsc::Sender<crate::protocol::CallEvent>,
-    incoming: mpsc::Receiver<crate::protocol::CallEvent>,
-    handle: &CloseHandle,
-) -> Channel {
+fn channel_end(outgoing: EventSender, incoming: EventReceiver, handle: &CloseHandle) -> Channel {
     let events = futures::stream::unfold(incoming, async |mut incoming| {
         incoming.recv().await.map(|event| (Ok(event), incoming))
     });

@@ -4,6 +4,7 @@
 //! pump that sends queued events to the peer. It spawns no async task; its user polls the parts.
 
 mod connect;
+mod event_queue;
 mod memory;
 #[cfg(feature = "ws")]
 mod ws;
@@ -13,12 +14,12 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::protocol::{CallEvent, FrameError};
 
 pub use connect::{ConnectError, Connector};
+pub(crate) use event_queue::EventSender;
 pub use memory::{MemoryConnector, memory_pair};
 #[cfg(feature = "ws")]
 pub use ws::{
@@ -34,7 +35,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// One end of a connection.
 pub struct Channel {
     /// Bounded send queue; senders wait for capacity.
-    pub(crate) outgoing: mpsc::Sender<CallEvent>,
+    pub(crate) outgoing: EventSender,
     /// Ends when the channel is lost; not read once the channel is closing.
     pub(crate) incoming: BoxStream<'static, Result<CallEvent, FrameError>>,
     /// Sends queued events until all senders are dropped or the channel is lost.
@@ -96,6 +97,11 @@ impl CloseReason {
     /// The peer did not read the events sent to it.
     pub fn too_slow() -> Self {
         Self::new(Self::TOO_SLOW, "the send queue stayed full")
+    }
+
+    /// A limit is reached; the peer can try again later.
+    pub fn overloaded(message: impl Into<String>) -> Self {
+        Self::new(Self::TOO_SLOW, message)
     }
 
     /// The peer is not authenticated: its credentials are missing or invalid.
@@ -163,6 +169,19 @@ impl Channel {
         use futures::StreamExt;
         self.incoming =
             futures::stream::once(std::future::ready(event)).chain(self.incoming).boxed();
+        self
+    }
+
+    /// Drops `guard` when the channel has ended.
+    #[must_use]
+    pub fn with_guard(mut self, guard: impl Send + 'static) -> Self {
+        use futures::FutureExt;
+        let pump = self.pump;
+        self.pump = async move {
+            let _guard = guard;
+            pump.await;
+        }
+        .boxed();
         self
     }
 

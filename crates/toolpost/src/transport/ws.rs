@@ -12,10 +12,9 @@ use futures::task::AtomicWaker;
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use super::{Channel, CloseHandle, SEND_QUEUE_CAPACITY};
+use super::{Channel, CloseHandle, event_queue};
 use crate::error::CallError;
 use crate::protocol::{CallEvent, FrameError};
 
@@ -29,6 +28,9 @@ pub use tokio_tungstenite::tungstenite::Utf8Bytes;
 pub struct WsSettings {
     /// Maximum frame size, in bytes. A larger frame closes the connection with code 1009.
     pub max_frame_bytes: usize,
+    /// Size of the unsent events, in bytes, at which no further requests are read. At eight times the
+    /// size, the connection closes with code 1013.
+    pub max_queued_bytes: usize,
     /// Interval between pings.
     pub ping_interval: Duration,
     /// Number of ping intervals after which a silent peer is disconnected.
@@ -45,6 +47,7 @@ impl Default for WsSettings {
     fn default() -> Self {
         Self {
             max_frame_bytes: 16 * 1024 * 1024,
+            max_queued_bytes: 16 * 1024 * 1024,
             ping_interval: Duration::from_secs(15),
             max_silent_intervals: 2,
             stall_timeout: Duration::from_secs(10),
@@ -82,7 +85,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let close_handle = CloseHandle::default();
-    let (outgoing, mut queue) = mpsc::channel(SEND_QUEUE_CAPACITY);
+    let (outgoing, mut queue) = event_queue::channel(settings.max_queued_bytes, &close_handle);
     let encoder = Arc::new(Encoder {
         max_frame_bytes: settings.max_frame_bytes,
         returned_events: Mutex::default(),
@@ -106,11 +109,10 @@ where
         })
     });
     // Used to check whether the send queue is full while it is drained.
-    let (senders, closing) = (outgoing.downgrade(), close_handle.clone());
+    let (is_full, closing) = (outgoing.fullness(), close_handle.clone());
     let pump = async move {
         let texts = futures::stream::poll_fn(move |cx| queue.poll_recv(cx))
             .filter_map(|event| std::future::ready(encoder.encode(event)));
-        let is_full = || senders.upgrade().is_some_and(|sender| sender.capacity() == 0);
         socket.run(texts, is_full, &closing).await;
     };
     Channel { outgoing, incoming: incoming.boxed(), pump: pump.boxed(), close_handle }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&[&str]; 18] = [
     &["debug_fields", "json", "json_rpc", "prose"],
     &["circuit_breaker", "clock", "header_params", "http", "loopback", "schema", "sse"],
-    &["access", "envelope", "error", "outcome", "payload", "query", "spec", "trace"],
+    &["access", "envelope", "error", "outcome", "payload", "query", "shares", "spec", "trace"],
     &["handler"],
-    &["env", "operation"],
+    &["env", "fair_queue", "operation"],
     &["registry"],
     &["pipeline"],
     &["protocol"],

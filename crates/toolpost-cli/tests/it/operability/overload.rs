@@ -97,7 +97,7 @@ async fn overload_keeps_accepted_latency_and_rejects_fast() {
 }
 
 /// Returns the 99th percentile.
-fn percentile_99(times: &[Duration]) -> Duration {
+pub(super) fn percentile_99(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();
     times.get(times.len() * 99 / 100).copied().unwrap_or_default()

@@ -19,6 +19,7 @@ fn room_settings_override_defaults() {
         [room."a.b-c_1"]
         history = 0
         history_bytes = "2KiB"
+        welcome_bytes = "1KiB"
         participants = 3
         message_bytes = 100
         messages_per_minute = 1
@@ -35,6 +36,7 @@ fn room_settings_override_defaults() {
     let expected = RoomSettings {
         max_history_messages: 0,
         max_history_bytes: 2_048,
+        max_welcome_bytes: 1_024,
         max_participants: 3,
         max_message_bytes: 100,
         messages_per_minute: 1,

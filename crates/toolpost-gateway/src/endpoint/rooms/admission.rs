@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{HeaderMap, StatusCode};
+use toolpost::shares::Holder;
 use toolpost::{Identity, IdentityKind};
 
 use super::RoomsEndpoint;
@@ -97,7 +98,8 @@ impl RoomAdmission {
         room: &str,
         params: &JoinParams,
     ) -> Result<Self, AdmissionError> {
-        let (room, identity) = open_room(endpoint, room, params.token.as_ref()).await?;
+        let (room, identity) =
+            open_room(endpoint, room, params.token.as_ref(), &params.client).await?;
         let id = participant_name(endpoint, &identity, params)?;
         check_participant(&id).map_err(AdmissionError::Forbidden)?;
         let (name, caller): (Box<str>, _) = (id.as_str().into(), Arc::clone(&identity));
@@ -135,18 +137,21 @@ pub(super) async fn open_room(
     endpoint: &RoomsEndpoint,
     room: &str,
     token: Option<&Token>,
+    client: &Holder,
 ) -> Result<(RoomHandle, Arc<Identity>), AdmissionError> {
     let name = RoomName::parse(room);
     let unknown = match endpoint.authenticator.identify(token.map(Token::reveal)).await {
         Ok(identity) => {
             let name = name.map_err(|error| RejectionCode::InvalidMessage.error(error.to_string()));
-            let room = name.and_then(|name| endpoint.rooms.get_or_open(&name));
+            let opener = Holder::from(&*identity);
+            let room = name.and_then(|name| endpoint.rooms.get_or_open(&name, &opener));
             return Ok((room.map_err(AdmissionError::Unavailable)?, identity));
         }
         Err(error) => AdmissionError::Unauthenticated(error),
     };
     let (Some(token), Ok(name)) = (token, name) else { return Err(unknown) };
-    let Some(room) = endpoint.rooms.find_existing(&name).await else { return Err(unknown) };
+    let room = endpoint.rooms.find_existing(&name, client).await;
+    let Some(room) = room else { return Err(unknown) };
     let identity = guest_identity(&room, token).await?;
     // A guest cannot impersonate an identity of this gateway.
     let identity = identity.filter(|guest| !endpoint.authenticator.has_identity(&guest.id));

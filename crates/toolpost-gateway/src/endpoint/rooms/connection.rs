@@ -5,11 +5,13 @@ use std::time::Duration;
 use hyper::upgrade::OnUpgrade;
 use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
+use toolpost::shares::SharePermit;
 use toolpost::transport::{CloseHandle, CloseReason, DataFrame, TextSocket, Utf8Bytes, WsSettings};
 
 use super::RoomsEndpoint;
 use super::admission::{AdmissionError, RoomAdmission};
 use super::join_params::JoinParams;
+use crate::endpoint::websocket;
 use crate::room::message::{self, BaseKind, Draft, MessageParseError, Protocol, RejectionCode};
 use crate::room::{
     DisconnectCause, GATEWAY_PARTICIPANT, RoomConnection, RoomError, RoomInput, StreamFrame,
@@ -28,6 +30,7 @@ pub(super) async fn serve(
     upgrading: OnUpgrade,
     params: JoinParams,
     admission: Option<RoomAdmission>,
+    mut permit: SharePermit,
 ) {
     let upgraded = match upgrading.await {
         Ok(upgraded) => upgraded,
@@ -42,7 +45,7 @@ pub(super) async fn serve(
     settings.max_silent_intervals = 3;
     let (stream, buffered) = upgraded_stream(upgraded);
     let socket = TextSocket::accept(stream, buffered, settings).await;
-    run(&endpoint, &socket, params, admission).await;
+    run(&endpoint, &socket, params, admission, &mut permit).await;
 }
 
 async fn run<S: AsyncRead + AsyncWrite + Unpin>(
@@ -50,6 +53,7 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &TextSocket<S>,
     mut params: JoinParams,
     admission: Option<RoomAdmission>,
+    permit: &mut SharePermit,
 ) {
     let (admission, first) = match admission {
         Some(admission) => (admission, None),
@@ -59,6 +63,9 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
             Err(JoinFailure::Closed(reason)) => return close(socket, None, reason).await,
         },
     };
+    if let Err(error) = websocket::assign(permit, &admission.join.identity) {
+        return close(socket, None, CloseReason::overloaded(error.to_string())).await;
+    }
     let (sender, receiver) = channel();
     let max_message_bytes = endpoint.rooms.message_limit(admission.room.name());
     let room = admission.room.name().to_string();

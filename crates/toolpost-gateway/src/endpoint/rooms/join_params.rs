@@ -1,6 +1,7 @@
 //! Room, token and participant of a join request, from the URL, a header or the join frame.
 
 use axum::http::{HeaderMap, StatusCode};
+use toolpost::shares::Holder;
 use url::form_urlencoded;
 
 use crate::auth::Token;
@@ -21,12 +22,19 @@ pub(super) struct JoinParams {
     pub(super) kinds: Option<KindFilter>,
     /// Whether the client sends no join frame before the welcome.
     pub(super) skips_join_frame: bool,
+    /// Whose share the request uses before the participant is identified.
+    pub(super) client: Holder,
 }
 
 impl JoinParams {
-    pub(super) fn parse(headers: &HeaderMap, query: Option<&str>) -> Result<Self, ProblemDetails> {
+    pub(super) fn parse(
+        headers: &HeaderMap,
+        query: Option<&str>,
+        client: Holder,
+    ) -> Result<Self, ProblemDetails> {
         let bad = |message: &str| ProblemDetails::new(StatusCode::BAD_REQUEST, message);
         let mut params = Self {
+            client,
             room: None,
             token: None,
             participant: None,

@@ -17,9 +17,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Response, StatusCode};
+use axum::http::Response;
 use axum::routing::get;
 use tokio_util::sync::CancellationToken;
+use toolpost::shares::Shares;
 
 use super::problem::ProblemDetails;
 use super::settings::GatewaySettings;
@@ -34,7 +35,8 @@ use join_params::JoinParams;
 pub(crate) struct RoomsEndpoint {
     rooms: Rooms,
     authenticator: Authenticator,
-    max_connections: usize,
+    /// The open WebSockets of the hub and of rooms.
+    websockets: Shares,
     auth_timeout: Duration,
     /// Canceled when the gateway stops.
     stopping: CancellationToken,
@@ -45,10 +47,11 @@ impl RoomsEndpoint {
         rooms: Rooms,
         authenticator: Authenticator,
         settings: &GatewaySettings,
+        websockets: Shares,
         stopping: CancellationToken,
     ) -> Self {
-        let (max_connections, auth_timeout) = (settings.max_connections, settings.auth_timeout);
-        Self { rooms, authenticator, max_connections, auth_timeout, stopping }
+        let auth_timeout = settings.auth_timeout;
+        Self { rooms, authenticator, websockets, auth_timeout, stopping }
     }
 }
 
@@ -75,18 +78,18 @@ pub(crate) async fn connect(
     let upgrade_message = "rooms are joined over WebSocket; connect with ws://";
     let accept =
         websocket::check_handshake(&endpoint.stopping, request.headers(), upgrade_message)?;
-    let max = endpoint.max_connections;
-    if endpoint.rooms.connection_count() >= max {
-        let message = format!("connection limit reached: {max} participants are connected");
-        return Err(ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, message));
-    }
-    let params = JoinParams::parse(request.headers(), request.uri().query())?;
+    let mut permit = websocket::acquire(&endpoint.websockets, request.extensions())?;
+    let client = websocket::request_holder(request.extensions());
+    let params = JoinParams::parse(request.headers(), request.uri().query(), client)?;
     let admission = admit_from_request(&endpoint, &params).await;
     let admission =
         admission.map_err(|denied| denied.into_problem(&endpoint, request.headers()))?;
+    if let Some(admission) = &admission {
+        websocket::assign(&mut permit, &admission.join.identity)?;
+    }
     let upgrading = hyper::upgrade::on(&mut request);
     let rooms = endpoint.rooms.clone();
-    rooms.spawn(connection::serve(endpoint, upgrading, params, admission));
+    rooms.spawn(connection::serve(endpoint, upgrading, params, admission, permit));
     Ok(websocket::switching_protocols(accept))
 }
 

@@ -1,11 +1,13 @@
 //! Read access to rooms over HTTP, without joining.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
 
@@ -14,6 +16,7 @@ use super::admission::{self, AdmissionError};
 use crate::auth::Token;
 use crate::endpoint::bearer;
 use crate::endpoint::problem::ProblemDetails;
+use crate::endpoint::websocket;
 use crate::kind_filter::KindFilter;
 use crate::room::message::{Protocol, RoomMessage};
 use crate::room::{REGISTRY_PARTICIPANT, RoomHandle, format_for_mcpx};
@@ -40,9 +43,9 @@ pub(in crate::endpoint) async fn topics(
 pub(in crate::endpoint) async fn participants(
     State(endpoint): State<RoomsEndpoint>,
     Path(topic): Path<String>,
-    headers: HeaderMap,
+    head: Parts,
 ) -> Result<Response<Body>, ProblemDetails> {
-    let room = accessible_room(&endpoint, &topic, &headers).await?;
+    let room = accessible_room(&endpoint, &topic, &head).await?;
     let present = room.inspect(|room| room.participants()).await.ok_or_else(room_unavailable)?;
     let mut entries: Vec<Value> = present
         .iter()
@@ -56,22 +59,35 @@ pub(in crate::endpoint) async fn participants(
 pub(in crate::endpoint) async fn history(
     State(endpoint): State<RoomsEndpoint>,
     Path(topic): Path<String>,
-    uri: Uri,
-    headers: HeaderMap,
+    head: Parts,
 ) -> Result<Response<Body>, ProblemDetails> {
-    let HistoryQuery { limit, before, protocol, kinds } = HistoryQuery::parse(&uri)?;
-    let room = accessible_room(&endpoint, &topic, &headers).await?;
+    let HistoryQuery { limit, before, protocol, kinds } = HistoryQuery::parse(&head.uri)?;
+    let room = accessible_room(&endpoint, &topic, &head).await?;
     let messages =
         room.inspect(move |room| room.history_page(limit, before.as_deref(), kinds.as_ref())).await;
-    let body = history_json(&messages.ok_or_else(room_unavailable)?, protocol);
-    Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+    let segments = history_segments(&messages.ok_or_else(room_unavailable)?, protocol);
+    let length: usize = segments.iter().map(Bytes::len).sum();
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (header::CONTENT_LENGTH, length.into()),
+    ];
+    let segments = futures::stream::iter(segments.into_iter().map(Ok::<_, Infallible>));
+    Ok((headers, Body::from_stream(segments)).into_response())
 }
 
-/// Encodes the history. Some clients read `messages`, others `history`.
-fn history_json(messages: &[Arc<RoomMessage>], protocol: Protocol) -> String {
-    let texts: Vec<String> = messages.iter().map(|message| message.encode(protocol)).collect();
-    let list = texts.join(",");
-    format!(r#"{{"messages":[{list}],"history":[{list}]}}"#)
+/// Encodes the history in segments, which share the messages with the room. Some clients read
+/// `messages`, others `history`.
+fn history_segments(messages: &[Arc<RoomMessage>], protocol: Protocol) -> Vec<Bytes> {
+    let mut list = Vec::new();
+    for message in messages {
+        if !list.is_empty() {
+            list.push(Bytes::from_static(b","));
+        }
+        list.extend(RoomMessage::encode_segments(message, protocol));
+    }
+    let part = |text: &'static str| [Bytes::from_static(text.as_bytes())];
+    let body = part(r#"{"messages":["#).into_iter().chain(list.clone());
+    body.chain(part(r#"],"history":["#)).chain(list).chain(part("]}")).collect()
 }
 
 struct HistoryQuery {
@@ -111,12 +127,14 @@ impl HistoryQuery {
 async fn accessible_room(
     endpoint: &RoomsEndpoint,
     topic: &str,
-    headers: &HeaderMap,
+    head: &Parts,
 ) -> Result<RoomHandle, ProblemDetails> {
+    let headers = &head.headers;
     let token = bearer::bearer_token(headers).ok().flatten();
     let token = token.map(|token| Token::from(token.to_owned()));
+    let client = websocket::request_holder(&head.extensions);
     // Guests of this room may read it too.
-    let opened = admission::open_room(endpoint, topic, token.as_ref()).await;
+    let opened = admission::open_room(endpoint, topic, token.as_ref(), &client).await;
     let (room, identity) = opened.map_err(|denied| denied.into_problem(endpoint, headers))?;
     match room.inspect(move |room| room.check_membership(&identity.id, &identity)).await {
         Some(Ok(())) => Ok(room),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde::{Deserialize, Serialize as DeriveSerialize};
 use serde_json::value::RawValue;
@@ -12,6 +13,9 @@ use super::base_kind::BaseKind;
 use super::draft::{self, Draft, Extra, MessageParseError};
 use super::kind::MessageKind;
 use super::protocol::Protocol;
+
+/// Minimum size of a payload in bytes that is shared instead of copied.
+const MIN_SHARED_BYTES: usize = 4 * 1024;
 
 /// Members with a defined meaning, in encoding order.
 const KNOWN_MEMBERS: [&str; 10] = [
@@ -126,7 +130,24 @@ impl RoomMessage {
     /// `mew` the short kind and a list. The payload is copied unchanged, except that `mcpx`
     /// requests get missing `jsonrpc` and `id` members and an absent payload becomes `{}`.
     pub fn encode(&self, protocol: Protocol) -> String {
-        MessageEncoder { message: self, protocol, is_stored: false }.to_json()
+        let (is_stored, without_payload) = (false, false);
+        MessageEncoder { message: self, protocol, is_stored, without_payload }.to_json()
+    }
+
+    /// Encodes a message in segments, of which a large payload is shared with the message and not
+    /// copied.
+    pub fn encode_segments(message: &Arc<Self>, protocol: Protocol) -> Vec<Bytes> {
+        let encoder = MessageEncoder { message, protocol, is_stored: false, without_payload: true };
+        let is_large =
+            message.payload.as_ref().is_some_and(|payload| payload.get().len() >= MIN_SHARED_BYTES);
+        if !is_large || encoder.with_jsonrpc_fields().is_some() {
+            return vec![message.encode(protocol).into()];
+        }
+        let mut head = encoder.to_json();
+        head.truncate(head.len() - 1);
+        head.push_str(r#","payload":"#);
+        let payload = Bytes::from_owner(SharedPayload(Arc::clone(message)));
+        vec![head.into(), payload, Bytes::from_static(b"}")]
     }
 
     /// Approximate memory size in bytes.
@@ -140,7 +161,8 @@ impl RoomMessage {
 
     /// Encodes the complete message for storage. Line breaks in the payload are preserved.
     pub fn to_stored(&self) -> String {
-        MessageEncoder { message: self, protocol: self.protocol, is_stored: true }.to_json()
+        let (protocol, is_stored, without_payload) = (self.protocol, true, false);
+        MessageEncoder { message: self, protocol, is_stored, without_payload }.to_json()
     }
 
     /// Decodes a stored message.
@@ -170,6 +192,17 @@ struct MessageEncoder<'a> {
     protocol: Protocol,
     /// Whether the encoding is for storage, not for a participant.
     is_stored: bool,
+    /// Whether the payload is omitted because it follows separately.
+    without_payload: bool,
+}
+
+/// The payload of a shared message as bytes.
+struct SharedPayload(Arc<RoomMessage>);
+
+impl AsRef<[u8]> for SharedPayload {
+    fn as_ref(&self) -> &[u8] {
+        self.0.payload.as_ref().map_or(&[], |payload| payload.get().as_bytes())
+    }
 }
 
 impl MessageEncoder<'_> {
@@ -230,6 +263,7 @@ impl Serialize for MessageEncoder<'_> {
         serialize_optional(&mut map, "context", message.context.as_ref())?;
         serialize_optional(&mut map, "context_of", message.context_of.as_ref())?;
         match self.with_jsonrpc_fields().as_ref().or(message.payload.as_ref()) {
+            _ if self.without_payload => {}
             Some(payload) => map.serialize_entry("payload", payload)?,
             None if self.is_stored => {}
             // Clients expect `payload` to be present and an object.

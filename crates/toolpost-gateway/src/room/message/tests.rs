@@ -1,5 +1,7 @@
 //! Property tests: encodings preserve messages.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
@@ -149,5 +151,22 @@ proptest! {
             let _ = (Draft::parse(text), parse_join(text).is_some(), RoomMessage::from_stored(text));
             let _ = (MessageKind::parse(text), parse_stream_frame(text));
         }
+    }
+}
+
+#[test]
+fn large_payload_is_shared_in_encoded_segments() {
+    let payload = format!(r#"{{"text":"{}"}}"#, "x".repeat(10_000));
+    let text = format!(
+        r#"{{"protocol":"mew/v0.4","id":"1","ts":"2026-01-01T00:00:00Z","from":"ada","kind":"chat","payload":{payload},"extra":1}}"#
+    );
+    let message = Arc::new(RoomMessage::from_stored(&text).unwrap());
+    let shared = message.payload.as_ref().unwrap().get();
+    for protocol in Protocol::ALL {
+        let segments = RoomMessage::encode_segments(&message, protocol);
+        assert!(segments.iter().any(|segment| segment.as_ptr() == shared.as_ptr()), "{protocol:?}");
+        let joined: serde_json::Value = serde_json::from_slice(&segments.concat()).unwrap();
+        let encoded: serde_json::Value = serde_json::from_str(&message.encode(protocol)).unwrap();
+        assert_eq!(joined, encoded, "{protocol:?}");
     }
 }

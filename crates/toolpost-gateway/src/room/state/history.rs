@@ -56,6 +56,26 @@ impl History {
         messages.filter(is_match).take(limit).cloned().collect()
     }
 
+    /// Returns the last messages of these kinds, newest first: up to `limit`, and of at most
+    /// `max_bytes`. Also returns whether there are more within `limit`.
+    pub(super) fn last(
+        &self,
+        limit: usize,
+        max_bytes: usize,
+        kinds: Option<&KindFilter>,
+    ) -> (Vec<Arc<RoomMessage>>, bool) {
+        let mut messages = self.page(limit, None, kinds);
+        let mut bytes = 0;
+        let fitting = messages.iter().take_while(|message| {
+            bytes += message.approximate_size();
+            bytes <= max_bytes
+        });
+        let fitting = fitting.count();
+        let is_truncated = fitting < messages.len();
+        messages.truncate(fitting);
+        (messages, is_truncated)
+    }
+
     fn position(&self, cursor: &str) -> usize {
         // The oldest match: ids can repeat, and paging must terminate.
         let by_id = self.entries.iter().position(|(message, _)| &*message.id == cursor);

@@ -78,14 +78,19 @@ impl Room {
             .collect();
         let registry = Capabilities::parse_all(&["mcp/response"]);
         participants.push(describe_participant(REGISTRY_PARTICIPANT, &registry, protocol));
-        let payload = json!({
+        let mut payload = json!({
             "you": describe_participant(participant_id, &participant.capabilities, protocol),
             "participants": participants,
             "active_streams": self.streams.describe(),
         });
-        let earlier = |max| self.history.page(max, None, participant.kinds.as_ref());
-        let history = history.map(earlier);
-        let history = history.and_then(|page| payload_with_history(&page, protocol, &payload));
+        let (max_bytes, kinds) = (self.settings.max_welcome_bytes, participant.kinds.as_ref());
+        let history = history.and_then(|limit| {
+            let (messages, is_truncated) = self.history.last(limit, max_bytes, kinds);
+            if is_truncated {
+                payload["history_truncated"] = true.into();
+            }
+            payload_with_history(&messages, protocol, &payload)
+        });
         let mut message =
             self.gateway_message(BaseKind::SystemWelcome, &[participant_id], &[], &payload);
         message.payload = history.or(message.payload);

@@ -17,6 +17,7 @@ const PARTIAL_REQUESTS: [&str; 4] = ["", "G", "POST /api/demo/add HTTP/1.1\r\nho
 fn settings_with_connections(connections: usize) -> GatewaySettings {
     let mut settings = GatewaySettings::default();
     settings.max_connections = connections;
+    settings.reserved_connections = 0;
     // No connection is closed by a timeout.
     settings.header_timeout = Duration::from_secs(600);
     settings.body_timeout = Duration::from_secs(600);
@@ -106,7 +107,9 @@ async fn new_connection_waits_when_all_are_active() {
 
 #[tokio::test]
 async fn connection_limit_returns_503_after_wait() {
-    let gateway = TestGateway::start_with([], settings_with_connections(1)).await;
+    let mut settings = settings_with_connections(1);
+    settings.reserved_connections = 1;
+    let gateway = TestGateway::start_with([], settings).await;
     let mut busy = RawClient::connect(gateway.address).await;
     busy.send(
         add_request("content-length: 17\r\n", r#"{"ms":   3600000}"#).replace("/add", "/slow"),
@@ -116,7 +119,7 @@ async fn connection_limit_returns_503_after_wait() {
     wait_until("it runs", || pipeline.in_flight() == 1).await;
     for round in 0..3 {
         let mut joining = RawClient::connect(gateway.address).await;
-        joining.send(HEALTH_REQUEST).await;
+        joining.send(add_request("content-length: 13\r\n", r#"{"a":1,"b":2}"#)).await;
         let response = joining.recv_response().await.unwrap();
         assert_eq!(response.status, 503, "round {round}");
         assert!(response.head.contains("\r\nretry-after: 1\r\n"), "{}", response.head);

@@ -89,7 +89,8 @@ impl RoomFixture {
 
     async fn serve(data: PathBuf, settings: RoomsSettings) -> Self {
         let text: String = IDENTITIES.iter().map(identity_config).collect();
-        let text = format!("[limits]\nconnections = 4096\nauth_timeout = \"60s\"\n{text}");
+        let limits = "connections = 4096\ncaller_connections = 2048\nauth_timeout = \"60s\"";
+        let text = format!("[limits]\n{limits}\n{text}");
         let mut config = Config::parse("toolpost.toml".as_ref(), &text, &|_| None).unwrap();
         config.rooms = settings.clone();
         let slow_operation = Arc::new(SlowOperation {

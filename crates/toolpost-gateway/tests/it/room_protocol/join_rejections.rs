@@ -104,7 +104,7 @@ async fn join_requires_membership_and_free_capacity() {
     let private = |room: &mut RoomSettings| room.members = Some(vec!["ada".to_owned()]);
     let small = |room: &mut RoomSettings| room.max_participants = 1;
     let mut settings = rooms_settings([("private", private), ("small", small)]);
-    settings.max_rooms = 3;
+    settings.max_rooms = 1;
     let fixture = RoomFixture::with(settings).await;
     for (room, what, expected) in [
         ("private", "not a member", (403, ("not_a_member", 4403))),
@@ -147,7 +147,7 @@ async fn unauthenticated_join_opens_no_room() {
             Some(expected_error(family, UNAUTHENTICATED))
         );
     }
-    fixture.join(Family::Mew04, "ada", "lobby").await;
+    fixture.join(Family::Mew04, "ada", "first").await;
     fixture.stop().await;
 }
 

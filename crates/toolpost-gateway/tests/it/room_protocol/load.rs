@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolpost_gateway::auth::Authenticator;
 
 use super::client::{Client, Family, JoinOptions, connect_with_small_buffer};
-use super::fixture::RoomFixture;
+use super::fixture::{RoomFixture, rooms_settings};
 
 const ROOMS: usize = 50;
 /// In each room, including the slow reader.
@@ -19,7 +19,9 @@ const MESSAGES: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thousand_participants_receive_all_messages_in_order() {
-    let fixture = RoomFixture::start().await;
+    let mut settings = rooms_settings([]);
+    settings.max_rooms_per_caller = ROOMS;
+    let fixture = RoomFixture::with(settings).await;
     fixture.server.gateway.authenticator().replace(&Authenticator::allow_anonymous());
     let address = fixture.server.address;
     let rooms = (0..ROOMS).map(|number| tokio::spawn(run_room(address, format!("room-{number}"))));

@@ -66,6 +66,12 @@ const SEPARATOR: char = '\0';
 /// Maximum number of distinct terms of a query that are searched. Further terms are ignored.
 const MAX_TERMS: usize = 32;
 
+/// Maximum length of a query in bytes. The rest is ignored.
+const MAX_QUERY_BYTES: usize = 4_000;
+
+/// Number of bytes of words and postings after which the remaining terms of a query are ignored.
+const MAX_WORK: usize = 64 * 1024 * 1024;
+
 /// Maximum number of indexed words that a term matches without being equal to them.
 const MAX_SIMILAR_WORDS: usize = 256;
 
@@ -92,8 +98,9 @@ impl SearchIndex {
         limit: usize,
         operations: &[Arc<Operation>],
         is_visible: impl Fn(&Operation) -> bool,
+        is_canceled: &dyn Fn() -> bool,
     ) -> SearchResults {
-        let scores = self.scores(query).into_iter().enumerate();
+        let scores = self.scores(query, is_canceled).into_iter().enumerate();
         let mut found: Vec<(usize, f32)> = scores
             .filter(|(position, score)| *score > 0.0 && is_visible(&operations[*position]))
             .collect();
@@ -114,12 +121,17 @@ impl SearchIndex {
         SearchResults { hits: found.into_iter().map(hit).collect(), total }
     }
 
-    fn scores(&self, query: &str) -> Vec<f32> {
+    fn scores(&self, query: &str, is_canceled: &dyn Fn() -> bool) -> Vec<f32> {
         let mut scores = vec![0.0; self.operations];
         let mut similar_scores = vec![0.0; self.operations];
         let mut terms = HashSet::new();
+        let mut work = 0;
+        let query = &query[..query.floor_char_boundary(MAX_QUERY_BYTES)];
         for term in words::stems(query) {
-            if terms.len() == MAX_TERMS || terms.contains(&term) {
+            if terms.len() == MAX_TERMS || work > MAX_WORK || is_canceled() {
+                break;
+            }
+            if terms.contains(&term) {
                 continue;
             }
             let exact = self.position(&term).ok();
@@ -129,7 +141,9 @@ impl SearchIndex {
                     scores[operation] += weight * rarity;
                 });
             }
-            self.score_similar(&term, exact.is_some(), &mut similar_scores);
+            work += exact.map_or(self.text.len(), |word| self.postings_bytes(word));
+            work += self.score_similar(&term, exact.is_some(), &mut similar_scores);
+            work += self.operations;
             for (score, similar) in scores.iter_mut().zip(&mut similar_scores) {
                 *score += std::mem::take(similar);
             }
@@ -138,17 +152,26 @@ impl SearchIndex {
         scores
     }
 
-    /// Sets the score of each operation to that of its best word that is similar to a term.
-    fn score_similar(&self, term: &str, has_exact: bool, scores: &mut [f32]) {
+    /// Sets the score of each operation to that of its best word that is similar to a term. Returns
+    /// the number of bytes read.
+    fn score_similar(&self, term: &str, has_exact: bool, scores: &mut [f32]) -> usize {
         let similar = self.similar_words(term, has_exact);
         // They count as one word, so that a rare one does not outrank an exact match.
         let operations = similar.iter().map(|(word, _)| self.words[*word].operations).sum();
         let rarity = self.rarity(operations);
+        let mut work = 0;
         for (word, closeness) in similar {
+            work += self.postings_bytes(word);
             self.for_each_posting(word, |operation, weight| {
                 scores[operation] = scores[operation].max(weight * rarity * closeness);
             });
         }
+        work
+    }
+
+    /// Returns the size of the postings of a word.
+    fn postings_bytes(&self, word: usize) -> usize {
+        (self.words[word + 1].postings - self.words[word].postings) as usize
     }
 
     /// Returns the words that are similar to a term, and how similar they are. If the term is
