@@ -13,22 +13,12 @@ use crate::json::JsonObject;
 
 /// Members of envelope meta that a server must not be able to set, and the keys of the members of a
 /// tool result with these names.
-const RESERVED_MEMBERS: [(&str, &str); 4] = [
+pub(crate) const RESERVED_MEMBERS: [(&str, &str); 4] = [
     ("source", "toolpost/source"),
     ("operationId", "toolpost/operationId"),
     ("timestamp", "toolpost/timestamp"),
     ("via", "toolpost/via"),
 ];
-
-/// Returns the key in envelope meta for a member of a tool result.
-pub(crate) fn meta_key(name: &str) -> &str {
-    RESERVED_MEMBERS.iter().find(|(member, _)| *member == name).map_or(name, |(_, key)| key)
-}
-
-/// Returns the name of the member of a tool result for a key in envelope meta.
-pub(crate) fn result_member(key: &str) -> &str {
-    RESERVED_MEMBERS.iter().find(|(_, reserved)| *reserved == key).map_or(key, |(name, _)| name)
-}
 
 /// Metadata of a result, by source. On the wire, `source` is the tag.
 ///

@@ -23,8 +23,8 @@ pub use block::{
     Annotations, ContentBlock, MediaBlock, ResourceBlock, ResourceContents, ResourceLinkBlock,
     TextBlock,
 };
+pub(crate) use meta::RESERVED_MEMBERS;
 pub use meta::{HttpMeta, LocalMeta, McpMeta, Meta, SseMeta};
-pub(crate) use meta::{meta_key, result_member};
 pub use page::NextPage;
 pub use schemas::{
     CONTENT_BLOCK_SCHEMA, ENVELOPE_SCHEMA, HTTP_META_SCHEMA, LOCAL_META_SCHEMA, MCP_META_SCHEMA,

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::json;
 use super::settings::McpSettings;
-use crate::envelope::{ContentBlock, Envelope, McpMeta, meta_key};
+use crate::envelope::{ContentBlock, Envelope, McpMeta, RESERVED_MEMBERS};
 use crate::json::{JsonObject, RawObject};
 use crate::payload::Payload;
 use crate::schema::{Extras, Schema};
@@ -200,6 +200,11 @@ fn tool_envelope_payload(blocks: &[ContentBlock]) -> Option<Value> {
             None
         }
     }
+}
+
+/// Returns the key in envelope meta for a member of a tool result.
+fn meta_key(name: &str) -> &str {
+    RESERVED_MEMBERS.iter().find(|(member, _)| *member == name).map_or(name, |(_, key)| key)
 }
 
 #[cfg(test)]

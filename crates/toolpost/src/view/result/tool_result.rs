@@ -8,7 +8,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::{ERROR_META, REPAIRS_META, ResultStatus, WARNINGS_META, WRAPPED_META};
-use crate::envelope::{ContentBlock, Envelope, Meta, result_member};
+use crate::envelope::{ContentBlock, Envelope, Meta, RESERVED_MEMBERS};
 use crate::json::JsonObject;
 use crate::outcome::Outcome;
 use crate::payload::Payload;
@@ -291,6 +291,11 @@ pub(super) fn json_text(payload: &Payload) -> Cow<'_, str> {
         Some(raw) => Cow::Borrowed(raw.get().trim()),
         None => Cow::Owned(serde_json::to_string(payload).expect("payloads serialize")),
     }
+}
+
+/// Returns the name of the member of a tool result for a key in envelope meta.
+fn result_member(key: &str) -> &str {
+    RESERVED_MEMBERS.iter().find(|(_, reserved)| *reserved == key).map_or(key, |(name, _)| name)
 }
 
 fn write_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
