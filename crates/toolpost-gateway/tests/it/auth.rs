@@ -155,7 +155,7 @@ async fn request_ids_are_recorded_per_identity() {
     for name in ["ada", "bob"] {
         let response = post(name, "/api/demo/add", &add).await.unwrap();
         assert_eq!(
-            (response.status().as_u16(), &*response.headers()["x-request-id"].as_bytes()),
+            (response.status().as_u16(), response.headers()["x-request-id"].as_bytes()),
             (200, &b"same"[..])
         );
     }

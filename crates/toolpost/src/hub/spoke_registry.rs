@@ -196,7 +196,7 @@ impl SpokeRegistry {
             let message = format!("the namespace `{name}` is in use by other operations");
             return Err(CallError::access_denied(message));
         }
-        let holder = Holder::from(identity);
+        let holder = Holder::from(&**identity);
         let (name_permit, evicted) = self.acquire_name(name, &holder, max)?;
         let bytes_permit = self.bytes.try_acquire(&holder, 0)?;
         let route = SpokeRoute::new(SourceKind::Spoke, name);

@@ -67,7 +67,11 @@ pub(super) fn channel(
 }
 
 impl EventSender {
-    /// Queues an event if there is capacity.
+    /// Queues an event if there is capacity; otherwise returns it.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the error returns the event, like that of the channel"
+    )]
     pub(crate) fn try_send(&self, event: CallEvent) -> Result<(), TrySendError<CallEvent>> {
         if self.size.is_full() {
             return Err(TrySendError::Full(event));

@@ -306,7 +306,8 @@ impl Access {
 
     async fn metric(&self, name: &str) -> f64 {
         let mut http = self.http().await.unwrap();
-        let page = http.request("GET", "/metrics", &self.authorization(), "");
+        let headers = self.authorization();
+        let page = http.request("GET", "/metrics", &headers, "");
         let page = in_time("/metrics", page).await.unwrap().body;
         let line = page.lines().find(|line| line.starts_with(name));
         line.and_then(|line| line.rsplit_once(' ')?.1.parse().ok()).unwrap_or_default()

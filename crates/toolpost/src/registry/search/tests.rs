@@ -79,7 +79,9 @@ fn search_counts_matches_beyond_the_limit() {
         ("notes.hidden", "Hides notes", "", &[]),
         ("files.list", "", "", &[]),
     ]);
-    let found = catalog.search_visible("notes", 1, |operation| operation.id().name() != "hidden");
+    let found =
+        catalog
+            .search_visible("notes", 1, |operation| operation.id().name() != "hidden", &|| false);
     assert_eq!((found.hits.len(), found.total), (1, 2));
     assert_eq!(catalog.search("notes", 0).total, 3);
 }
