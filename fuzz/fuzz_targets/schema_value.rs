@@ -31,6 +31,7 @@ fn check(schema: &Schema, value: &Value, extras: Extras) {
     // The crate rejects or ignores some notations; such schemas are not compared.
     if let Ok(validator) = jsonschema::options().should_validate_formats(false).build(&schema.json())
         && !schema.json().to_string().contains("nullable")
+        && !schema.is_cyclic().expect("it compiled before")
     {
         assert_eq!(done.issues.is_empty(), validator.is_valid(&output), "validation results differ");
     }

@@ -149,7 +149,7 @@ pub use registry::{
 };
 pub use schema::{
     Extras, Issue, MASKED, Normalized, PropertyNames, Repair, RepairAction, Schema, SchemaError,
-    SchemaPart, Secrets,
+    SchemaPart, Secrets, Work, WorkLimits,
 };
 pub use source::{
     ConfigLint, RunningSource, Source, SourceContext, SourceHistory, SourceHooks, SourceInfo,

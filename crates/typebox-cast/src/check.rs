@@ -17,6 +17,8 @@ use super::unique::{self, UndefinedValues};
 /// State of casting one value: the compiled schema, counters and memoized results.
 pub(super) struct CastRun<'p> {
     pub(super) program: &'p CastSchema,
+    /// Number of nodes that can still be applied.
+    steps_left: u64,
     /// Current combined depth of checks, creations and casts.
     pub(super) depth: usize,
     /// Maximum depth since the last reset.
@@ -48,8 +50,8 @@ pub(super) fn address_or_zero(value: Option<&Value>) -> usize {
 }
 
 impl<'p> CastRun<'p> {
-    pub(super) fn new(program: &'p CastSchema) -> Self {
-        Self { program, depth: 0, peak: 0, created: 0, memo: Box::default() }
+    pub(super) fn new(program: &'p CastSchema, max_steps: u64) -> Self {
+        Self { program, steps_left: max_steps, depth: 0, peak: 0, created: 0, memo: Box::default() }
     }
 
     /// Runs `work` with an empty memo, for temporary values.
@@ -66,6 +68,8 @@ impl<'p> CastRun<'p> {
     }
 
     pub(super) fn enter(&mut self) -> CastResult<()> {
+        self.steps_left =
+            self.steps_left.checked_sub(1).ok_or_else(|| CastError::new(CastCode::Steps))?;
         self.depth += 1;
         self.peak = self.peak.max(self.depth);
         if self.depth > MAX_DEPTH { Err(CastError::new(CastCode::Stack)) } else { Ok(()) }

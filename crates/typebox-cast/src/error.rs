@@ -39,6 +39,8 @@ pub enum CastCode {
     CastNever,
     /// The value or the schema nests too deeply, or the created data would be too large.
     Stack,
+    /// The value and the schema take more steps than allowed.
+    Steps,
     /// A `$ref` cannot be resolved.
     Deref,
     /// A `pattern` is not a valid regular expression, or needs too much backtracking.
@@ -69,6 +71,7 @@ impl CastCode {
             Self::CreateNever => ("create/never", "no value can be created where none is allowed"),
             Self::CastNever => ("cast/never", "no value is allowed here"),
             Self::Stack => ("stack", "too deep or too large to repair"),
+            Self::Steps => ("steps", "repairing takes too many steps"),
             Self::Deref => ("deref", "the reference cannot be resolved"),
             Self::Regex => ("regex", "the pattern cannot be evaluated"),
             Self::TypeError => ("type-error", "the default of an array is not an array"),

@@ -33,6 +33,9 @@ pub enum CastAction {
     Stripped,
 }
 
+/// Maximum number of nodes that are applied to values, unless the caller sets another.
+const MAX_STEPS: u64 = 10_000_000;
+
 impl CastSchema {
     /// Repairs a value like TypeBox's `Value.Cast`, and returns the repairs.
     ///
@@ -44,7 +47,21 @@ impl CastSchema {
     ///
     /// Returns an error if the value cannot be repaired. The value is then unchanged.
     pub fn cast(&self, value: &mut Value) -> Result<Vec<CastRepair>, CastError> {
-        let plan = CastRun::new(self).plan(self.root, Some(value));
+        self.cast_within(value, MAX_STEPS)
+    }
+
+    /// Like [`CastSchema::cast`], with a limit on the number of nodes that are applied to values.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CastCode::Steps`](crate::CastCode::Steps) if the limit is exceeded. The value is
+    /// then unchanged.
+    pub fn cast_within(
+        &self,
+        value: &mut Value,
+        max_steps: u64,
+    ) -> Result<Vec<CastRepair>, CastError> {
+        let plan = CastRun::new(self, max_steps).plan(self.root, Some(value));
         Ok(plan::apply_plan(plan.map_err(|error| *error)?, value))
     }
 }

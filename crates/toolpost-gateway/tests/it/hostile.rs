@@ -5,6 +5,7 @@ mod bodies;
 mod idle_connections;
 mod mcp;
 mod request_heads;
+mod schemas;
 mod shares;
 mod slow_reader;
 

@@ -107,20 +107,34 @@ struct OperationSummary {
     description: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
-    /// `online`, or `offline` while its spoke is disconnected
+    /// `online`; `offline` while its spoke is disconnected; `unavailable` if its calls are rejected
     status: String,
+    /// Why the operation is unavailable
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// Returns the status of an operation, and why it is unavailable.
+fn status(operation: &Operation) -> (&'static str, Option<String>) {
+    match operation.spec().input_schema.over_budget() {
+        Some(error) => ("unavailable", Some(format!("its input {error}"))),
+        None if operation.is_offline() => ("offline", None),
+        None => ("online", None),
+    }
 }
 
 impl OperationSummary {
     fn new(operation: &Arc<Operation>) -> Self {
         let spec = operation.spec();
+        let (status, reason) = status(operation);
         Self {
             id: operation.id().to_string(),
             kind: spec.kind.as_str().to_owned(),
             title: spec.title.clone(),
             description: spec.description.clone(),
             tags: spec.tags.clone(),
-            status: if operation.is_offline() { "offline" } else { "online" }.to_owned(),
+            status: status.to_owned(),
+            reason,
         }
     }
 }
@@ -257,8 +271,14 @@ async fn schema(context: CallContext, input: SchemaInput) -> Result<Value, Handl
         return Ok(text::schema_text(operation).into());
     }
     let mut spec = serde_json::to_value(operation.spec())?;
-    if operation.is_offline() {
-        spec["status"] = "offline".into();
+    match status(operation) {
+        ("online", _) => {}
+        (status, reason) => {
+            spec["status"] = status.into();
+            if let Some(reason) = reason {
+                spec["reason"] = reason.into();
+            }
+        }
     }
     Ok(spec)
 }

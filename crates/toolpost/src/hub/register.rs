@@ -18,15 +18,12 @@ use crate::handler::CallContext;
 use crate::json::{error_message, text_bytes};
 use crate::operation::{Operation, ResultPolicy};
 use crate::registry::Change;
+use crate::schema::{Schema, SchemaError};
 use crate::spec::{OperationId, OperationSpec};
 use crate::transport::CloseReason;
 
 /// Maximum length of a spoke name, and of an id of an operation, in bytes.
 const MAX_ID_BYTES: usize = 256;
-
-/// Maximum number of operations, and their size in bytes of JSON, that are built on an async worker.
-const MAX_INLINE_OPERATIONS: usize = 32;
-const MAX_INLINE_BYTES: usize = 64 * 1024;
 
 pub(super) fn operation() -> Operation {
     Operation::mutation("hub.register", register)
@@ -132,10 +129,8 @@ impl HubInner {
         // The original specs are kept only for a transform, which may change later.
         let retained_specs = rules.transform.is_some().then(|| Arc::new(specs.clone()));
         let max_text_bytes = self.settings.max_description_bytes;
-        let is_large = specs.len() > MAX_INLINE_OPERATIONS || bytes > MAX_INLINE_BYTES;
         let build = move || build_operations(&route, &rules, specs, max_text_bytes);
-        let (operations, rejected) =
-            if is_large { compute(context, |_| build()).await? } else { build() };
+        let (operations, rejected) = compute(context, |_| build()).await?;
         let mut spokes = self.spokes();
         // The disconnect was already handled, so the operations would stay online.
         if client.is_closed() {
@@ -205,15 +200,12 @@ impl HubInner {
     }
 }
 
-/// Builds the operations of another hub, on a blocking thread if there are many schemas to compile.
+/// Builds the operations of another hub on a blocking thread, because their schemas are compiled.
 pub(super) async fn build_operations_off_thread(
     route: Arc<SpokeRoute>,
     config: SpokeConfig,
     specs: Vec<Value>,
 ) -> Result<(Vec<Operation>, Vec<RejectedOperation>), CallError> {
-    if specs.len() <= MAX_INLINE_OPERATIONS {
-        return Ok(build_operations(&route, &config, specs, usize::MAX));
-    }
     let building = move || build_operations(&route, &config, specs, usize::MAX);
     let built = tokio::task::spawn_blocking(building).await;
     built.map_err(|error| CallError::unknown("the operations cannot be built").with_cause(error))
@@ -273,10 +265,19 @@ fn build_operation(
         serde_json::from_value(input).map_err(|error| error_message(&error))?;
     let own = listed.id().map_err(|error| error.to_string())?;
     check_texts(&listed, max_text_bytes)?;
-    for (schema, what) in
-        [(&listed.input_schema, "inputSchema"), (&listed.output_schema, "outputSchema")]
-    {
-        schema.compile().map_err(|error| format!("{what}: {error}"))?;
+    match listed.input_schema.compile() {
+        // Its calls are rejected, because their input cannot be validated.
+        Err(error @ SchemaError::OverBudget { .. }) => {
+            tracing::warn!(operation = %own, spoke = %route.source.name, %error, "operation is unavailable: input schema over budget");
+        }
+        compiled => compiled.map_err(|error| format!("inputSchema: {error}"))?,
+    }
+    match listed.output_schema.compile() {
+        Err(error @ SchemaError::OverBudget { .. }) => {
+            tracing::warn!(operation = %own, spoke = %route.source.name, %error, "output schema is ignored");
+            listed.output_schema = Schema::unknown();
+        }
+        compiled => compiled.map_err(|error| format!("outputSchema: {error}"))?,
     }
     (listed.namespace, listed.name) = (route.source.name.to_string(), own.to_string());
     let (listed, policy) = match &config.transform {

@@ -141,6 +141,9 @@ fn is_note(sentence: &str) -> bool {
 
 /// Returns what prevents calls with `hub.call`.
 fn remarks(operation: &Operation) -> &'static str {
+    if operation.spec().input_schema.over_budget().is_some() {
+        return " [unavailable]";
+    }
     match (operation.spec().kind, operation.is_offline()) {
         (OperationKind::Subscription, false) => " [subscription]",
         (OperationKind::Subscription, true) => " [subscription, offline]",

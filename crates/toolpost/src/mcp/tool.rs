@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::header_params::{self, HeaderParam};
 use crate::json::JsonObject;
-use crate::schema::Schema;
+use crate::schema::{Schema, SchemaError};
 use crate::spec::{OperationId, OperationKind, OperationMeta, OperationSpec};
 
 /// A tool that was converted into an operation.
@@ -75,11 +75,20 @@ fn text(members: &JsonObject, name: &str) -> Option<String> {
 /// Returns the schema; if it is invalid, the unknown schema and a warning.
 fn schema(members: &JsonObject, tool: &str, name: &str, warnings: &mut Vec<String>) -> Schema {
     let Some(json) = members.get(name) else { return Schema::unknown() };
-    let compiled = Schema::new(json.clone()).and_then(|schema| schema.compile().map(|()| schema));
-    let schema = compiled.unwrap_or_else(|error| {
-        warnings.push(format!("`{tool}` has an {name} that is ignored: {error}"));
-        Schema::unknown()
-    });
+    let schema = Schema::new(json.clone());
+    let compiled = schema.as_ref().map_err(Clone::clone).and_then(Schema::compile);
+    let schema = match (schema, compiled) {
+        (Ok(schema), Ok(())) => schema,
+        // Its calls are rejected, because their input cannot be validated.
+        (Ok(schema), Err(error @ SchemaError::OverBudget { .. })) if name == "inputSchema" => {
+            warnings.push(format!("`{tool}` is unavailable: its {name} {error}"));
+            schema
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            warnings.push(format!("`{tool}` has an {name} that is ignored: {error}"));
+            Schema::unknown()
+        }
+    };
     let found = schema.take_warnings().into_iter();
     warnings.extend(found.map(|issue| format!("`{tool}` has an {name} with a problem: {issue}")));
     schema

@@ -18,6 +18,7 @@ mod limits;
 mod lock;
 mod nested;
 mod observer;
+mod offload;
 mod request;
 mod result;
 mod startup;
@@ -148,7 +149,7 @@ async fn run_stages(call: &mut CallState) -> Result<Outcome, CallError> {
     let mut guards = prepare(call).await?;
     let output = dispatch::call_handler(call, &mut guards).await;
     limits::record_result(call, &output);
-    result::build_outcome(call, output?)
+    result::build_outcome(call, output?).await
 }
 
 /// Runs every stage before dispatch, for calls and subscriptions.
@@ -160,7 +161,7 @@ async fn prepare(call: &mut CallState) -> Result<dispatch::Guards, CallError> {
     }
     call.handler()?;
     access::check(call)?;
-    input::check(call)?;
+    input::check(call).await?;
     approval::wait_for_approval(call).await?;
     let lock = match call.operation()?.spec().exclusive {
         // Boxed to keep the future of other calls small.

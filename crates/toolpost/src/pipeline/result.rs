@@ -3,27 +3,34 @@
 
 use serde_json::Value;
 
-use super::audit;
 use super::state::CallState;
+use super::{audit, offload};
 use crate::envelope::{ContentBlock, Envelope, Meta};
 use crate::error::CallError;
 use crate::handler::HandlerOutput;
 use crate::operation::{Operation, OutputPolicy, ResultPolicy};
 use crate::outcome::Outcome;
 use crate::payload::Payload;
-use crate::schema::{Issue, Normalized, Schema};
+use crate::schema::{Issue, Normalized, RepairError, RepairScope, Schema, WorkLimits};
 
 /// Detects, wraps, normalizes and validates, in this order, and logs repairs and warnings.
-pub(super) fn build_outcome(call: &CallState, output: HandlerOutput) -> Result<Outcome, CallError> {
+pub(super) async fn build_outcome(
+    call: &CallState,
+    output: HandlerOutput,
+) -> Result<Outcome, CallError> {
     let operation = call.operation()?;
-    let outcome = normalize_output(operation, output);
+    let outcome = normalize_output(call, operation, output).await;
     audit::log_schema_warnings(operation, "output", &operation.spec().output_schema);
     let outcome = outcome?;
     audit::log_findings(call, &outcome);
     Ok(outcome)
 }
 
-fn normalize_output(operation: &Operation, output: HandlerOutput) -> Result<Outcome, CallError> {
+async fn normalize_output(
+    call: &CallState,
+    operation: &Operation,
+    output: HandlerOutput,
+) -> Result<Outcome, CallError> {
     let handler_schema;
     let (mut outcome, schema) = match output {
         HandlerOutput::WithSchema(envelope, schema) => {
@@ -44,7 +51,7 @@ fn normalize_output(operation: &Operation, output: HandlerOutput) -> Result<Outc
             warning_only(&"the tool declares an output schema and sent no structured content")
         }
         SchemaTarget::Data => {
-            let findings = apply_policy(schema, policy, &mut outcome.envelope.data);
+            let findings = apply_policy(call, schema, policy, &mut outcome.envelope.data).await;
             let is_own = schema.is_same(&operation.spec().output_schema);
             outcome.matches_schema = is_own && findings.issues.is_empty();
             findings
@@ -119,15 +126,32 @@ fn are_content_blocks(items: &[Value], content: &[ContentBlock]) -> bool {
 
 /// Repairs the data as far as the policy allows. If the schema or the data cannot be read, the data
 /// is unchanged and a warning is added.
-fn apply_policy(schema: &Schema, policy: ResultPolicy, data: &mut Payload) -> Normalized {
+async fn apply_policy(
+    call: &CallState,
+    schema: &Schema,
+    policy: ResultPolicy,
+    data: &mut Payload,
+) -> Normalized {
     let value = match data.value() {
         Ok(value) => value,
         Err(error) => return warning_only(&error),
     };
-    match policy.output {
+    let schema = schema.clone();
+    let work = move |value: &mut Value, limits: WorkLimits<'_>| match policy.output {
         #[cfg(feature = "typebox-cast")]
-        OutputPolicy::Cast => schema.cast_with_warnings(value),
-        _ => schema.normalize(value, policy.extras).unwrap_or_else(|error| warning_only(&error)),
+        OutputPolicy::Cast => schema.cast_within(value, limits),
+        _ => schema.repair_within(value, RepairScope::All(policy.extras), limits),
+    };
+    match offload::run(call, value, work).await {
+        Ok(Ok(normalized)) => normalized,
+        Ok(Err(RepairError::Schema(error))) => {
+            warning_only(&format!("the output schema is not applied: {error}"))
+        }
+        Ok(Err(RepairError::Exceeded(exceeded))) => {
+            Normalized { issues: vec![exceeded.issue(value)], ..Normalized::default() }
+        }
+        // The result exists, whatever happened to the call.
+        Err(canceled) => warning_only(&format!("the data is not validated: {canceled}")),
     }
 }
 

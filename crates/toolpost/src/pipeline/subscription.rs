@@ -148,7 +148,7 @@ async fn next_outcome(streaming: StreamingCall) -> StreamStep {
         limits::record_result(&call, &next);
     }
     let value = match next {
-        Ok(Some(output)) => result::build_outcome(&call, output),
+        Ok(Some(output)) => result::build_outcome(&call, output).await,
         Ok(None) => {
             let StreamCounts { values, warnings } = counts;
             let ended = AuditOutcome::Completed { values, warnings };

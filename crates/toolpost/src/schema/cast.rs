@@ -1,8 +1,10 @@
 //! TypeBox's `Value.Cast`.
 
 use serde_json::Value;
-use typebox_cast::{CastAction, CastError, CastRepair, CastSchema};
+use typebox_cast::{CastAction, CastCode, CastError, CastRepair, CastSchema};
 
+use super::budget::{Exceeded, RepairError, WorkLimits};
+use super::explain::MAX_ISSUES;
 use super::{Issue, Normalized, Repair, RepairAction, Schema};
 
 impl Schema {
@@ -20,11 +22,19 @@ impl Schema {
         Ok(schema.cast(value)?.into_iter().map(Repair::from).collect())
     }
 
-    /// Casts the value. A failure and each invented or lost value add a warning.
-    pub(crate) fn cast_with_warnings(&self, value: &mut Value) -> Normalized {
+    /// Casts the value within limits. A failure and each invented or lost value add a warning.
+    pub(crate) fn cast_within(
+        &self,
+        value: &mut Value,
+        limits: WorkLimits<'_>,
+    ) -> Result<Normalized, RepairError> {
         let mut normalized = Normalized::default();
-        match self.cast(value) {
-            Ok(repairs) => normalized.repairs = repairs,
+        let schema = self.inner.lazy.cast.get_or_init(|| CastSchema::new(&self.json()));
+        match schema.cast_within(value, limits.max_steps) {
+            Ok(repairs) => normalized.repairs = repairs.into_iter().map(Repair::from).collect(),
+            Err(error) if error.code == CastCode::Steps => {
+                return Err(Exceeded::Steps(limits.max_steps).into());
+            }
             Err(error) => normalized.issues.push(Issue::new(error.path.clone(), error.to_string())),
         }
         let warnings = normalized.repairs.iter().filter_map(|repair| {
@@ -36,11 +46,13 @@ impl Schema {
             Some(Issue::new(repair.path.clone(), message))
         });
         normalized.issues.extend(warnings);
+        normalized.issues.truncate(MAX_ISSUES);
+        // Whether the result is valid is only reported, so this work has its own limits.
         match self.validate(value) {
             Ok(issues) => normalized.issues.extend(issues),
             Err(error) => normalized.issues.push(Issue::new("", error.to_string())),
         }
-        normalized
+        Ok(normalized)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rewrites notations of OpenAPI 3.0 and older drafts before compilation.
 
+use referencing::Draft;
 use serde_json::Value;
 
 use super::SchemaError;
@@ -13,13 +14,13 @@ use crate::json::{JsonObject, escape_token};
 /// `exclusiveMaximum` becomes the number it modifies, except in draft 4, where it is valid. A list
 /// of schemas under `items` becomes `prefixItems` if the document has no `$schema`.
 pub(super) fn rewrite(document: &Value) -> Result<Option<Value>, SchemaError> {
-    if nests_deeper(document, MAX_SCHEMA_DEPTH) {
+    if nests_too_deeply(document) {
         let message = format!("schema nests deeper than {MAX_SCHEMA_DEPTH} levels");
         return Err(SchemaError::at_root(message));
     }
-    let draft = jsonschema::Draft::default().detect(document);
+    let draft = Draft::default().detect(document);
     let notation = LegacyNotation {
-        boolean_limits: draft != jsonschema::Draft::Draft4,
+        boolean_limits: draft != Draft::Draft4,
         tuple_items: document.get("$schema").is_none(),
     };
     if !notation.occurs_in(document) {
@@ -32,6 +33,11 @@ pub(super) fn rewrite(document: &Value) -> Result<Option<Value>, SchemaError> {
 
 /// Maximum nesting depth of a schema, which is lower than that of values.
 const MAX_SCHEMA_DEPTH: u32 = 256;
+
+/// Whether a schema nests too deeply to be compiled.
+pub(super) fn nests_too_deeply(document: &Value) -> bool {
+    nests_deeper(document, MAX_SCHEMA_DEPTH)
+}
 
 /// Whether the value nests deeper than `levels`. The walk stops at that depth.
 pub(super) fn nests_deeper(value: &Value, levels: u32) -> bool {

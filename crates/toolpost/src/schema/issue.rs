@@ -1,6 +1,7 @@
 //! Validation issues.
 
-use jsonschema::error::ValidationErrorKind;
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 /// Message of an issue about a missing property.
@@ -21,36 +22,14 @@ impl Issue {
     pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { path: path.into(), message: message.into() }
     }
-
-    /// Prefixes the path of the issue with `path`.
-    pub(super) fn prefixed(mut self, path: &str) -> Self {
-        self.path.insert_str(0, path);
-        self
-    }
-
-    /// Converts a validation error. The path of a missing property includes the property.
-    pub(super) fn from_validation(error: &jsonschema::ValidationError<'_>) -> Self {
-        let path = error.instance_path();
-        match error.kind() {
-            ValidationErrorKind::Required { property } => {
-                let missing = path.join(property.as_str().unwrap_or_default());
-                Self::new(missing.to_string(), MISSING_PROPERTY)
-            }
-            _ => Self::new(path.to_string(), truncate_message(error.to_string())),
-        }
-    }
 }
 
-/// Shortens a message, which can quote the whole input.
-fn truncate_message(message: String) -> String {
-    const MAX_MESSAGE_CHARS: usize = 400;
-    if message.chars().nth(MAX_MESSAGE_CHARS).is_none() {
-        return message;
+/// Truncates a text to `max` characters.
+pub(super) fn truncate(text: &str, max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(max) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
     }
-    let start: String = message.chars().take(MAX_MESSAGE_CHARS / 2).collect();
-    let omitted = message.chars().count() - MAX_MESSAGE_CHARS / 2;
-    let end: String = message.chars().skip(omitted).collect();
-    format!("{start} … {end}")
 }
 
 impl std::fmt::Display for Issue {

@@ -1,10 +1,13 @@
 //! JSON Schemas, compiled once on first use and shared.
 
+mod budget;
 mod bundle;
 #[cfg(feature = "typebox-cast")]
 mod cast;
 mod compile;
 mod dialect;
+mod equality;
+mod explain;
 mod issue;
 mod normalize;
 mod program;
@@ -25,12 +28,17 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use budget::Budget;
+#[doc(hidden)]
+pub use budget::Work;
+pub use budget::WorkLimits;
+pub(crate) use budget::{Exceeded, RepairError, ValueSize};
 pub(crate) use bundle::{
     ComponentNames, collect_refs, is_relocatable, parse_definition_pointer, ref_round_trips,
 };
 pub use issue::Issue;
 pub(crate) use issue::MISSING_PROPERTY;
-use normalize::RepairScope;
+pub(crate) use normalize::RepairScope;
 use program::SchemaProgram;
 pub(crate) use program::{IntegerRule, TypeSet};
 pub use property_names::PropertyNames;
@@ -95,14 +103,10 @@ pub trait SchemaPart: Send + Sync {
     }
 }
 
-/// The two compiled forms of a document.
+/// The compiled form of a document.
 struct CompiledSchema {
     /// Validates and repairs values.
     program: SchemaProgram,
-    /// Produces error messages, and decides validity where the program cannot.
-    validator: jsonschema::Validator,
-    /// Validators that produce error messages for a single node, built on first use.
-    shallow_validators: Box<[OnceLock<Option<Box<jsonschema::Validator>>>]>,
     warnings: SchemaWarnings,
 }
 
@@ -124,11 +128,54 @@ pub enum SchemaError {
         /// Description of the problem.
         message: String,
     },
+    /// Compiling the document takes too much work.
+    #[error("schema is over budget: compiling it takes {needs}; simplify or split it")]
+    OverBudget {
+        /// The work that is not done.
+        needs: String,
+    },
 }
 
 impl SchemaError {
     fn at_root(message: impl Into<String>) -> Self {
         Self::DoesNotCompile { at: String::new(), message: message.into() }
+    }
+
+    fn over_budget(budget: &Budget<'_>) -> Self {
+        Self::OverBudget {
+            needs: budget.exceeded().map_or_else(String::new, |exceeded| exceeded.to_string()),
+        }
+    }
+}
+
+/// Whether a 2020-12 document and all its subschemas have keywords of the right types, without
+/// resolving references.
+pub(crate) fn is_well_formed(document: &Value) -> bool {
+    !dialect::nests_too_deeply(document)
+        && compile::check_document(document, &Budget::new(WorkLimits::SCHEMA)).is_ok()
+}
+
+/// Checks whether patterns can be used in a schema, with a limit on the work for all of them.
+#[cfg(feature = "openapi")]
+#[derive(Debug, Default)]
+pub(crate) struct PatternCheck {
+    steps: u64,
+}
+
+#[cfg(feature = "openapi")]
+impl PatternCheck {
+    const MAX_STEPS: u64 = 40_000_000;
+
+    /// Whether a pattern is supported. Over the limit, patterns are assumed to be supported, and an
+    /// unsupported one is an error when the schema is compiled.
+    pub(crate) fn is_supported(&mut self, pattern: &str) -> bool {
+        if self.steps > Self::MAX_STEPS {
+            return true;
+        }
+        let budget = Budget::new(WorkLimits::SCHEMA);
+        let is_supported = program::PatternMatcher::compile(pattern, &budget).is_some();
+        self.steps += budget.steps();
+        is_supported
     }
 }
 
@@ -234,12 +281,22 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Returns [`SchemaError::DoesNotCompile`] if the schema is invalid.
+    /// Returns [`SchemaError::DoesNotCompile`] if the schema is invalid, and
+    /// [`SchemaError::OverBudget`] if compiling it takes more work than [`WorkLimits::SCHEMA`].
     pub fn compile(&self) -> Result<(), SchemaError> {
         self.compiled().map(|_| ())
     }
 
-    /// Whether `value` is valid. A value that nests too deeply to be validated is invalid.
+    /// Returns why the schema cannot be used, if it was compiled and is over budget.
+    pub(crate) fn over_budget(&self) -> Option<&SchemaError> {
+        match self.inner.lazy.compiled.get() {
+            Some(Err(error @ SchemaError::OverBudget { .. })) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether `value` is valid. A value that takes more work than [`WorkLimits::VALUE`], or that
+    /// nests too deeply, is invalid.
     ///
     /// # Errors
     ///
@@ -254,10 +311,11 @@ impl Schema {
     /// # Ok::<(), toolpost::SchemaError>(())
     /// ```
     pub fn is_valid(&self, value: &Value) -> Result<bool, SchemaError> {
-        Ok(self.is_unknown() || self.compiled()?.is_valid(value))
+        Ok(self.is_unknown() || self.compiled()?.check(value, WorkLimits::VALUE) == Ok(true))
     }
 
-    /// Returns all validation errors of `value`; the list is empty if it is valid.
+    /// Returns the first validation errors of `value`, at most 20; the list is empty if it is valid.
+    /// A value that takes more work than [`WorkLimits::VALUE`] has one error that says so.
     ///
     /// # Errors
     ///
@@ -267,14 +325,19 @@ impl Schema {
             return Ok(Vec::new());
         }
         let compiled = self.compiled()?;
-        Ok(if compiled.is_valid(value) { Vec::new() } else { compiled.issues(value) })
+        Ok(match compiled.check(value, WorkLimits::VALUE) {
+            Ok(true) => Vec::new(),
+            Ok(false) => compiled.issues(value, WorkLimits::VALUE),
+            Err(exceeded) => vec![exceeded.issue(value)],
+        })
     }
 
     /// Repairs `value` without inventing data, and returns the repairs and the remaining issues.
     ///
     /// A valid value stays valid. Missing properties get their defaults, scalars of the wrong type
     /// are converted if the conversion is lossless, and properties that no schema declares are
-    /// stripped or kept, depending on `extras`. A value that nests too deeply is left unchanged. The rules are in
+    /// stripped or kept, depending on `extras`. A value that takes more work than
+    /// [`WorkLimits::VALUE`] or nests too deeply is left unchanged. The rules are in
     /// `docs/normalize.md`.
     ///
     /// # Errors
@@ -297,7 +360,7 @@ impl Schema {
     /// # Ok::<(), toolpost::SchemaError>(())
     /// ```
     pub fn normalize(&self, value: &mut Value, extras: Extras) -> Result<Normalized, SchemaError> {
-        self.repair(value, RepairScope::All(extras))
+        self.repair_or_report(value, RepairScope::All(extras))
     }
 
     /// Gives missing properties their defaults, as [`Schema::normalize`] does, and changes nothing
@@ -323,10 +386,7 @@ impl Schema {
     /// # Ok::<(), toolpost::SchemaError>(())
     /// ```
     pub fn fill_defaults(&self, value: &mut Value) -> Result<Normalized, SchemaError> {
-        if !self.is_unknown() && self.compiled()?.program.has_defaults {
-            return self.repair(value, RepairScope::Defaults);
-        }
-        Ok(Normalized { repairs: Vec::new(), issues: self.validate(value)? })
+        self.repair_or_report(value, RepairScope::Defaults)
     }
 
     /// Returns the warnings about the schema that this method has not returned before: defaults that
@@ -339,34 +399,79 @@ impl Schema {
         }
     }
 
-    fn repair(&self, value: &mut Value, scope: RepairScope) -> Result<Normalized, SchemaError> {
+    fn repair_or_report(
+        &self,
+        value: &mut Value,
+        scope: RepairScope,
+    ) -> Result<Normalized, SchemaError> {
+        match self.repair_within(value, scope, WorkLimits::VALUE) {
+            Ok(done) => Ok(done),
+            Err(RepairError::Schema(error)) => Err(error),
+            Err(RepairError::Exceeded(exceeded)) => {
+                Ok(Normalized { issues: vec![exceeded.issue(value)], ..Normalized::default() })
+            }
+        }
+    }
+
+    /// Repairs a value within limits. If they are exceeded, the value is unchanged.
+    pub(crate) fn repair_within(
+        &self,
+        value: &mut Value,
+        scope: RepairScope,
+        limits: WorkLimits<'_>,
+    ) -> Result<Normalized, RepairError> {
         if self.is_unknown() {
             return Ok(Normalized::default());
         }
-        let compiled = self.compiled()?;
-        let mut outcome = normalize::normalize(&compiled.program, value, scope);
+        let compiled = self.compiled_within(limits)?;
+        if scope == RepairScope::Defaults && !compiled.program.has_defaults {
+            return Ok(match compiled.check(value, limits)? {
+                true => Normalized::default(),
+                false => {
+                    Normalized { issues: compiled.issues(value, limits), ..Normalized::default() }
+                }
+            });
+        }
+        let budget = Budget::new(limits);
+        let mut outcome = normalize::normalize(&compiled.program, value, scope, &budget);
+        if let Some(exceeded) = budget.exceeded() {
+            return Err(exceeded.into());
+        }
         compiled.warnings.add_rejected(&outcome.rejected_defaults);
-        let fits = if compiled.program.requires_fallback {
-            compiled.is_valid(value) || outcome.restore_if(value, |value| compiled.is_valid(value))
-        } else {
-            outcome.is_valid
+        let issues = match outcome.is_valid {
+            true => Vec::new(),
+            false => compiled.issues(value, limits),
         };
-        let repairs = outcome.take_repairs();
-        let issues = match outcome.mismatches {
-            _ if fits && !outcome.overflow => Vec::new(),
-            Some(mismatches) if !compiled.program.requires_fallback => {
-                compiled.describe_mismatches(&mismatches, value)
-            }
-            _ => compiled.issues(value),
-        };
-        Ok(Normalized { repairs, issues })
+        Ok(Normalized { repairs: outcome.take_repairs(), issues })
     }
 
-    /// Returns the number of schemas that normalization applies, for complexity tests.
+    /// Returns the work of compiling the schema and of normalizing and describing a value, counted
+    /// in steps and bytes, for tests. The schema is compiled again.
     #[doc(hidden)]
-    pub fn count_steps(&self, value: &mut Value, extras: Extras) -> Result<u64, SchemaError> {
-        let scope = RepairScope::All(extras);
-        Ok(normalize::normalize(&self.compiled()?.program, value, scope).steps)
+    pub fn measure(&self, value: &mut Value, extras: Extras) -> Work {
+        let mut work = Work::default();
+        let budget = Budget::new(WorkLimits::SCHEMA);
+        let compiled = CompiledSchema::with_budget(&self.json(), &budget);
+        work.add(&budget);
+        let Ok(compiled) = compiled else { return work };
+        let budget = Budget::new(WorkLimits::VALUE);
+        let is_valid =
+            normalize::normalize(&compiled.program, value, RepairScope::All(extras), &budget)
+                .is_valid;
+        work.add(&budget);
+        if !is_valid && !budget.is_exceeded() {
+            let budget = Budget::new(WorkLimits::VALUE);
+            work.issues = explain::explain(&compiled.program, value, &budget).len();
+            work.add(&budget);
+        }
+        work
+    }
+
+    /// Whether a schema in the document can apply itself to the same value, which JSON Schema leaves
+    /// undefined, for tests.
+    #[doc(hidden)]
+    pub fn is_cyclic(&self) -> Result<bool, SchemaError> {
+        Ok(!self.is_unknown() && self.compiled()?.program.is_cyclic)
     }
 
     /// Returns the address of the compiled form, which clones share.
@@ -388,80 +493,50 @@ impl Schema {
         self.inner
             .lazy
             .compiled
-            .get_or_init(|| CompiledSchema::new(&self.json()))
+            .get_or_init(|| CompiledSchema::new(&self.json(), WorkLimits::SCHEMA))
             .as_ref()
             .map_err(Clone::clone)
+    }
+
+    /// Compiles the schema on first use, within limits that can be lower than those of a schema.
+    fn compiled_within(&self, limits: WorkLimits<'_>) -> Result<&CompiledSchema, RepairError> {
+        let compiled = &self.inner.lazy.compiled;
+        if compiled.get().is_some() || limits.max_steps >= WorkLimits::VALUE.max_steps {
+            return Ok(self.compiled()?);
+        }
+        let budget = Budget::new(limits);
+        let result = CompiledSchema::with_budget(&self.json(), &budget);
+        if let Some(exceeded) = budget.exceeded() {
+            return Err(exceeded.into());
+        }
+        Ok(compiled.get_or_init(|| result).as_ref().map_err(Clone::clone)?)
     }
 }
 
 impl CompiledSchema {
-    fn new(json: &Value) -> Result<Self, SchemaError> {
+    fn new(json: &Value, limits: WorkLimits<'_>) -> Result<Self, SchemaError> {
+        Self::with_budget(json, &Budget::new(limits))
+    }
+
+    fn with_budget(json: &Value, budget: &Budget<'_>) -> Result<Self, SchemaError> {
         let rewritten = dialect::rewrite(json)?;
         let document = rewritten.as_ref().unwrap_or(json);
-        let validator = jsonschema::options()
-            .should_validate_formats(false)
-            .build(document)
-            .map_err(|error| SchemaError::DoesNotCompile {
-                at: error.instance_path().to_string(),
-                message: error.to_string(),
-            })?;
-        let mut program = compile::compile(document)?;
-        let shallow = program.nodes.iter().map(|_| OnceLock::new()).collect();
+        let mut program = compile::compile(document, budget)?;
         let warnings = SchemaWarnings::new(std::mem::take(&mut program.warnings));
-        Ok(Self { program, validator, shallow_validators: shallow, warnings })
+        Ok(Self { program, warnings })
     }
 
-    fn is_valid(&self, value: &Value) -> bool {
-        if self.program.requires_fallback {
-            return !dialect::nests_deeper(value, program::MAX_DEPTH)
-                && self.validator.is_valid(value);
-        }
-        let mut evaluator = validate::Evaluator::new(&self.program, Extras::Keep);
-        evaluator.check_valid(self.program.root, value) && !evaluator.overflow
-    }
-
-    /// Returns the errors at known mismatches, or of the whole value if a mismatch yields none.
-    fn describe_mismatches(&self, mismatches: &[normalize::Mismatch], value: &Value) -> Vec<Issue> {
-        let mut issues = Vec::with_capacity(mismatches.len());
-        for mismatch in mismatches {
-            let before = issues.len();
-            if let (Some(instance), Some(validator)) =
-                (value.pointer(&mismatch.path), self.shallow_validator(mismatch.node))
-                && !dialect::nests_deeper(instance, program::MAX_DEPTH)
-            {
-                let errors =
-                    validator.iter_errors(instance).map(|error| Issue::from_validation(&error));
-                issues.extend(errors.map(|issue| issue.prefixed(&mismatch.path)));
-            }
-            if issues.len() == before {
-                return self.issues(value);
-            }
-        }
-        issues
-    }
-
-    fn shallow_validator(&self, node: program::NodeId) -> Option<&jsonschema::Validator> {
-        let build = || {
-            let schema = self.program.node(node).shallow.as_deref()?;
-            let options = jsonschema::options().should_validate_formats(false);
-            options.with_draft(self.program.draft).build(schema).ok().map(Box::new)
-        };
-        self.shallow_validators[node as usize].get_or_init(build).as_deref()
+    /// Whether the value is valid, or why this is not known.
+    fn check(&self, value: &Value, limits: WorkLimits<'_>) -> Result<bool, Exceeded> {
+        let budget = Budget::new(limits);
+        let mut evaluator = validate::Evaluator::with_budget(&self.program, Extras::Keep, &budget);
+        let is_valid = evaluator.check_valid(self.program.root, value);
+        budget.exceeded().map_or(Ok(is_valid), Err)
     }
 
     /// Returns the validation errors of an invalid value.
-    fn issues(&self, value: &Value) -> Vec<Issue> {
-        if let Some(path) = dialect::first_path_too_deep(value) {
-            let message = format!("nests deeper than {} levels", program::MAX_DEPTH);
-            return vec![Issue::new(path, message)];
-        }
-        let issues: Vec<Issue> =
-            self.validator.iter_errors(value).map(|error| Issue::from_validation(&error)).collect();
-        if issues.is_empty() {
-            let message = "value and schema nest too deeply together to be validated";
-            return vec![Issue::new("", message)];
-        }
-        issues
+    fn issues(&self, value: &Value, limits: WorkLimits<'_>) -> Vec<Issue> {
+        explain::explain(&self.program, value, &Budget::new(limits.for_errors()))
     }
 }
 

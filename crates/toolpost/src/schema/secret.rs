@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use super::budget::{Budget, WorkLimits};
 use crate::json::JsonObject;
 
 use percent_encoding::percent_decode_str;
@@ -76,14 +77,15 @@ impl Secrets {
     }
 
     /// Replaces every secret by [`MASKED`], and returns whether there was one. Parts of a value that
-    /// does not have the shape of the schema are secret where the schema expects a secret.
+    /// does not have the shape of the schema are secret where the schema expects a secret, and so is
+    /// what is left of a value that takes more work than [`WorkLimits::VALUE`].
     pub fn mask(&self, value: &mut Value) -> bool {
         self.visit(value, &mut |secret| *secret = MASKED.into())
     }
 
     /// Calls a function with every secret, and returns whether there was one.
     pub(crate) fn visit(&self, value: &mut Value, on_secret: &mut dyn FnMut(&mut Value)) -> bool {
-        !self.is_empty() && self.visit_at(&[0], value, on_secret)
+        !self.is_empty() && self.visit_at(&[0], value, on_secret, &Budget::new(WorkLimits::VALUE))
     }
 
     fn visit_at(
@@ -91,10 +93,13 @@ impl Secrets {
         roots: &[usize],
         value: &mut Value,
         on_secret: &mut dyn FnMut(&mut Value),
+        budget: &Budget<'_>,
     ) -> bool {
         let current_nodes = self.closure(roots);
         let current = || current_nodes.iter().map(|&id| &self.nodes[id]);
-        if current().any(|node| node.is_secret) || has_wrong_type(value, current) {
+        let is_over_budget = !budget.spend(1 + 2 * current_nodes.len());
+        let is_secret = current().any(|node| node.is_secret);
+        if is_over_budget || is_secret || has_wrong_type(value, current) {
             on_secret(value);
             return true;
         }
@@ -119,15 +124,15 @@ impl Secrets {
                     }
                     found |= is_misplaced
                         || !child_nodes.is_empty()
-                            && self.visit_at(&child_nodes, member, on_secret);
+                            && self.visit_at(&child_nodes, member, on_secret, budget);
                 }
             }
             Value::Array(items) => {
                 for (index, item) in items.iter_mut().enumerate() {
                     let own = |node: &SecretNode| node.prefix.get(index).copied();
                     let child_nodes = self.child_nodes(&current_nodes, |node| &node.items, own);
-                    found |=
-                        !child_nodes.is_empty() && self.visit_at(&child_nodes, item, on_secret);
+                    found |= !child_nodes.is_empty()
+                        && self.visit_at(&child_nodes, item, on_secret, budget);
                 }
             }
             _ => {}

@@ -12,6 +12,8 @@ pub(crate) mod mcp_message;
 #[cfg(feature = "openapi")]
 #[path = "../../../../fuzz/checks/openapi_document.rs"]
 pub(crate) mod openapi_document;
+#[path = "../../../../fuzz/checks/schema_budget.rs"]
+pub(crate) mod schema_budget;
 #[cfg(feature = "sse")]
 #[path = "../../../../fuzz/checks/sse.rs"]
 pub(crate) mod sse;
@@ -40,6 +42,11 @@ fn mcp_message_corpus_passes_checks() {
 #[test]
 fn openapi_document_corpus_passes_checks() {
     check_corpus("openapi_document", 20, openapi_document::check);
+}
+
+#[test]
+fn schema_budget_corpus_passes_checks() {
+    check_corpus("schema_budget", 10, schema_budget::check);
 }
 
 #[cfg(feature = "sse")]

@@ -27,6 +27,8 @@ mod openapi;
 mod openapi_documents;
 #[cfg(feature = "openapi")]
 mod openapi_properties;
+mod schema_attacks;
+mod schema_budget;
 #[cfg(feature = "typebox-cast")]
 mod schema_cast;
 mod schema_corpus;

@@ -73,7 +73,9 @@ fn union_valid_without_invalid_default_stays_valid() {
 
 fn compile_both(json: &Value) -> Option<(Schema, jsonschema::Validator)> {
     let validator = jsonschema::options().should_validate_formats(false).build(json).ok()?;
-    Some((Schema::new(json.clone()).unwrap(), validator))
+    let schema = Schema::new(json.clone()).unwrap();
+    // JSON Schema does not define the meaning of a schema that applies itself to the same value.
+    (!schema.is_cyclic().unwrap()).then_some((schema, validator))
 }
 
 /// Checks the invariants for one schema and value. Also used for the fuzz corpus.

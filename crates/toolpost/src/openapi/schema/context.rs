@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use serde_json::json;
 
 use super::super::document::{DocumentSet, NodeRef};
 use super::keyword::is_nullable;
+use crate::schema::PatternCheck;
 
 /// A document and the rules for reading its schemas.
 #[derive(Debug)]
@@ -16,7 +16,13 @@ pub(crate) struct SchemaContext {
     /// Whether keywords next to a `$ref` are ignored, as in versions before OpenAPI 3.1.
     pub(crate) ignores_ref_siblings: bool,
     /// Whether each pattern is valid. Compiling a pattern is expensive, and many are repeated.
-    patterns: Mutex<HashMap<String, bool>>,
+    patterns: Mutex<KnownPatterns>,
+}
+
+#[derive(Debug, Default)]
+struct KnownPatterns {
+    are_valid: HashMap<String, bool>,
+    check: PatternCheck,
 }
 
 impl SchemaContext {
@@ -27,14 +33,11 @@ impl SchemaContext {
     /// Whether the schema validator supports a pattern.
     pub(super) fn is_valid_pattern(&self, pattern: &str) -> bool {
         let mut patterns = self.patterns.lock();
-        if let Some(known) = patterns.get(pattern) {
+        if let Some(known) = patterns.are_valid.get(pattern) {
             return *known;
         }
-        let pattern_schema = json!({ "pattern": pattern });
-        let builds =
-            || jsonschema::options().should_validate_formats(false).build(&pattern_schema).is_ok();
-        let is_pattern = !is_foreign_pattern(pattern) && builds();
-        patterns.insert(pattern.to_owned(), is_pattern);
+        let is_pattern = !is_foreign_pattern(pattern) && patterns.check.is_supported(pattern);
+        patterns.are_valid.insert(pattern.to_owned(), is_pattern);
         is_pattern
     }
 

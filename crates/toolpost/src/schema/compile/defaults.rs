@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::super::Issue;
+use super::super::budget::{Budget, Exceeded, ValueSize};
 use super::super::program::{NodeId, PropertyDefault, SchemaProgram};
 use super::super::repair::Extras;
 use super::super::validate::{Evaluator, address};
@@ -32,16 +33,21 @@ pub(super) fn assign_defaults(
     program: &mut SchemaProgram,
     document: &Value,
     choices: Vec<DefaultChoice>,
+    budget: &Budget<'_>,
 ) {
     let mut pointers = choices.iter().map(|choice| (choice.schema, None)).collect();
-    find_pointers(document, &ValuePath::ROOT, &mut pointers);
+    find_pointers(document, &ValuePath::ROOT, &mut pointers, budget);
     for DefaultChoice { owner, index, schema, candidates } in choices {
         let pointer = pointers.get(&schema).cloned().flatten().unwrap_or_default();
-        let admitted =
-            candidates.into_iter().find(|candidate| admits(program, owner, index, candidate));
+        let admitted = candidates
+            .into_iter()
+            .find(|candidate| admits(program, owner, index, candidate, budget));
         match (admitted, &mut program.nodes[owner as usize].object) {
             (Some(DefaultCandidate { value, .. }), Some(rules)) => {
-                rules.properties.set_default(index, PropertyDefault { value, pointer });
+                rules.properties.set_default(
+                    index,
+                    PropertyDefault { size: ValueSize::of(&value), value, pointer },
+                );
                 rules.defaults += 1;
             }
             _ => program.warnings.push(Issue::new(
@@ -61,20 +67,26 @@ fn find_pointers(
     value: &Value,
     at: &ValuePath<'_>,
     pointers: &mut HashMap<usize, Option<JsonPointer>>,
+    budget: &Budget<'_>,
 ) {
     if let Some(found) = pointers.get_mut(&address(value)) {
-        *found = Some(at.pointer());
+        let pointer = at.pointer();
+        // Names around a schema are in the pointers of all schemas below.
+        if !budget.allocate(2 * pointer.as_str().len()) {
+            return;
+        }
+        *found = Some(pointer);
     }
     match value {
         _ if pointers.is_empty() => {}
         Value::Object(members) => {
             for (name, member) in members {
-                find_pointers(member, &at.member(name), pointers);
+                find_pointers(member, &at.member(name), pointers, budget);
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                find_pointers(item, &at.item(index), pointers);
+                find_pointers(item, &at.item(index), pointers, budget);
             }
         }
         _ => {}
@@ -87,15 +99,23 @@ fn admits(
     owner: NodeId,
     index: usize,
     candidate: &DefaultCandidate,
+    budget: &Budget<'_>,
 ) -> bool {
     let Some(rules) = program.node(owner).object.as_deref() else { return false };
     let property = &rules.properties.entries()[index];
-    let patterns = rules.patterns.iter().filter(|(pattern, _)| pattern.matches(&property.name));
+    let patterns =
+        rules.patterns.iter().filter(|(pattern, _)| pattern.matches(&property.name, budget));
     let nodes =
         property.node.into_iter().chain(candidate.variant).chain(patterns.map(|found| found.1));
-    let mut evaluator = Evaluator::new(program, Extras::Keep);
+    let mut evaluator = Evaluator::with_budget(program, Extras::Keep, budget);
     let name = || Value::String(property.name.to_string());
-    nodes.into_iter().all(|node| evaluator.check_valid(node, &candidate.value))
-        && rules.property_names.is_none_or(|names| evaluator.check_valid(names, &name()))
-        && !evaluator.overflow
+    let is_valid = nodes.into_iter().all(|node| evaluator.check_valid(node, &candidate.value))
+        && rules.property_names.is_none_or(|names| evaluator.check_valid(names, &name()));
+    evaluator.clear_memo();
+    // A default that nests too deeply is not filled in; the schema remains usable.
+    if budget.exceeded() == Some(Exceeded::Depth) {
+        budget.resume();
+        return false;
+    }
+    is_valid && !budget.is_exceeded()
 }

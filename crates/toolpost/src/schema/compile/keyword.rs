@@ -3,11 +3,16 @@
 use std::cmp::Ordering;
 
 use referencing::Draft;
-use serde_json::{Number, Value, json};
+use serde_json::{Number, Value};
 
+use super::super::SchemaError;
+use super::super::budget::ValueSize;
+use super::super::equality::equal;
+use super::super::issue::truncate;
 use super::super::program::{
     Bound, ContentRule, IntegerRule, Multiple, NumberRules, PatternMatcher, StringRules, TypeSet,
 };
+use super::SchemaCompiler;
 use crate::json::JsonObject;
 
 /// Largest divisor for which integer and float arithmetic agree; floats are exact up to it.
@@ -24,16 +29,63 @@ pub(super) fn types(schema: &JsonObject) -> TypeSet {
     }
 }
 
-/// Returns the values that both `const` and `enum` admit.
-pub(super) fn literals(schema: &JsonObject, draft: Draft) -> Option<Box<[Value]>> {
+impl SchemaCompiler<'_> {
+    /// Returns the values that both `const` and `enum` admit.
+    pub(super) fn literals(
+        &self,
+        schema: &JsonObject,
+        draft: Draft,
+    ) -> Result<Option<Box<[Value]>>, SchemaError> {
+        for keyword in ["const", "enum"] {
+            if let Some(value) = schema.get(keyword) {
+                let size = ValueSize::of(value);
+                self.budget.allocate(size.bytes);
+                self.spend(size.nodes)?;
+            }
+        }
+        Ok(literals(schema, draft))
+    }
+
+    pub(super) fn string(
+        &self,
+        schema: &JsonObject,
+        draft: Draft,
+    ) -> Result<Option<StringRules>, SchemaError> {
+        let rules = StringRules {
+            min: size(schema, "minLength").unwrap_or(0),
+            max: size(schema, "maxLength"),
+            pattern: match schema.get("pattern").and_then(Value::as_str) {
+                Some(pattern) => Some(self.pattern(pattern)?),
+                None => None,
+            },
+            content: content(schema, draft),
+        };
+        let has_constraints = rules.min > 0 || rules.max.is_some() || rules.pattern.is_some();
+        Ok((has_constraints || rules.content.is_some()).then_some(rules))
+    }
+
+    pub(super) fn pattern(&self, pattern: &str) -> Result<PatternMatcher, SchemaError> {
+        PatternMatcher::compile(pattern, self.budget).ok_or_else(|| {
+            match self.budget.is_exceeded() {
+                true => SchemaError::over_budget(self.budget),
+                false => SchemaError::at_root(format!(
+                    "`{}` is not a regular expression, or is too large",
+                    truncate(pattern, 100)
+                )),
+            }
+        })
+    }
+}
+
+fn literals(schema: &JsonObject, draft: Draft) -> Option<Box<[Value]>> {
     let constant = schema.get("const").filter(|_| draft != Draft::Draft4);
     let listed = schema.get("enum").and_then(Value::as_array);
     match (constant, listed) {
         (Some(constant), None) => Some(Box::new([constant.clone()])),
         (None, Some(listed)) => Some(listed.clone().into()),
         (Some(constant), Some(listed)) => {
-            let equal = |value: &&Value| jsonschema::json::cmp::equal(value, constant);
-            Some(listed.iter().filter(equal).cloned().collect())
+            let is_constant = |value: &&Value| equal(value, constant);
+            Some(listed.iter().filter(is_constant).cloned().collect())
         }
         (None, None) => None,
     }
@@ -72,36 +124,17 @@ pub(super) fn number(schema: &JsonObject, draft: Draft) -> Option<NumberRules> {
 }
 
 fn multiple(divisor: &Value) -> Option<Multiple> {
-    let exact = jsonschema::options().build(&json!({ "multipleOf": divisor })).ok()?;
     let integer_divisor =
         divisor.as_u64().filter(|divisor| (1..=MAX_EXACT_INTEGER).contains(divisor));
-    Some(Multiple { integer: integer_divisor, fallback: Box::new(exact) })
-}
-
-pub(super) fn string(schema: &JsonObject, draft: Draft) -> Option<StringRules> {
-    let rules = StringRules {
-        min: size(schema, "minLength").unwrap_or(0),
-        max: size(schema, "maxLength"),
-        pattern: schema.get("pattern").and_then(Value::as_str).and_then(PatternMatcher::compile),
-        content: content(schema, draft),
-    };
-    let has_constraints = rules.min > 0 || rules.max.is_some() || rules.pattern.is_some();
-    (has_constraints || rules.content.is_some()).then_some(rules)
+    Some(Multiple { integer: integer_divisor, divisor: divisor.as_number()?.clone() })
 }
 
 fn content(schema: &JsonObject, draft: Draft) -> Option<ContentRule> {
     if !matches!(draft, Draft::Draft6 | Draft::Draft7) {
         return None;
     }
-    let asserted: JsonObject = ["contentEncoding", "contentMediaType"]
-        .into_iter()
-        .filter_map(|name| Some((name.to_owned(), schema.get(name)?.clone())))
-        .collect();
-    if asserted.is_empty() {
-        return None;
-    }
-    let validator = jsonschema::options().with_draft(draft).build(&Value::Object(asserted)).ok()?;
-    Some(ContentRule(Box::new(validator)))
+    let text = |name| schema.get(name).and_then(Value::as_str);
+    ContentRule::new(text("contentEncoding"), text("contentMediaType"))
 }
 
 /// Returns the value of a size keyword, which can be a float. Values beyond `usize::MAX` saturate.

@@ -28,6 +28,9 @@ const OBJECT_KEYWORDS: [&str; 9] = [
     "dependencies",
 ];
 
+/// Memory of a property in the table, without its name.
+const PROPERTY_MEMORY: usize = 192;
+
 const ARRAY_KEYWORDS: [&str; 6] =
     ["prefixItems", "items", "contains", "minItems", "maxItems", "uniqueItems"];
 
@@ -51,6 +54,7 @@ impl<'r> SchemaCompiler<'r> {
                 node => AdditionalProperties::Schema(node),
             },
         };
+        let dependent_required = dependent_required(schema, scope.draft);
         let has_property_schemas = names.iter().any(|property| property.node.is_some());
         Ok(Some(ObjectRules {
             required: names.iter().filter(|property| property.required).count(),
@@ -65,7 +69,8 @@ impl<'r> SchemaCompiler<'r> {
             property_names: self.optional_schema(schema, "propertyNames", scope)?,
             min: size(schema, "minProperties").unwrap_or(0),
             max: size(schema, "maxProperties"),
-            dependent_required: dependent_required(schema, scope.draft),
+            dependent_steps: dependent_required.iter().map(|(_, names)| 1 + names.len()).sum(),
+            dependent_required,
         }))
     }
 
@@ -77,6 +82,8 @@ impl<'r> SchemaCompiler<'r> {
     ) -> Result<Vec<Property>, SchemaError> {
         let mut names = Vec::new();
         for (name, property) in entries(schema, "properties") {
+            self.spend(1)?;
+            self.budget.allocate(PROPERTY_MEMORY + 2 * name.len());
             let candidates = self.default_candidates(property, scope)?;
             if !candidates.is_empty() {
                 let (index, schema) = (names.len(), address(property));
@@ -104,10 +111,7 @@ impl<'r> SchemaCompiler<'r> {
     ) -> Result<Vec<(PatternMatcher, NodeId)>, SchemaError> {
         let mut patterns = Vec::new();
         for (pattern, property) in entries(schema, "patternProperties") {
-            let compiled = PatternMatcher::compile(pattern).ok_or_else(|| {
-                SchemaError::at_root(format!("`{pattern}` is not a regular expression"))
-            })?;
-            patterns.push((compiled, self.node(property, scope)?));
+            patterns.push((self.pattern(pattern)?, self.node(property, scope)?));
         }
         Ok(patterns)
     }

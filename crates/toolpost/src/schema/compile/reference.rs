@@ -1,10 +1,11 @@
 //! Resolves references, and finds the defaults of a schema through them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use referencing::Draft;
+use referencing::{Draft, Resolver};
 use serde_json::Value;
 
+use super::super::budget::{Budget, ValueSize};
 use super::super::program::NodeId;
 use super::defaults::DefaultCandidate;
 use super::{CompileScope, SchemaCompiler, SchemaError, resolve_error};
@@ -41,19 +42,62 @@ pub(super) fn ignores_ref_siblings(schema: &JsonObject, draft: Draft) -> bool {
         && matches!(schema.get("$ref"), Some(Value::String(_)))
 }
 
-/// Number of occurrences of each `$dynamicAnchor`. A single one acts as a plain anchor.
-pub(super) struct DynamicAnchors {
+/// The dynamic scopes in which schemas are compiled.
+///
+/// Where `$dynamicRef` and `$recursiveRef` lead depends on the resources entered before. A schema is
+/// therefore compiled once for each list of resources, unless every reference has the same target
+/// in all of them.
+pub(super) struct DynamicScopes {
+    /// Whether a reference can have several targets.
+    are_relevant: bool,
+    ids: HashMap<Vec<Box<str>>, u32>,
+}
+
+/// Memory of a scope, without its resources.
+const SCOPE_MEMORY: usize = 256;
+
+impl DynamicScopes {
+    pub(super) fn of(document: &Value) -> Self {
+        let mut anchors = DynamicAnchors::default();
+        anchors.collect(document);
+        let are_relevant = anchors.recursive > 0
+            || anchors.refers_to_metaschema
+            || anchors.names.values().any(|count| *count > 1);
+        Self { are_relevant, ids: HashMap::new() }
+    }
+
+    /// Returns the id of the current scope: its resources in the order in which they were entered
+    /// first.
+    pub(super) fn id(&mut self, resolver: &Resolver<'_>, budget: &Budget<'_>) -> u32 {
+        if !self.are_relevant {
+            return 0;
+        }
+        let mut entered: Vec<Box<str>> =
+            resolver.dynamic_scope().iter().map(|uri| uri.as_str().into()).collect();
+        let lengths: usize = entered.iter().map(|uri| uri.len()).sum();
+        budget.spend(entered.len() + lengths / 16);
+        entered.reverse();
+        let mut seen = HashSet::new();
+        entered.retain(|uri| seen.insert(uri.clone()));
+        entered.push(resolver.base_uri().as_str().into());
+        let next = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
+        *self.ids.entry(entered).or_insert_with(|| {
+            budget.allocate(lengths + SCOPE_MEMORY);
+            next
+        })
+    }
+}
+
+/// Occurrences of dynamic anchors. A `$dynamicAnchor` that occurs once acts as a plain anchor.
+#[derive(Default)]
+struct DynamicAnchors {
     names: HashMap<String, usize>,
     recursive: usize,
+    /// The metaschemas of JSON Schema consist of several resources with dynamic anchors.
+    refers_to_metaschema: bool,
 }
 
 impl DynamicAnchors {
-    pub(super) fn of(document: &Value) -> Self {
-        let mut found = Self { names: HashMap::new(), recursive: 0 };
-        found.collect(document);
-        found
-    }
-
     fn collect(&mut self, value: &Value) {
         match value {
             Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
@@ -62,19 +106,13 @@ impl DynamicAnchors {
                     *self.names.entry(name.clone()).or_default() += 1;
                 }
                 self.recursive += usize::from(members.contains_key("$recursiveAnchor"));
+                self.refers_to_metaschema |= ["$ref", "$dynamicRef"].into_iter().any(|keyword| {
+                    let reference = members.get(keyword).and_then(Value::as_str);
+                    reference.is_some_and(|text| text.contains("json-schema.org/"))
+                });
                 members.values().for_each(|member| self.collect(member));
             }
             _ => {}
-        }
-    }
-
-    /// Whether the reference has the same target in every dynamic scope.
-    fn is_static(&self, keyword: &str, reference: &str) -> bool {
-        let anchor = reference.rsplit_once('#').map_or("", |(_, anchor)| anchor);
-        match keyword {
-            "$dynamicRef" => self.names.get(anchor).is_none_or(|count| *count == 1),
-            "$recursiveRef" => self.recursive == 0,
-            _ => true,
         }
     }
 }
@@ -87,6 +125,7 @@ impl<'r> SchemaCompiler<'r> {
         mut scope: CompileScope<'r>,
     ) -> Result<Option<(&'r Value, CompileScope<'r>)>, SchemaError> {
         for _ in 0..MAX_REF_CHAIN {
+            self.spend(1)?;
             scope = enter_scope(schema, scope)?;
             match sole_reference(schema, scope.draft) {
                 Some((keyword, reference)) => {
@@ -105,11 +144,13 @@ impl<'r> SchemaCompiler<'r> {
         reference: &str,
         scope: &CompileScope<'r>,
     ) -> Result<(&'r Value, CompileScope<'r>), SchemaError> {
-        let resolved = scope.resolver.lookup(reference).map_err(resolve_error)?;
-        let (schema, resolver, draft) = resolved.into_inner();
-        let outside = !reference.starts_with('#')
-            && resolver.base_uri().as_str().contains("json-schema.org/");
-        self.requires_fallback |= outside || !self.anchors.is_static(keyword, reference);
+        // Each segment of the reference is looked up.
+        self.spend(1 + reference.len() / 4)?;
+        let resolved = match keyword {
+            "$recursiveRef" => scope.resolver.lookup_recursive_ref(),
+            _ => scope.resolver.lookup(reference),
+        };
+        let (schema, resolver, draft) = resolved.map_err(resolve_error)?.into_inner();
         Ok((schema, CompileScope { resolver, draft }))
     }
 
@@ -130,7 +171,11 @@ impl<'r> SchemaCompiler<'r> {
             let Value::Object(members) = schema else {
                 continue;
             };
+            self.spend(1)?;
             if let Some(default) = members.get("default") {
+                let size = ValueSize::of(default);
+                self.budget.allocate(size.bytes);
+                self.spend(size.nodes)?;
                 found.push(DefaultCandidate { value: default.clone(), variant });
                 if variant.is_none() {
                     break;

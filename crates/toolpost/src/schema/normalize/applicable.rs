@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use super::super::budget::Budget;
 use super::super::program::{
     AdditionalProperties, Applicators, NodeId, ObjectRules, Property, PropertyDefault,
     SchemaProgram,
@@ -98,6 +99,7 @@ impl<'p> Normalizer<'p> {
                 list.expand(self.program, value, end);
             }
         }
+        self.evaluator.budget.spend(list.nodes.len());
         applicable.nodes = list.nodes;
         applicable
     }
@@ -123,6 +125,7 @@ impl<'p> Normalizer<'p> {
     ) -> bool {
         let mut decided = true;
         for union in &applicators.unions {
+            self.evaluator.budget.spend(union.variants.len());
             let chosen = if purpose == Purpose::Strip {
                 self.valid_variants(union, value)
             } else {
@@ -145,9 +148,10 @@ impl<'p> Normalizer<'p> {
     /// Returns the schemas of a property, and whether it counts as declared.
     pub(super) fn property_nodes(&self, nodes: &[NodeId], name: &str) -> (Vec<NodeId>, bool) {
         let (mut found, mut known) = (Vec::new(), false);
+        self.evaluator.budget.spend(nodes.len());
         for id in nodes {
             if let Some(rules) = self.program.node(*id).object.as_deref() {
-                known |= rules.property_nodes(name, &mut found);
+                known |= rules.property_nodes(name, &mut found, self.evaluator.budget);
             }
         }
         if !known {
@@ -165,6 +169,7 @@ impl<'p> Normalizer<'p> {
     /// Returns the schemas of an item.
     pub(super) fn item_nodes(&self, nodes: &[NodeId], index: usize) -> Vec<NodeId> {
         let mut found = Vec::new();
+        self.evaluator.budget.spend(nodes.len());
         let rules = nodes.iter().filter_map(|id| self.program.node(*id).array.as_deref());
         rules.filter_map(|rules| rules.item(index)).for_each(|node| push_new(&mut found, node));
         if found.is_empty() {
@@ -202,6 +207,7 @@ impl<'p> Normalizer<'p> {
         for property in rules.filter(|rules| rules.defaults > 0).flat_map(ObjectRules::entries) {
             let name = &*property.name;
             if let Some(default) = &property.default
+                && self.evaluator.budget.spend(1 + missing.len() / 8)
                 && !map.contains_key(name)
                 && !missing.iter().any(|(known, _)| *known == name)
                 && self.admit_default(&default.value)
@@ -239,9 +245,9 @@ impl ObjectRules {
     }
 
     /// Adds the schemas of one property, and returns whether the property is declared.
-    fn property_nodes(&self, name: &str, found: &mut Vec<NodeId>) -> bool {
+    fn property_nodes(&self, name: &str, found: &mut Vec<NodeId>, budget: &Budget<'_>) -> bool {
         let declared = self.properties.get(name);
-        let matching = self.patterns.iter().filter(|(pattern, _)| pattern.matches(name));
+        let matching = self.patterns.iter().filter(|(pattern, _)| pattern.matches(name, budget));
         let direct = declared.and_then(|property| property.node);
         let mut known = false;
         for node in direct.into_iter().chain(matching.map(|(_, node)| *node)) {

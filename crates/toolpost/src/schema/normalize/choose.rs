@@ -29,6 +29,7 @@ impl<'p> Normalizer<'p> {
             Value::Array(_) => None,
             _ => return None,
         };
+        self.evaluator.budget.spend(union.variants.len());
         let typed = |variant: &&NodeId| {
             self.program.node(**variant).types.overlaps(self.program.type_of(value))
         };
@@ -53,6 +54,7 @@ impl<'p> Normalizer<'p> {
     /// Returns the first tag property of the variant that has another value in the object.
     fn contradicted_property(&self, variant: NodeId, map: &JsonObject) -> Option<&'p str> {
         let rules = self.program.node(variant).object.as_deref()?;
+        self.evaluator.budget.spend(rules.tags.len());
         rules.tags.iter().find_map(|tag| {
             let property = &rules.properties.entries()[*tag as usize];
             let expected = self.program.node(property.node?);
@@ -155,6 +157,7 @@ impl<'p> Normalizer<'p> {
             at += 1;
             let node = self.program.node(*id);
             if let Some(rules) = node.object.as_deref() {
+                self.evaluator.budget.spend(1 + rules.tags.len());
                 for tag in &rules.tags {
                     let property = &rules.properties.entries()[*tag as usize];
                     let Some(value) = map.get(&*property.name) else {
@@ -168,6 +171,7 @@ impl<'p> Normalizer<'p> {
                 }
             }
             for part in node.applicators.iter().flat_map(|applicators| &applicators.all) {
+                self.evaluator.budget.spend(seen.len() / 8);
                 if !seen.contains(part) {
                     seen.push(*part);
                 }

@@ -58,7 +58,7 @@ impl<'p> Normalizer<'p> {
     ) {
         let Value::Object(map) = &*value else { return };
         let missing = self.missing_defaults(nodes, map);
-        if missing.is_empty() || self.evaluator.overflow {
+        if missing.is_empty() || self.evaluator.budget.is_exceeded() {
             return;
         }
         let start = self.repair_log.len();
@@ -108,7 +108,7 @@ impl<'p> Normalizer<'p> {
         at: &ValuePath<'_>,
     ) {
         let Value::Object(map) = value else { return };
-        self.repair_log.record_default(&at.member(name), &default.value);
+        self.repair_log.record_default(&at.member(name), default);
         map.insert((*name).to_owned(), default.value.clone());
         self.clear_caches();
     }

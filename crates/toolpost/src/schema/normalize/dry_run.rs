@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::super::budget::Budget;
 use super::super::program::{AdditionalProperties, NodeId, ObjectRules};
 use super::super::repair::Extras;
 use super::super::validate::address;
@@ -19,6 +20,9 @@ pub(super) struct RepairCost {
     /// Whether the value is valid after the changes, before stripping.
     pub(super) is_valid: bool,
 }
+
+/// Memory of a memoized cost, without its set of nodes.
+const DRY_RUN_MEMORY: usize = 80;
 
 impl RepairCost {
     const ZERO: Self = Self { changes: 0, strips: 0, is_valid: true };
@@ -53,6 +57,9 @@ impl<'p> Normalizer<'p> {
         }
         cost.is_valid &= !applied.undecided;
         self.evaluator.leave();
+        let memory = DRY_RUN_MEMORY + size_of_val(set);
+        self.dry_run_memory += memory;
+        self.evaluator.budget.allocate(memory);
         self.dry_runs.insert(key, cost);
         cost
     }
@@ -125,10 +132,13 @@ impl<'p> Normalizer<'p> {
                 .and_then(|applicators| applicators.unevaluated_properties);
             cost.is_valid &= extras == 0 || rest.is_none();
             if let Some(rules) = node.object.as_deref() {
-                cost.is_valid &= rules.admits_size(size)
+                let names = rules.required + rules.dependent_steps;
+                let lookups = names.saturating_mul(1 + missing.len() / 8);
+                cost.is_valid &= self.evaluator.budget.spend(lookups)
+                    && rules.admits_size(size)
                     && self.evaluator.admits_property_names(rules, map)
                     && rules.admits_required(&has)
-                    && rules.admits_additional(map);
+                    && rules.admits_additional(map, self.evaluator.budget);
             }
         }
         cost
@@ -154,11 +164,11 @@ impl ObjectRules {
             && dependent.all(|(trigger, names)| !has(trigger) || names.iter().all(|name| has(name)))
     }
 
-    fn admits_additional(&self, map: &JsonObject) -> bool {
+    fn admits_additional(&self, map: &JsonObject, budget: &Budget<'_>) -> bool {
         self.additional != AdditionalProperties::Forbidden
             || map.keys().all(|name| {
                 self.properties.get(name).is_some_and(|property| property.node.is_some())
-                    || self.patterns.iter().any(|(pattern, _)| pattern.matches(name))
+                    || self.patterns.iter().any(|(pattern, _)| pattern.matches(name, budget))
             })
     }
 }

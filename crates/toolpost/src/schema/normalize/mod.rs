@@ -21,16 +21,17 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use super::budget::{Budget, Exceeded};
 use super::program::{NodeId, PropertyDefault, SchemaProgram};
 use super::repair::{Extras, Repair};
 use super::validate::{Evaluator, address};
-use crate::json::{JsonPointer, ValuePath};
+use crate::json::ValuePath;
 use dry_run::RepairCost;
 use repair_log::RepairLog;
 
 /// The repairs that normalization makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RepairScope {
+pub(crate) enum RepairScope {
     /// Only defaults are filled in.
     Defaults,
     All(Extras),
@@ -38,108 +39,65 @@ pub(super) enum RepairScope {
 
 /// The result of one normalization.
 pub(super) struct NormalizeResult<'p> {
-    repair_log: RepairLog,
+    repair_log: RepairLog<'p>,
     /// Valid defaults that are not filled in, because the value would be invalid.
     pub(super) rejected_defaults: Vec<&'p PropertyDefault>,
     pub(super) is_valid: bool,
-    /// The value nests too deeply and is unchanged.
-    pub(super) overflow: bool,
-    /// Locations and nodes of all mismatches; `None` if they are not known exactly.
-    pub(super) mismatches: Option<Vec<Mismatch>>,
-    /// Number of schemas applied.
-    pub(super) steps: u64,
 }
 
 impl NormalizeResult<'_> {
     pub(super) fn take_repairs(&mut self) -> Vec<Repair> {
-        std::mem::take(&mut self.repair_log).repairs
-    }
-
-    /// Undoes all repairs if the value is valid without them, and returns whether it is.
-    pub(super) fn restore_if(
-        &mut self,
-        value: &mut Value,
-        is_valid: impl FnOnce(&Value) -> bool,
-    ) -> bool {
-        if self.repair_log.len() == 0 {
-            return false;
-        }
-        self.repair_log.revert(value, "", 0);
-        let is_valid = is_valid(value);
-        match is_valid {
-            true => self.repair_log.forget(0),
-            false => self.repair_log.reapply(value, "", 0),
-        }
-        is_valid
+        std::mem::take(&mut self.repair_log.repairs)
     }
 }
 
 /// Maximum number of restarts, each of which excludes the recursive defaults found so far.
 const MAX_RESTARTS: usize = 16;
 
-/// Normalizes a value in place.
+/// Normalizes a value in place. If the budget is exceeded, the value is unchanged.
 pub(super) fn normalize<'p>(
     program: &'p SchemaProgram,
     value: &mut Value,
     scope: RepairScope,
+    budget: &'p Budget<'p>,
 ) -> NormalizeResult<'p> {
-    let mut run = Normalizer::new(program, scope);
-    for _ in 0..MAX_RESTARTS {
-        let fits = run.normalize_value(program.root, value, &ValuePath::ROOT);
-        let overflow = run.evaluator.overflow;
-        let recursive = run.recursive_defaults.len();
-        if overflow {
+    let mut run = Normalizer::new(program, scope, budget);
+    for restarts in 0..=MAX_RESTARTS {
+        let is_valid = run.normalize_value(program.root, value, &ValuePath::ROOT);
+        let exceeded = budget.exceeded();
+        if exceeded.is_some() {
             run.repair_log.undo(value, 0);
         }
-        if !overflow || recursive == run.initial_recursive_defaults {
-            let steps = run.evaluator.steps;
-            let mismatches = (!run.mismatches_incomplete && !overflow).then_some(run.mismatches);
+        let found_recursive = run.recursive_defaults.len() > run.initial_recursive_defaults;
+        if exceeded != Some(Exceeded::Depth) || !found_recursive || restarts == MAX_RESTARTS {
             return NormalizeResult {
                 repair_log: run.repair_log,
                 rejected_defaults: run.rejected_defaults,
-                is_valid: fits,
-                overflow,
-                mismatches,
-                steps,
+                is_valid,
             };
         }
         run.restart();
     }
-    NormalizeResult {
-        mismatches: None,
-        repair_log: RepairLog::default(),
-        rejected_defaults: Vec::new(),
-        is_valid: false,
-        overflow: true,
-        steps: run.evaluator.steps,
-    }
-}
-
-/// A value that violates a node's own constraints, regardless of its children.
-pub(super) struct Mismatch {
-    pub(super) path: JsonPointer,
-    pub(super) node: NodeId,
+    unreachable!("the last round returns")
 }
 
 struct Normalizer<'p> {
     program: &'p SchemaProgram,
     evaluator: Evaluator<'p>,
-    repair_log: RepairLog,
+    repair_log: RepairLog<'p>,
     /// Whether scalars are converted.
     converts: bool,
     rejected_defaults: Vec<&'p PropertyDefault>,
     /// Dry run results by schemas and value address; cleared on every change.
     dry_runs: HashMap<(Box<[NodeId]>, usize), RepairCost, foldhash::fast::FixedState>,
+    /// Memory counted for `dry_runs`.
+    dry_run_memory: usize,
     /// Unions being resolved, with the address of the value, to detect cycles.
     active_unions: Vec<(usize, usize)>,
     /// A choice was postponed in this round, because the value it depends on was about to change.
     postponed: bool,
     /// Choices are no longer postponed.
     decide_now: bool,
-    /// Mismatches found so far.
-    mismatches: Vec<Mismatch>,
-    /// Some mismatches are not in `mismatches`, because several schemas apply to the value.
-    mismatches_incomplete: bool,
     /// Number of properties stripped from objects that forbid additional properties.
     forbidden_strips: usize,
     /// Addresses of the defaults that contain the current value.
@@ -151,23 +109,22 @@ struct Normalizer<'p> {
 }
 
 impl<'p> Normalizer<'p> {
-    fn new(program: &'p SchemaProgram, scope: RepairScope) -> Self {
+    fn new(program: &'p SchemaProgram, scope: RepairScope, budget: &'p Budget<'p>) -> Self {
         let (converts, extras) = match scope {
             RepairScope::Defaults => (false, Extras::Keep),
             RepairScope::All(extras) => (true, extras),
         };
         Self {
             program,
-            evaluator: Evaluator::new(program, extras),
-            repair_log: RepairLog::default(),
+            evaluator: Evaluator::with_budget(program, extras, budget),
+            repair_log: RepairLog::new(budget),
             converts,
             rejected_defaults: Vec::new(),
             dry_runs: HashMap::default(),
+            dry_run_memory: 0,
             active_unions: Vec::new(),
             postponed: false,
             decide_now: false,
-            mismatches: Vec::new(),
-            mismatches_incomplete: false,
             forbidden_strips: 0,
             open_defaults: Vec::new(),
             recursive_defaults: HashSet::default(),
@@ -177,35 +134,24 @@ impl<'p> Normalizer<'p> {
 
     /// Resets the state for another attempt. Known recursive defaults are kept.
     fn restart(&mut self) {
-        let steps = self.evaluator.steps;
-        self.evaluator = Evaluator::new(self.program, self.evaluator.extras);
-        self.evaluator.steps = steps;
-        self.dry_runs = HashMap::default();
+        self.clear_caches();
+        let budget = self.evaluator.budget;
+        budget.resume();
+        self.evaluator = Evaluator::with_budget(self.program, self.evaluator.extras, budget);
         self.active_unions.clear();
-        self.mismatches.clear();
-        self.mismatches_incomplete = false;
         self.open_defaults.clear();
         self.initial_recursive_defaults = self.recursive_defaults.len();
-    }
-
-    /// Records a mismatch at a value, regardless of its children.
-    fn record_mismatch(&mut self, node: NodeId, at: &ValuePath<'_>) {
-        if self.program.node(node).shallow.is_some() {
-            self.mismatches.push(Mismatch { path: at.pointer(), node });
-        } else {
-            self.mismatches_incomplete = true;
-        }
     }
 
     /// Whether a default can be filled in here. A recursive default aborts the attempt.
     fn admit_default(&mut self, default: &Value) -> bool {
         let default = address(default);
-        if self.evaluator.overflow || self.recursive_defaults.contains(&default) {
+        if self.evaluator.budget.is_exceeded() || self.recursive_defaults.contains(&default) {
             return false;
         }
         if self.open_defaults.contains(&default) {
             self.recursive_defaults.insert(default);
-            self.evaluator.overflow = true;
+            self.evaluator.budget.stop(Exceeded::Depth);
             return false;
         }
         true
@@ -238,7 +184,7 @@ impl<'p> Normalizer<'p> {
         at: &ValuePath<'_>,
         start: usize,
     ) -> bool {
-        if self.repair_log.len() == start || self.evaluator.overflow {
+        if self.repair_log.len() == start || self.evaluator.budget.is_exceeded() {
             return false;
         }
         let base = at.pointer();
@@ -259,6 +205,7 @@ impl<'p> Normalizer<'p> {
         self.evaluator.clear_memo();
         if !self.dry_runs.is_empty() {
             self.dry_runs = HashMap::default();
+            self.evaluator.budget.release(std::mem::take(&mut self.dry_run_memory));
         }
     }
 }

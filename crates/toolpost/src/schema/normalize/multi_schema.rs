@@ -35,7 +35,7 @@ impl Normalizer<'_> {
             self.postponed = false;
             self.clear_caches();
             self.fill_and_convert(set, value, at);
-            if self.evaluator.overflow {
+            if self.evaluator.budget.is_exceeded() {
                 return false;
             }
             if self.repair_log.len() > before {

@@ -1,14 +1,18 @@
 //! The list of repairs, with undo.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use smallvec::SmallVec;
 
+use super::super::budget::Budget;
+use super::super::program::PropertyDefault;
 use super::super::repair::{Repair, RepairAction};
 use crate::json::{JsonObject, JsonPointer, ValuePath, unescape_token};
 
 /// The repairs made so far, with the data needed to undo them.
-#[derive(Default)]
-pub(super) struct RepairLog {
+pub(super) struct RepairLog<'p> {
+    budget: &'p Budget<'p>,
     pub(super) repairs: Vec<Repair>,
     /// Original positions of stripped properties, in the order of their repairs.
     positions: SmallVec<[usize; 6]>,
@@ -16,7 +20,14 @@ pub(super) struct RepairLog {
     name_buffer: String,
 }
 
-impl RepairLog {
+/// Memory of a repair, without its path and values.
+const REPAIR_MEMORY: usize = size_of::<Repair>();
+
+impl<'p> RepairLog<'p> {
+    pub(super) fn new(budget: &'p Budget<'p>) -> Self {
+        Self { budget, repairs: Vec::new(), positions: SmallVec::new(), name_buffer: String::new() }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.repairs.len()
     }
@@ -28,8 +39,11 @@ impl RepairLog {
         repair.from = Some(std::mem::replace(value, new));
     }
 
-    pub(super) fn record_default(&mut self, at: &ValuePath<'_>, default: &Value) {
-        self.push(at, RepairAction::Defaulted).to = Some(default.clone());
+    /// Records a default, of which the value gets another copy.
+    pub(super) fn record_default(&mut self, at: &ValuePath<'_>, default: &PropertyDefault) {
+        self.budget.spend(default.size.nodes);
+        self.budget.allocate(2 * default.size.bytes);
+        self.push(at, RepairAction::Defaulted).to = Some(default.value.clone());
     }
 
     /// Returns an owned copy of a name, reusing the buffer of a stripped name if possible.
@@ -84,6 +98,8 @@ impl RepairLog {
             self.name_buffer.clear();
             self.name_buffer.push_str(name);
             at.member(name).write_to(&mut repair.path);
+            self.budget.spend(1);
+            self.budget.allocate(REPAIR_MEMORY + repair.path.as_str().len());
             repair.from = map.shift_remove(&self.name_buffer);
         }
     }
@@ -96,6 +112,8 @@ impl RepairLog {
         self.repairs.resize_with(count + 1, || blank(action));
         let repair = &mut self.repairs[count];
         at.write_to(&mut repair.path);
+        self.budget.spend(1);
+        self.budget.allocate(REPAIR_MEMORY + repair.path.as_str().len());
         repair
     }
 
@@ -112,17 +130,43 @@ impl RepairLog {
 
     /// Undoes all repairs after the first `keep` in the value, but keeps them in the list.
     pub(super) fn revert(&mut self, target: &mut Value, base: &str, keep: usize) {
-        let mut positions = self.positions.iter().rev();
-        for repair in self.repairs[keep..].iter_mut().rev() {
-            let stripped = repair.action == RepairAction::Stripped;
-            let position = if stripped { positions.next() } else { None };
-            undo(repair, position.copied().unwrap_or_default(), target, base.len());
+        self.budget.spend(self.repairs.len() - keep);
+        let mut positions = &self.positions[..];
+        let mut repairs = &mut self.repairs[keep..];
+        while let Some(last) = repairs.last_mut() {
+            if last.action != RepairAction::Stripped {
+                undo(last, target, base.len());
+                let end = repairs.len() - 1;
+                repairs = &mut repairs[..end];
+                continue;
+            }
+            let count = last_group(repairs, positions);
+            let (rest, group) = repairs.split_at_mut(repairs.len() - count);
+            let (rest_positions, group_positions) = positions.split_at(positions.len() - count);
+            undo_strips(group, group_positions, target, base.len());
+            (repairs, positions) = (rest, rest_positions);
         }
     }
 
     /// Makes the repairs after the first `keep` again, after [`RepairLog::revert`].
     pub(super) fn reapply(&mut self, target: &mut Value, base: &str, keep: usize) {
-        self.repairs[keep..].iter_mut().for_each(|repair| redo(repair, target, base.len()));
+        self.budget.spend(self.repairs.len() - keep);
+        let mut repairs = &mut self.repairs[keep..];
+        while let Some(first) = repairs.first_mut() {
+            if first.action != RepairAction::Stripped {
+                redo(first, target, base.len());
+                repairs = &mut repairs[1..];
+                continue;
+            }
+            let parent = parent_path(first).to_owned();
+            let is_sibling = |repair: &Repair| {
+                repair.action == RepairAction::Stripped && parent_path(repair) == parent
+            };
+            let count = repairs.iter().take_while(|repair| is_sibling(repair)).count();
+            let (group, rest) = repairs.split_at_mut(count);
+            redo_strips(group, target, base.len());
+            repairs = rest;
+        }
     }
 
     /// Removes all repairs after the first `keep` from the list.
@@ -139,41 +183,93 @@ fn blank(action: RepairAction) -> Repair {
     Repair { path: JsonPointer::default(), action, from: None, to: None }
 }
 
-/// Undoes one repair. A stripped property is moved back to its original position.
-fn undo(repair: &mut Repair, position: usize, target: &mut Value, base: usize) {
+/// Returns the number of repairs at the end that stripped properties of one object in one go.
+fn last_group(repairs: &[Repair], positions: &[usize]) -> usize {
+    let Some(last) = repairs.last() else { return 0 };
+    let (repair_count, position_count) = (repairs.len(), positions.len());
+    let mut count = 1;
+    while count < repair_count.min(position_count) {
+        let before = &repairs[repair_count - count - 1];
+        // Positions of one go do not decrease.
+        if before.action != RepairAction::Stripped
+            || positions[position_count - count - 1] > positions[position_count - count]
+            || parent_path(before) != parent_path(last)
+        {
+            break;
+        }
+        count += 1;
+    }
+    count
+}
+
+fn parent_path(repair: &Repair) -> &str {
+    repair.path.as_str().rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+/// Moves stripped properties of one object back to their original positions, in linear time.
+fn undo_strips(group: &mut [Repair], positions: &[usize], target: &mut Value, base: usize) {
+    let Some(first) = group.first() else { return };
+    let Some((map, _)) = parent_of(target, &first.path[base..]) else { return };
+    let mut stripped = positions.iter().zip(group).peekable();
+    let mut restored = JsonObject::with_capacity(map.len() + positions.len());
+    let insert = |restored: &mut JsonObject, repair: &mut Repair| {
+        if let Some(from) = repair.from.take() {
+            restored.insert(name_of(repair), from);
+        }
+    };
+    for (index, (name, value)) in std::mem::take(map).into_iter().enumerate() {
+        while let Some((_, repair)) = stripped.next_if(|(position, _)| **position <= index) {
+            insert(&mut restored, repair);
+        }
+        restored.insert(name, value);
+    }
+    stripped.for_each(|(_, repair)| insert(&mut restored, repair));
+    *map = restored;
+}
+
+/// Strips properties of one object again, in linear time.
+fn redo_strips(group: &mut [Repair], target: &mut Value, base: usize) {
+    let Some(first) = group.first() else { return };
+    let Some((map, _)) = parent_of(target, &first.path[base..]) else { return };
+    let mut by_name: HashMap<String, &mut Repair> =
+        group.iter_mut().map(|repair| (name_of(repair), repair)).collect();
+    map.retain(|name, value| {
+        let repair = by_name.remove(name);
+        let is_kept = repair.is_none();
+        if let Some(repair) = repair {
+            repair.from = Some(value.take());
+        }
+        is_kept
+    });
+}
+
+/// Returns the name of the property that a repair changed.
+fn name_of(repair: &Repair) -> String {
+    unescape_token(repair.path.as_str().rsplit_once('/').map_or("", |(_, token)| token))
+}
+
+/// Undoes a conversion or a default.
+fn undo(repair: &Repair, target: &mut Value, base: usize) {
     let path = &repair.path[base..];
     if repair.action == RepairAction::Converted {
         if let (Some(changed), Some(from)) = (target.pointer_mut(path), &repair.from) {
             changed.clone_from(from);
         }
-        return;
-    }
-    let Some((map, name)) = parent_of(target, path) else { return };
-    match repair.from.take() {
-        Some(from) => _ = map.shift_insert(position.min(map.len()), name, from),
-        None => _ = map.shift_remove(&name),
+    } else if let Some((map, name)) = parent_of(target, path) {
+        map.shift_remove(&name);
     }
 }
 
-/// Makes an undone repair again.
-fn redo(repair: &mut Repair, target: &mut Value, base: usize) {
+/// Makes an undone conversion or default again.
+fn redo(repair: &Repair, target: &mut Value, base: usize) {
     let path = &repair.path[base..];
-    match (repair.action, &repair.to) {
-        (RepairAction::Converted, Some(to)) => {
-            if let Some(changed) = target.pointer_mut(path) {
-                changed.clone_from(to);
-            }
+    let Some(to) = &repair.to else { return };
+    if repair.action == RepairAction::Converted {
+        if let Some(changed) = target.pointer_mut(path) {
+            changed.clone_from(to);
         }
-        (_, Some(to)) => {
-            if let Some((map, name)) = parent_of(target, path) {
-                map.insert(name, to.clone());
-            }
-        }
-        (_, None) => {
-            if let Some((map, name)) = parent_of(target, path) {
-                repair.from = map.shift_remove(&name);
-            }
-        }
+    } else if let Some((map, name)) = parent_of(target, path) {
+        map.insert(name, to.clone());
     }
 }
 
@@ -188,6 +284,7 @@ fn parent_of<'v>(target: &'v mut Value, path: &str) -> Option<(&'v mut JsonObjec
 mod tests {
     use serde_json::json;
 
+    use super::super::super::budget::WorkLimits;
     use super::*;
 
     #[test]
@@ -200,7 +297,8 @@ mod tests {
         let at = root.member("x");
         let pairs = (0..names.len()).flat_map(|one| (one..names.len()).map(move |two| (one, two)));
         for (one, two) in pairs {
-            let (mut many, mut few) = (RepairLog::default(), RepairLog::default());
+            let budget = Budget::new(WorkLimits::VALUE);
+            let (mut many, mut few) = (RepairLog::new(&budget), RepairLog::new(&budget));
             let (mut by_many, mut by_few) = (original.clone(), original.clone());
             let mut extras = (0..).map(|position| position == one || position == two);
             many.strip(&at, &mut by_many, || extras.next().unwrap());

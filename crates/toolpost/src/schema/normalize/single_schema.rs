@@ -51,11 +51,8 @@ impl<'p> Normalizer<'p> {
                 false => self.normalize_contents(id, node, value, at),
             }
         } else {
-            // A container of the wrong type is not entered, so mismatches in it are unknown.
-            self.mismatches_incomplete |= node.constrains_contents(value);
             let new = self.convert_mismatched(id, value);
-            let fits = self.replace(value, new, at) && admits_scalar(node, value);
-            self.record_if_invalid(fits, id, at)
+            self.replace(value, new, at) && admits_scalar(node, value, self.evaluator.budget)
         };
         self.evaluator.leave();
         fits
@@ -82,18 +79,7 @@ impl<'p> Normalizer<'p> {
 
     /// Normalizes a value whose repairs can depend on each other or make it invalid.
     fn normalize_unstable(&mut self, id: NodeId, value: &mut Value, at: &ValuePath<'_>) -> bool {
-        let fits = self.evaluator.check_clean(id, value) || self.normalize_multi(&[id], value, at);
-        self.mismatches_incomplete |= !fits;
-        fits
-    }
-
-    /// Records a mismatch if `is_valid` is `false`, and returns `is_valid`.
-    #[inline]
-    fn record_if_invalid(&mut self, is_valid: bool, id: NodeId, at: &ValuePath<'_>) -> bool {
-        if !is_valid {
-            self.record_mismatch(id, at);
-        }
-        is_valid
+        self.evaluator.check_clean(id, value) || self.normalize_multi(&[id], value, at)
     }
 
     /// Normalizes under the only candidate variant. Unless a discriminator selects the variant, the
@@ -106,7 +92,6 @@ impl<'p> Normalizer<'p> {
         at: &ValuePath<'_>,
     ) -> bool {
         let (start, stripped) = (self.repair_log.len(), self.forbidden_strips);
-        let (mismatches, incomplete) = (self.mismatches.len(), self.mismatches_incomplete);
         let is_valid = self.normalize_value(only.variant, value, at);
         let is_valid_unstripped = is_valid && self.forbidden_strips == stripped;
         if is_valid_unstripped {
@@ -116,20 +101,9 @@ impl<'p> Normalizer<'p> {
         if !is_accepted {
             self.undo_repairs(value, at, start);
             // The original value can be valid if only a filled-in default was not.
-            if self.evaluator.check_valid(id, value) {
-                self.mismatches.truncate(mismatches);
-                self.mismatches_incomplete = incomplete;
-                return true;
-            }
+            return self.evaluator.check_valid(id, value);
         }
-        if is_valid && is_accepted {
-            return true;
-        }
-        // No variant matches: report one mismatch for the union instead of those below it.
-        self.mismatches.truncate(mismatches);
-        self.mismatches_incomplete = incomplete;
-        self.record_mismatch(id, at);
-        false
+        is_valid
     }
 
     /// Converts a scalar to a type that all nodes admit, if exactly one conversion applies.
@@ -170,14 +144,14 @@ impl<'p> Normalizer<'p> {
                 Some(rules) => self.normalize_array(rules, items, at),
                 None => return true,
             },
-            _ => (true, admits_scalar(node, value)),
+            _ => (true, admits_scalar(node, value, self.evaluator.budget)),
         };
         // Repaired items can violate `uniqueItems` or `contains`.
         if !is_valid && value.is_array() && self.restore_valid(&[id], value, at, start) {
             self.forbidden_strips = strips;
             return true;
         }
-        self.record_if_invalid(is_valid, id, at) && children_valid
+        is_valid && children_valid
     }
 
     /// Normalizes the items. Returns whether the items are valid, and whether the array itself is.
@@ -187,7 +161,7 @@ impl<'p> Normalizer<'p> {
         items: &mut [Value],
         at: &ValuePath<'_>,
     ) -> (bool, bool) {
-        let mut children_valid = true;
+        let mut children_valid = self.evaluator.budget.spend(items.len());
         for (index, item) in items.iter_mut().enumerate() {
             let Some(node) = rules.item(index) else { break };
             children_valid &= self.matches_type_only(node, item)
@@ -206,7 +180,8 @@ impl<'p> Normalizer<'p> {
         at: &ValuePath<'_>,
     ) -> (bool, bool) {
         let mut scan = ObjectScan::default();
-        let mut children_valid = true;
+        let steps = map.len() + rules.defaults + rules.dependent_steps;
+        let mut children_valid = self.evaluator.budget.spend(steps);
         let by_name = rules.patterns.is_empty();
         for (name, child) in map.iter_mut() {
             let declared = scan.visit(rules, name);
@@ -251,17 +226,15 @@ impl<'p> Normalizer<'p> {
     ) -> bool {
         let node = declared.and_then(|property| property.node);
         if !rules.patterns.is_empty() {
-            let matching = rules.patterns.iter().filter(|(pattern, _)| pattern.matches(name));
+            let budget = self.evaluator.budget;
+            let matching =
+                rules.patterns.iter().filter(|(pattern, _)| pattern.matches(name, budget));
             let nodes: Vec<NodeId> =
                 node.into_iter().chain(matching.map(|found| found.1)).collect();
             match *nodes.as_slice() {
                 [] => {}
                 [node] => return self.normalize_value(node, child, &at.member(name)),
-                _ => {
-                    let fits = self.normalize_multi(&nodes, child, &at.member(name));
-                    self.mismatches_incomplete |= !fits;
-                    return fits;
-                }
+                _ => return self.normalize_multi(&nodes, child, &at.member(name)),
             }
         }
         match rules.additional {
@@ -292,14 +265,15 @@ impl<'p> Normalizer<'p> {
         let mut fits = true;
         let depth = self.open_defaults.len();
         for (index, property) in rules.properties.entries().iter().enumerate() {
-            let Some(PropertyDefault { value: default, .. }) = &property.default else {
+            let Some(declared_default) = &property.default else {
                 continue;
             };
+            let PropertyDefault { value: default, .. } = declared_default;
             if scan.has_default(index, &property.name, map) || !self.admit_default(default) {
                 continue;
             }
             let property_path = at.member(&property.name);
-            self.repair_log.record_default(&property_path, default);
+            self.repair_log.record_default(&property_path, declared_default);
             self.clear_caches();
             let name = self.repair_log.owned_name(&property.name);
             let child = map.entry(name).or_insert_with(|| default.clone());
@@ -341,7 +315,7 @@ impl<'p> Normalizer<'p> {
             for (position, retained) in retained.iter_mut().enumerate() {
                 *retained = !scan.strippable.contains(position);
             }
-            rules.retain_dependents(map, &mut retained);
+            rules.retain_dependents(map, &mut retained, self.evaluator.budget);
             self.strip_all_but(at, map, &retained, rules.min)
         };
         if rules.additional == AdditionalProperties::Forbidden {

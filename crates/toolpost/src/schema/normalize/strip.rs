@@ -45,7 +45,7 @@ impl Normalizer<'_> {
         let mut min_properties = 0;
         for rules in nodes.iter().filter_map(|id| self.program.node(*id).object.as_deref()) {
             min_properties = min_properties.max(rules.min);
-            rules.retain_dependents(map, &mut retained);
+            rules.retain_dependents(map, &mut retained, self.evaluator.budget);
         }
         self.strip_all_but(at, map, &retained, min_properties);
     }

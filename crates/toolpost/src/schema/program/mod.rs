@@ -1,6 +1,7 @@
 //! The compiled form of a schema: a flat arena of nodes that refer to each other by index.
 
 mod array;
+mod content;
 mod number;
 mod object;
 mod pattern;
@@ -10,14 +11,16 @@ mod types;
 use serde_json::Value;
 
 use super::Issue;
+use super::equality::equal;
 
 pub(super) use array::{ArrayRules, Contains};
-pub(super) use number::{Bound, Multiple, NumberRules};
+pub(super) use content::ContentRule;
+pub(super) use number::{Bound, Multiple, NumberRules, compare as compare_numbers};
 pub(super) use object::{
     AdditionalProperties, DependentRequired, ObjectRules, Property, PropertyDefault, PropertyTable,
 };
 pub(super) use pattern::PatternMatcher;
-pub(super) use string::{ContentRule, StringRules};
+pub(super) use string::StringRules;
 pub(crate) use types::{IntegerRule, TypeSet};
 
 /// Index of a node in the arena.
@@ -34,10 +37,8 @@ pub(super) struct SchemaProgram {
     pub(super) nodes: Vec<SchemaNode>,
     pub(super) root: NodeId,
     pub(super) integer_rule: IntegerRule,
-    pub(super) draft: jsonschema::Draft,
-    /// Some schema depends on the dynamic scope of references, which only the `jsonschema` crate
-    /// tracks, or refers to itself in place. The crate then decides validity.
-    pub(super) requires_fallback: bool,
+    /// Some schema can apply itself to the same value. JSON Schema does not define its meaning.
+    pub(super) is_cyclic: bool,
     pub(super) has_defaults: bool,
     /// Defaults that are not filled in.
     pub(super) warnings: Vec<Issue>,
@@ -59,6 +60,8 @@ impl SchemaProgram {
 #[derive(Default)]
 pub(super) struct SchemaNode {
     pub(super) types: TypeSet,
+    /// The types of the `type` keyword, without the restriction by `const` and `enum`.
+    pub(super) declared_types: TypeSet,
     /// `types` is the only constraint.
     pub(super) type_only: bool,
     /// The node can be reached more than once for the same value, so its result is memoized.
@@ -69,37 +72,27 @@ pub(super) struct SchemaNode {
     pub(super) unstable: bool,
     /// Values admitted by `const` and `enum`.
     pub(super) literals: Option<Box<[Value]>>,
+    /// Number of steps to compare a value with all literals.
+    pub(super) literal_steps: usize,
     pub(super) number: Option<Box<NumberRules>>,
     pub(super) string: Option<Box<StringRules>>,
     pub(super) array: Option<Box<ArrayRules>>,
     pub(super) object: Option<Box<ObjectRules>>,
     pub(super) applicators: Option<Box<Applicators>>,
-    /// The schema without constraints on children, used to describe errors at the value itself.
-    /// `None` if these cannot be separated from errors in children.
-    pub(super) shallow: Option<Box<Value>>,
 }
 
 impl SchemaNode {
     /// Creates a node that admits `types` and has no other constraints.
     pub(super) fn from_types(types: TypeSet) -> Self {
-        Self { types, type_only: true, ..Self::default() }
+        Self { types, declared_types: types, type_only: true, ..Self::default() }
     }
 
     /// Whether `const` and `enum` admit the value.
     #[inline]
     pub(super) fn admits_literal(&self, value: &Value) -> bool {
-        self.literals.as_ref().is_none_or(|literals| {
-            literals.iter().any(|literal| jsonschema::json::cmp::equal(value, literal))
-        })
-    }
-
-    /// Whether the node constrains the children of the value.
-    pub(super) fn constrains_contents(&self, value: &Value) -> bool {
-        match value {
-            Value::Object(_) => self.object.is_some(),
-            Value::Array(_) => self.array.is_some(),
-            _ => false,
-        }
+        self.literals
+            .as_ref()
+            .is_none_or(|literals| literals.iter().any(|literal| equal(value, literal)))
     }
 
     /// Whether the node itself can require a repair, apart from its applicators.

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{NodeId, PatternMatcher};
 use crate::json::{JsonObject, JsonPointer, str_eq};
+use crate::schema::budget::{Budget, ValueSize};
 
 pub(crate) struct ObjectRules {
     pub(crate) properties: PropertyTable,
@@ -21,6 +22,8 @@ pub(crate) struct ObjectRules {
     pub(crate) min: usize,
     pub(crate) max: Option<usize>,
     pub(crate) dependent_required: Box<[DependentRequired]>,
+    /// Number of names in `dependent_required`.
+    pub(crate) dependent_steps: usize,
     /// Whether the schema declares properties; otherwise the object is free-form.
     pub(crate) declares_properties: bool,
 }
@@ -49,6 +52,7 @@ pub(crate) struct Property {
 /// A default that is valid for the schema of its property.
 pub(crate) struct PropertyDefault {
     pub(crate) value: Value,
+    pub(crate) size: ValueSize,
     /// Location of the schema of the property.
     pub(crate) pointer: JsonPointer,
 }
@@ -66,7 +70,12 @@ impl ObjectRules {
     }
 
     /// Also retains properties that retained ones require.
-    pub(crate) fn retain_dependents(&self, map: &JsonObject, retained: &mut [bool]) {
+    pub(crate) fn retain_dependents(
+        &self,
+        map: &JsonObject,
+        retained: &mut [bool],
+        budget: &Budget<'_>,
+    ) {
         if self.dependent_required.is_empty() {
             return;
         }
@@ -74,6 +83,9 @@ impl ObjectRules {
             map.keys().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
         let position_of = |name: &str| positions.get(name).copied();
         loop {
+            if !budget.spend(retained.len() + self.dependent_steps) {
+                return;
+            }
             let before = retained.iter().filter(|retained| **retained).count();
             for (trigger, names) in &self.dependent_required {
                 if position_of(trigger).is_some_and(|at| retained[at]) {

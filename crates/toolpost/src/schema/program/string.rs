@@ -1,8 +1,7 @@
 //! String keywords.
 
-use serde_json::Value;
-
-use super::PatternMatcher;
+use super::{ContentRule, PatternMatcher};
+use crate::schema::budget::Budget;
 
 #[derive(Default)]
 pub(crate) struct StringRules {
@@ -12,18 +11,15 @@ pub(crate) struct StringRules {
     pub(crate) content: Option<ContentRule>,
 }
 
-/// `contentEncoding` and `contentMediaType`, which drafts 6 and 7 assert.
-pub(crate) struct ContentRule(pub(crate) Box<jsonschema::Validator>);
-
 impl StringRules {
-    pub(crate) fn admits(&self, value: &Value, text: &str) -> bool {
+    pub(crate) fn admits(&self, text: &str, budget: &Budget<'_>) -> bool {
         self.admits_length(text)
-            && self.pattern.as_ref().is_none_or(|pattern| pattern.matches(text))
-            && self.content.as_ref().is_none_or(|content| content.0.is_valid(value))
+            && self.pattern.as_ref().is_none_or(|pattern| pattern.matches(text, budget))
+            && self.content.as_ref().is_none_or(|content| content.violation(text).is_none())
     }
 
     /// Checks the length in code points. The byte length decides first where it is sufficient.
-    fn admits_length(&self, text: &str) -> bool {
+    pub(crate) fn admits_length(&self, text: &str) -> bool {
         let bytes = text.len();
         if bytes < self.min {
             return false;

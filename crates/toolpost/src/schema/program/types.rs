@@ -32,6 +32,22 @@ impl TypeSet {
         }
     }
 
+    /// Returns the names of the types, for messages.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let number = if self.contains(Self::NUMBER) { "number" } else { "integer" };
+        [
+            (Self::ARRAY, "array"),
+            (Self::BOOLEAN, "boolean"),
+            (Self::NULL, "null"),
+            (Self::NUMBER, number),
+            (Self::OBJECT, "object"),
+            (Self::STRING, "string"),
+        ]
+        .into_iter()
+        .filter(move |(types, _)| self.overlaps(*types))
+        .map(|(_, name)| name)
+    }
+
     /// Returns the type of a value.
     #[inline]
     pub(crate) fn of_value(value: &Value, integers: IntegerRule) -> Self {

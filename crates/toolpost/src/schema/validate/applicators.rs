@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::program::{Applicators, Condition, NodeId, Union};
 use super::{EvaluatedSet, Evaluator};
+use crate::json::JsonObject;
 
 impl<'p> Evaluator<'p> {
     pub(super) fn apply_in_place<const CLEAN: bool>(
@@ -48,6 +49,9 @@ impl<'p> Evaluator<'p> {
         mut evaluated: Option<&mut EvaluatedSet>,
     ) -> bool {
         let mut found = 0;
+        if !self.budget.spend(union.variants.len()) {
+            return false;
+        }
         for variant in &union.variants {
             if self.try_apply::<CLEAN>(*variant, value, evaluated.as_deref_mut()) {
                 found += 1;
@@ -87,6 +91,7 @@ impl<'p> Evaluator<'p> {
         let Some(evaluated) = evaluated else {
             return self.apply::<CLEAN>(id, value, None);
         };
+        self.budget.spend(evaluated.memory() / 64);
         let before = evaluated.clone();
         let fits = self.apply::<CLEAN>(id, value, Some(evaluated));
         if !fits {
@@ -103,6 +108,10 @@ impl<'p> Evaluator<'p> {
         own: &mut EvaluatedSet,
     ) -> bool {
         own.declares_properties = true;
+        let size = value.as_object().map_or(0, JsonObject::len);
+        if !self.budget.spend(size + value.as_array().map_or(0, Vec::len)) {
+            return false;
+        }
         let mut judge = |at: usize, child: &Value| {
             let fits = own.contains(at) || self.evaluate::<CLEAN>(rest, child);
             own.insert(at);

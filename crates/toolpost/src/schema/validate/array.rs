@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::dialect::nests_deeper;
-use super::super::program::{ArrayRules, Contains, MAX_DEPTH};
+use super::super::equality::are_unique;
+use super::super::program::{ArrayRules, Contains};
 use super::{EvaluatedSet, Evaluator};
 
 impl<'p> Evaluator<'p> {
@@ -13,7 +13,7 @@ impl<'p> Evaluator<'p> {
         items: &[Value],
         mut evaluated: Option<&mut EvaluatedSet>,
     ) -> bool {
-        if !rules.admits_length(items.len()) {
+        if !rules.admits_length(items.len()) || !self.budget.spend(items.len()) {
             return false;
         }
         for (at, item) in items.iter().enumerate() {
@@ -39,7 +39,7 @@ impl<'p> Evaluator<'p> {
             .contains
             .as_ref()
             .is_none_or(|contains| self.apply_contains(contains, items, evaluated))
-            && (!rules.unique || self.are_unique(items))
+            && (!rules.unique || are_unique(items, self.budget))
     }
 
     fn apply_contains(
@@ -49,6 +49,9 @@ impl<'p> Evaluator<'p> {
         mut evaluated: Option<&mut EvaluatedSet>,
     ) -> bool {
         let mut found = 0;
+        if !self.budget.spend(items.len()) {
+            return false;
+        }
         for (at, item) in items.iter().enumerate() {
             if self.check_valid(contains.node, item) {
                 found += 1;
@@ -60,13 +63,5 @@ impl<'p> Evaluator<'p> {
             }
         }
         found >= contains.min && contains.max.is_none_or(|max| found <= max)
-    }
-
-    fn are_unique(&mut self, items: &[Value]) -> bool {
-        if items.iter().any(|item| nests_deeper(item, MAX_DEPTH)) {
-            self.overflow = true;
-            return false;
-        }
-        jsonschema::json::unique::is_unique(items)
     }
 }

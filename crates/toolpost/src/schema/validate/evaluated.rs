@@ -19,6 +19,11 @@ impl EvaluatedSet {
         self.words[at / 64] |= 1 << (at % 64);
     }
 
+    /// Number of bytes, without inline storage.
+    pub(crate) fn memory(&self) -> usize {
+        size_of::<Self>() + self.words.len() * 8
+    }
+
     pub(crate) fn contains(&self, at: usize) -> bool {
         self.words.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
     }

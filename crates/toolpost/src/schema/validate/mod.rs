@@ -14,6 +14,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::budget::{Budget, Exceeded};
 use super::program::{MAX_DEPTH, NodeId, SchemaNode, SchemaProgram};
 use super::repair::Extras;
 pub(super) use evaluated::EvaluatedSet;
@@ -22,18 +23,23 @@ pub(super) use evaluated::EvaluatedSet;
 pub(super) struct Evaluator<'p> {
     pub(super) program: &'p SchemaProgram,
     pub(super) extras: Extras,
-    /// Number of schemas applied, used by complexity tests.
-    pub(super) steps: u64,
-    /// The walk exceeded [`MAX_DEPTH`]; its results are not valid.
-    pub(super) overflow: bool,
+    /// Limits the work. Once it is exceeded, results are not valid.
+    pub(super) budget: &'p Budget<'p>,
     depth: u32,
     /// Cyclic nodes being applied, with the address of the value.
     active: Vec<(NodeId, usize)>,
+    /// Lowest index in `active` of a node that was assumed to be valid while it was being applied.
+    lowest_assumed: usize,
     /// Keys are node ids and addresses, which input cannot make collide.
     memo: HashMap<(NodeId, usize, bool), bool, foldhash::fast::FixedState>,
     evaluated_memo:
         HashMap<(NodeId, usize, bool), (bool, EvaluatedSet), foldhash::fast::FixedState>,
+    /// Memory counted for both.
+    memo_memory: usize,
 }
+
+/// Memory of a memoized result.
+const MEMO_MEMORY: usize = 64;
 
 /// Returns the address of a value, which identifies it until the value is changed.
 #[inline]
@@ -42,16 +48,21 @@ pub(super) fn address(value: &Value) -> usize {
 }
 
 impl<'p> Evaluator<'p> {
-    pub(super) fn new(program: &'p SchemaProgram, extras: Extras) -> Self {
+    pub(super) fn with_budget(
+        program: &'p SchemaProgram,
+        extras: Extras,
+        budget: &'p Budget<'p>,
+    ) -> Self {
         Self {
             program,
             extras,
-            steps: 0,
-            overflow: false,
+            budget,
             depth: 0,
             active: Vec::new(),
+            lowest_assumed: usize::MAX,
             memo: HashMap::default(),
             evaluated_memo: HashMap::default(),
+            memo_memory: 0,
         }
     }
 
@@ -67,31 +78,32 @@ impl<'p> Evaluator<'p> {
 
     /// Whether a temporary value outside the current walk is valid. Its results are not memoized.
     pub(super) fn check_valid_detached(&mut self, id: NodeId, value: &Value) -> bool {
-        let mut detached = Self::new(self.program, self.extras);
+        let mut detached = Self::with_budget(self.program, self.extras, self.budget);
         detached.depth = self.depth;
         let fits = detached.check_valid(id, value);
-        self.steps += detached.steps;
-        self.overflow |= detached.overflow;
+        detached.clear_memo();
         fits
     }
 
     /// Clears memoized results, because a value has changed.
     #[inline]
     pub(super) fn clear_memo(&mut self) {
-        if !self.memo.is_empty() {
+        if self.memo_memory > 0 {
             self.memo = HashMap::default();
-        }
-        if !self.evaluated_memo.is_empty() {
             self.evaluated_memo = HashMap::default();
+            self.budget.release(self.memo_memory);
+            self.memo_memory = 0;
         }
     }
 
     /// Enters the next level. Returns `false` if the depth limit is reached.
     #[inline]
     pub(super) fn enter(&mut self) -> bool {
-        self.steps += 1;
+        if !self.budget.spend(1) {
+            return false;
+        }
         if self.depth == MAX_DEPTH {
-            self.overflow = true;
+            self.budget.stop(Exceeded::Depth);
             return false;
         }
         self.depth += 1;
@@ -154,7 +166,11 @@ impl<'p> Evaluator<'p> {
     ) -> bool {
         let active_key = (id, address(value));
         // A schema that refers to itself adds no constraint.
-        if node.cyclic && self.active.contains(&active_key) {
+        if node.cyclic
+            && self.budget.spend(self.active.len() / 8)
+            && let Some(at) = self.active.iter().position(|known| *known == active_key)
+        {
+            self.lowest_assumed = self.lowest_assumed.min(at);
             return true;
         }
         let key = (id, active_key.1, CLEAN);
@@ -163,13 +179,13 @@ impl<'p> Evaluator<'p> {
             Some(_) => self.evaluated_memo.get(&key).map(|(fits, own)| (*fits, Some(own.clone()))),
         };
         let (fits, own) = known.unwrap_or_else(|| {
-            self.active.push(active_key);
             let mut own = evaluated.is_some().then(EvaluatedSet::default);
-            let fits = self.apply_node::<CLEAN>(node, value, own.as_mut());
-            self.active.pop();
-            match &own {
-                None => _ = self.memo.insert(key, fits),
-                Some(own) => _ = self.evaluated_memo.insert(key, (fits, own.clone())),
+            let (fits, is_final) = match node.cyclic {
+                true => self.apply_cyclic::<CLEAN>(active_key, node, value, own.as_mut()),
+                false => (self.apply_node::<CLEAN>(node, value, own.as_mut()), true),
+            };
+            if is_final {
+                self.memoize(key, fits, own.as_ref());
             }
             (fits, own)
         });
@@ -177,6 +193,37 @@ impl<'p> Evaluator<'p> {
             evaluated.merge(&own);
         }
         fits
+    }
+
+    /// Applies a node that can reach itself. Returns also whether the result is final: it is not
+    /// if it assumes the result of a node that is still being applied.
+    fn apply_cyclic<const CLEAN: bool>(
+        &mut self,
+        active_key: (NodeId, usize),
+        node: &'p SchemaNode,
+        value: &Value,
+        own: Option<&mut EvaluatedSet>,
+    ) -> (bool, bool) {
+        let outer = std::mem::replace(&mut self.lowest_assumed, usize::MAX);
+        self.active.push(active_key);
+        let fits = self.apply_node::<CLEAN>(node, value, own);
+        self.active.pop();
+        let is_final = self.lowest_assumed >= self.active.len();
+        self.lowest_assumed = match is_final {
+            true => outer,
+            false => outer.min(self.lowest_assumed),
+        };
+        (fits, is_final)
+    }
+
+    fn memoize(&mut self, key: (NodeId, usize, bool), fits: bool, own: Option<&EvaluatedSet>) {
+        let memory = MEMO_MEMORY + own.map_or(0, EvaluatedSet::memory);
+        self.memo_memory += memory;
+        self.budget.allocate(memory);
+        match own {
+            None => _ = self.memo.insert(key, fits),
+            Some(own) => _ = self.evaluated_memo.insert(key, (fits, own.clone())),
+        }
     }
 
     fn apply_node<const CLEAN: bool>(
@@ -208,6 +255,17 @@ impl<'p> Evaluator<'p> {
         fits
     }
 
+    /// Collects the properties or items that the keywords other than `unevaluated*` evaluate, and
+    /// returns whether these keywords admit the value.
+    pub(super) fn evaluated_by_others(
+        &mut self,
+        id: NodeId,
+        value: &Value,
+        evaluated: &mut EvaluatedSet,
+    ) -> bool {
+        self.apply_keywords::<false>(self.program.node(id), value, Some(evaluated))
+    }
+
     fn apply_keywords<const CLEAN: bool>(
         &mut self,
         node: &'p SchemaNode,
@@ -221,7 +279,7 @@ impl<'p> Evaluator<'p> {
             Value::Array(items) => node.array.as_deref().is_none_or(|rules| {
                 self.apply_array::<CLEAN>(rules, items, evaluated.as_deref_mut())
             }),
-            _ => admits_scalar(node, value),
+            _ => admits_scalar(node, value, self.budget),
         };
         fits && node
             .applicators
@@ -229,25 +287,20 @@ impl<'p> Evaluator<'p> {
             .is_none_or(|applicators| self.apply_in_place::<CLEAN>(applicators, value, evaluated))
     }
 
-    /// Checks `const` and `enum`. Comparing recurses, so values that nest too deeply are rejected.
-    pub(super) fn admits_literal(&mut self, node: &SchemaNode, value: &Value) -> bool {
-        let container = value.is_array() || value.is_object();
-        if container && super::dialect::nests_deeper(value, MAX_DEPTH) {
-            self.overflow = true;
-            return false;
-        }
-        node.admits_literal(value)
+    /// Checks `const` and `enum`. Comparing recurses as deep as the literals.
+    pub(super) fn admits_literal(&self, node: &SchemaNode, value: &Value) -> bool {
+        self.budget.spend(node.literal_steps) && node.admits_literal(value)
     }
 }
 
 /// Checks the number and string keywords.
 #[inline]
-pub(super) fn admits_scalar(node: &SchemaNode, value: &Value) -> bool {
+pub(super) fn admits_scalar(node: &SchemaNode, value: &Value, budget: &Budget<'_>) -> bool {
     match value {
-        Value::Number(number) => {
-            node.number.as_deref().is_none_or(|rules| rules.admits(value, number))
+        Value::Number(number) => node.number.as_deref().is_none_or(|rules| rules.admits(number)),
+        Value::String(text) => {
+            node.string.as_deref().is_none_or(|rules| rules.admits(text, budget))
         }
-        Value::String(text) => node.string.as_deref().is_none_or(|rules| rules.admits(value, text)),
         _ => true,
     }
 }

@@ -14,7 +14,8 @@ impl<'p> Evaluator<'p> {
         map: &JsonObject,
         mut evaluated: Option<&mut EvaluatedSet>,
     ) -> bool {
-        if !rules.admits_size(map.len()) {
+        let steps = map.len() + rules.dependent_steps;
+        if !rules.admits_size(map.len()) || !self.budget.spend(steps) {
             return false;
         }
         // Without an evaluated set no other schema applies, so undeclared properties are extra.
@@ -38,7 +39,7 @@ impl<'p> Evaluator<'p> {
                 }
             }
             for (pattern, node) in &rules.patterns {
-                if pattern.matches(name) {
+                if pattern.matches(name, self.budget) {
                     known = true;
                     if !self.evaluate::<CLEAN>(*node, child) {
                         return false;

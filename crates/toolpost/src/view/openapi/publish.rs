@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::super::boolean_schemas::expand_booleans;
 use super::super::portable::to_portable;
 use crate::json::JsonObject;
-use crate::schema::{self, DEFINITION_EXTENSION, Schema};
+use crate::schema::{self, DEFINITION_EXTENSION, Schema, ValueSize};
 
 /// Looks up a definition by keyword and key.
 pub(super) type DefinitionLookup<'f, 'd> = &'f dyn Fn(&str, &str) -> Option<&'d Value>;
@@ -77,18 +77,27 @@ pub(super) fn sanitize(part: &Value, find: DefinitionLookup<'_, '_>) -> Option<V
         members.shift_remove(DEFINITION_EXTENSION);
     }
     expand_booleans(&mut sanitized);
+    let mut nodes_left = MAX_EXAMPLE_NODES;
     schema::visit_schemas_mut(&mut sanitized, &mut |members| {
-        remove_invalid_examples(members, find);
+        remove_invalid_examples(members, find, &mut nodes_left);
     });
-    jsonschema::draft202012::meta::is_valid(&sanitized).then_some(sanitized)
+    schema::is_well_formed(&sanitized).then_some(sanitized)
 }
 
-fn remove_invalid_examples(members: &mut JsonObject, find: DefinitionLookup<'_, '_>) {
+/// Maximum number of nodes of all schemas that are compiled to validate the examples of a schema.
+/// Further examples are removed.
+const MAX_EXAMPLE_NODES: usize = 200_000;
+
+fn remove_invalid_examples(
+    members: &mut JsonObject,
+    find: DefinitionLookup<'_, '_>,
+    nodes_left: &mut usize,
+) {
     const EXAMPLES: [&str; 3] = ["default", "example", "examples"];
     if EXAMPLES.iter().all(|keyword| !members.contains_key(*keyword)) {
         return;
     }
-    let schema = standalone_schema(members, find);
+    let schema = standalone_schema(members, find, nodes_left);
     let fits =
         |value: &Value| schema.as_ref().is_some_and(|it| it.is_valid(value).unwrap_or(false));
     members.retain(|keyword, value| match (keyword.as_str(), value) {
@@ -106,12 +115,17 @@ fn remove_invalid_examples(members: &mut JsonObject, find: DefinitionLookup<'_, 
 const MAX_DEFINITIONS: usize = 64;
 
 /// Returns part of a document as a standalone schema, with the definitions that it references.
-fn standalone_schema(members: &JsonObject, find: DefinitionLookup<'_, '_>) -> Option<Schema> {
+fn standalone_schema(
+    members: &JsonObject,
+    find: DefinitionLookup<'_, '_>,
+    nodes_left: &mut usize,
+) -> Option<Schema> {
     let mut part = members.clone();
     for keyword in ["default", "example", "examples"] {
         part.shift_remove(keyword);
     }
     let mut part = Value::Object(part);
+    *nodes_left = nodes_left.checked_sub(ValueSize::of(&part).nodes)?;
     let mut pending = schema::collect_refs(&part);
     let mut taken = 0;
     while let Some(reference) = pending.pop() {
@@ -120,6 +134,7 @@ fn standalone_schema(members: &JsonObject, find: DefinitionLookup<'_, '_>) -> Op
             continue;
         }
         let definition = find(keyword, &key)?;
+        *nodes_left = nodes_left.checked_sub(ValueSize::of(definition).nodes)?;
         pending.extend(schema::collect_refs(definition));
         part[keyword][&key] = definition.clone();
         taken += 1;

@@ -143,6 +143,10 @@ fn assert_client_requirements(written: &WrittenResult, generation: ProtocolGener
             result["content"][0]["text"].as_str().unwrap().contains("OUTPUT_VALIDATION_FAILED")
         );
     }
+    // JSON Schema does not define the meaning of a schema that applies itself to the same value.
+    if Schema::new(declared.clone()).unwrap().is_cyclic().unwrap_or(false) {
+        return;
+    }
     for draft in [Draft::Draft7, Draft::Draft202012] {
         let options = jsonschema::options().with_draft(draft).should_validate_formats(true);
         let validator =
